@@ -1,0 +1,74 @@
+"""Argument checks shared by the whole package."""
+
+import numbers
+import re
+
+
+def is_integer(value):
+    """Return whether `value` is a whole number and not a boolean."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def positive_integer(value, name):
+    """Return `value` as an `int`, or raise `ValueError` if it is not an integer ≥ 1."""
+    if not is_integer(value) or value < 1:
+        raise ValueError(f"`{name}` must be an integer of at least 1. Received: {name}={value!r}")
+    return int(value)
+
+
+def integer_tuple(value, rank, name):
+    """Return `value` as a tuple of `rank` positive integers; one integer stands for all axes."""
+    if is_integer(value):
+        value = (value,) * rank
+    if (
+        not isinstance(value, (tuple, list))
+        or len(value) != rank
+        or not all(is_integer(v) and v > 0 for v in value)
+    ):
+        raise ValueError(
+            f"`{name}` must be a positive integer or a tuple of {rank} positive integers. "
+            f"Received: {name}={value!r}"
+        )
+    return tuple(int(v) for v in value)
+
+
+def one_of(value, allowed, name):
+    """Return `value`, or raise `ValueError` if it is not one of the `allowed` values."""
+    if value not in allowed:
+        options = ", ".join(repr(option) for option in allowed)
+        raise ValueError(f"`{name}` must be one of {options}. Received: {name}={value!r}")
+    return value
+
+
+def known_dimensions(shape, axes, layer_name):
+    """Raise `ValueError` if one of the `axes` of `shape` is unknown (`None`)."""
+    if any(shape[axis] is None for axis in axes):
+        raise ValueError(
+            f"Layer '{layer_name}' needs every spatial size to be known when it is built, because "
+            "its matrices have that size. Give the model's Input a complete shape. "
+            f"Received: input_shape={tuple(shape)}"
+        )
+
+
+def matcher(selection, name):
+    """Turn a selection of layers into a predicate `layer -> bool`.
+
+    Args:
+        selection: `None` (nothing selected), a predicate, a string or compiled pattern matched
+            against the whole layer name (`re.fullmatch`), or a list of these.
+        name: the argument's name, for the error message.
+    """
+    if selection is None:
+        return lambda layer: False
+    if isinstance(selection, (str, re.Pattern)):
+        pattern = selection
+        return lambda layer: layer.name == pattern or bool(re.fullmatch(pattern, layer.name))
+    if isinstance(selection, (list, tuple, set)):
+        predicates = [matcher(item, name) for item in selection]
+        return lambda layer: any(predicate(layer) for predicate in predicates)
+    if callable(selection):
+        return lambda layer: bool(selection(layer))
+    raise ValueError(
+        f"`{name}` must be a layer name, a pattern, a predicate, or a list of these. "
+        f"Received: {name}={selection!r}"
+    )
