@@ -1,0 +1,182 @@
+"""One check that every layer of the package passes, on public Keras only."""
+
+import json
+import tempfile
+
+import keras
+import numpy as np
+
+from keras_xd.layers.searchable import SearchableLayer
+
+# Two ways of computing the same float32 outputs (eager, graph, XLA, reloaded) differ by rounding.
+FLOAT32_TOLERANCE = 1e-5
+# Eight bits of mantissa, rounded at the layer's input, weights and output.
+BFLOAT16_TOLERANCE = 3e-2
+
+
+def check_layer(
+    layer_class,
+    init_kwargs,
+    input_shape,
+    *,
+    run_jit=True,
+    run_mixed_precision=True,
+    untrained=(),
+    seed=7,
+):
+    """Check everything that Keras users expect of a layer (takes about 3 seconds).
+
+    Configuration round trip, output shape and data type, symbolic, eager and graph calls, a batch
+    size that changes, `.keras` files, a compiled `fit` that moves every trainable variable, the
+    same training step under XLA, `mixed_bfloat16`, and, for a `SearchableLayer`, its protocol.
+
+    Args:
+        layer_class: the class to check.
+        init_kwargs: arguments of its constructor; each must come back from `get_config()`.
+        input_shape: complete shape of one input batch, the batch size (at least 2) first.
+        run_jit: whether to compile a training step with XLA too (the slowest part).
+        run_mixed_precision: whether to check the `mixed_bfloat16` policy.
+        untrained: paths' last parts of trainable variables that no gradient reaches.
+        seed: seeds the inputs and the weights.
+
+    Returns:
+        The layer after training.
+    """
+    if len(input_shape) < 2 or input_shape[0] < 2:
+        raise ValueError(f"`input_shape` needs a batch of at least 2. Received: {input_shape=}")
+    keras.utils.set_random_seed(seed)
+    rng = np.random.default_rng(seed)
+    inputs = rng.normal(size=input_shape).astype("float32")
+
+    check_config(layer_class, init_kwargs)
+    layer = layer_class(**init_kwargs)
+    model = check_calls(layer, inputs)
+    check_file(model, inputs)
+    if layer.trainable_variables:
+        check_training(model, inputs, rng, run_jit=run_jit, untrained=untrained)
+    if run_mixed_precision:
+        check_mixed_precision(layer_class, init_kwargs, layer, inputs)
+    if isinstance(layer, SearchableLayer):
+        check_protocol(layer, inputs)
+    return layer
+
+
+def check_config(layer_class, init_kwargs):
+    """The configuration holds every argument and rebuilds an equal layer, through JSON too."""
+    layer = layer_class(**init_kwargs)
+    config = layer.get_config()
+    missing = set(init_kwargs) - set(config)
+    assert not missing, f"get_config() lacks {sorted(missing)}"
+    restored = layer_class.from_config(config)
+    assert restored.get_config() == config
+    text = json.dumps(keras.saving.serialize_keras_object(layer))
+    restored = keras.saving.deserialize_keras_object(json.loads(text))
+    assert type(restored) is layer_class
+    assert json.dumps(keras.saving.serialize_keras_object(restored)) == text
+
+
+def check_calls(layer, inputs):
+    """Symbolic, eager and graph calls agree in shape, type and value at any batch size."""
+    batch = inputs.shape[0]
+    shape_before_build = layer.compute_output_shape(inputs.shape)
+    symbolic = keras.Input(inputs.shape[1:], name="inputs")
+    model = keras.Model(symbolic, layer(symbolic))
+    assert model.output.shape == tuple(layer.compute_output_shape((None, *inputs.shape[1:])))
+
+    eager = layer(inputs)
+    assert tuple(eager.shape) == tuple(layer.compute_output_shape(inputs.shape))
+    assert tuple(eager.shape) == tuple(shape_before_build)
+    assert keras.backend.standardize_dtype(eager.dtype) == layer.compute_dtype
+    eager = keras.ops.convert_to_numpy(eager)
+    assert np.all(np.isfinite(eager))
+
+    fewer = batch - 1
+    assert_close(model.predict(inputs, batch_size=batch, verbose=0), eager)
+    assert_close(model.predict(inputs[:fewer], batch_size=fewer, verbose=0), eager[:fewer])
+    return model
+
+
+def check_file(model, inputs):
+    """The model comes back from a `.keras` file with the same configuration and outputs."""
+    expected = model.predict(inputs, verbose=0)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(f"{folder}/model.keras")
+        restored = keras.models.load_model(f"{folder}/model.keras")
+    assert restored.get_config() == model.get_config()
+    names = [variable.path.split("/")[-1] for variable in model.variables]
+    assert [variable.path.split("/")[-1] for variable in restored.variables] == names
+    assert_close(restored.predict(inputs, verbose=0), expected)
+
+
+def check_training(model, inputs, rng, *, run_jit, untrained):
+    """A compiled `fit` moves all trainable variables; XLA computes the same step."""
+    targets = rng.normal(size=(len(inputs), *model.output.shape[1:])).astype("float32")
+    initial = model.get_weights()
+    losses = {}
+    for jit_compile in (True, False) if run_jit else (False,):
+        model.set_weights(initial)
+        model.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=jit_compile)
+        history = model.fit(inputs, targets, batch_size=len(inputs), epochs=2, verbose=0)
+        losses[jit_compile] = history.history["loss"]
+        assert np.all(np.isfinite(losses[jit_compile]))
+    if run_jit:
+        assert_close(np.array(losses[True]), np.array(losses[False]))
+    before = dict(zip((v.path for v in model.variables), initial, strict=True))
+    for variable in model.trainable_variables:
+        value = keras.ops.convert_to_numpy(variable)
+        assert np.all(np.isfinite(value)), variable.path
+        moved = not np.array_equal(value, before[variable.path])
+        assert moved != (variable.path.split("/")[-1] in untrained), variable.path
+
+
+def check_mixed_precision(layer_class, init_kwargs, layer, inputs):
+    """With `mixed_bfloat16` the weights stay float32 and the outputs nearly the same."""
+    mixed = layer_class(**{**init_kwargs, "dtype": "mixed_bfloat16"})
+    mixed.build(inputs.shape)
+    mixed.set_weights(layer.get_weights())
+    assert {variable.dtype for variable in mixed.trainable_variables} <= {"float32"}
+    outputs = mixed(inputs)
+    assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
+    assert_close(
+        keras.ops.convert_to_numpy(keras.ops.cast(outputs, "float32")),
+        keras.ops.convert_to_numpy(layer(inputs)),
+        BFLOAT16_TOLERANCE,
+    )
+
+
+def check_protocol(layer, inputs):
+    """The four things of `SearchableLayer` hold for the layer as it is now."""
+    trainable = {id(variable) for variable in layer.trainable_variables}
+    architecture = layer.architecture_variables
+    assert architecture
+    assert {id(variable) for variable in architecture} <= trainable
+
+    complexity = float(keras.ops.convert_to_numpy(layer.complexity(inputs.shape)))
+    assert np.isfinite(complexity) and complexity > 0
+    assert complexity == float(
+        keras.ops.convert_to_numpy(layer.complexity((None, *inputs.shape[1:])))
+    )
+
+    for name, value in layer.describe().items():
+        assert isinstance(name, str)
+        assert isinstance(value, (float, np.ndarray)), f"describe()[{name!r}] is {type(value)}"
+        assert np.all(np.isfinite(value)), f"describe()[{name!r}] = {value}"
+
+    weights = layer.get_weights()
+    expected = keras.ops.convert_to_numpy(layer(inputs))
+    static = layer.finalize()
+    assert static.built
+    assert not isinstance(static, SearchableLayer)
+    assert_close(keras.ops.convert_to_numpy(static(inputs)), expected)
+    for now, then in zip(layer.get_weights(), weights, strict=True):
+        np.testing.assert_array_equal(now, then, "finalize() changed the layer")
+
+    symbolic = keras.Input(inputs.shape[1:], name="inputs")
+    check_file(keras.Model(symbolic, static(symbolic)), inputs)
+
+
+def assert_close(actual, expected, tolerance=FLOAT32_TOLERANCE):
+    """Assert that the largest difference is below `tolerance` times the largest value."""
+    assert actual.shape == expected.shape
+    scale = np.max(np.abs(expected))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
