@@ -1,0 +1,258 @@
+"""Exact stages of known matrices, in NumPy.
+
+A butterfly is a list of `m` stages. Stage `j` of radices `r_1 … r_m` is an array of shape
+`(O_j, s_j, r_j, r_j)` with inner size `s_j = r_1 ⋯ r_{j-1}` and outer size `O_j = n / (r_j s_j)`,
+and maps a vector viewed as `(O_j, r_j, s_j)`:
+
+    y[o, a, i] = Σ_b T_j[o, i, a, b] · x[o, b, i]
+
+Applying stages 1 … m is the *rising* (increasing-stride) butterfly `B`; its transpose applies the
+transposed stages m … 1, the *falling* one.
+
+A K-matrix of depth `d` is kept in **analysis form**, a product of alternating butterflies
+
+    P = B_0ᵀ · B_1 · B_2ᵀ · B_3 ⋯        (d factors)
+
+and used as `P` (signal to frequency: the matrices L and M of an XD-operation) or as its transpose
+`Pᵀ` (frequency to signal: the matrix K). Factor 0 always touches the frequencies.
+"""
+
+import math
+
+import numpy as np
+
+from keras_xd import validation
+
+
+def stage_shapes(radices):
+    """Return the shape `(O_j, s_j, r_j, r_j)` of every stage."""
+    n, inner, shapes = math.prod(radices), 1, []
+    for r in radices:
+        shapes.append((n // (r * inner), inner, r, r))
+        inner *= r
+    return shapes
+
+
+def identity(radices):
+    """Stages of the identity matrix."""
+    return [np.broadcast_to(np.eye(s[-1], dtype=complex), s).copy() for s in stage_shapes(radices)]
+
+
+def zero(radices):
+    """Stages of the zero matrix."""
+    return [np.zeros(shape, dtype=complex) for shape in stage_shapes(radices)]
+
+
+def dft(radices, *, inverse=False, unitary=False):
+    """Stages of the rising butterfly `B` of the discrete Fourier transform `F = B · P`.
+
+    `P` is the digit reversal of `digit_reversal(radices)`. As `F` is symmetric, `Bᵀ = P F` gives the
+    spectrum in digit-reversed order without a permutation.
+
+    Args:
+        radices: the radices, whose product is the size `n`.
+        inverse: conjugate and divide by `n`, so that `B = F⁻¹ Pᵀ`.
+        unitary: scale forward and inverse by `1/√n` instead.
+
+    The scale is shared by the stages (each is divided by `r_j` or `√r_j`), so that entries of all
+    stages are of one size, as optimizers with one learning rate want them.
+    """
+    sign = 2j if inverse else -2j
+    exponent = 0.5 if unitary else float(inverse)
+    stages = []
+    for outer, inner, r, _ in stage_shapes(radices):
+        i, a, b = np.ogrid[:inner, :r, :r]
+        block = np.exp(sign * np.pi * ((i + a * inner) * b % (r * inner)) / (r * inner))
+        stages.append(np.broadcast_to(block / r**exponent, (outer, inner, r, r)).copy())
+    return stages
+
+
+def digit_reversal(radices):
+    """Return the index array `p` of `(P x)[t] = x[p[t]]` in `F = B · P`."""
+    order = np.zeros(1, dtype=int)
+    # The last radix was split off first (decimation in time).
+    for r in radices:
+        order = np.concatenate([b + r * order for b in range(r)])
+    return order
+
+
+def scaled(stages, factor):
+    """Return the stages of the same matrix times a positive `factor`, shared by all stages."""
+    return [stage * factor ** (1 / len(stages)) for stage in stages]
+
+
+def random_unitary(radices, rng):
+    """Stages whose blocks are Haar-random unitary; the product is unitary.
+
+    Args:
+        radices: the radices.
+        rng: a `numpy.random.Generator`.
+    """
+    return [
+        _haar(rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
+        for shape in stage_shapes(radices)
+    ]
+
+
+def random_orthogonal(radices, rng):
+    """Stages whose blocks are Haar-random real orthogonal; the product is orthogonal."""
+    return [_haar(rng.standard_normal(shape)).astype(complex) for shape in stage_shapes(radices)]
+
+
+def permutation(order, radices, *, rising_first=False):
+    """Return two butterflies whose K-matrix product is a permutation matrix.
+
+    A permutation is routed through a rearrangeable (Beneš / Clos) network: an outer stage on both
+    sides and independent smaller permutations between them, found by splitting a regular bipartite
+    graph into perfect matchings; hence depth 2 (Dao et al. 2020) for every mixed radix.
+
+    Args:
+        order: index array; the matrix maps `x` to `x[order]`.
+        radices: the radices, whose product is `len(order)`.
+        rising_first: `False` gives `(B, A)` with the matrix `B · Aᵀ` (the falling butterfly is
+            applied first), as in factors 1 and 2 of a K-matrix; `True` gives `(B, A)` with
+            the matrix `Bᵀ · A`, as in its factors 0 and 1.
+
+    Raises:
+        ValueError: if `order` is not a permutation of the size of the radices.
+    """
+    order = np.asarray(order)
+    n = math.prod(radices)
+    if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
+        raise ValueError(
+            f"`order` must be a permutation of 0 … {n - 1}, the size given by the radices. "
+            f"Received: order of shape {order.shape}, radices={tuple(radices)}"
+        )
+    after, before = identity(radices), identity(radices)
+    _route(order, tuple(radices), rising_first, 0, before, after)
+    if rising_first:
+        return _transposed(after), before
+    return after, _transposed(before)
+
+
+def kmatrix_weights(butterflies, dtype="float32"):
+    """Pack butterflies into the weight of one K-matrix.
+
+    Args:
+        butterflies: list of `d` lists of stages, factor 0 of the analysis form first.
+        dtype: dtype of the result.
+
+    Returns:
+        Array of shape `(d, 2, n Σ r_j)`: real and imaginary parts, stage after stage, each stage in
+        the order (outer, column, row, inner), in which folding needs no transposition.
+    """
+    vectors = []
+    for stages in butterflies:
+        flat = np.concatenate([np.transpose(t, (0, 3, 2, 1)).ravel() for t in stages])
+        vectors.append(np.stack([flat.real, flat.imag]))
+    return np.stack(vectors).astype(dtype)
+
+
+def butterflies_of(weights, radices):
+    """Unpack the weight of one K-matrix, the inverse of `kmatrix_weights`."""
+    weights = np.asarray(weights)
+    result = []
+    for real, imaginary in weights:
+        flat, start, stages = real + 1j * imaginary, 0, []
+        for outer, inner, r, _ in stage_shapes(radices):
+            size = outer * inner * r * r
+            stage = flat[start : start + size].reshape(outer, r, r, inner)
+            stages.append(np.transpose(stage, (0, 3, 2, 1)))
+            start += size
+        result.append(stages)
+    return result
+
+
+def butterfly_dense(stages):
+    """Multiply a rising butterfly out to an `n × n` complex array: the plain definition."""
+    n = stages[0].shape[0] * stages[0].shape[1] * stages[0].shape[2]
+    matrix = np.eye(n, dtype=complex)
+    for stage in stages:
+        outer, inner, r, _ = stage.shape
+        viewed = matrix.reshape(outer, r, inner, n)
+        matrix = np.einsum("oiab,obin->oain", stage, viewed).reshape(n, n)
+    return matrix
+
+
+def _haar(gaussian):
+    q, r = np.linalg.qr(gaussian)
+    diagonal = np.diagonal(r, axis1=-2, axis2=-1)
+    return q * (diagonal / np.abs(diagonal))[..., None, :]
+
+
+def _transposed(stages):
+    return [np.swapaxes(stage, -1, -2) for stage in stages]
+
+
+def _route(order, radices, rising_first, fixed, before, after):
+    """Write the switches of one (sub-)permutation into the stages `before` and `after`.
+
+    The outermost digit is the lowest one if the rising butterfly comes first, else the highest;
+    `fixed` is the flat value of the digits that were dealt with by the outer levels.
+    """
+    stage = len(before) - len(radices) if rising_first else len(radices) - 1
+    r = radices[0] if rising_first else radices[-1]
+    rest = len(order) // r
+
+    def switch_and_port(position):
+        return divmod(position, r) if rising_first else (position % rest, position // rest)
+
+    def block(stages, switch):
+        return stages[stage][switch, fixed] if rising_first else stages[stage][fixed, switch]
+
+    if len(radices) == 1:
+        block(after, 0)[:] = np.eye(r)[order]
+        return
+    target_switch, target_port = switch_and_port(np.arange(len(order)))
+    source_switch, source_port = switch_and_port(order)
+    middle = _matchings(target_switch, source_switch, rest, r)
+    for switch in range(rest):
+        block(after, switch)[:] = 0
+        block(before, switch)[:] = 0
+    for color, edges in enumerate(middle):
+        for edge in edges:
+            block(after, target_switch[edge])[target_port[edge], color] = 1
+            block(before, source_switch[edge])[color, source_port[edge]] = 1
+        inner_order = np.empty(rest, dtype=int)
+        inner_order[target_switch[edges]] = source_switch[edges]
+        if rising_first:
+            inner = before[stage].shape[1]
+            _route(inner_order, radices[1:], True, fixed + color * inner, before, after)
+        else:
+            _route(inner_order, radices[:-1], False, fixed * r + color, before, after)
+
+
+def _matchings(left, right, switches, degree):
+    """Split the edges of a `degree`-regular bipartite multigraph into perfect matchings."""
+    remaining = [set(np.flatnonzero(left == switch).tolist()) for switch in range(switches)]
+    matchings = []
+    for _ in range(degree):
+        edge_of_right, target_of_left = {}, {}
+        for start in range(switches):
+            _augment(start, remaining, left, right, edge_of_right, target_of_left)
+        for edge in edge_of_right.values():
+            remaining[left[edge]].discard(edge)
+        matchings.append(np.array(list(edge_of_right.values())))
+    return matchings
+
+
+def _augment(start, remaining, left, right, edge_of_right, target_of_left):
+    """Extend a matching by one edge along a breadth-first augmenting path."""
+    reached_by, frontier = {}, [start]
+    while frontier:
+        reached = []
+        for switch in frontier:
+            for edge in sorted(remaining[switch]):
+                target = int(right[edge])
+                if target in reached_by:
+                    continue
+                reached_by[target] = edge
+                if target not in edge_of_right:
+                    while target is not None:
+                        edge = reached_by[target]
+                        owner = int(left[edge])
+                        edge_of_right[target] = edge
+                        target, target_of_left[owner] = target_of_left.get(owner), target
+                    return
+                reached.append(int(left[edge_of_right[target]]))
+        frontier = reached

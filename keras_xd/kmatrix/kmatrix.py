@@ -1,0 +1,165 @@
+"""One K-matrix on its own: weights, plan and what can be done with them."""
+
+import math
+
+import numpy as np
+from keras import ops
+
+from keras_xd import validation
+from keras_xd.kmatrix import constructions, product
+from keras_xd.kmatrix import radix as radices
+
+
+class KMatrix:
+    """A structured matrix of depth `d`: a product of `d` butterflies of mixed radices.
+
+    The matrix is kept in analysis form `P = B_0ᵀ · B_1 · B_2ᵀ ⋯` (see `constructions`); its
+    transpose, the synthesis form, applies the same weights in the opposite direction.
+
+    Args:
+        weights: array, tensor or variable of shape `(d, 2, n Σ r_j)`, real and imaginary parts, as
+            `constructions.kmatrix_weights` packs them.
+        plan: the `Plan` (size, radices, groups) from `plan(n, radix)`.
+
+    Raises:
+        ValueError: if the shape of the weights does not fit the plan.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import kmatrix
+    >>> fourier = kmatrix.KMatrix.dft(6)
+    >>> real, imaginary = fourier.apply(np.eye(6, dtype="float32"), axis=0)
+    >>> spectrum = np.fft.fft(np.eye(6), axis=0)[kmatrix.digit_reversal((2, 3))]
+    >>> bool(np.allclose(real + 1j * np.array(imaginary), spectrum, atol=1e-6))
+    True
+
+    Reference:
+        Dao et al., "Kaleidoscope: An Efficient, Learnable Representation For All Structured Linear
+        Maps", 2020; the K-matrices of XD-operations, Definition 3.2.
+    """
+
+    def __init__(self, weights, plan):
+        shape = tuple(weights.shape)
+        if len(shape) != 3 or shape[1:] != (2, plan.parameters) or shape[0] < 1:
+            raise ValueError(
+                f"The weights of a K-matrix of size {plan.n} with radices {plan.radices} have shape "
+                f"(depth, 2, {plan.parameters}). Received: weights of shape {shape}"
+            )
+        self.weights = weights
+        self.plan = plan
+
+    @property
+    def depth(self):
+        """Number of butterflies."""
+        return self.weights.shape[0]
+
+    @classmethod
+    def _build(cls, n, radix, depth, build):
+        plan = radices.plan(n, radix, depth=depth)
+        first = build(plan.radices)
+        rest = [constructions.identity(plan.radices)] * (depth - len(first))
+        return cls(constructions.kmatrix_weights([*first, *rest]), plan)
+
+    @classmethod
+    def identity(cls, n, radix=None, depth=1):
+        """The identity matrix of size `n`."""
+        return cls._build(n, radix, depth, lambda r: [constructions.identity(r)])
+
+    @classmethod
+    def dft(cls, n, radix=None, depth=1, *, inverse=False, unitary=False):
+        """The DFT in digit-reversed order, `P F`; with `inverse` its conjugate over `n`.
+
+        The transpose of the inverse form, `F⁻¹ Pᵀ`, takes such a spectrum back to the signal.
+        """
+        options = {"inverse": inverse, "unitary": unitary}
+        return cls._build(n, radix, depth, lambda r: [constructions.dft(r, **options)])
+
+    @classmethod
+    def random_unitary(cls, n, radix=None, depth=1, *, seed=None):
+        """A product of random unitary stages."""
+        return cls._random(constructions.random_unitary, n, radix, depth, seed)
+
+    @classmethod
+    def random_orthogonal(cls, n, radix=None, depth=1, *, seed=None):
+        """A product of random real orthogonal stages."""
+        return cls._random(constructions.random_orthogonal, n, radix, depth, seed)
+
+    @classmethod
+    def _random(cls, construction, n, radix, depth, seed):
+        rng = np.random.default_rng(seed)
+        return cls._build(n, radix, depth, lambda r: [construction(r, rng) for _ in range(depth)])
+
+    @classmethod
+    def permutation(cls, order, radix=None, depth=2):
+        """The permutation matrix that maps `x` to `x[order]`; needs `depth ≥ 2`."""
+        if validation.positive_integer(depth, "depth") < 2:
+            raise ValueError(
+                f"A permutation is a K-matrix of depth at least 2. Received: depth={depth}"
+            )
+        return cls._build(
+            len(order),
+            radix,
+            depth,
+            lambda r: constructions.permutation(order, r, rising_first=True),
+        )
+
+    def apply(self, x, axis=-1, *, transpose=False):
+        """Multiply along an axis.
+
+        Args:
+            x: a real tensor, or a pair `(real, imaginary)` of them, of static shape except for one
+                dynamic axis; size `n` along `axis`.
+            axis: the axis.
+            transpose: multiply by `Pᵀ` (not conjugated) instead of `P`.
+
+        Returns:
+            Pair `(real, imaginary)` of tensors of the shape of `x`.
+
+        Raises:
+            ValueError: if the axis does not have size `n`.
+        """
+        parts = list(x) if isinstance(x, (tuple, list)) else [x]
+        rank = len(parts[0].shape)
+        size = parts[0].shape[axis]
+        if size != self.plan.n:
+            raise ValueError(
+                f"The axis must have the matrix's size {self.plan.n}. "
+                f"Received: shape {tuple(parts[0].shape)}, axis={axis}"
+            )
+        order = [axis % rank, *(i for i in range(rank) if i != axis % rank)]
+        moved = ops.transpose(ops.convert_to_tensor(parts[0]), order)
+        shape = [-1 if d is None else d for d in moved.shape]
+        columns = ops.reshape(moved, (1, self.plan.n, -1))
+        if len(parts) == 2:
+            imaginary = ops.transpose(ops.convert_to_tensor(parts[1]), order)
+            columns = ops.stack([columns, ops.reshape(imaginary, (1, self.plan.n, -1))], axis=1)
+        (factors,) = product.fold([ops.convert_to_tensor(self.weights)], [self.plan])
+        if transpose:
+            if len(parts) == 1:
+                columns = ops.stack([columns, ops.zeros_like(columns)], axis=1)
+            columns = ops.transpose(columns, (0, 2, 1, 3))
+            result = product.synthesis(factors, self.plan, pair=True)(columns)
+            real, imaginary = ops.unstack(result[0], axis=0)
+        else:
+            result = product.analysis(factors, self.plan, pair=len(parts) == 2)(columns)
+            real, imaginary = ops.unstack(result[0], axis=1)
+        back = np.argsort(order).tolist()
+        return tuple(ops.transpose(ops.reshape(part, shape), back) for part in (real, imaginary))
+
+    def dense(self):
+        """Return the matrix multiplied out, a pair of tensors of shape `(n, n)`."""
+        return self.apply(np.eye(self.plan.n, dtype="float32"), axis=0)
+
+
+def parameter_count(n, radix=None, depth=1):
+    """Number of real parameters of one K-matrix: `2 d n Σ r_j`.
+
+    Example:
+
+    >>> from keras_xd import kmatrix
+    >>> kmatrix.parameter_count(32), kmatrix.parameter_count(32, radix=32)
+    (640, 2048)
+    """
+    factors = radices.factorise(n, radix)
+    return 2 * depth * math.prod(factors) * sum(factors)

@@ -1,0 +1,229 @@
+"""Sizes of structured matrices: factorisation, padded sizes and groups of stages. Pure Python.
+
+A butterfly matrix of size `n = r_1 · r_2 · … · r_m` is a product of `m` sparse stages, stage `j`
+with dense `r_j × r_j` blocks; it has `n · Σ r_j` parameters. The radices are one knob from
+`O(n log n)` (all 2, the butterfly of Dao et al. 2020) to `O(n²)` (one radix `n`, a dense matrix).
+"""
+
+import dataclasses
+import functools
+import math
+
+from keras_xd import validation
+
+# Cost of moving one value through memory once, in multiply–adds of a large matrix product, and of
+# one multiply–add in a product of many small blocks. `benchmarks/grouping.py` measures both.
+_MEMORY_PASS = 24
+_BLOCK_PENALTY = 1.5
+# How many columns share one folding when the caller does not say: 16 samples of 32 channels.
+_TYPICAL_COLUMNS = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How a structured matrix of size `n` is cut into stages and computed.
+
+    Attributes:
+        n: the size.
+        radices: the sizes of the stages' blocks, innermost stride first; their product is `n`.
+        groups: how many consecutive stages are folded into each dense block, innermost first;
+            `(len(radices),)` folds the whole butterfly into one dense matrix.
+    """
+
+    n: int
+    radices: tuple
+    groups: tuple
+
+    @property
+    def parameters(self):
+        """Number of (complex) parameters of one butterfly: `n · Σ r_j`."""
+        return self.n * sum(self.radices)
+
+    @property
+    def group_sizes(self):
+        """Sizes of the dense blocks, one for each group, innermost first."""
+        sizes, start = [], 0
+        for count in self.groups:
+            sizes.append(math.prod(self.radices[start : start + count]))
+            start += count
+        return tuple(sizes)
+
+
+def prime_factors(n):
+    """Return the prime factors of `n` in ascending order, `(1,)` for `n = 1`."""
+    n = validation.positive_integer(n, "n")
+    factors, candidate, rest = [], 2, n
+    while candidate * candidate <= rest:
+        while rest % candidate == 0:
+            factors.append(candidate)
+            rest //= candidate
+        candidate += 1
+    if rest > 1 or n == 1:
+        factors.append(rest)
+    return tuple(factors)
+
+
+@functools.lru_cache(maxsize=4096)
+def factorise(n, radix=None):
+    """Return the radices of size `n`.
+
+    Args:
+        n: the size, an integer ≥ 1.
+        radix: `None` for the prime factors (fewest parameters), an integer ≥ 2 for blocks as large
+            as divide `n` and do not exceed it (a prime factor above it stays whole), or the tuple
+            of radices itself.
+
+    Returns:
+        A tuple of integers whose product is `n`.
+
+    Raises:
+        ValueError: if given radices do not multiply to `n`.
+
+    Example:
+
+    >>> from keras_xd import kmatrix
+    >>> kmatrix.factorise(36), kmatrix.factorise(64, radix=8), kmatrix.factorise(36, radix=(4, 9))
+    ((2, 2, 3, 3), (8, 8), (4, 9))
+    """
+    n = validation.positive_integer(n, "n")
+    if radix is None:
+        return prime_factors(n)
+    if isinstance(radix, tuple):
+        if not all(validation.is_integer(r) and r >= 1 for r in radix) or math.prod(radix) != n:
+            raise ValueError(
+                "The radices must be positive integers that multiply to the size of the matrix. "
+                f"Received: radix={radix} (product {_product(radix)}), size {n}"
+            )
+        return tuple(int(r) for r in radix)
+    check_radix(radix)
+    factors, rest = [], n
+    while rest > 1:
+        divisor = next((r for r in range(min(radix, rest), 1, -1) if rest % r == 0), None)
+        divisor = divisor or prime_factors(rest)[0]
+        factors.append(divisor)
+        rest //= divisor
+    return tuple(sorted(factors)) or (1,)
+
+
+def check_radix(radix):
+    """Raise `ValueError` unless `radix` is `None`, an integer ≥ 2 or a tuple of integers ≥ 1."""
+    if radix is None or (validation.is_integer(radix) and radix >= 2):
+        return
+    if isinstance(radix, tuple) and radix:
+        if all(validation.is_integer(r) and r >= 1 for r in radix):
+            return
+    raise ValueError(
+        "`radix` must be None (prime factors), an integer of at least 2 (the largest block) or a "
+        f"tuple of positive integers that multiply to the size. Received: radix={radix!r}"
+    )
+
+
+def padded_size(need, radix=None):
+    """Return the cheapest size ≥ `need`: the one whose butterfly has the fewest parameters.
+
+    Args:
+        need: the smallest size that will do.
+        radix: as in `factorise`; a tuple of radices fixes the size to their product.
+
+    Raises:
+        ValueError: if the given radices multiply to less than `need`.
+
+    Example:
+
+    >>> from keras_xd import kmatrix
+    >>> kmatrix.padded_size(33), kmatrix.padded_size(65), kmatrix.padded_size(33, radix=64)
+    (36, 72, 33)
+    """
+    need = validation.positive_integer(need, "need")
+    check_radix(radix)
+    if isinstance(radix, tuple):
+        size = math.prod(radix)
+        if size < need:
+            raise ValueError(
+                f"The radices must multiply to at least {need}, the size this operation needs. "
+                f"Received: radix={radix} (product {size})"
+            )
+        return size
+    limit = 1 << (need - 1).bit_length()
+    return min(range(need, limit + 1), key=lambda n: (n * sum(factorise(n, radix)), n))
+
+
+def plan(n, radix=None, *, depth=1, columns=None, groups=None):
+    """Decide how a structured matrix of size `n` is computed.
+
+    Consecutive stages are folded into one, two or three groups of dense blocks, whichever the cost
+    rule finds cheapest. With `G` groups of sizes `R_g`, a K-matrix of depth `d` costs
+    `d (G - 1) + 1` block products of about `R_g` multiply–adds a value each; every further group
+    also moves the data through memory once more, and folding into a single group costs
+    `(d - 1) n³` multiply–adds that the columns share.
+
+    Args:
+        n: the size of the matrix.
+        radix: as in `factorise`.
+        depth: how many butterflies the K-matrix has.
+        columns: how many vectors the matrix is applied to at once (batch × channels × other axes).
+        groups: the stages of each group, innermost first, to bypass the cost rule.
+
+    Returns:
+        A `Plan`.
+
+    Example:
+
+    >>> from keras_xd import kmatrix
+    >>> kmatrix.plan(1024, depth=3).group_sizes
+    (32, 32)
+    """
+    radices = factorise(n, radix)
+    depth = validation.positive_integer(depth, "depth")
+    columns = _TYPICAL_COLUMNS if columns is None else validation.positive_integer(columns, "columns")
+    if groups is not None:
+        groups = tuple(groups)
+        if sum(groups) != len(radices) or not all(g >= 1 for g in groups):
+            raise ValueError(
+                "`groups` must be positive counts that add up to the number of stages. "
+                f"Received: groups={groups}, radices={radices}"
+            )
+        return Plan(n, radices, groups)
+    candidates = [_balanced(n, radices, count) for count in (1, 2, 3) if count <= len(radices)]
+    return min(candidates, key=lambda candidate: _cost(candidate, depth, columns))
+
+
+def block_products(candidate, depth):
+    """Return the group index of each dense block product of a K-matrix, in product order.
+
+    Butterflies alternate between falling and rising stride, so that neighbours share a group.
+    """
+    last = len(candidate.groups) - 1
+    order = [0] if last == 0 else []
+    for slot in range(depth if last else 0):
+        groups = range(last + 1) if slot % 2 == 0 else range(last, -1, -1)
+        order.extend(g for g in groups if not order or order[-1] != g)
+    return tuple(order)
+
+
+def _cost(candidate, depth, columns):
+    sizes = candidate.group_sizes
+    order = block_products(candidate, depth)
+    if len(sizes) == 1:
+        return candidate.n + (depth - 1) * candidate.n**2 / columns
+    return sum(_BLOCK_PENALTY * sizes[group] + _MEMORY_PASS for group in order)
+
+
+def _balanced(n, radices, count):
+    """Cut the stages into `count` runs with the smallest sum of block sizes."""
+
+    def cuts(stages, runs):
+        if runs == 1:
+            return [(stages,)]
+        return [
+            (first, *rest)
+            for first in range(1, stages - runs + 2)
+            for rest in cuts(stages - first, runs - 1)
+        ]
+
+    plans = [Plan(n, radices, groups) for groups in cuts(len(radices), count)]
+    return min(plans, key=lambda candidate: sum(candidate.group_sizes))
+
+
+def _product(radices):
+    return math.prod(r for r in radices if validation.is_integer(r))
