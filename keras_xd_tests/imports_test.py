@@ -1,0 +1,272 @@
+"""The package's structure, read from its source without importing it.
+
+Layers of the architecture, backends, private Keras attributes, forbidden constructs, test twins.
+"""
+
+import ast
+import functools
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+PACKAGES = ("keras_xd", "tuner_integration")
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+# A module may import from itself and from what stands before it.
+ORDER = (
+    "keras_xd.validation",
+    "keras_xd.kmatrix.radix",
+    "keras_xd.kmatrix.constructions",
+    "keras_xd.kmatrix.product",
+    "keras_xd.kmatrix.kmatrix",
+    "keras_xd.kmatrix",
+    "keras_xd.masks",
+    "keras_xd.layers",
+    "keras_xd.rewriting",
+    "keras_xd.search",
+    "keras_xd.optimizers",
+    "keras_xd.callbacks",
+    "keras_xd.finalizing",
+    "keras_xd.models",
+    "keras_xd.grammar",
+    "keras_xd.visualization",
+    "keras_xd",
+    "tuner_integration",
+)
+BACKENDS = {"tensorflow", "jax", "jaxlib", "torch", "tf_keras"}
+MAY_IMPORT_BACKENDS = ("keras_xd.search", "keras_xd.finalizing", "keras_xd.visualization")
+FORBIDDEN_MODULES = {"pickle", "pdb", "dill", "cloudpickle"}
+FORBIDDEN_NAMES = {"eval", "exec", "breakpoint", "NotImplementedError"}
+LARGEST_FILE = 18_000
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = {module_name(path) for path in MODULES}
+
+
+def every_module(test):
+    return pytest.mark.parametrize("path", MODULES, ids=module_name)(test)
+
+
+@functools.cache
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imported_modules(syntax, package, known=frozenset(NAMES)):
+    """Return `(line, module)` of every import, wherever in the file it stands.
+
+    Args:
+        syntax: the parsed file.
+        package: name of the package that relative imports start from.
+        known: the project's modules, to tell `from package import module` from a name in it.
+    """
+    found = []
+    for node in ast.walk(syntax):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parents, base] if base else parents)
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                found.append((node.lineno, full if full in known else base))
+    return found
+
+
+def imports(path):
+    name = module_name(path)
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    return imported_modules(tree(path), package)
+
+
+def rank(name):
+    """Place of a module in `ORDER`, by the longest entry that it is or lies in."""
+    fits = [entry for entry in ORDER if name == entry or name.startswith(f"{entry}.")]
+    best = max(fits, key=len, default=None)
+    if best is None or (best == "keras_xd" and name != "keras_xd"):
+        raise ValueError(f"Give {name} a place in ORDER, as the architecture says.")
+    return ORDER.index(best)
+
+
+def violations(syntax, keras_private, own):
+    """Return `(line, what)` of constructs that the package does without."""
+    found = []
+    for node in ast.walk(syntax):
+        if isinstance(node, ast.Assert):
+            found.append((node.lineno, "assert"))
+        elif isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
+            found.append((node.lineno, node.id))
+        elif isinstance(node, ast.Attribute):
+            if node.attr == "src" and isinstance(node.value, ast.Name) and node.value.id == "keras":
+                found.append((node.lineno, "keras.src"))
+            private = node.attr.startswith("_") and not node.attr.endswith("__")
+            on_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            foreign = not on_self and node.attr not in own
+            if private and (node.attr in keras_private or foreign):
+                found.append((node.lineno, f".{node.attr}"))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if node.name in keras_private:
+                found.append((node.lineno, f"def {node.name}"))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node.value in keras_private:  # getattr(layer, "_inbound_nodes")
+                found.append((node.lineno, repr(node.value)))
+    return found
+
+
+def own_private_names(syntax):
+    """Private names that the file defines itself: functions, methods, attributes of `self`."""
+    found = set()
+    for node in ast.walk(syntax):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+                found.add(node.attr)
+    return {name for name in found if name.startswith("_")}
+
+
+@functools.cache
+def keras_private_names():
+    """Private attributes of Keras' own layers, models, variables and optimizers."""
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    model.fit(np.zeros((2, 2)), np.zeros((2, 1)), verbose=0)
+    functional = keras.Model(model.inputs, model.outputs)
+    layer = model.layers[0]
+    things = [model, functional, layer, layer.kernel, model.optimizer, functional.output]
+    things += [keras.Model(), keras.initializers.Zeros(), keras.callbacks.Callback()]
+    names = {name for thing in things for name in dir(thing)}
+    return frozenset(n for n in names if n.startswith("_") and not n.endswith("__"))
+
+
+@every_module
+def test_imports_follow_the_order(path):
+    name = module_name(path)
+    for line, other in imports(path):
+        if other.split(".")[0] not in PACKAGES or name == other:
+            continue
+        assert other in NAMES, f"{name}:{line} imports {other}, which does not exist"
+        assert rank(other) <= rank(name), f"{name}:{line} imports {other}, which stands below it"
+
+
+def test_no_import_cycles():
+    graph = {
+        module_name(path): {other for _, other in imports(path) if other in NAMES}
+        for path in MODULES
+    }
+    finished, open_names = set(), []
+
+    def visit(name):
+        assert name not in open_names, f"cycle: {' > '.join([*open_names, name])}"
+        if name not in finished:
+            open_names.append(name)
+            for other in graph[name] - {name}:
+                visit(other)
+            finished.add(open_names.pop())
+
+    for name in graph:
+        visit(name)
+
+
+@every_module
+def test_backends_stay_in_their_places(path):
+    name = module_name(path)
+    for line, other in imports(path):
+        assert not other.startswith("keras.src"), f"{name}:{line} imports {other}"
+        assert other.split(".")[0] not in FORBIDDEN_MODULES, f"{name}:{line} imports {other}"
+        if not name.startswith(MAY_IMPORT_BACKENDS):
+            assert other.split(".")[0] not in BACKENDS, f"{name}:{line} imports {other}"
+
+
+@every_module
+def test_only_public_names_and_sound_constructs(path):
+    syntax = tree(path)
+    found = violations(syntax, keras_private_names(), own_private_names(syntax))
+    assert not found, f"{module_name(path)}: {found}"
+
+
+@every_module
+def test_module_is_readable_in_one_go(path):
+    assert path.stat().st_size < LARGEST_FILE
+
+
+@every_module
+def test_module_has_a_test_twin(path):
+    if path.name != "__init__.py" and path.is_relative_to(ROOT / "keras_xd"):
+        folder = ROOT / "keras_xd_tests" / path.relative_to(ROOT / "keras_xd").parent
+        assert (folder / f"{path.stem}_test.py").exists()
+
+
+def test_every_public_name_exists():
+    """`__all__` of each package file names what the file imports or defines, each once."""
+    for path in MODULES:
+        for node in tree(path).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                names = ast.literal_eval(node.value)
+                bound = {
+                    alias.asname or alias.name
+                    for other in ast.walk(tree(path))
+                    if isinstance(other, (ast.Import, ast.ImportFrom))
+                    for alias in other.names
+                }
+                bound |= {
+                    other.name
+                    for other in tree(path).body
+                    if isinstance(other, (ast.FunctionDef, ast.ClassDef))
+                }
+                bound |= {
+                    name.id
+                    for other in tree(path).body
+                    if isinstance(other, ast.Assign)
+                    for name in other.targets
+                    if isinstance(name, ast.Name)
+                }
+                assert len(names) == len(set(names)), module_name(path)
+                assert set(names) <= bound, f"{module_name(path)}: {set(names) - bound}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "assert x",
+        "eval('1')",
+        "raise NotImplementedError",
+        "keras.src.layers",
+        "layer._inbound_nodes",
+        "getattr(layer, '_inbound_nodes')",
+        "self._layers = []",
+        "other._secret",
+        "def _flatten_layers(self): pass",
+    ],
+)
+def test_the_check_finds(source):
+    syntax = ast.parse(source)
+    assert violations(syntax, keras_private_names(), own_private_names(syntax))
+
+
+@pytest.mark.parametrize(
+    ("source", "package", "expected"),
+    [
+        ("import tensorflow as tf", "keras_xd", "tensorflow"),
+        ("from keras_xd.kmatrix import radix", "keras_xd", "keras_xd.kmatrix.radix"),
+        ("from keras_xd.kmatrix import KMatrix", "keras_xd", "keras_xd.kmatrix"),
+        ("from . import radix", "keras_xd.kmatrix", "keras_xd.kmatrix.radix"),
+        ("from ..masks import size", "keras_xd.kmatrix", "keras_xd.masks"),
+        ("def f():\n    import jax", "keras_xd", "jax"),
+    ],
+)
+def test_the_reader_finds(source, package, expected):
+    known = {"keras_xd.kmatrix.radix", "keras_xd.kmatrix"}
+    assert [name for _, name in imported_modules(ast.parse(source), package, known)] == [expected]
