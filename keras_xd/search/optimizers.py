@@ -1,0 +1,251 @@
+"""Two optimizers for one model: one for its weights, one for its architecture."""
+
+import re
+
+import keras
+from keras import ops
+
+from keras_xd.layers.searchable import architecture_variables
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
+    """Keras' `MultiOptimizer` with one group for the weights and one for the architecture.
+
+    Make it with `architecture_optimizer`, which finds the pattern and checks it. Beside what
+    `MultiOptimizer` does, it refuses to be built on variables that do not divide into the two
+    groups it was made for, and it can leave the architecture alone (`architecture_fixed`).
+
+    Args:
+        optimizer_map: a `keras.optimizers.OptimizerMap` with the optimizer of the weights as its
+            default and exactly one pattern, the architecture's.
+        architecture_shapes: the shapes of the variables the pattern has to find.
+        loss_scale_factor: as in `keras.optimizers.MultiOptimizer`.
+        name: the optimizer's name.
+
+    Attributes:
+        weights_optimizer: the optimizer of the model weights.
+        architecture_optimizer: the optimizer of the architecture variables.
+        epochs: a variable, saved with the optimizer, for the number of epochs trained.
+            `keras_xd.SearchModel` counts in it; plain `model.fit` does not.
+        built_paths: the paths of the variables it was built on.
+        architecture_fixed: while `True`, `apply` steps the weights only. The architecture
+            variables, their slots and the iteration count of their optimizer keep their values.
+            It is read while the train step is traced, not while it runs.
+    """
+
+    def __init__(self, optimizer_map, architecture_shapes, loss_scale_factor=None, name=None):
+        super().__init__(optimizer_map, loss_scale_factor=loss_scale_factor, name=name)
+        self.optimizer_map = optimizer_map
+        self.architecture_shapes = tuple(tuple(shape) for shape in architecture_shapes)
+        self.weights_optimizer = optimizer_map.default_optimizer
+        (self.architecture_optimizer,) = optimizer_map.values()
+        self.architecture_fixed = False
+        self.built_paths = ()
+        self.epochs = self.add_variable(
+            shape=(), dtype="int32", aggregation="only_first_replica", name="epochs"
+        )
+
+    def build(self, var_list):
+        if self.built:
+            return
+        found = [variable for variable in var_list if self._is_architecture(variable)]
+        shapes = tuple(tuple(variable.shape) for variable in found)
+        if sorted(shapes) != sorted(self.architecture_shapes):
+            raise ValueError(
+                "An architecture optimizer must be used with the trainable variables it was made "
+                f"for: architecture variables of shapes {list(self.architecture_shapes)}. Make a "
+                "new one after freezing or changing layers; load a file with `compile=False` "
+                "where layers were given other names. Received: architecture variables "
+                f"{[f'{variable.path} {tuple(variable.shape)}' for variable in found]}"
+            )
+        super().build(var_list)
+        self.built_paths = tuple(variable.path for variable in var_list)
+        self.built_groups = tuple(self._is_architecture(variable) for variable in var_list)
+
+    def apply(self, grads, trainable_variables=None):
+        """Apply the gradients of all variables, each by the optimizer of its group."""
+        if trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+            if not self.built:
+                self.build(trainable_variables)
+        if self.built and len(grads) != len(self.built_paths):
+            raise ValueError(
+                "An architecture optimizer must be applied to all variables it was built on. "
+                "Compile the model again, with a new optimizer, after freezing or unfreezing "
+                f"layers. Received: {len(grads)} gradients, built on {len(self.built_paths)} "
+                "variables"
+            )
+        if not self.built or not self.architecture_fixed:
+            super().apply(grads, trainable_variables)
+        else:
+            self._apply_to_weights(grads, trainable_variables)
+
+    def finalize_variable_values(self, var_list):
+        """Let both optimizers set final values, such as moving averages, after `fit`."""
+        if not int(ops.convert_to_numpy(self.architecture_optimizer.iterations)):
+            # The moving average of an optimizer that has made no step is still zero.
+            var_list = [variable for variable in var_list if not self._is_architecture(variable)]
+        super().finalize_variable_values(var_list)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "architecture_shapes": [list(shape) for shape in self.architecture_shapes],
+        }
+
+    def _apply_to_weights(self, grads, trainable_variables):
+        groups = self.built_groups
+        if trainable_variables is not None:
+            groups = [self._is_architecture(variable) for variable in trainable_variables]
+            trainable_variables = [
+                v for v, fixed in zip(trainable_variables, groups, strict=True) if not fixed
+            ]
+        grads = [grad for grad, fixed in zip(grads, groups, strict=True) if not fixed]
+        if grads:
+            self.weights_optimizer.apply(grads, trainable_variables)
+        self.iterations.assign_add(1)
+
+    def _is_architecture(self, variable):
+        return self.optimizer_map(variable) is self.architecture_optimizer
+
+
+def architecture_optimizer(model, weights, architecture):
+    """Return one optimizer that trains weights and architecture by an optimizer each.
+
+    The result is a `keras.optimizers.MultiOptimizer`, for `compile` of any Keras model with
+    searchable layers. It saves and loads with the model.
+
+    The two learning rates are those of `optimizer.weights_optimizer` and
+    `optimizer.architecture_optimizer`; `optimizer.learning_rate` does not exist. Each may be a
+    `LearningRateSchedule`. Of Keras' callbacks, `ReduceLROnPlateau` multiplies both rates, and
+    `LearningRateScheduler` calls its function once for each: a function `(epoch, rate)` that
+    scales the rate it is given keeps their ratio, one that returns a constant makes them equal.
+    Neither works on a rate that is a `LearningRateSchedule`, nor under loss scaling.
+    `clipnorm`, `global_clipnorm`, `weight_decay`, `use_ema` and `gradient_accumulation_steps` of
+    each optimizer act within its own group.
+
+    For dynamic loss scaling wrap the result, `keras.optimizers.LossScaleOptimizer(optimizer)`;
+    `compile` does so by itself under the policy `"mixed_float16"`.
+
+    Args:
+        model: a built Keras model with architecture variables.
+        weights: the optimizer of the model weights: an object, or a name such as `"adam"`.
+        architecture: the optimizer of the architecture variables, likewise.
+
+    Returns:
+        An `ArchitectureOptimizer`, not yet built.
+
+    Raises:
+        ValueError: if the model is not built or has no architecture variables, if the groups
+            cannot be told apart by the names of layers and variables, or if one of the
+            optimizers cannot be part of a group.
+
+    Example:
+
+    >>> import keras
+    >>> import numpy as np
+    >>> import keras_xd
+    >>> model = keras.Sequential([
+    ...     keras.Input((6, 6, 1)),
+    ...     keras_xd.layers.XDConv2D(2, 3),
+    ...     keras.layers.GlobalAveragePooling2D(),
+    ... ])
+    >>> optimizer = keras_xd.optimizers.architecture_optimizer(
+    ...     model, weights="adam", architecture=keras.optimizers.SGD(0.1)
+    ... )
+    >>> model.compile(optimizer=optimizer, loss="mse")
+    >>> history = model.fit(np.ones((4, 6, 6, 1)), np.zeros((4, 2)), verbose=0)
+    """
+    if not isinstance(model, keras.Model) or not model.built:
+        raise ValueError(
+            "`model` must be a built Keras model: give it an Input or call it on data first. "
+            f"Received: model={model!r}"
+        )
+    weights = _group_optimizer(weights, "weights")
+    architecture = _group_optimizer(architecture, "architecture")
+    if weights is architecture:
+        raise ValueError(
+            "`weights` and `architecture` must be two optimizers, because each keeps its own "
+            f"state. Received the same object twice: {weights!r}"
+        )
+    if weights.loss_scale_factor != architecture.loss_scale_factor:
+        raise ValueError(
+            "`weights` and `architecture` must have the same `loss_scale_factor`, because both "
+            "groups share one loss. Received: "
+            f"{weights.loss_scale_factor} and {architecture.loss_scale_factor}"
+        )
+    pattern = _architecture_pattern(model)
+    return ArchitectureOptimizer(
+        keras.optimizers.OptimizerMap(weights, {pattern: architecture}),
+        [v.shape for v in architecture_variables(model) if v.trainable],
+        loss_scale_factor=weights.loss_scale_factor,
+        name="architecture_optimizer",
+    )
+
+
+def _group_optimizer(optimizer, name):
+    """Return `optimizer` as a Keras optimizer that can be part of a group."""
+    if optimizer is None:
+        raise ValueError(f"An optimizer for `{name}` is missing. Received: {name}=None")
+    optimizer = keras.optimizers.get(optimizer)
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise ValueError(
+            "A `LossScaleOptimizer` cannot be one of the two optimizers, because both share one "
+            "loss. Wrap them together: `keras.optimizers.LossScaleOptimizer("
+            "architecture_optimizer(model, weights, architecture))`; the policy 'mixed_float16' "
+            f"does so without being asked. Received: {name}={optimizer!r}"
+        )
+    if isinstance(optimizer, keras.optimizers.MultiOptimizer):
+        raise ValueError(
+            "A `MultiOptimizer` cannot be one of the two optimizers. "
+            f"Received: {name}={optimizer!r}"
+        )
+    return optimizer
+
+
+def _architecture_pattern(model):
+    """Return a pattern of variable paths that finds the architecture variables of `model` only.
+
+    Keras' groups go by `variable.path`, whose beginning (the names of the models around a layer)
+    differs before saving and after loading, as do the numbers of layers that were named
+    automatically. So the pattern holds the last two parts, layer and variable, and leaves those
+    numbers open where that is unambiguous.
+    """
+    architecture = architecture_variables(model)
+    if not architecture:
+        raise ValueError(
+            "`model` must have architecture variables, that is, searchable layers: see "
+            f"`keras_xd.rewrite`. Received: model={model!r}, of "
+            f"{len(model.variables)} variables"
+        )
+    identities = {id(variable) for variable in architecture}
+    others = [variable for variable in model.variables if id(variable) not in identities]
+    missing = identities - {id(variable) for variable in model.variables}
+    if missing:
+        raise ValueError(
+            "Every architecture variable must be a weight that the model tracks. Received: "
+            f"{[variable.path for variable in architecture if id(variable) in missing]}"
+        )
+    for open_numbers in (True, False):
+        endings = sorted({_path_ending(variable.path, open_numbers) for variable in architecture})
+        pattern = f"(?:.*/)?(?:{'|'.join(endings)})"
+        wrong = [variable.path for variable in others if re.fullmatch(pattern, variable.path)]
+        if not wrong:
+            return pattern
+    raise ValueError(
+        "Architecture variables must differ from all other variables in the name of their layer "
+        "or in their own name, because Keras tells the two groups apart by these. Give the "
+        f"layers different names. Received: variables {wrong}, which are not part of the "
+        f"architecture, beside {[variable.path for variable in architecture]}"
+    )
+
+
+def _path_ending(path, open_numbers):
+    """Return a pattern of the last two parts of a variable's path."""
+    *layer, name = path.split("/")[-2:]
+    if not layer:
+        return re.escape(name)
+    if open_numbers:
+        return rf"{re.escape(re.sub(r'_[0-9]+$', '', layer[0]))}(?:_[0-9]+)?/{re.escape(name)}"
+    return f"{re.escape(layer[0])}/{re.escape(name)}"

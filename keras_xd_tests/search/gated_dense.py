@@ -1,0 +1,61 @@
+"""A searchable layer small enough for many tests of training, and models and data for it."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd.layers.searchable import SearchableLayer
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class GatedDense(SearchableLayer):
+    """`x · diag(gates) · kernel + bias`, where the gates are the architecture.
+
+    `traces` counts how often Python runs through `call` in training.
+    """
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.traces = 0
+
+    def build(self, input_shape):
+        size = input_shape[-1]
+        self.gates = self.add_weight(shape=(size,), initializer="ones", name="gates")
+        self.kernel = self.add_weight(shape=(size, self.units), name="kernel")
+        self.bias = self.add_weight(shape=(self.units,), initializer="zeros", name="bias")
+
+    @property
+    def architecture_variables(self):
+        return [self.gates]
+
+    def call(self, inputs, training=None):
+        self.traces += bool(training)
+        return ops.matmul(inputs * self.gates, self.kernel) + self.bias
+
+    def complexity(self, input_shape):
+        """Counts one column of the kernel for each gate, in proportion to its square."""
+        return ops.sum(ops.square(ops.convert_to_tensor(self.gates))) * self.units
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+def gated_model(**kwargs):
+    """Return a small classifier of 4 features into 3 classes, with batch normalization."""
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            GatedDense(5, **kwargs),
+            keras.layers.BatchNormalization(),
+            keras.layers.Activation("tanh"),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+
+
+def classification_data(samples=20):
+    """Return inputs and integer labels of a learnable problem."""
+    generator = np.random.default_rng(3)
+    x = generator.normal(size=(samples, 4)).astype("float32")
+    return x, np.argmax(x[:, :3] + 0.5 * x[:, 1:], axis=1)
