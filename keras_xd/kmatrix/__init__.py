@@ -17,6 +17,7 @@ from keras_xd.kmatrix.product import analysis as analysis
 from keras_xd.kmatrix.product import fold as fold
 from keras_xd.kmatrix.product import synthesis as synthesis
 from keras_xd.kmatrix.radix import Plan as Plan
+from keras_xd.kmatrix.radix import check_radix as check_radix
 from keras_xd.kmatrix.radix import factorise as factorise
 from keras_xd.kmatrix.radix import padded_size as padded_size
 from keras_xd.kmatrix.radix import plan as plan

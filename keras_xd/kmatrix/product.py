@@ -385,4 +385,3 @@ def _pad(x, axis, amount):
     widths = [[0, 0]] * len(x.shape)
     widths[axis] = [0, amount]
     return ops.pad(x, widths)
-

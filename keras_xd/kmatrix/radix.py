@@ -175,7 +175,9 @@ def plan(n, radix=None, *, depth=1, columns=None, groups=None):
     """
     radices = factorise(n, radix)
     depth = validation.positive_integer(depth, "depth")
-    columns = _TYPICAL_COLUMNS if columns is None else validation.positive_integer(columns, "columns")
+    columns = (
+        _TYPICAL_COLUMNS if columns is None else validation.positive_integer(columns, "columns")
+    )
     if groups is not None:
         groups = tuple(groups)
         if sum(groups) != len(radices) or not all(g >= 1 for g in groups):

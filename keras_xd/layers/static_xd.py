@@ -1,0 +1,195 @@
+"""The static layer that an XD-operation becomes when its search is over."""
+
+import math
+
+import keras
+from keras import activations, ops
+
+from keras_xd import kmatrix, validation
+from keras_xd.kmatrix import product
+from keras_xd.layers import xd_operation
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class StaticXD(keras.layers.Layer):
+    """A finished XD-operation: `K`, the spectrum `C ∘ (L w + b)` and `M` multiplied out.
+
+    The layer holds dense matrices of exactly the sizes in use and computes
+
+        y_i = Σ_j Re( K · diag(D_ij) · M · x_j ) + bias_i
+
+    by one matrix product per axis and block, and one channel product per frequency. It uses no FFT
+    and nothing that depends on weights alone, so that an exported model repeats no work.
+    `XDConv.finalize()` and `keras_xd.finalize(model)` make such layers.
+
+    Args:
+        axes: a dictionary for each spatial axis: `n`, `radices` and `groups` of its plan, `size`,
+            `output_size`, `stride`, and for `analysis` and `synthesis` the group index and the
+            shape of each matrix.
+        channels: number of input channels.
+        filters: number of output channels.
+        groups: number of channel groups.
+        data_format: `"channels_last"` or `"channels_first"`.
+        use_bias: whether there is a bias.
+        activation: activation function, or `None`.
+
+    Input shape:
+        That of the layer it came from, at the same spatial sizes.
+
+    Output shape:
+        That of the layer it came from.
+
+    Raises:
+        ValueError: if the spatial sizes are not those it was made for.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_xd import layers
+    >>> operation = layers.XDConv1D(4, 3, padding="causal")
+    >>> signal = np.random.default_rng(0).normal(size=(2, 20, 3)).astype("float32")
+    >>> expected = operation(signal)
+    >>> static = operation.finalize()
+    >>> type(static).__name__, bool(np.allclose(static(signal), expected, atol=1e-5))
+    ('StaticXD', True)
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, equation 5.
+    """
+
+    def __init__(
+        self,
+        axes,
+        channels,
+        filters,
+        groups=1,
+        data_format="channels_last",
+        use_bias=True,
+        activation=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.axes = axes
+        self.channels = validation.positive_integer(channels, "channels")
+        self.filters = validation.positive_integer(filters, "filters")
+        self.groups = validation.positive_integer(groups, "groups")
+        self.data_format = data_format
+        self.use_bias = use_bias
+        self.activation = activations.get(activation)
+
+    @classmethod
+    def from_tensors(cls, layer, analyses, spectrum, syntheses):
+        """Make the static layer of an `XDConv` from what its `call` computes from weights."""
+        axes = []
+        for analysis, synthesis in zip(analyses, syntheses, strict=True):
+            plan = analysis.plan
+            axes.append(
+                {
+                    "n": plan.n,
+                    "radices": list(plan.radices),
+                    "groups": list(plan.groups),
+                    "size": analysis.size,
+                    "output_size": synthesis.size,
+                    "stride": synthesis.stride,
+                    "analysis": _matrix_specification(analysis),
+                    "synthesis": _matrix_specification(synthesis),
+                }
+            )
+        static = cls(
+            axes,
+            channels=spectrum.shape[2] * layer.groups,
+            filters=layer.filters,
+            groups=layer.groups,
+            data_format=layer.data_format,
+            use_bias=layer.use_bias,
+            activation=layer.activation,
+            activity_regularizer=layer.activity_regularizer,
+            name=layer.name,
+            dtype=layer.dtype_policy,
+            trainable=layer.trainable,
+        )
+        static.build(layer.get_build_config()["input_shape"])
+        for weight, value in zip(
+            static._matrices, [m for t in (*analyses, *syntheses) for m in t.matrices], strict=True
+        ):
+            weight.assign(value)
+        static.spectrum.assign(spectrum)
+        if layer.use_bias:
+            static.bias.assign(layer.bias)
+        return static
+
+    def build(self, input_shape):
+        sizes = [axis["size"] for axis in self.axes]
+        self.input_spec = xd_operation.input_spec(sizes, self.channels, self.data_format)
+        self._matrices = []
+        for name in ("analysis", "synthesis"):
+            for index, axis in enumerate(self.axes):
+                for position, shape in enumerate(axis[name]["shapes"]):
+                    weight = self.add_weight(
+                        name=f"{name}{index}_{position}",
+                        shape=tuple(shape),
+                        initializer="zeros",
+                        trainable=False,
+                    )
+                    self._matrices.append(weight)
+        frequencies = math.prod(axis["n"] for axis in self.axes)
+        self.spectrum = self.add_weight(
+            name="spectrum",
+            shape=(frequencies, 2, self.channels // self.groups, self.filters),
+            initializer="zeros",
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
+
+    def call(self, inputs):
+        matrices = iter(ops.convert_to_tensor(weight) for weight in self._matrices)
+        analyses = [self._transform("analysis", i, matrices) for i in range(len(self.axes))]
+        syntheses = [self._transform("synthesis", i, matrices) for i in range(len(self.axes))]
+        x = xd_operation.to_columns(inputs, self.data_format)
+        spectrum = ops.convert_to_tensor(self.spectrum)
+        outputs = xd_operation.apply(x, analyses, spectrum, syntheses, self.groups)
+        if self.bias is not None:
+            outputs = outputs + self.bias
+        outputs = xd_operation.from_columns(outputs, self.data_format)
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def compute_output_shape(self, input_shape):
+        spatial = tuple(axis["output_size"] for axis in self.axes)
+        if self.data_format == "channels_last":
+            return (input_shape[0], *spatial, self.filters)
+        return (input_shape[0], self.filters, *spatial)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "axes": self.axes,
+            "channels": self.channels,
+            "filters": self.filters,
+            "groups": self.groups,
+            "data_format": self.data_format,
+            "use_bias": self.use_bias,
+            "activation": activations.serialize(self.activation),
+        }
+
+    def _transform(self, name, index, matrices):
+        axis = self.axes[index]
+        plan = kmatrix.Plan(axis["n"], tuple(axis["radices"]), tuple(axis["groups"]))
+        groups = tuple(axis[name]["groups"])
+        forward = name == "analysis"
+        kind = product.Analysis if forward else product.Synthesis
+        return kind(
+            matrices=[next(matrices) for _ in groups],
+            groups=groups,
+            plan=plan,
+            size=axis["size"] if forward else axis["output_size"],
+            stride=1 if forward else axis["stride"],
+            pair=index > 0,
+        )
+
+
+def _matrix_specification(transform):
+    return {
+        "groups": list(transform.groups),
+        "shapes": [list(matrix.shape) for matrix in transform.matrices],
+    }

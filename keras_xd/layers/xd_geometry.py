@@ -1,0 +1,77 @@
+"""Where a convolution's inputs, outputs and weights lie on a circle of padded size. Pure Python."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_xd import kmatrix
+
+
+@dataclasses.dataclass(frozen=True)
+class AxisGeometry:
+    """One spatial axis of a convolution `y[t] = Σ_j w[j] · x[stride·t + dilation·j − left]`.
+
+    Attributes:
+        size: number of inputs `H`.
+        output_size: number of outputs `T`.
+        kernel_size: number of weights `k`.
+        stride: distance of neighbouring outputs.
+        dilation: distance of neighbouring weights.
+        left: padding before the first input.
+        padded_size: size `n` of the circle on which the convolution is exact.
+    """
+
+    size: int
+    output_size: int
+    kernel_size: int
+    stride: int
+    dilation: int
+    left: int
+    padded_size: int
+
+    def placement(self):
+        """Return the `(n, k)` zero-one array that puts weight `j` at `(left − dilation·j) mod n`."""
+        array = np.zeros((self.padded_size, self.kernel_size), dtype="float32")
+        taps = np.arange(self.kernel_size)
+        array[(self.left - self.dilation * taps) % self.padded_size, taps] = 1.0
+        return array
+
+
+def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None):
+    """Return the `AxisGeometry` of one axis.
+
+    Without wrapping the circle must have `n ≥ max(H + left, stride·(T−1) + span − left)` points,
+    `span = dilation·(k−1) + 1`, and room for all weights; the cheapest such size is taken.
+    With `padding="circular"` it is the axis itself, `n = H`.
+
+    Args:
+        size: number of inputs.
+        kernel_size, stride, dilation: the convolution's, along this axis.
+        padding: "valid", "same", "causal" or "circular". "same" and "circular" have the same number
+            of outputs and the same left padding, filled with zeros or with the other end.
+        radix: as in `kmatrix.factorise`.
+
+    Raises:
+        ValueError: if the kernel is larger than the padded input or the radices do not fit.
+    """
+    span = dilation * (kernel_size - 1) + 1
+    if padding == "valid":
+        outputs, left = (size - span) // stride + 1, 0
+    elif padding == "causal":
+        outputs, left = -(-size // stride), span - 1
+    else:
+        outputs = -(-size // stride)
+        left = max((outputs - 1) * stride + span - size, 0) // 2
+    if padding in ("valid", "circular") and span > size:
+        raise ValueError(
+            "The kernel must not be larger than the padded input. "
+            f"Received: kernel_size={kernel_size}, dilation_rate={dilation} (spanning {span}), "
+            f"input size {size}, padding={padding!r}"
+        )
+    if padding == "circular":
+        kmatrix.factorise(size, radix)
+        padded = size
+    else:
+        need = max(size + left, stride * (outputs - 1) + span - left, span)
+        padded = kmatrix.padded_size(need, radix)
+    return AxisGeometry(size, outputs, kernel_size, stride, dilation, left, padded)

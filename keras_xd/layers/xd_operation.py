@@ -1,0 +1,202 @@
+"""The arithmetic of an XD-operation in `keras.ops`: transform, multiply by the spectrum, transform.
+
+Data are kept with spatial or frequency axes first and `(batch, channels)` last, so that every
+transform is one large matrix product and the channel product is one product per frequency.
+"""
+
+import dataclasses
+import math
+
+from keras import ops
+from keras.layers import InputSpec
+
+from keras_xd.kmatrix import product
+
+
+def transforms(analysis_factors, synthesis_factors, plans, geometry):
+    """Make the folded `M` and `K` of every axis ready for the sizes in use.
+
+    Args:
+        analysis_factors: factors of `M` for each axis, from `kmatrix.fold`.
+        synthesis_factors: factors of `K` for each axis.
+        plans: the `Plan` of each axis.
+        geometry: the `AxisGeometry` of each axis.
+
+    Returns:
+        `(analyses, syntheses)`: a list of `kmatrix` transforms by axis each. Only the first axis
+        starts from real inputs and ends in real outputs.
+    """
+    axes = list(zip(analysis_factors, synthesis_factors, plans, geometry, strict=True))
+    analyses = [
+        product.analysis(m, plan, size=g.size, pair=axis > 0)
+        for axis, (m, _, plan, g) in enumerate(axes)
+    ]
+    syntheses = [
+        product.synthesis(k, plan, size=g.output_size, stride=g.stride, pair=axis > 0)
+        for axis, (_, k, plan, g) in enumerate(axes)
+    ]
+    return analyses, syntheses
+
+
+def spectrum(kernel, factors, plans, placements):
+    """Return `L w`: the kernel put on the circle and transformed along every axis.
+
+    Args:
+        kernel: tensor of shape `(*kernel_size, channels / groups, filters)`.
+        factors: factors of `L` for each axis.
+        plans: the `Plan` of each axis.
+        placements: zero-one array `(n, k)` of each axis, from `AxisGeometry.placement`.
+
+    Returns:
+        Tensor of shape `(n_1 ⋯ n_N, 2, channels / groups, filters)`.
+    """
+    kernel = ops.convert_to_tensor(kernel)
+    *_, channels, filters = kernel.shape
+    result = kernel
+    for axis, (factor, plan, placement) in enumerate(zip(factors, plans, placements, strict=True)):
+        taps = placement.shape[1]
+        # The columns of L at the kernel's positions: L applied to the placed unit vectors.
+        columns = product.analysis(factor, plan, pair=False)(ops.convert_to_tensor(placement[None]))
+        if axis == 0:
+            matrix = ops.reshape(columns, (plan.n * 2, taps))
+        else:
+            real, imaginary = ops.unstack(columns[0], axis=1)
+            matrix = ops.transpose(product.complex_blocks(real, imaginary), (0, 1, 3, 2))
+            matrix = ops.reshape(matrix, (plan.n * 2, 2 * taps))
+        rows = math.prod(p.n for p in plans[:axis])
+        result = ops.reshape(result, (rows, matrix.shape[1], -1))
+        result = ops.matmul(ops.cast(matrix, kernel.dtype), result)
+    return ops.reshape(result, (-1, 2, channels, filters))
+
+
+def apply(x, analyses, spectrum, syntheses, groups):
+    """Compute `Σ_j Re(K diag(D_ij) M x_j)`.
+
+    Args:
+        x: tensor of shape `(*sizes, batch, channels)`, real; the batch may be dynamic.
+        analyses: the `Analysis` of each axis.
+        spectrum: `D`, tensor of shape `(frequencies, 2, channels / groups, filters)`.
+        syntheses: the `Synthesis` of each axis.
+        groups: number of channel groups.
+
+    Returns:
+        Tensor of shape `(*output_sizes, batch, filters)`.
+    """
+    channels, filters = x.shape[-1], spectrum.shape[-1]
+    rows = 1
+    for axis, analysis in enumerate(analyses):
+        shape = (rows, 2, analysis.size, -1) if axis else (1, analysis.size, -1)
+        x = analysis(ops.reshape(x, shape))
+        rows *= analysis.plan.n
+    x = channel_product(ops.reshape(x, (rows, 2, -1, channels)), spectrum, groups)
+    for synthesis in reversed(syntheses):
+        n = synthesis.plan.n
+        rows //= n
+        x = synthesis(ops.reshape(x, (rows, n, 2, -1)))
+    return ops.reshape(x, (*(s.size for s in syntheses), -1, filters))
+
+
+def channel_product(x, spectrum, groups):
+    """Multiply by a complex matrix between the channels at every frequency.
+
+    Args:
+        x: tensor of shape `(frequencies, 2, batch, channels)`.
+        spectrum: tensor of shape `(frequencies, 2, channels / groups, filters)`.
+        groups: number of channel groups.
+
+    Returns:
+        Tensor of shape `(frequencies, 2, batch, filters)`.
+    """
+    frequencies, _, group_channels, filters = spectrum.shape
+    if group_channels == 1:
+        return _depthwise_product(x, spectrum, groups)
+    if groups > 1:
+        x = ops.reshape(x, (frequencies, 2, -1, groups, group_channels))
+        x = ops.transpose(x, (0, 3, 1, 2, 4))
+        shape = (frequencies, 2, group_channels, groups, filters // groups)
+        spectrum = ops.transpose(ops.reshape(spectrum, shape), (0, 3, 1, 2, 4))
+        frequencies, filters = frequencies * groups, filters // groups
+        x = ops.reshape(x, (frequencies, 2, -1, group_channels))
+    # Rows (real | imaginary) of the product against [D_r; D_i]: the pair joins the contraction.
+    real, imaginary = ops.unstack(x, axis=1)
+    upper = ops.concatenate([real, -imaginary], axis=-1)
+    lower = ops.concatenate([imaginary, real], axis=-1)
+    x = ops.concatenate([upper, lower], axis=1)
+    y = ops.matmul(x, ops.reshape(spectrum, (frequencies, 2 * group_channels, filters)))
+    if groups > 1:
+        y = ops.reshape(y, (frequencies // groups, groups, 2, -1, filters))
+        y = ops.transpose(y, (0, 2, 3, 1, 4))
+        return ops.reshape(y, (frequencies // groups, 2, -1, groups * filters))
+    return ops.reshape(y, (frequencies, 2, -1, filters))
+
+
+def input_spec(sizes, channels, data_format):
+    """Return the `InputSpec` of a layer that was built for fixed spatial sizes."""
+    first, channel_axis = (1, -1) if data_format == "channels_last" else (2, 1)
+    axes = {first + index: size for index, size in enumerate(sizes)}
+    return InputSpec(ndim=len(sizes) + 2, axes={**axes, channel_axis: channels})
+
+
+def to_columns(inputs, data_format):
+    """Bring a batch to `(*sizes, batch, channels)`."""
+    rank = len(inputs.shape) - 2
+    if data_format == "channels_last":
+        return ops.transpose(inputs, (*range(1, rank + 1), 0, rank + 1))
+    return ops.transpose(inputs, (*range(2, rank + 2), 0, 1))
+
+
+def from_columns(outputs, data_format):
+    """Undo `to_columns`."""
+    rank = len(outputs.shape) - 2
+    if data_format == "channels_last":
+        return ops.transpose(outputs, (rank, *range(rank), rank + 1))
+    return ops.transpose(outputs, (rank, rank + 1, *range(rank)))
+
+
+def cast(transform, dtype):
+    """Return the transform with its matrices cast to `dtype`."""
+    matrices = [ops.cast(matrix, dtype) for matrix in transform.matrices]
+    return dataclasses.replace(transform, matrices=matrices)
+
+
+def multiply_adds(plans, geometry, depths, channels, filters, groups):
+    """Multiply–adds of `apply` for one sample.
+
+    Args:
+        plans: the `Plan` of each axis.
+        geometry: the `AxisGeometry` of each axis.
+        depths: depth of `K`, `L` and `M`.
+        channels: number of input channels.
+        filters: number of output channels.
+        groups: number of channel groups.
+    """
+    total, frequencies = 0, math.prod(plan.n for plan in plans)
+    before, after_in = 1, math.prod(g.size for g in geometry)
+    after_out = math.prod(g.output_size for g in geometry)
+    for axis, (plan, g) in enumerate(zip(plans, geometry, strict=True)):
+        after_in //= g.size
+        after_out //= g.output_size
+        for depth, size, after, width in (
+            (depths[2], g.size, after_in, channels),
+            (depths[0], g.output_size, after_out, filters),
+        ):
+            columns = before * after * width
+            total += product.multiply_adds(plan, depth, size=size, pair=axis > 0, columns=columns)
+        before *= plan.n
+    return total + 4 * frequencies * (channels // groups) * filters
+
+
+def _depthwise_product(x, spectrum, groups):
+    """`channel_product` with one channel a group: element by element."""
+    frequencies, _, _, filters = spectrum.shape
+    real, imaginary = ops.unstack(ops.reshape(x, (frequencies, 2, -1, groups, 1)), axis=1)
+    shape = (frequencies, 2, 1, groups, filters // groups)
+    spectrum_real, spectrum_imaginary = ops.unstack(ops.reshape(spectrum, shape), axis=1)
+    y = ops.stack(
+        [
+            real * spectrum_real - imaginary * spectrum_imaginary,
+            real * spectrum_imaginary + imaginary * spectrum_real,
+        ],
+        axis=1,
+    )
+    return ops.reshape(y, (frequencies, 2, -1, filters))
