@@ -1,0 +1,399 @@
+"""Spectral convolutions: the layer of the Fourier neural operator."""
+
+import keras
+from keras import ops
+
+from keras_xd import validation
+
+__all__ = ["SpectralConv", "SpectralConv1D", "SpectralConv2D", "SpectralConv3D", "SpectralUniform"]
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class SpectralUniform(keras.initializers.Initializer):
+    """Uniform numbers between 0 and 1 / (input channels · filters), as in the published FNO.
+
+    Args:
+        seed: an integer makes the numbers reproducible.
+
+    Example:
+
+    ```python
+    from keras_xd import layers
+
+    kernel = layers.SpectralUniform(seed=1)((2, 12, 3, 8))
+    ```
+    """
+
+    def __init__(self, seed=None):
+        self.seed = seed
+        self.uniform = keras.initializers.RandomUniform(0.0, 1.0, seed=seed)
+
+    def __call__(self, shape, dtype=None):
+        return self.uniform(shape, dtype=dtype) / (shape[-2] * shape[-1])
+
+    def get_config(self):
+        return {"seed": self.seed}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class SpectralConv(keras.layers.Layer):
+    """N-dimensional spectral convolution (the Fourier neural operator's layer).
+
+    Transforms the input by a real FFT over the spatial axes, keeps the lowest frequencies, mixes
+    the channels of each by a complex matrix of its own, sets all other frequencies to zero and
+    transforms back. It is a circular convolution with a kernel as large as the input whose
+    spectrum is limited to `modes`. The weights do not depend on the spatial size: one layer works
+    at every resolution that holds its modes, and the size may be unknown (`None`).
+
+    Nothing in it is searched: it is the baseline and building block that XD-operations, which
+    express it exactly, are compared with.
+
+    `kernel` has the shape `(2, *frequencies, channels, filters)`: real and imaginary parts, then
+    the kept frequencies of each axis. Every axis but the last keeps `2 * mode` of them, in the
+    order `0 … mode - 1, -mode … -1`; the last axis, whose spectrum is halved, keeps `0 … mode - 1`.
+
+    The transforms and the products are computed in float32 where the compute type is shorter,
+    because no FFT exists for it. An exported model contains FFT operations: TensorFlow's
+    SavedModel serves them, ONNX runtimes and the standard LiteRT operations do not.
+
+    Args:
+        rank: number of spatial axes (1 to 3).
+        filters: number of output channels.
+        modes: how many frequencies to keep, one number or one for each spatial axis.
+        data_format: `"channels_last"` or `"channels_first"`; Keras' setting by default.
+        activation: activation of the output.
+        use_bias: whether to add a bias to each output channel.
+        kernel_initializer: initializer of the complex weights' parts; `SpectralUniform` by
+            default.
+        bias_initializer: initializer of the bias.
+        kernel_regularizer: regularizer of the complex weights' parts.
+        bias_regularizer: regularizer of the bias.
+        kernel_constraint: constraint of the complex weights' parts.
+        bias_constraint: constraint of the bias.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` with `"channels_first"`.
+
+    Output shape:
+        `(batch, *spatial, filters)`, or `(batch, filters, *spatial)`.
+
+    Raises:
+        ValueError: an argument is out of its range, or a spatial size is too small for `modes`.
+
+    Example:
+
+    ```python
+    import numpy as np
+    from keras_xd import layers
+
+    layer = layers.SpectralConv(rank=2, filters=4, modes=(3, 5))
+    coarse = layer(np.zeros((1, 16, 16, 2)))
+    fine = layer(np.zeros((1, 61, 64, 2)))  # same weights
+    ```
+
+    Reference:
+        Li et al., "Fourier neural operator for parametric partial differential equations",
+        ICLR 2021.
+    """
+
+    def __init__(
+        self,
+        rank,
+        filters,
+        modes,
+        data_format=None,
+        activation=None,
+        use_bias=False,
+        kernel_initializer="keras_xd>SpectralUniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.rank = validation.one_of(rank, (1, 2, 3), "rank")
+        self.filters = validation.positive_integer(filters, "filters")
+        self.modes = validation.integer_tuple(modes, rank, "modes")
+        self.data_format = validation.one_of(
+            data_format or keras.config.image_data_format(),
+            ("channels_last", "channels_first"),
+            "data_format",
+        )
+        self.activation = keras.activations.get(activation)
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.kernel_constraint = keras.constraints.get(kernel_constraint)
+        self.bias_constraint = keras.constraints.get(bias_constraint)
+        self.input_spec = keras.layers.InputSpec(ndim=self.rank + 2)
+
+    def build(self, input_shape):
+        channels = input_shape[self._channel_axis]
+        if channels is None:
+            raise ValueError(
+                "The number of input channels must be known. "
+                f"Received: input_shape={tuple(input_shape)}"
+            )
+        self._check_sizes(input_shape)
+        frequencies = (*(2 * mode for mode in self.modes[:-1]), self.modes[-1])
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(2, *frequencies, channels, self.filters),
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+            autocast=False,
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias",
+                shape=(self.filters,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+        self.input_spec = keras.layers.InputSpec(
+            ndim=self.rank + 2, axes={self._channel_axis: channels}
+        )
+
+    @property
+    def _channel_axis(self):
+        return self.rank + 1 if self.data_format == "channels_last" else 1
+
+    @property
+    def _spatial_axes(self):
+        first = 1 if self.data_format == "channels_last" else 2
+        return tuple(range(first, first + self.rank))
+
+    def _check_sizes(self, shape):
+        """Raise `ValueError` where a known spatial size has too few frequencies."""
+        sizes = [shape[axis] for axis in self._spatial_axes]
+        largest = [*(size and size // 2 for size in sizes[:-1]), sizes[-1] and sizes[-1] // 2 + 1]
+        if any(n is not None and mode > n for mode, n in zip(self.modes, largest, strict=True)):
+            raise ValueError(
+                "`modes` must not exceed the spectrum: size // 2 on each spatial axis but the "
+                "last, size // 2 + 1 on the last. "
+                f"Received: modes={self.modes}, input_shape={tuple(shape)}"
+            )
+
+    def call(self, inputs):
+        self._check_sizes(inputs.shape)
+        shape = ops.shape(inputs)
+        sizes = [shape[axis] for axis in self._spatial_axes]
+        exact = "float64" if self.compute_dtype == "float64" else "float32"
+        # The order (other spatial axes, batch, channels, last spatial axis) needs one large
+        # transpose on each side; everything between works on the few kept frequencies.
+        order = (*self._spatial_axes[:-1], 0, self._channel_axis, self._spatial_axes[-1])
+        outputs = ops.transpose(ops.cast(inputs, exact), order)
+        spectrum = truncated_spectrum(outputs, self.modes)
+        spectrum = mix_channels(spectrum, ops.cast(self.kernel, exact))
+        outputs = inverse_truncated_spectrum(spectrum, self.modes, sizes)
+        outputs = ops.cast(outputs, self.compute_dtype)
+        outputs = ops.transpose(outputs, [order.index(axis) for axis in range(self.rank + 2)])
+        if self.bias is not None:
+            bias_shape = [1] * (self.rank + 2)
+            bias_shape[self._channel_axis] = self.filters
+            outputs = outputs + ops.reshape(self.bias, bias_shape)
+        return self.activation(outputs)
+
+    def compute_output_shape(self, input_shape):
+        output_shape = list(input_shape)
+        output_shape[self._channel_axis] = self.filters
+        return tuple(output_shape)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "rank": self.rank,
+            "filters": self.filters,
+            "modes": self.modes,
+            "data_format": self.data_format,
+            "activation": keras.activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
+            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
+            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class SpectralConv1D(SpectralConv):
+    """1-dimensional spectral convolution: see `SpectralConv`.
+
+    Args:
+        filters: number of output channels.
+        modes: how many frequencies to keep.
+        **kwargs: all other arguments of `SpectralConv`.
+
+    Input shape:
+        `(batch, steps, channels)`, or `(batch, channels, steps)` with `"channels_first"`.
+
+    Output shape:
+        `(batch, steps, filters)`, or `(batch, filters, steps)`.
+
+    Example:
+
+    ```python
+    import numpy as np
+    from keras_xd import layers
+
+    waves = layers.SpectralConv1D(filters=8, modes=16, activation="gelu")(np.zeros((2, 1024, 1)))
+    print(waves.shape)  # (2, 1024, 8)
+    ```
+    """
+
+    def __init__(self, filters, modes, **kwargs):
+        super().__init__(1, filters, modes, **kwargs)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["rank"]
+        return config
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class SpectralConv2D(SpectralConv):
+    """2-dimensional spectral convolution: see `SpectralConv`.
+
+    Args:
+        filters: number of output channels.
+        modes: how many frequencies to keep, one number or one for each spatial axis.
+        **kwargs: all other arguments of `SpectralConv`.
+
+    Input shape:
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`.
+
+    Output shape:
+        `(batch, height, width, filters)`, or `(batch, filters, height, width)`.
+
+    Example:
+
+    ```python
+    import keras
+    from keras_xd import layers
+
+    inputs = keras.Input((None, None, 3))
+    hidden = layers.SpectralConv2D(filters=32, modes=12)(inputs) + keras.layers.Dense(32)(inputs)
+    model = keras.Model(inputs, keras.layers.Activation("gelu")(hidden))
+    ```
+    """
+
+    def __init__(self, filters, modes, **kwargs):
+        super().__init__(2, filters, modes, **kwargs)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["rank"]
+        return config
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class SpectralConv3D(SpectralConv):
+    """3-dimensional spectral convolution: see `SpectralConv`.
+
+    Args:
+        filters: number of output channels.
+        modes: how many frequencies to keep, one number or one for each spatial axis.
+        **kwargs: all other arguments of `SpectralConv`.
+
+    Input shape:
+        `(batch, depth, height, width, channels)`, or `(batch, channels, depth, height, width)`.
+
+    Output shape:
+        `(batch, depth, height, width, filters)`, or `(batch, filters, depth, height, width)`.
+
+    Example:
+
+    ```python
+    import numpy as np
+    from keras_xd import layers
+
+    layer = layers.SpectralConv3D(filters=2, modes=(2, 2, 3), use_bias=True)
+    print(layer(np.zeros((1, 5, 8, 6, 1))).shape)  # (1, 5, 8, 6, 2)
+    ```
+    """
+
+    def __init__(self, filters, modes, **kwargs):
+        super().__init__(3, filters, modes, **kwargs)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["rank"]
+        return config
+
+
+def truncated_spectrum(inputs, modes):
+    """Return the lowest frequencies of a real array, as a (real, imaginary) pair.
+
+    Args:
+        inputs: shape `(*other spatial, batch, channels, last spatial)`.
+        modes: kept frequencies, one number for each spatial axis.
+
+    Returns:
+        Two arrays of shape `(*frequencies, batch, channels)`.
+    """
+    real, imaginary = (part[..., : modes[-1]] for part in ops.rfft(inputs))
+    # Each axis is cut as soon as it is transformed, so that the next transform has less to do.
+    for axis in reversed(range(len(modes) - 1)):
+        mode = modes[axis]
+        parts = ops.fft((ops.swapaxes(real, axis, -1), ops.swapaxes(imaginary, axis, -1)))
+        real, imaginary = (
+            ops.concatenate([part[..., :mode], part[..., -mode:]], axis=-1) for part in parts
+        )
+    return ops.moveaxis(real, -1, 0), ops.moveaxis(imaginary, -1, 0)
+
+
+def mix_channels(spectrum, kernel):
+    """Multiply the channels at each frequency by its own complex matrix.
+
+    Args:
+        spectrum: (real, imaginary) of shape `(*frequencies, batch, channels)`.
+        kernel: real array of shape `(2, *frequencies, channels, filters)`.
+
+    Returns:
+        (real, imaginary) of shape `(*frequencies, batch, filters)`.
+    """
+    # One real matrix product: [re, im] · [[R, I], [-I, R]].
+    real, imaginary = kernel[0], kernel[1]
+    rows = [
+        ops.concatenate([real, imaginary], axis=-1),
+        ops.concatenate([-imaginary, real], axis=-1),
+    ]
+    product = ops.matmul(ops.concatenate(spectrum, axis=-1), ops.concatenate(rows, axis=-2))
+    return ops.split(product, 2, axis=-1)
+
+
+def inverse_truncated_spectrum(spectrum, modes, sizes):
+    """Return the real array whose lowest frequencies are given and whose others are zero.
+
+    Args:
+        spectrum: (real, imaginary) of shape `(*frequencies, batch, channels)`.
+        modes: kept frequencies, one number for each spatial axis.
+        sizes: spatial sizes of the result.
+
+    Returns:
+        An array of shape `(*other spatial, batch, channels, last spatial)`.
+    """
+    real, imaginary = (ops.moveaxis(part, 0, -1) for part in spectrum)
+    for axis, (mode, size) in enumerate(zip(modes[:-1], sizes[:-1], strict=True)):
+        # Exchanging the parts before and after turns the FFT into the (unscaled) inverse FFT.
+        parts = ops.fft((_insert_zeros(imaginary, mode, size), _insert_zeros(real, mode, size)))
+        imaginary, real = (
+            ops.swapaxes(part, axis, -1) / ops.cast(size, part.dtype) for part in parts
+        )
+    return ops.irfft((real, imaginary), fft_length=sizes[-1])
+
+
+def _insert_zeros(kept, mode, size):
+    """Put `size - 2 · mode` zeros between the positive and the negative frequencies."""
+    shape = ops.shape(kept)
+    zeros = ops.zeros((*shape[:-1], size - 2 * mode), dtype=kept.dtype)
+    return ops.concatenate([kept[..., :mode], zeros, kept[..., mode:]], axis=-1)

@@ -1,0 +1,242 @@
+"""Spectral convolutions against NumPy's FFT, finite differences and a direct convolution."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd.layers import spectral_conv
+from keras_xd_tests.layer_checks import assert_close, check_layer
+
+CLASSES = {
+    1: spectral_conv.SpectralConv1D,
+    2: spectral_conv.SpectralConv2D,
+    3: spectral_conv.SpectralConv3D,
+}
+
+
+def reference(inputs, kernel, modes):
+    """The definition in float64: NumPy's N-D real FFT, a loop over the kept frequencies."""
+    axes = tuple(range(1, inputs.ndim - 1))
+    sizes = inputs.shape[1:-1]
+    spectrum = np.fft.rfftn(inputs.astype("float64"), axes=axes)
+    result = np.zeros((*spectrum.shape[:-1], kernel.shape[-1]), dtype="complex128")
+    weights = kernel[0].astype("float64") + 1j * kernel[1]
+    kept = [[*range(mode), *range(-mode, 0)] for mode in modes[:-1]] + [range(modes[-1])]
+    for place, frequency in zip(
+        itertools.product(*(range(len(k)) for k in kept)), itertools.product(*kept), strict=True
+    ):
+        index = (slice(None), *frequency)
+        result[index] = spectrum[index] @ weights[place]
+    return np.fft.irfftn(result, s=sizes, axes=axes)
+
+
+def layer_and_inputs(rng, shape, modes, filters=3, **options):
+    layer = CLASSES[len(modes)](filters, modes, kernel_initializer="normal", **options)
+    layer.build(shape)
+    layer.kernel.assign(rng.normal(size=layer.kernel.shape))
+    return layer, rng.normal(size=shape).astype("float32")
+
+
+def compute(layer, inputs):
+    return keras.ops.convert_to_numpy(layer(inputs))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "modes"),
+    [
+        ((16,), (5,)),
+        ((16,), (9,)),
+        ((17,), (9,)),
+        ((13,), (1,)),
+        ((1,), (1,)),
+        ((8, 8), (4, 5)),
+        ((7, 9), (3, 5)),
+        ((12, 5), (2, 1)),
+        ((11, 6), (1, 4)),
+        ((4, 5, 6), (2, 2, 4)),
+        ((7, 3, 5), (1, 1, 2)),
+    ],
+)
+def test_equals_numpy(rng, sizes, modes):
+    layer, inputs = layer_and_inputs(rng, (2, *sizes, 4), modes)
+    expected = reference(inputs, keras.ops.convert_to_numpy(layer.kernel), modes)
+    assert_close(compute(layer, inputs), expected)
+
+
+@pytest.mark.parametrize("modes", [(3,), (2, 3), (1, 2, 3)])
+def test_channels_first_and_bias_and_activation(rng, modes):
+    shape = (2, *range(4, 4 + len(modes)), 3)
+    options = {"use_bias": True, "activation": "tanh"}
+    last, inputs = layer_and_inputs(rng, shape, modes, data_format="channels_last", **options)
+    last.bias.assign(rng.normal(size=3))
+    first = CLASSES[len(modes)](3, modes, data_format="channels_first", **options)
+    moved = np.moveaxis(inputs, -1, 1)
+    first.build(moved.shape)
+    first.set_weights(last.get_weights())
+    expected = np.tanh(
+        reference(inputs, keras.ops.convert_to_numpy(last.kernel), modes) + last.bias.numpy()
+    )
+    assert_close(compute(last, inputs), expected)
+    assert_close(compute(first, moved), np.moveaxis(expected, -1, 1))
+
+
+@pytest.mark.parametrize("size", [8, 9, 11])
+def test_equals_band_limited_circular_convolution(rng, size):
+    """All frequencies of a real kernel give a circular convolution; fewer, its limited band."""
+    inputs = rng.normal(size=(2, size, 2)).astype("float32")
+    kernel = rng.normal(size=(size, 2, 3))
+    for modes in (size // 2 + 1, 3):
+        spectrum = np.fft.rfft(kernel, axis=0)
+        spectrum[modes:] = 0
+        limited = np.fft.irfft(spectrum, n=size, axis=0)
+        expected = sum(np.roll(inputs, shift, axis=1) @ limited[shift] for shift in range(size))
+        layer = spectral_conv.SpectralConv1D(3, modes)
+        layer.build(inputs.shape)
+        layer.kernel.assign(np.stack([spectrum.real, spectrum.imag])[:, :modes])
+        assert_close(compute(layer, inputs), expected)
+
+
+def test_the_same_function_at_every_resolution(rng):
+    """Samples of one band-limited function, coarse and fine, give samples of one output."""
+    layer, _ = layer_and_inputs(rng, (1, 16, 18, 1), (3, 4))
+
+    def sample(height, width):
+        y, x = np.meshgrid(np.arange(height) / height, np.arange(width) / width, indexing="ij")
+        waves = np.cos(2 * np.pi * (2 * y + 3 * x)) + np.sin(2 * np.pi * (x - y)) + 0.5
+        return waves[None, ..., None].astype("float32")
+
+    coarse = compute(layer, sample(16, 18))
+    fine = compute(layer, sample(48, 36))
+    assert_close(fine[:, ::3, ::2], coarse)
+
+
+def test_unknown_size(rng):
+    layer, inputs = layer_and_inputs(rng, (2, 8, 10, 2), (2, 3))
+    symbolic = keras.Input((None, None, 2))
+    model = keras.Model(symbolic, layer(symbolic))
+    assert model.output.shape == (None, None, None, 3)
+    other = rng.normal(size=(3, 7, 5, 2)).astype("float32")
+    for x in (inputs, other):
+        kernel = keras.ops.convert_to_numpy(layer.kernel)
+        assert_close(model.predict(x, verbose=0), reference(x, kernel, (2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "modes"), [((7,), (4,)), ((6, 5), (2, 3)), ((4, 3, 4), (2, 1, 2))]
+)
+def test_gradients_equal_finite_differences(rng, sizes, modes):
+    """The layer is linear in inputs and in weights, so central differences are exact."""
+    import tensorflow as tf
+
+    layer = CLASSES[len(modes)](2, modes, dtype="float64")
+    inputs = rng.normal(size=(2, *sizes, 2))
+    layer.build(inputs.shape)
+    layer.kernel.assign(rng.normal(size=layer.kernel.shape))
+    weights = rng.normal(size=(2, *sizes, 2))
+
+    with tf.GradientTape() as tape:
+        x = tf.constant(inputs)
+        tape.watch(x)
+        loss = tf.reduce_sum(layer(x) * weights)
+    by_input, by_kernel = tape.gradient(loss, [x, layer.kernel.value])
+
+    def value(x, kernel):
+        layer.kernel.assign(kernel)
+        return np.sum(compute(layer, x) * weights)
+
+    kernel = keras.ops.convert_to_numpy(layer.kernel)
+    for _ in range(3):
+        step, kernel_step = rng.normal(size=inputs.shape), rng.normal(size=kernel.shape)
+        along = (value(inputs + step, kernel) - value(inputs - step, kernel)) / 2
+        np.testing.assert_allclose(np.sum(by_input * step), along, rtol=1e-10)
+        along = (value(inputs, kernel + kernel_step) - value(inputs, kernel - kernel_step)) / 2
+        np.testing.assert_allclose(np.sum(by_kernel * kernel_step), along, rtol=1e-10)
+
+
+def test_default_initializer():
+    layer = spectral_conv.SpectralConv2D(
+        8, (2, 3), kernel_initializer=spectral_conv.SpectralUniform(1)
+    )
+    layer.build((None, 8, 8, 4))
+    assert layer.kernel.shape == (2, 4, 3, 4, 8)
+    values = keras.ops.convert_to_numpy(layer.kernel)
+    assert 0 <= values.min() < 0.001 and 0.99 / 32 < values.max() <= 1 / 32
+    assert isinstance(
+        spectral_conv.SpectralConv1D(1, 1).kernel_initializer, spectral_conv.SpectralUniform
+    )
+
+
+def test_regularizers_and_constraints(rng):
+    layer = spectral_conv.SpectralConv1D(
+        2,
+        3,
+        use_bias=True,
+        kernel_regularizer=keras.regularizers.L2(0.5),
+        bias_regularizer="l1",
+        kernel_constraint="non_neg",
+        bias_constraint="non_neg",
+    )
+    layer.build((None, 8, 1))
+    assert layer.kernel.constraint is layer.kernel_constraint is not None
+    assert layer.bias.constraint is layer.bias_constraint is not None
+    layer(np.zeros((1, 8, 1)))
+    expected = 0.5 * np.sum(np.square(layer.kernel.numpy()))
+    np.testing.assert_allclose(float(layer.losses[0]), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rank", "shape", "options"),
+    [
+        (1, (3, 12, 2), {"filters": 3, "modes": (4,), "activation": "relu", "use_bias": True}),
+        (2, (2, 6, 7, 2), {"filters": 2, "modes": (3, 2), "use_bias": True}),
+        (3, (2, 4, 3, 5, 1), {"filters": 2, "modes": (2, 1, 3)}),
+    ],
+)
+def test_layer_check(rank, shape, options):
+    check_layer(CLASSES[rank], options, shape)
+
+
+def test_layer_check_of_the_base():
+    options = {"rank": 2, "filters": 2, "modes": (2, 2), "data_format": "channels_first"}
+    check_layer(spectral_conv.SpectralConv, options, (2, 1, 5, 6), run_jit=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": 4}, "`rank` must be one of 1, 2, 3. Received: rank=4"),
+        ({"filters": 0}, "Received: filters=0"),
+        ({"modes": 0}, "Received: modes="),
+        ({"modes": (2, 2, 2)}, "Received: modes="),
+        ({"data_format": "NHWC"}, "Received: data_format='NHWC'"),
+    ],
+)
+def test_bad_arguments(options, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        spectral_conv.SpectralConv(**{"rank": 2, "filters": 1, "modes": 2, **options})
+
+
+@pytest.mark.parametrize(
+    ("modes", "sizes"), [((5,), (7,)), ((6,), (8,)), ((3, 1), (5, 5)), ((1, 4), (5, 5))]
+)
+def test_too_many_modes(modes, sizes):
+    layer = CLASSES[len(modes)](1, modes)
+    with pytest.raises(ValueError, match="`modes` must not exceed the spectrum.*Received: modes="):
+        layer.build((None, *sizes, 1))
+
+
+def test_too_many_modes_for_a_later_input():
+    layer = spectral_conv.SpectralConv1D(1, 4)
+    layer(np.zeros((1, 8, 1)))
+    with pytest.raises(ValueError, match="`modes` must not exceed the spectrum"):
+        layer(np.zeros((1, 5, 1)))
+
+
+def test_wrong_input_shapes():
+    layer = spectral_conv.SpectralConv1D(1, 2)
+    with pytest.raises(ValueError, match="expected ndim=3"):
+        layer(np.zeros((1, 8, 8, 1)))
+    with pytest.raises(ValueError, match="number of input channels must be known"):
+        layer.build((None, 8, None))
