@@ -14,6 +14,8 @@ import keras
 import numpy as np
 import pytest
 
+pytest.register_assert_rewrite("keras_xd_tests.layer_checks")
+
 
 def pytest_runtest_setup(item):
     marker = item.get_closest_marker("real_data")
