@@ -3,7 +3,6 @@
 import re
 
 import keras
-from keras import ops
 
 from keras_xd.layers.searchable import architecture_variables
 
@@ -83,7 +82,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
 
     def finalize_variable_values(self, var_list):
         """Let both optimizers set final values, such as moving averages, after `fit`."""
-        if not int(ops.convert_to_numpy(self.architecture_optimizer.iterations)):
+        if self.architecture_optimizer.iterations == 0:
             # The moving average of an optimizer that has made no step is still zero.
             var_list = [variable for variable in var_list if not self._is_architecture(variable)]
         super().finalize_variable_values(var_list)

@@ -190,7 +190,7 @@ class SearchModel(keras.Model):
     def make_train_function(self, force=False):
         """Make the compiled train step, anew when warm-up has begun or ended."""
         optimizer = self.search_optimizer
-        fixed = int(ops.convert_to_numpy(optimizer.epochs)) < self.warmup_epochs
+        fixed = bool(optimizer.epochs < self.warmup_epochs)
         force = force or fixed != optimizer.architecture_fixed
         optimizer.architecture_fixed = fixed
         return super().make_train_function(force=force)
