@@ -5,8 +5,6 @@ from keras import ops
 
 from keras_xd import validation
 
-__all__ = ["SpectralConv", "SpectralConv1D", "SpectralConv2D", "SpectralConv3D", "SpectralUniform"]
-
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class SpectralUniform(keras.initializers.Initializer):

@@ -1,0 +1,94 @@
+"""Residual networks for small images."""
+
+import keras
+from keras import ops
+
+from keras_xd import validation
+
+
+def resnet20(input_shape, classes, name="resnet20"):
+    """Return ResNet-20 for small images, with shortcuts that have no parameters.
+
+    A 3 × 3 convolution, then three stages of three blocks of two 3 × 3 convolutions each, with 16,
+    32 and 64 channels; stages 2 and 3 begin with stride 2. Their shortcuts take every second
+    pixel and pad the channels with zeros (option A of the paper). The 19 convolutions have no bias
+    and are named `conv` and `stage…_block…_conv…`. Batch normalisation has momentum 0.9.
+
+    Args:
+        input_shape: shape of one image, channels where Keras' image data format has them.
+        classes: number of outputs, which are logits.
+        name: name of the model.
+
+    Returns:
+        A `keras.Model`; 269,722 trainable parameters at `(32, 32, 3)` with 10 classes.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Example:
+
+    ```python
+    from keras_xd import models
+
+    model = models.resnet20((32, 32, 3), classes=10)
+    print(model.output_shape)  # (None, 10)
+    ```
+
+    Reference:
+        He et al., "Deep residual learning for image recognition", CVPR 2016, section 4.2.
+    """
+    input_shape = validation.integer_tuple(input_shape, 3, "input_shape")
+    classes = validation.positive_integer(classes, "classes")
+
+    inputs = keras.Input(input_shape, name="image")
+    x = _convolution(inputs, 16, 1, "conv")
+    x = keras.layers.ReLU(name="conv_relu")(x)
+    for stage, filters in enumerate((16, 32, 64), start=1):
+        for block in range(1, 4):
+            strides = 2 if stage > 1 and block == 1 else 1
+            x = _block(x, filters, strides, f"stage{stage}_block{block}")
+    x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
+    x = keras.layers.Dense(classes, kernel_initializer="he_normal", name="classifier")(x)
+    return keras.Model(inputs, x, name=name)
+
+
+def _block(x, filters, strides, name):
+    """Two convolutions and a shortcut."""
+    shortcut = x
+    if strides > 1:
+        shortcut = keras.layers.AveragePooling2D(1, strides, name=f"{name}_subsample")(x)
+        added = (filters - x.shape[_channel_axis()]) // 2
+        padding = [(0, 0)] * 4
+        padding[_channel_axis()] = (added, added)
+        shortcut = ops.pad(shortcut, padding)
+    x = _convolution(x, filters, strides, f"{name}_conv1")
+    x = keras.layers.ReLU(name=f"{name}_relu1")(x)
+    x = _convolution(x, filters, 1, f"{name}_conv2")
+    x = keras.layers.Add(name=f"{name}_add")([x, shortcut])
+    return keras.layers.ReLU(name=f"{name}_relu2")(x)
+
+
+def _convolution(x, filters, strides, name):
+    """A 3 × 3 convolution and batch normalisation."""
+    padding = "same"
+    if strides > 1:
+        # "same" would centre the kernel on the odd pixels of an even size, while the shortcut
+        # takes the even ones.
+        x = keras.layers.ZeroPadding2D(1, name=f"{name}_padding")(x)
+        padding = "valid"
+    x = keras.layers.Conv2D(
+        filters,
+        3,
+        strides,
+        padding,
+        use_bias=False,
+        kernel_initializer="he_normal",
+        name=name,
+    )(x)
+    return keras.layers.BatchNormalization(
+        axis=_channel_axis(), momentum=0.9, epsilon=1e-5, name=f"{name}_normalization"
+    )(x)
+
+
+def _channel_axis():
+    return 3 if keras.config.image_data_format() == "channels_last" else 1

@@ -1,0 +1,103 @@
+"""ResNet-20: sizes by hand, names, shortcuts, files, bad arguments."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd import models
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(3)
+    return models.resnet20((32, 32, 3), 10)
+
+
+def convolutions(model):
+    return [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
+
+
+def test_parameters(model):
+    kernels = 9 * (3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64)
+    channels = 7 * 16 + 6 * 32 + 6 * 64
+    trainable = sum(int(np.prod(v.shape)) for v in model.trainable_variables)
+    assert trainable == kernels + 2 * channels + 65 * 10 == 269_722
+    assert model.count_params() == trainable + 2 * channels
+
+
+def test_convolutions_and_their_names(model):
+    names = [f"stage{s}_block{b}_conv{c}" for s in (1, 2, 3) for b in (1, 2, 3) for c in (1, 2)]
+    found = convolutions(model)
+    assert {layer.name for layer in found} == {"conv", *names}
+    assert len(found) == 19
+    assert not any(layer.use_bias for layer in found)
+    widths = {layer.name: layer.filters for layer in found}
+    assert all(widths[name] == 8 * 2 ** int(name[5]) for name in names)
+    outputs = {layer.name: layer.output.shape for layer in found}
+    assert outputs["stage1_block3_conv2"] == (None, 32, 32, 16)
+    assert outputs["stage2_block1_conv1"] == (None, 16, 16, 32)
+    assert outputs["stage3_block3_conv2"] == (None, 8, 8, 64)
+    assert [layer.name for layer in found if layer.strides == (2, 2)] == [
+        "stage2_block1_conv1",
+        "stage3_block1_conv1",
+    ]
+
+
+def test_initial_weights(model):
+    kernel = model.get_layer("stage3_block2_conv1").kernel.numpy()
+    np.testing.assert_allclose(kernel.std(), np.sqrt(2 / (9 * 64)), rtol=0.02)
+    np.testing.assert_allclose(kernel.mean(), 0, atol=5e-4)
+
+
+@pytest.mark.parametrize("size", [12, 13])
+def test_shortcut_takes_every_second_pixel_and_pads_channels(rng, size):
+    """With all convolutions zero, blocks are ReLU of their shortcut."""
+    model = models.resnet20((size, size, 3), 10)
+    inside = keras.Model(
+        model.input,
+        [model.get_layer("conv_relu").output, model.get_layer("stage2_block1_relu2").output],
+    )
+    for layer in convolutions(model)[1:]:
+        layer.kernel.assign(np.zeros(layer.kernel.shape))
+    first, second = inside.predict(rng.normal(size=(2, size, size, 3)), verbose=0)
+    assert second.shape == (2, (size + 1) // 2, (size + 1) // 2, 32)
+    np.testing.assert_array_equal(second[..., 8:24], first[:, ::2, ::2])
+    assert not second[..., :8].any() and not second[..., 24:].any()
+
+
+def test_strided_convolution_is_centred_on_the_shortcut_pixels(rng):
+    model = models.resnet20((12, 12, 3), 10)
+    layer = model.get_layer("stage2_block1_conv1")
+    kernel = np.zeros((3, 3, 16, 32))
+    kernel[1, 1] = np.eye(16, 32)
+    layer.kernel.assign(kernel)
+    inside = keras.Model(model.input, [model.get_layer("stage1_block3_relu2").output, layer.output])
+    before, after = inside.predict(rng.normal(size=(2, 12, 12, 3)), verbose=0)
+    np.testing.assert_array_equal(after[..., :16], before[:, ::2, ::2])
+
+
+def test_file(model, tmp_path, rng):
+    inputs = rng.normal(size=(2, 32, 32, 3)).astype("float32")
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(
+        restored.predict(inputs, verbose=0), model.predict(inputs, verbose=0)
+    )
+
+
+def test_channels_first():
+    data_format = keras.config.image_data_format()
+    keras.config.set_image_data_format("channels_first")
+    try:
+        model = models.resnet20((3, 32, 32), 10)
+    finally:
+        keras.config.set_image_data_format(data_format)
+    assert model.get_layer("stage3_block3_relu2").output.shape == (None, 64, 8, 8)
+    assert model.count_params() == 269_722 + 2 * (7 * 16 + 6 * 32 + 6 * 64)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="Received: input_shape="):
+        models.resnet20((32, 32), 10)
+    with pytest.raises(ValueError, match="Received: classes=-1"):
+        models.resnet20((32, 32, 3), -1)
