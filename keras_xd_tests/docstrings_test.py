@@ -22,29 +22,26 @@ def code_blocks(text):
 
 
 def public_objects():
-    """Return `{full name: class or function}` of what the modules export in `__all__`.
+    """Return `{full name: class or function}` of what the package files (`__init__.py`) export.
 
     An object stands under the module that defines it, so that a name exported twice counts once.
     """
-    modules = [importlib.import_module(module_name(path)) for path in MODULES]
+    packages = [importlib.import_module(module_name(p)) for p in MODULES if p.stem == "__init__"]
     objects = [
-        getattr(module, name) for module in modules for name in vars(module).get("__all__", ())
+        value
+        for package in packages
+        for name, value in vars(package).items()
+        if not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value))
     ]
-    return {
-        f"{value.__module__}.{value.__qualname__}": value
-        for value in objects
-        if (inspect.isclass(value) or inspect.isfunction(value))
-        and value.__module__.startswith(("keras_xd", "tuner_integration"))
-    }
+    return {f"{value.__module__}.{value.__qualname__}": value for value in objects}
 
 
 OBJECTS = public_objects()
 
 
 def needs_example(value):
-    """Classes, network functions and the top-level functions must show how they are used."""
-    module = value.__module__
-    pure = module.startswith(("keras_xd.kmatrix", "keras_xd.masks", "keras_xd.layers"))
+    """All classes, and all functions but those on structured matrices and masks."""
+    pure = value.__module__.startswith(("keras_xd.kmatrix", "keras_xd.masks"))
     return inspect.isclass(value) or not pure
 
 

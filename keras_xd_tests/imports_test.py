@@ -209,34 +209,6 @@ def test_module_has_a_test_twin(path):
         assert (folder / f"{path.stem}_test.py").exists()
 
 
-def test_every_public_name_exists():
-    """`__all__` of each package file names what the file imports or defines, each once."""
-    for path in MODULES:
-        for node in tree(path).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-                names = ast.literal_eval(node.value)
-                bound = {
-                    alias.asname or alias.name
-                    for other in ast.walk(tree(path))
-                    if isinstance(other, (ast.Import, ast.ImportFrom))
-                    for alias in other.names
-                }
-                bound |= {
-                    other.name
-                    for other in tree(path).body
-                    if isinstance(other, (ast.FunctionDef, ast.ClassDef))
-                }
-                bound |= {
-                    name.id
-                    for other in tree(path).body
-                    if isinstance(other, ast.Assign)
-                    for name in other.targets
-                    if isinstance(name, ast.Name)
-                }
-                assert len(names) == len(set(names)), module_name(path)
-                assert set(names) <= bound, f"{module_name(path)}: {set(names) - bound}"
-
-
 @pytest.mark.parametrize(
     "source",
     [
