@@ -21,8 +21,6 @@ import math
 
 import numpy as np
 
-from keras_xd import validation
-
 
 def stage_shapes(radices):
     """Return the shape `(O_j, s_j, r_j, r_j)` of every stage."""
@@ -46,8 +44,8 @@ def zero(radices):
 def dft(radices, *, inverse=False, unitary=False):
     """Stages of the rising butterfly `B` of the discrete Fourier transform `F = B · P`.
 
-    `P` is the digit reversal of `digit_reversal(radices)`. As `F` is symmetric, `Bᵀ = P F` gives the
-    spectrum in digit-reversed order without a permutation.
+    `P` is the digit reversal of `digit_reversal(radices)`. As `F` is symmetric, `Bᵀ` gives the
+    spectrum in digit-reversed order without a permutation: `Bᵀ = P F`.
 
     Args:
         radices: the radices, whose product is the size `n`.
@@ -70,7 +68,6 @@ def dft(radices, *, inverse=False, unitary=False):
 def digit_reversal(radices):
     """Return the index array `p` of `(P x)[t] = x[p[t]]` in `F = B · P`."""
     order = np.zeros(1, dtype=int)
-    # The last radix was split off first (decimation in time).
     for r in radices:
         order = np.concatenate([b + r * order for b in range(r)])
     return order

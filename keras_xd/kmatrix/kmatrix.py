@@ -30,7 +30,8 @@ class KMatrix:
     >>> from keras_xd import kmatrix
     >>> fourier = kmatrix.KMatrix.dft(6)
     >>> real, imaginary = fourier.apply(np.eye(6, dtype="float32"), axis=0)
-    >>> spectrum = np.fft.fft(np.eye(6), axis=0)[kmatrix.digit_reversal((2, 3))]
+    >>> order = kmatrix.digit_reversal((2, 3))
+    >>> spectrum = np.fft.fft(np.eye(6), axis=0)[order]
     >>> bool(np.allclose(real + 1j * np.array(imaginary), spectrum, atol=1e-6))
     True
 
@@ -43,8 +44,8 @@ class KMatrix:
         shape = tuple(weights.shape)
         if len(shape) != 3 or shape[1:] != (2, plan.parameters) or shape[0] < 1:
             raise ValueError(
-                f"The weights of a K-matrix of size {plan.n} with radices {plan.radices} have shape "
-                f"(depth, 2, {plan.parameters}). Received: weights of shape {shape}"
+                f"The weights of a K-matrix of size {plan.n} with radices {plan.radices} must have "
+                f"shape (depth, 2, {plan.parameters}). Received: weights of shape {shape}"
             )
         self.weights = weights
         self.plan = plan

@@ -1,8 +1,9 @@
 """Structured matrices folded into dense blocks and applied, in `keras.ops`.
 
 The parameters of a structured matrix are tiny beside the data it is applied to. So stages are
-first folded into at most a few dense blocks (`fold`), of which the columns and rows in use are made
-ready (`analysis`, `synthesis`), and the data are touched once per block, by one large product. Gradients go through the folding.
+first folded into at most a few dense blocks (`fold`), of which the columns and rows in use are
+made ready (`analysis`, `synthesis`), and the data are touched once per block, by one large matrix
+product. Gradients go through the folding.
 
 Complex numbers are pairs of real numbers. A complex block is kept as the real block
 

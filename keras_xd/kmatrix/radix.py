@@ -11,10 +11,10 @@ import math
 
 from keras_xd import validation
 
-# Cost of moving one value through memory once, in multiply–adds of a large matrix product, and of
-# one multiply–add in a product of many small blocks. `benchmarks/grouping.py` measures both.
-_MEMORY_PASS = 24
-_BLOCK_PENALTY = 1.5
+# Cost of a block product in multiply–adds a value, besides its size: the passes through memory, and
+# the size below which small blocks get no cheaper. `benchmarks/grouping.py` measures both.
+_MEMORY_PASSES = 16
+_SMALLEST_EFFICIENT_BLOCK = 24
 # How many columns share one folding when the caller does not say: 16 samples of 32 channels.
 _TYPICAL_COLUMNS = 512
 
@@ -208,7 +208,7 @@ def _cost(candidate, depth, columns):
     order = block_products(candidate, depth)
     if len(sizes) == 1:
         return candidate.n + (depth - 1) * candidate.n**2 / columns
-    return sum(_BLOCK_PENALTY * sizes[group] + _MEMORY_PASS for group in order)
+    return sum(max(sizes[g], _SMALLEST_EFFICIENT_BLOCK) + _MEMORY_PASSES for g in order)
 
 
 def _balanced(n, radices, count):

@@ -137,8 +137,8 @@ class XDConv(SearchableLayer):
         self.bias_regularizer = regularizers.get(bias_regularizer)
         self.kernel_constraint = constraints.get(kernel_constraint)
         self.bias_constraint = constraints.get(bias_constraint)
-        self.depth = _depth_triple(depth)
-        self.radix = _axis_radices(radix, rank)
+        self.depth = validation.integer_tuple(depth, len(MATRICES), "depth")
+        self.radix = xd_geometry.axis_radices(radix, rank)
         self.warm_start = validation.one_of(warm_start, WARM_STARTS, "warm_start")
         self.frequency_bias = frequency_bias
         self.channel_gates = channel_gates
@@ -341,15 +341,19 @@ class XDConv(SearchableLayer):
         """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
         weights = [ops.convert_to_tensor(w) for name in MATRICES for w in self._matrices[name]]
         folded = product.fold(weights, self._plans * len(MATRICES))
-        k, l, m = (folded[i * self.rank : (i + 1) * self.rank] for i in range(len(MATRICES)))
-        spectrum = xd_operation.spectrum(self.kernel, l, self._plans, self._placements)
+        k_factors, l_factors, m_factors = (
+            folded[i * self.rank : (i + 1) * self.rank] for i in range(len(MATRICES))
+        )
+        spectrum = xd_operation.spectrum(self.kernel, l_factors, self._plans, self._placements)
         if self._frequency_bias is not None:
             b = ops.reshape(ops.convert_to_tensor(self._frequency_bias), (-1, 2, 1, 1))
             spectrum = spectrum + ops.cast(b, spectrum.dtype)
         if self._channel_gates is not None:
             gates = ops.convert_to_tensor(self._channel_gates)
             spectrum = spectrum * ops.cast(gates, spectrum.dtype)
-        analyses, syntheses = xd_operation.transforms(m, k, self._plans, self._geometry)
+        analyses, syntheses = xd_operation.transforms(
+            m_factors, k_factors, self._plans, self._geometry
+        )
         return analyses, spectrum, syntheses
 
     def _split_shape(self, input_shape):
@@ -372,24 +376,3 @@ class XDConv(SearchableLayer):
             xd_geometry.axis_geometry(size, kernel, stride, dilation, self.padding, radix)
             for size, kernel, stride, dilation, radix in axes
         )
-
-
-def _depth_triple(depth):
-    """Return the depths of `K`, `L` and `M`."""
-    return validation.integer_tuple(depth, len(MATRICES), "depth")
-
-
-def _axis_radices(radix, rank):
-    """Return the radix argument of each axis."""
-    if isinstance(radix, list):
-        radix = tuple(tuple(r) if isinstance(r, list) else r for r in radix)
-    nested = isinstance(radix, tuple) and any(not validation.is_integer(r) for r in radix)
-    radices = radix if nested else (radix,) * rank
-    if len(radices) != rank:
-        raise ValueError(
-            f"`radix` must have one entry for each of the {rank} axes. Received: radix={radix!r}"
-        )
-    radices = tuple(tuple(r) if isinstance(r, list) else r for r in radices)
-    for axis_radix in radices:
-        kmatrix.check_radix(axis_radix)
-    return radices

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from keras_xd import kmatrix
+from keras_xd import kmatrix, validation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class AxisGeometry:
     padded_size: int
 
     def placement(self):
-        """Return the `(n, k)` zero-one array that puts weight `j` at `(left − dilation·j) mod n`."""
+        """Return the `(n, k)` zero-one array with weight `j` at `(left − dilation·j) mod n`."""
         array = np.zeros((self.padded_size, self.kernel_size), dtype="float32")
         taps = np.arange(self.kernel_size)
         array[(self.left - self.dilation * taps) % self.padded_size, taps] = 1.0
@@ -75,3 +75,28 @@ def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None):
         need = max(size + left, stride * (outputs - 1) + span - left, span)
         padded = kmatrix.padded_size(need, radix)
     return AxisGeometry(size, outputs, kernel_size, stride, dilation, left, padded)
+
+
+def axis_radices(radix, rank):
+    """Return the radix argument of each axis.
+
+    Args:
+        radix: `None`, an integer or a tuple of radices for every axis, or a tuple of one of these
+            for each axis; lists count as tuples.
+        rank: number of axes.
+
+    Raises:
+        ValueError: if it is none of these.
+    """
+    if isinstance(radix, list):
+        radix = tuple(tuple(r) if isinstance(r, list) else r for r in radix)
+    nested = isinstance(radix, tuple) and any(not validation.is_integer(r) for r in radix)
+    radices = radix if nested else (radix,) * rank
+    if len(radices) != rank:
+        raise ValueError(
+            f"`radix` must have one entry for each of the {rank} axes. Received: radix={radix!r}"
+        )
+    radices = tuple(tuple(r) if isinstance(r, list) else r for r in radices)
+    for axis_radix in radices:
+        kmatrix.check_radix(axis_radix)
+    return radices
