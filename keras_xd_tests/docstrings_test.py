@@ -1,5 +1,11 @@
-"""Every code block of the public docstrings, the README and the guides runs as it stands."""
+"""Every example of the public docstrings, the README and the guides runs as it stands.
 
+Examples are fenced Python blocks, each run in a namespace of its own, or `>>>` sessions, whose
+output is compared too.
+"""
+
+import dataclasses
+import doctest
 import importlib
 import inspect
 import pathlib
@@ -21,6 +27,24 @@ def code_blocks(text):
     return [textwrap.dedent(match.group(2)) for match in BLOCK.finditer(text)]
 
 
+def examples(text):
+    """Return the code blocks and, as one more example, all `>>>` lines with their output."""
+    blocks = [block for block in code_blocks(text) if ">>> " not in block]
+    session = re.sub(r"^[ ]*```.*$", "", text, flags=re.MULTILINE)
+    return blocks + ([session] if doctest.DocTestParser().get_examples(session) else [])
+
+
+def run_example(code, name):
+    if ">>> " not in code:
+        exec(compile(code, name, "exec"), {"__name__": "__example__"})
+        return
+    session = doctest.DocTestParser().get_doctest(code, {}, name, None, 0)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    report = []
+    doctest.DocTestRunner(verbose=False, optionflags=flags).run(session, out=report.append)
+    assert not report, "".join(report)
+
+
 def public_objects():
     """Return `{full name: class or function}` of what the package files (`__init__.py`) export.
 
@@ -40,9 +64,10 @@ OBJECTS = public_objects()
 
 
 def needs_example(value):
-    """All classes, and all functions but those on structured matrices and masks."""
-    pure = value.__module__.startswith(("keras_xd.kmatrix", "keras_xd.masks"))
-    return inspect.isclass(value) or not pure
+    """All classes but plain records, and all functions but those on matrices and masks."""
+    if inspect.isclass(value):
+        return not (dataclasses.is_dataclass(value) or hasattr(value, "_fields"))
+    return not value.__module__.startswith(("keras_xd.kmatrix", "keras_xd.masks"))
 
 
 def documentation(value):
@@ -58,13 +83,13 @@ def documentation(value):
 
 
 def snippets():
-    """Return one pytest parameter a code block, named by where it stands."""
+    """Return one pytest parameter an example, named by where it stands."""
     sources = {
-        f"{name}": [block for text in documentation(value) for block in code_blocks(text)]
+        f"{name}": [block for text in documentation(value) for block in examples(text)]
         for name, value in OBJECTS.items()
     }
     sources |= {
-        str(path.relative_to(ROOT)): code_blocks(path.read_text(encoding="utf-8")) for path in PAGES
+        str(path.relative_to(ROOT)): examples(path.read_text(encoding="utf-8")) for path in PAGES
     }
     return [
         pytest.param(block, id=f"{source}-{index}")
@@ -79,22 +104,30 @@ def test_public_objects_are_documented(name):
     own = documentation(value)[0]
     assert own, f"{name} has no docstring"
     if needs_example(value):
-        assert code_blocks(own), f"the docstring of {name} has no ```python example"
+        assert examples(own), f"the docstring of {name} has no example (```python or >>>)"
 
 
 @pytest.mark.parametrize("code", snippets())
-def test_code_block_runs(code, tmp_path, monkeypatch):
+def test_example_runs(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     policy = keras.config.dtype_policy()
     try:
-        exec(compile(code, "<example>", "exec"), {"__name__": "__example__"})
+        run_example(code, "example")
     finally:
         keras.config.set_dtype_policy(policy)
 
 
-def test_code_blocks_are_found():
+def test_examples_are_found():
     text = "Example:\n\n    ```python\n    a = 1\n    b = 2\n    ```\n\n```bash\nls\n```\n"
-    assert code_blocks(text) == ["a = 1\nb = 2\n"]
+    assert examples(text) == ["a = 1\nb = 2\n"]
+    assert len(examples(f"{text}\n>>> 1 + 1\n2\n")) == 2
+    assert not examples("No example.")
+
+
+@pytest.mark.parametrize("code", ["1 / 0\n", ">>> 1 / 0\n", ">>> 1 + 1\n3\n"])
+def test_failing_examples_fail(code):
+    with pytest.raises((ZeroDivisionError, AssertionError)):
+        run_example(code, "example")
 
 
 def test_readme_shows_code():

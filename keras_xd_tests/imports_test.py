@@ -40,7 +40,7 @@ BACKENDS = {"tensorflow", "jax", "jaxlib", "torch", "tf_keras"}
 MAY_IMPORT_BACKENDS = ("keras_xd.search", "keras_xd.finalizing", "keras_xd.visualization")
 FORBIDDEN_MODULES = {"pickle", "pdb", "dill", "cloudpickle"}
 FORBIDDEN_NAMES = {"eval", "exec", "breakpoint", "NotImplementedError"}
-LARGEST_FILE = 18_000
+LARGEST_FILE = 18 * 1024
 
 
 def module_name(path):
