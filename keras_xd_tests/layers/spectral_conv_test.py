@@ -123,6 +123,20 @@ def test_unknown_size(rng):
         assert_close(model.predict(x, verbose=0), reference(x, kernel, (2, 3)))
 
 
+def test_exported_model(rng, tmp_path):
+    """A SavedModel takes any batch and any spatial size."""
+    import tensorflow as tf
+
+    symbolic = keras.Input((None, None, 2), name="inputs")
+    layer = spectral_conv.SpectralConv2D(3, (2, 3))
+    model = keras.Model(symbolic, layer(symbolic))
+    model.export(str(tmp_path / "exported"), verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "exported"))
+    for shape in ((1, 8, 10, 2), (3, 7, 5, 2)):
+        inputs = rng.normal(size=shape).astype("float32")
+        assert_close(served.serve(inputs).numpy(), compute(model, inputs))
+
+
 @pytest.mark.parametrize(
     ("sizes", "modes"), [((7,), (4,)), ((6, 5), (2, 3)), ((4, 3, 4), (2, 1, 2))]
 )
