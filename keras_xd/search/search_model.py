@@ -1,11 +1,14 @@
 """A Keras model whose architecture is trained together with its weights."""
 
+import json
 import numbers
+import re
 
 import keras
+import numpy as np
 from keras import ops
 
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.layers.searchable import architecture_variables, searchable_layers
 from keras_xd.search.callbacks import EpochCounter
 from keras_xd.search.complexity import complexity
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
@@ -242,6 +245,38 @@ class SearchModel(keras.Model):
         )
         return cls(**config)
 
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        text = json.dumps(_signature(self.model))
+        store["architecture"] = np.frombuffer(text.encode(), dtype="uint8")
+
+    def load_own_variables(self, store):
+        """Check that a file's searchable layers are those of the model.
+
+        Keras checks the shapes of the layers that the model has, but not whether the file has
+        more of them.
+        """
+        if "architecture" not in store.keys():
+            raise ValueError(
+                "The file must be one of a SearchModel; load a file of the model in it by "
+                "`search_model.model.load_weights`. Received: a file with no record of a search"
+            )
+        saved = json.loads(bytes(bytearray(store["architecture"])).decode())
+        current = _signature(self.model)
+        if len(saved) != len(current):
+            raise ValueError(
+                "The architecture in a file must match the model's. Received: a file of "
+                f"{len(saved)} searchable layers, model {len(current)}"
+            )
+        for number, (old, new) in enumerate(zip(saved, current, strict=True)):
+            if old != new:
+                raise ValueError(
+                    "The architecture in a file must match the model's. Received: for searchable "
+                    f"layer {number}, '{searchable_layers(self.model)[number].name}', "
+                    f"file {[v for v in old if v not in new]}, "
+                    f"model {[v for v in new if v not in old]}"
+                )
+
     def _check_trainable_variables(self):
         """Raise `ValueError` if variables were frozen or unfrozen since `compile`."""
         built_on = sorted(self.search_optimizer.built_paths)
@@ -252,6 +287,19 @@ class SearchModel(keras.Model):
                 "after freezing or unfreezing the architecture or layers. Received: variables "
                 f"{sorted(set(built_on) ^ set(now))}, trainable either then or now"
             )
+
+
+def _signature(model):
+    """Return the names and shapes of the weights of every searchable layer, as plain lists."""
+
+    def describe(variable):
+        # An automatic name ends in a number that differs from one process to the next.
+        return f"{re.sub(r'_[0-9]+$', '', variable.name)}: {tuple(variable.shape)}"
+
+    return [
+        [type(layer).__name__, *(describe(variable) for variable in layer.weights)]
+        for layer in searchable_layers(model)
+    ]
 
 
 def _check_complexity_arguments(target, weight):

@@ -1,0 +1,219 @@
+"""`SearchModel` saved, loaded and resumed: to the same losses, or refused."""
+
+import copy
+import json
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd.layers.searchable import architecture_variables
+from keras_xd.search import SearchModel
+from keras_xd_tests.search.gated_dense import GatedDense, classification_data, gated_model
+
+LOSS = "sparse_categorical_crossentropy"
+FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
+EPOCHS = 6
+
+
+def search_model(warmup_epochs=3, seed=4):
+    """Return a search whose two groups have a schedule each, and slots to lose."""
+    keras.utils.set_random_seed(seed)
+    search = SearchModel(gated_model())
+    schedules = keras.optimizers.schedules
+    search.compile(
+        keras.optimizers.Adam(schedules.ExponentialDecay(0.02, 2, 0.9)),
+        keras.optimizers.SGD(schedules.CosineDecay(0.1, 12), momentum=0.9),
+        LOSS,
+        metrics=["accuracy"],
+        warmup_epochs=warmup_epochs,
+        complexity_target=10.0,
+        complexity_weight=0.1,
+    )
+    return search
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """The losses of one uninterrupted run, and the architecture it found."""
+    search = search_model()
+    history = search.fit(*classification_data(), epochs=EPOCHS, **FIT).history
+    return history["loss"], architecture_variables(search)[0].numpy()
+
+
+class Interruption(keras.callbacks.Callback):
+    """Stops training as a killed process would, before one epoch or one batch."""
+
+    def __init__(self, epoch, batch=None):
+        super().__init__()
+        self.at = (epoch, batch)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+        if self.at == (epoch, None):
+            raise KeyboardInterrupt
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self.at == (self.epoch, batch):
+            raise KeyboardInterrupt
+
+
+def losses(search, epochs, **arguments):
+    return search.fit(*classification_data(), epochs=epochs, **FIT, **arguments).history["loss"]
+
+
+@pytest.mark.parametrize("cut", [2, 3, 4])
+def test_keras_file_resumes_to_the_same_losses(cut, whole, tmp_path):
+    search = search_model()
+    first = losses(search, cut)
+    search.save(tmp_path / "search.keras")
+    loaded = keras.saving.load_model(tmp_path / "search.keras")
+    assert isinstance(loaded, SearchModel)
+    assert first + losses(loaded, EPOCHS - cut) == whole[0]
+    np.testing.assert_array_equal(architecture_variables(loaded)[0].numpy(), whole[1])
+
+
+@pytest.mark.parametrize("cut", [2, 4])
+def test_weights_file_resumes_to_the_same_losses(cut, whole, tmp_path):
+    search = search_model()
+    first = losses(search, cut)
+    search.save_weights(tmp_path / "search.weights.h5")
+    other = search_model(seed=5)
+    other.load_weights(tmp_path / "search.weights.h5")
+    assert first + losses(other, EPOCHS - cut) == whole[0]
+
+
+@pytest.mark.parametrize("cut", [(1, None), (3, None), (5, None), (2, 1), (4, 2)])
+def test_backup_and_restore_resumes_to_the_same_losses(cut, whole, tmp_path):
+    epoch, _ = cut
+    history = keras.callbacks.History()
+    with pytest.raises(KeyboardInterrupt):
+        losses(
+            search_model(),
+            EPOCHS,
+            callbacks=[
+                keras.callbacks.BackupAndRestore(tmp_path / "backup"),
+                history,
+                Interruption(*cut),
+            ],
+        )
+    resumed = search_model(seed=5)
+    rest = losses(
+        resumed, EPOCHS, callbacks=[keras.callbacks.BackupAndRestore(tmp_path / "backup")]
+    )
+    assert history.history["loss"] == whole[0][:epoch]
+    assert rest == whole[0][epoch:]
+    np.testing.assert_array_equal(architecture_variables(resumed)[0].numpy(), whole[1])
+
+
+def test_checkpoints_of_an_epoch_count_it(whole, tmp_path):
+    """Also after loading a checkpoint into a run that starts at its epoch."""
+    path = str(tmp_path / "{epoch}.keras")
+    losses(search_model(), EPOCHS, callbacks=[keras.callbacks.ModelCheckpoint(path)])
+    for epoch in (1, 3, 5):
+        loaded = keras.saving.load_model(path.format(epoch=epoch))
+        assert losses(loaded, EPOCHS, initial_epoch=epoch) == whole[0][epoch:]
+
+
+def test_file_of_a_model_that_was_not_trained(whole, tmp_path):
+    search_model().save(tmp_path / "search.keras")
+    loaded = keras.saving.load_model(tmp_path / "search.keras")
+    assert losses(loaded, EPOCHS) == whole[0]
+
+
+def test_compile_config_round_trip():
+    search = search_model()
+    config = search.get_compile_config()
+    assert json.loads(json.dumps(config)) == config
+    other = SearchModel(gated_model())
+    assert other.get_compile_config() == {}
+    other.compile_from_config(copy.deepcopy(config))
+    assert other.get_compile_config() == config
+    assert (other.mode, other.warmup_epochs) == ("joint", 3)
+    assert (other.complexity_target, other.complexity_weight) == (10.0, 0.1)
+    assert other.optimizer.built
+
+
+def test_config_round_trip_and_uncompiled_file(tmp_path):
+    search = SearchModel(gated_model(), name="found")
+    assert SearchModel.from_config(search.get_config()).name == "found"
+    search.save(tmp_path / "search.keras")
+    loaded = keras.saving.load_model(tmp_path / "search.keras")
+    assert not loaded.compiled and loaded.name == "found"
+    x, _ = classification_data()
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), search.predict(x, verbose=0))
+    with zipfile.ZipFile(tmp_path / "search.keras") as archive:
+        config = json.loads(archive.read("config.json"))
+    assert config["registered_name"] == "keras_xd>SearchModel"
+
+
+def test_saved_without_training_state():
+    """The search adds no weights of its own to the model's."""
+    search = search_model()
+    assert [id(v) for v in search.weights] == [id(v) for v in search.model.weights]
+
+
+def wide_model():
+    return keras.Sequential(
+        [keras.Input((4,)), GatedDense(6, name="gated"), keras.layers.Dense(3, name="head")]
+    )
+
+
+def narrow_model():
+    return keras.Sequential(
+        [keras.Input((4,)), GatedDense(5, name="gated"), keras.layers.Dense(3, name="head")]
+    )
+
+
+def deep_model():
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            GatedDense(5, name="gated"),
+            GatedDense(5, name="gated_again"),
+            keras.layers.Dense(3, name="head"),
+        ]
+    )
+
+
+def plain_model():
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(5, name="gated"),
+            keras.layers.Dense(3, name="head"),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("saved", "message"),
+    [
+        (wide_model, r"variable\.shape=\(4, 5\), Received: value\.shape=\(4, 6\).*gated/kernel"),
+        (plain_model, r"Layer 'gated' expected 3 variables, but received 0 variables"),
+    ],
+)
+def test_weights_of_another_model_are_refused_by_keras(saved, message, tmp_path):
+    saved().save_weights(tmp_path / "other.weights.h5")
+    with pytest.raises(ValueError, match=f"(?s)could not be loaded.*{message}"):
+        narrow_model().load_weights(tmp_path / "other.weights.h5")
+
+
+@pytest.mark.parametrize(
+    ("saved", "message"),
+    [
+        (wide_model, r"'gated', file \['kernel: \(4, 6\)', .*\], model \['kernel: \(4, 5\)'"),
+        (deep_model, r"2 searchable layers, model 1"),
+        (plain_model, r"no record of a search"),
+    ],
+)
+def test_weights_of_another_architecture_are_refused(saved, message, tmp_path):
+    """Also those with more layers, which Keras loads without a word."""
+    model = saved()
+    if saved is not plain_model:
+        model = SearchModel(model)
+    model.save_weights(tmp_path / "other.weights.h5")
+    search = SearchModel(narrow_model())
+    with pytest.raises(ValueError, match=f"(?s)could not be loaded.*{message}"):
+        search.load_weights(tmp_path / "other.weights.h5")

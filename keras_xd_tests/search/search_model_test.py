@@ -1,0 +1,276 @@
+"""`SearchModel`: arguments, warm-up, the complexity term, and what Keras' training gives."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_xd.layers.searchable import architecture_variables, model_variables
+from keras_xd.search import SearchModel
+from keras_xd.search.optimizers import architecture_optimizer
+from keras_xd_tests.search.gated_dense import GatedDense, classification_data, gated_model
+
+LOSS = "sparse_categorical_crossentropy"
+FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
+
+
+def search_model(seed=4, **compile_arguments):
+    keras.utils.set_random_seed(seed)
+    search = SearchModel(gated_model())
+    arguments = {
+        "optimizer": keras.optimizers.Adam(0.01),
+        "architecture_optimizer": keras.optimizers.SGD(0.05, momentum=0.9),
+        "loss": LOSS,
+        **compile_arguments,
+    }
+    search.compile(**arguments)
+    return search
+
+
+def plain_model(seed=4):
+    keras.utils.set_random_seed(seed)
+    model = gated_model()
+    optimizer = architecture_optimizer(
+        model, keras.optimizers.Adam(0.01), keras.optimizers.SGD(0.05, momentum=0.9)
+    )
+    model.compile(optimizer=optimizer, loss=LOSS)
+    return model
+
+
+def architecture_state(search):
+    """Return copies of the architecture and of everything its optimizer keeps."""
+    variables = architecture_variables(search)
+    variables = variables + search.search_optimizer.architecture_optimizer.variables
+    return [variable.numpy().copy() for variable in variables]
+
+
+def equal(before, after):
+    return [np.array_equal(b, a) for b, a in zip(before, after, strict=True)]
+
+
+def test_equals_plain_fit_with_the_architecture_optimizer():
+    x, y = classification_data()
+    plain, search = plain_model(), search_model()
+    expected = plain.fit(x, y, epochs=3, **FIT).history["loss"]
+    assert search.fit(x, y, epochs=3, **FIT).history["loss"] == expected
+    assert all(equal([v.numpy() for v in plain.weights], [v.numpy() for v in search.weights]))
+    np.testing.assert_array_equal(search.predict(x, verbose=0), plain.predict(x, verbose=0))
+    assert search.evaluate(x, y, verbose=0) == plain.evaluate(x, y, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"jit_compile": True}, {"steps_per_execution": 2}, {"run_eagerly": True}]
+)
+def test_warmup_keeps_the_architecture_and_its_optimizer_to_the_bit(options):
+    x, y = classification_data()
+    search = search_model(warmup_epochs=2, **options)
+    before = architecture_state(search)
+    weights = [variable.numpy() for variable in model_variables(search)]
+    search.fit(x, y, epochs=1, **FIT)
+    assert all(equal(before, architecture_state(search)))
+    assert not any(equal(weights, [variable.numpy() for variable in model_variables(search)]))
+    search.fit(x, y, epochs=1, **FIT)
+    assert all(equal(before, architecture_state(search)))
+    search.fit(x, y, epochs=1, **FIT)
+    # Of what was fixed, only the learning rate is still the same.
+    optimizer = search.search_optimizer.architecture_optimizer
+    same = equal(before, architecture_state(search))
+    assert same == [False] + [v.name == "learning_rate" for v in optimizer.variables]
+    assert int(optimizer.iterations.numpy()) == 3
+    assert int(search.search_optimizer.weights_optimizer.iterations.numpy()) == 9
+
+
+def test_warmup_trains_the_weights_as_a_frozen_architecture_does():
+    x, y = classification_data()
+    search = search_model(warmup_epochs=3)
+    keras.utils.set_random_seed(4)
+    model = gated_model()
+    architecture_variables(model)[0].trainable = False
+    model.compile(optimizer=keras.optimizers.Adam(0.01), loss=LOSS)
+    expected = model.fit(x, y, epochs=3, **FIT).history["loss"]
+    assert search.fit(x, y, epochs=3, **FIT).history["loss"] == expected
+
+
+def test_joint_training_begins_after_warmup_with_the_first_rate_of_the_schedule():
+    x, y = classification_data()
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([0], [0.5, 0.0])
+    search = search_model(warmup_epochs=2, architecture_optimizer=keras.optimizers.SGD(schedule))
+    gates = architecture_variables(search)[0]
+    seen = []
+    search.fit(
+        x,
+        y,
+        epochs=4,
+        callbacks=keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs: seen.append(gates.numpy())
+        ),
+        **FIT,
+    )
+    # Six steps of warm-up, then one step at rate 0.5, then none.
+    steps = [i for i in range(1, len(seen)) if not np.array_equal(seen[i - 1], seen[i])]
+    assert len(seen) == 12 and steps == [6]
+
+
+def test_one_trace_a_phase():
+    x, y = classification_data(16)
+    search = search_model(warmup_epochs=2)
+    layer = search.model.layers[0]
+    layer.traces = 0
+    traces = []
+    for epochs in (3, 2):
+        search.fit(
+            x,
+            y,
+            epochs=epochs,
+            callbacks=[
+                keras.callbacks.LambdaCallback(
+                    on_epoch_end=lambda epoch, logs: traces.append(layer.traces)
+                )
+            ],
+            **FIT,
+        )
+    assert traces == [1, 1, 2, 2, 2]
+
+
+# Keras warns at the end of every dataset of unknown length.
+@pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+def test_epochs_of_unknown_length_count_as_epochs():
+    x, y = classification_data(16)
+
+    def generator():
+        yield from zip(x.reshape(4, 4, 4), y.reshape(4, 4), strict=True)
+
+    signature = (tf.TensorSpec((None, 4)), tf.TensorSpec((None,), "int64"))
+    data = tf.data.Dataset.from_generator(generator, output_signature=signature)
+    assert data.cardinality() == tf.data.UNKNOWN_CARDINALITY
+    # With one step per execution Keras itself runs one step too many on such data.
+    search = search_model(warmup_epochs=1, steps_per_execution=2)
+    before = architecture_state(search)
+    search.fit(data, epochs=1, shuffle=False, verbose=0)
+    assert all(equal(before, architecture_state(search)))
+    search.fit(data, epochs=1, shuffle=False, verbose=0)
+    assert int(search.search_optimizer.architecture_optimizer.iterations.numpy()) == 4
+
+
+def test_compiling_again_warms_up_again():
+    x, y = classification_data()
+    search = search_model(warmup_epochs=1)
+    search.fit(x, y, epochs=2, **FIT)
+    search.compile("adam", "adam", LOSS, warmup_epochs=1)
+    before = architecture_state(search)
+    search.fit(x, y, **FIT)
+    assert all(equal(before, architecture_state(search)))
+
+
+def test_a_callback_list_is_counted_too():
+    x, y = classification_data()
+    search = search_model(warmup_epochs=1)
+    callbacks = keras.callbacks.CallbackList([], add_history=True, model=search)
+    search.fit(x, y, epochs=1, callbacks=callbacks, **FIT)
+    search.fit(x, y, epochs=1, callbacks=callbacks, **FIT)
+    assert int(search.search_optimizer.epochs.numpy()) == 2
+    assert int(search.search_optimizer.architecture_optimizer.iterations.numpy()) == 3
+
+
+def test_train_on_batch_stays_in_the_phase():
+    x, y = classification_data()
+    search = search_model(warmup_epochs=1)
+    before = architecture_state(search)
+    search.train_on_batch(x, y)
+    assert all(equal(before, architecture_state(search)))
+    search.fit(x, y, **FIT)
+    assert all(equal(before, architecture_state(search)))
+    search.train_on_batch(x, y)
+    assert not equal(before, architecture_state(search))[0]
+
+
+def test_complexity_term_and_metric():
+    x, y = classification_data()
+    search = search_model(complexity_target=5.0, complexity_weight=0.25)
+    # Four gates of one, each in front of five columns: 20 is four times the target.
+    plain_loss = search_model().evaluate(x, y, verbose=0)
+    logs = search.evaluate(x, y, verbose=0, return_dict=True)
+    np.testing.assert_allclose(logs["loss"], plain_loss + 0.25 * 9.0, rtol=1e-6)
+    assert logs["complexity"] == 4.0
+    history = search.fit(x, y, epochs=30, validation_data=(x, y), **FIT).history
+    assert history["complexity"][0] > 2.0
+    assert abs(history["complexity"][-1] - 1.0) < 0.3
+    assert {"complexity", "val_complexity"} <= set(history)
+
+
+def test_complexity_without_weight_is_only_shown():
+    x, y = classification_data()
+    expected = search_model().fit(x, y, epochs=2, **FIT).history["loss"]
+    history = search_model(complexity_target=5.0).fit(x, y, epochs=2, **FIT).history
+    assert history["loss"] == expected and "complexity" in history
+    assert "complexity" not in search_model().fit(x, y, **FIT).history
+
+
+def test_gradient_of_the_complexity_term():
+    search = search_model(
+        complexity_target=5.0,
+        complexity_weight=0.5,
+        architecture_optimizer=keras.optimizers.SGD(0.001),
+    )
+    plain = search_model(architecture_optimizer=keras.optimizers.SGD(0.001))
+    x, y = classification_data(8)
+    search.fit(x, y, **FIT)
+    plain.fit(x, y, **FIT)
+    difference = architecture_variables(search)[0] - architecture_variables(plain)[0]
+    # d/dg of 0.5 (5 Σ g² / 5 - 1)² at g = 1 is 0.5 · 2 · 3 · 2.
+    np.testing.assert_allclose(difference, -0.001 * 6.0 * np.ones(4), rtol=1e-3)
+
+
+def test_frozen_architecture_trains_the_weights_only():
+    x, y = classification_data()
+    search = search_model()
+    gates = architecture_variables(search)[0]
+    gates.trainable = False
+    with pytest.raises(ValueError, match=r"Compile the model again after freezing.*gates"):
+        search.fit(x, y, **FIT)
+    search.compile(keras.optimizers.Adam(0.01), "sgd", LOSS, warmup_epochs=1)
+    weights = [variable.numpy() for variable in model_variables(search)]
+    search.fit(x, y, epochs=2, **FIT)
+    np.testing.assert_array_equal(gates.numpy(), np.ones(4))
+    assert not any(equal(weights, [variable.numpy() for variable in model_variables(search)]))
+    gates.trainable = True
+    with pytest.raises(ValueError, match=r"Compile the model again after freezing.*gates"):
+        search.fit(x, y, **FIT)
+
+
+def test_bad_input():
+    model = gated_model()
+    search = SearchModel(model)
+    good = {"optimizer": "adam", "architecture_optimizer": "adam", "loss": LOSS}
+    for change, message in [
+        ({"optimizer": None}, "`compile` needs `optimizer`.*optimizer=None"),
+        ({"architecture_optimizer": None}, "needs `architecture_optimizer`"),
+        ({"loss": None}, "`compile` needs `loss`.*loss=None"),
+        ({"mode": "both"}, "`mode` must be one of 'joint'.*mode='both'"),
+        ({"warmup_epochs": -1}, "`warmup_epochs` must be an integer.*warmup_epochs=-1"),
+        ({"warmup_epochs": 0.5}, "`warmup_epochs` must be an integer.*warmup_epochs=0.5"),
+        ({"complexity_target": 0}, "`complexity_target` must be a positive.*target=0"),
+        ({"complexity_target": "small"}, "`complexity_target` must be a positive"),
+        (
+            {"complexity_target": 5, "complexity_weight": -1},
+            "`complexity_weight` must be a number.*weight=-1",
+        ),
+        ({"complexity_weight": 1}, "needs a `complexity_target`.*complexity_weight=1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            search.compile(**{**good, **change})
+    with pytest.raises(ValueError, match="`compile` needs `optimizer`"):
+        search.compile()
+    adam = keras.optimizers.Adam()
+    with pytest.raises(ValueError, match="the same object twice"):
+        search.compile(adam, adam, LOSS)
+    with pytest.raises(ValueError, match="You must call `compile"):
+        search.fit(*classification_data())
+    for wrong, message in [
+        (keras.Sequential([GatedDense(2)]), "must be a built Keras model"),
+        (None, "must be a built Keras model.*model=None"),
+        (search, "must not be a SearchModel"),
+        (keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]), "have searchable layers"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            SearchModel(wrong)
