@@ -18,18 +18,17 @@ def positive_integer(value, name):
 
 def integer_tuple(value, rank, name):
     """Return `value` as a tuple of `rank` positive integers; one integer stands for all axes."""
-    if is_integer(value):
-        value = (value,) * rank
+    values = (value,) * rank if is_integer(value) else value
     if (
-        not isinstance(value, (tuple, list))
-        or len(value) != rank
-        or not all(is_integer(v) and v > 0 for v in value)
+        not isinstance(values, (tuple, list))
+        or len(values) != rank
+        or not all(is_integer(v) and v > 0 for v in values)
     ):
         raise ValueError(
             f"`{name}` must be a positive integer or a tuple of {rank} positive integers. "
             f"Received: {name}={value!r}"
         )
-    return tuple(int(v) for v in value)
+    return tuple(int(v) for v in values)
 
 
 def one_of(value, allowed, name):

@@ -1,6 +1,10 @@
-"""Layers: searchable operations and the plain ones they become."""
+"""Layers: searchable operations, the plain ones they become, and baselines."""
 
 from keras_xd.layers.searchable import SearchableLayer as SearchableLayer
+from keras_xd.layers.spectral_conv import SpectralConv as SpectralConv
+from keras_xd.layers.spectral_conv import SpectralConv1D as SpectralConv1D
+from keras_xd.layers.spectral_conv import SpectralConv2D as SpectralConv2D
+from keras_xd.layers.spectral_conv import SpectralConv3D as SpectralConv3D
 from keras_xd.layers.static_xd import StaticXD as StaticXD
 from keras_xd.layers.xd_conv import XDConv as XDConv
 from keras_xd.layers.xd_convolutions import XDConv1D as XDConv1D

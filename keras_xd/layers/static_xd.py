@@ -128,7 +128,7 @@ class StaticXD(keras.layers.Layer):
                     weight = self.add_weight(
                         name=f"{name}{index}_{position}",
                         shape=tuple(shape),
-                        initializer="zeros",
+                        initializer="glorot_uniform",
                         trainable=False,
                     )
                     self._matrices.append(weight)
@@ -136,7 +136,7 @@ class StaticXD(keras.layers.Layer):
         self.spectrum = self.add_weight(
             name="spectrum",
             shape=(frequencies, 2, self.channels // self.groups, self.filters),
-            initializer="zeros",
+            initializer="glorot_uniform",
         )
         self.bias = None
         if self.use_bias:

@@ -8,8 +8,46 @@ from keras_xd.layers.xd_conv import XDConv
 class _RankedXDConv(XDConv):
     """An `XDConv` whose rank is that of the class."""
 
-    def __init__(self, filters, kernel_size, *args, **kwargs):
-        super().__init__(self.fixed_rank, filters, kernel_size, *args, **kwargs)
+    def __init__(
+        self,
+        filters,
+        kernel_size,
+        strides=1,
+        padding="valid",
+        data_format=None,
+        dilation_rate=1,
+        groups=1,
+        activation=None,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        **kwargs,
+    ):
+        super().__init__(
+            self.fixed_rank,
+            filters,
+            kernel_size,
+            strides,
+            padding,
+            data_format,
+            dilation_rate,
+            groups,
+            activation,
+            use_bias,
+            kernel_initializer,
+            bias_initializer,
+            kernel_regularizer,
+            bias_regularizer,
+            activity_regularizer,
+            kernel_constraint,
+            bias_constraint,
+            **kwargs,
+        )
 
     def get_config(self):
         config = super().get_config()

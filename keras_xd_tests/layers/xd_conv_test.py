@@ -1,0 +1,327 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_xd import kmatrix, layers
+from keras_xd_tests.layer_checks import assert_close, check_layer
+
+TWINS = {
+    1: (keras.layers.Conv1D, layers.XDConv1D),
+    2: (keras.layers.Conv2D, layers.XDConv2D),
+    3: (keras.layers.Conv3D, layers.XDConv3D),
+}
+
+
+def assert_twin(shape, rng, search=None, **arguments):
+    """The warm-started layer computes what its Keras twin computes, before and after finalize."""
+    convolution_class, xd_class = TWINS[len(shape) - 2]
+    filters = 2 * arguments.get("groups", 1) + (arguments.get("groups", 1) == 1)
+    convolution = convolution_class(filters, bias_initializer="normal", **arguments)
+    convolution.build(shape)
+    layer = xd_class.from_config({**convolution.get_config(), **(search or {})})
+    layer.build((None, *shape[1:]))
+    layer.kernel.assign(convolution.kernel)
+    if layer.bias is not None:
+        layer.bias.assign(convolution.bias)
+    inputs = rng.standard_normal(shape).astype("float32")
+    expected = np.array(convolution(inputs))
+    assert layer.compute_output_shape(shape) == expected.shape
+    assert_close(np.array(layer(inputs)), expected)
+    assert_close(np.array(layer.finalize()(inputs)), expected)
+    return layer
+
+
+@pytest.mark.parametrize("strides, dilation", [(1, 1), (2, 1), (3, 1), (1, 3)])
+@pytest.mark.parametrize("padding", ["valid", "same", "causal"])
+@pytest.mark.parametrize("size", [7, 8, 31, 36, 64, 257])
+def test_equals_conv1d(size, padding, strides, dilation, rng):
+    for kernel_size in (1, 2, 3):
+        assert_twin(
+            (2, size, 3),
+            rng,
+            {"depth": (2, 1, 3)},
+            kernel_size=kernel_size,
+            strides=strides,
+            padding=padding,
+            dilation_rate=dilation,
+        )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"padding": "same"},
+        {"padding": "same", "strides": 2},
+        {"strides": (2, 3)},
+        {"padding": "same", "dilation_rate": (2, 1)},
+        {"groups": 2, "padding": "same"},
+        {"groups": 4},
+        {"use_bias": False, "activation": "tanh"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("sizes", [(9, 16), (13, 8)])
+def test_equals_conv2d(sizes, arguments, rng):
+    assert_twin((3, *sizes, 4), rng, kernel_size=(3, 2), **arguments)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"depth": 3, "frequency_bias": True, "channel_gates": True},
+        {"depth": 9},
+        {"radix": 4, "depth": 2},
+        {"radix": 100},
+        {"radix": ((2, 9), (3, 5))},
+    ],
+    ids=str,
+)
+def test_any_depth_and_radix_starts_as_the_convolution(search, rng):
+    layer = assert_twin((2, 16, 13, 2), rng, search, kernel_size=3, padding="same")
+    extras = 2 if "frequency_bias" in search else 0
+    assert len(layer.architecture_variables) == 6 + extras
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"padding": "same", "strides": 2}, {"kernel_size": (1, 2, 3)}], ids=str
+)
+def test_equals_conv3d(arguments, rng):
+    assert_twin((2, 5, 6, 7, 2), rng, **{"kernel_size": 3, **arguments})
+
+
+@pytest.mark.parametrize("padding, strides", [("same", 1), ("valid", 2)])
+def test_channels_first(padding, strides, rng):
+    """Keras has no channels-first convolution on the CPU, so its channels-last one is moved."""
+    first = layers.XDConv2D(
+        4, 3, strides=strides, padding=padding, data_format="channels_first", groups=2
+    )
+    inputs = rng.standard_normal((2, 6, 9, 10)).astype("float32")
+    outputs = np.array(first(inputs))
+    twin = keras.layers.Conv2D(4, 3, strides=strides, padding=padding, groups=2)
+    moved = np.transpose(inputs, (0, 2, 3, 1))
+    twin.build(moved.shape)
+    twin.set_weights([first.kernel, first.bias])
+    assert_close(outputs, np.transpose(twin(moved), (0, 3, 1, 2)))
+    assert outputs.shape == first.compute_output_shape(inputs.shape)
+
+
+@pytest.mark.parametrize("shape, kernel", [((2, 11, 3), 5), ((2, 9, 8, 3), (3, 2)), ((2, 9, 3), 2)])
+@pytest.mark.parametrize("strides, dilation", [(1, 1), (2, 1), (1, 2)])
+def test_circular_padding_continues_the_input(shape, kernel, strides, dilation, rng):
+    """As "same" of the three times repeated input, from the middle period on (stride 1)."""
+    rank = len(shape) - 2
+    layer = TWINS[rank][1](
+        4, kernel, padding="circular", strides=strides, dilation_rate=dilation, depth=3
+    )
+    inputs = rng.standard_normal(shape).astype("float32")
+    outputs = np.array(layer(inputs))
+    geometry = layer.geometry
+    pads = [(g.left, g.dilation * (g.kernel_size - 1)) for g in geometry]
+    wrapped = np.pad(inputs, [(0, 0), *pads, (0, 0)], mode="wrap")
+    twin = TWINS[rank][0](4, kernel, strides=strides, dilation_rate=dilation)
+    twin.build(wrapped.shape)
+    twin.set_weights([layer.kernel, layer.bias])
+    expected = np.array(twin(wrapped))
+    expected = expected[(slice(None), *(slice(g.output_size) for g in geometry))]
+    assert_close(outputs, expected)
+    assert [plan.n for plan in layer.plans] == list(shape[1:-1])
+
+
+def test_input_channels_and_filters_may_be_large_and_batch_dynamic(rng):
+    inputs = keras.Input((16, 16, 32), name="images")
+    convolution = keras.layers.Conv2D(48, 5, padding="same")
+    layer = layers.XDConv2D(48, 5, padding="same")
+    model = keras.Model(inputs, [convolution(inputs), layer(inputs)])
+    layer.kernel.assign(convolution.kernel)
+    for batch in (1, 4):
+        x = rng.standard_normal((batch, 16, 16, 32)).astype("float32")
+        expected, outputs = model.predict(x, verbose=0)
+        assert_close(outputs, expected)
+
+
+@pytest.mark.parametrize("warm_start", ["convolution", "random_unitary"])
+@pytest.mark.parametrize("extras", [False, True])
+def test_gradients_by_finite_differences(warm_start, extras, rng):
+    layer = layers.XDConv2D(
+        2,
+        3,
+        padding="same",
+        depth=2,
+        warm_start=warm_start,
+        frequency_bias=extras,
+        channel_gates=extras,
+        seed=3,
+    )
+    x = rng.standard_normal((2, 5, 6, 2)).astype("float32")
+    layer.build(x.shape)
+    weight = rng.standard_normal((2, 5, 6, 2)).astype("float32")
+
+    def loss():
+        return tf.reduce_sum(weight * layer(x) ** 2)
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    variables = layer.trainable_variables
+    gradients = tape.gradient(value, [v.value for v in variables])
+    assert len(variables) == 2 + 6 + 2 * extras
+    for variable, gradient in zip(variables, gradients, strict=True):
+        start, norm = keras.ops.convert_to_numpy(variable), np.linalg.norm(gradient)
+        step = 1e-2 * np.array(gradient) / norm
+        variable.assign(start + step)
+        above = float(loss())
+        variable.assign(start - step)
+        below = float(loss())
+        variable.assign(start)
+        np.testing.assert_allclose((above - below) / 2e-2, norm, rtol=5e-3, err_msg=variable.path)
+
+
+def test_a_permuted_input_is_expressible(rng):
+    """Convolution composed with a permutation of the input is an XD-operation with M of depth 3."""
+    order = rng.permutation(16)
+    layer = layers.XDConv1D(2, 3, padding="circular", depth=(1, 1, 3))
+    x = rng.standard_normal((2, 16, 1)).astype("float32")
+    expected = np.array(layer(x))
+    r = layer.plans[0].radices
+    middle, last = kmatrix.permutation(order, r)
+    stages = [kmatrix.dft(r, unitary=True), middle, last]
+    (m,) = [w for w in layer.architecture_variables if w.name == "M0"]
+    m.assign(kmatrix.kmatrix_weights(stages))
+    inverse = np.argsort(order)
+    assert_close(np.array(layer(x[:, inverse])), expected)
+
+
+@pytest.mark.parametrize(
+    "arguments, shape",
+    [
+        ({"rank": 1, "filters": 4, "kernel_size": 3, "padding": "causal"}, (4, 12, 3)),
+        (
+            {
+                "rank": 2,
+                "filters": 4,
+                "kernel_size": (3, 2),
+                "padding": "same",
+                "strides": 2,
+                "groups": 2,
+                "depth": (2, 1, 3),
+                "frequency_bias": True,
+                "channel_gates": True,
+                "activation": "gelu",
+                "kernel_regularizer": keras.regularizers.L2(1e-3),
+                "kernel_constraint": keras.constraints.MaxNorm(3.0),
+            },
+            (4, 7, 8, 4),
+        ),
+        (
+            {
+                "rank": 2,
+                "filters": 3,
+                "kernel_size": 3,
+                "padding": "circular",
+                "warm_start": "random_unitary",
+                "radix": ((2, 3), 6),
+                "seed": 1,
+                "data_format": "channels_first",
+            },
+            (4, 2, 6, 6),
+        ),
+    ],
+    ids=["causal", "grouped", "random"],
+)
+def test_layer_checks(arguments, shape):
+    check_layer(layers.XDConv, arguments, shape)
+
+
+def test_large_sizes_train_under_xla(rng):
+    """Two groups of blocks: not one dense matrix."""
+    layer = layers.XDConv1D(2, 5, padding="same", depth=2)
+    x = rng.standard_normal((2, 500, 2)).astype("float32")
+    layer.build(x.shape)
+    assert len(layer.plans[0].groups) == 2
+
+    def gradients(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(layer(x) ** 2)
+        return tape.gradient(loss, [v.value for v in layer.trainable_variables])
+
+    plain = tf.function(gradients)(x)
+    compiled = tf.function(gradients, jit_compile=True)(x)
+    for a, b in zip(compiled, plain, strict=True):
+        assert_close(np.array(a), np.array(b))
+
+
+def test_describe_measures_the_way_from_the_start(rng):
+    layer = layers.XDConv1D(2, 3, padding="same", frequency_bias=True, channel_gates=True)
+    layer.build((None, 10, 2))
+    start = layer.describe()
+    assert all(start[f"distance_from_start/{name}"] == 0 for name in ("K", "L", "M", "b", "C"))
+    np.testing.assert_allclose(
+        start["matrix/K0"] @ start["matrix/M0"], np.eye(layer.plans[0].n), atol=1e-5
+    )
+    for variable in layer.architecture_variables:
+        variable.assign_add(0.1 * np.ones(variable.shape))
+    moved = layer.describe()
+    m = next(v for v in layer.architecture_variables if v.name == "M0")
+    norm = np.sqrt(np.sum((keras.ops.convert_to_numpy(m) - 0.1) ** 2))
+    expected = 0.1 * np.sqrt(np.prod(m.shape)) / norm
+    np.testing.assert_allclose(moved["distance_from_start/M"], expected, rtol=1e-4)
+
+
+def test_random_start_is_reproducible_and_scaled_like_a_convolution(rng):
+    x = rng.standard_normal((4, 30, 8)).astype("float32")
+    arguments = {"filters": 8, "kernel_size": 3, "padding": "circular", "depth": 3}
+    outputs = []
+    for seed in (1, 1, 2):
+        layer = layers.XDConv1D(**arguments, warm_start="random_unitary", seed=seed)
+        layer.build(x.shape)
+        layer.kernel.assign(np.random.default_rng(0).standard_normal((3, 8, 8)))
+        outputs.append(np.array(layer(x)))
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    assert np.abs(outputs[0] - outputs[2]).max() > 0.1
+    twin = layers.XDConv1D(**arguments)
+    twin.build(x.shape)
+    twin.kernel.assign(layer.kernel)
+    # Re() of an output without conjugate symmetry keeps half of its energy.
+    ratio = np.std(outputs[0]) / np.std(np.array(twin(x)))
+    assert 0.5 < ratio < 1.0
+    unseeded = layers.XDConv1D(**arguments, warm_start="random_unitary")
+    assert layers.XDConv1D.from_config(unseeded.get_config()).seed == unseeded.seed is not None
+
+
+def bad(message, shape=(None, 8, 8, 4), **arguments):
+    return pytest.param(arguments, shape, message, id=message[:30])
+
+
+@pytest.mark.parametrize(
+    "arguments, shape, message",
+    [
+        bad("needs inputs of 4 axes.*Received: input_shape", shape=(None, 8, 4)),
+        bad("every spatial size to be known.*None, 8, 4", shape=(None, None, 8, 4)),
+        bad("kernel must not be larger.*spanning 9.*input size 8", kernel_size=9),
+        bad("kernel must not be larger.*'circular'", kernel_size=9, padding="circular"),
+        bad("`groups` must divide `filters`.*groups=3, filters=8", groups=3),
+        bad("`groups` must divide the number of input channels", groups=8),
+        bad("multiply to at least 9.*product 8", radix=(2, 4), padding="same", kernel_size=3),
+        bad("multiply to the size.*product 6", radix=(2, 3), padding="circular"),
+        bad("`padding` must be one of.*'causal'", padding="causal"),
+        bad("`strides` must be a positive integer.*strides=0", strides=0),
+        bad("`kernel_size` must be a positive integer.*", kernel_size=(3, 3, 3)),
+        bad("cannot be combined", strides=2, dilation_rate=2),
+        bad("`depth` must be a positive integer or a tuple of 3", depth=(1, 2)),
+        bad("`warm_start` must be one of 'convolution', 'random_unitary'", warm_start="fft"),
+        bad("`filters` must be an integer of at least 1", filters=0),
+        bad("`data_format` must be one of", data_format="channels_middle"),
+    ],
+)
+def test_bad_input(arguments, shape, message):
+    with pytest.raises(ValueError, match=message):
+        layer = layers.XDConv2D(**{"filters": 8, "kernel_size": 3, **arguments})
+        layer.build(shape)
+
+
+def test_another_size_than_built_for_is_refused(rng):
+    layer = layers.XDConv1D(2, 3)
+    layer(rng.standard_normal((1, 10, 2)).astype("float32"))
+    with pytest.raises(ValueError, match="expected axis 1 of input shape to have value 10"):
+        layer(rng.standard_normal((1, 11, 2)).astype("float32"))

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_xd.layers import xd_geometry
+
+
+@given(
+    size=st.integers(1, 40),
+    kernel=st.integers(1, 6),
+    stride=st.integers(1, 4),
+    dilation=st.integers(1, 3),
+    padding=st.sampled_from(["valid", "same", "causal", "circular"]),
+)
+def test_the_circle_computes_the_convolution(size, kernel, stride, dilation, padding):
+    span = dilation * (kernel - 1) + 1
+    if padding in ("valid", "circular") and span > size:
+        with pytest.raises(ValueError, match="must not be larger than the padded input"):
+            xd_geometry.axis_geometry(size, kernel, stride, dilation, padding)
+        return
+    axis = xd_geometry.axis_geometry(size, kernel, stride, dilation, padding)
+    rng = np.random.default_rng(size)
+    x, w = rng.standard_normal(size), rng.standard_normal(kernel)
+    expected = []
+    for t in range(axis.output_size):
+        total = 0.0
+        for j in range(kernel):
+            source = stride * t + dilation * j - axis.left
+            if padding == "circular":
+                source %= size
+            if 0 <= source < size:
+                total += w[j] * x[source]
+        expected.append(total)
+    circle = axis.placement() @ w
+    padded = np.pad(x, (0, axis.padded_size - size))
+    result = np.fft.ifft(np.fft.fft(circle) * np.fft.fft(padded)).real
+    np.testing.assert_allclose(
+        result[: stride * axis.output_size : stride][: axis.output_size], expected, atol=1e-6
+    )
+    # Every weight has a place of its own.
+    np.testing.assert_array_equal(axis.placement().sum(axis=0), np.ones(kernel))
+    assert axis.placement().sum(axis=1).max() == 1
+
+
+def test_sizes_are_the_cheapest_that_are_exact():
+    assert xd_geometry.axis_geometry(32, 3, 1, 1, "same").padded_size == 36
+    assert xd_geometry.axis_geometry(32, 3, 1, 1, "valid").padded_size == 32
+    assert xd_geometry.axis_geometry(85, 3, 1, 1, "circular").padded_size == 85
+    assert xd_geometry.axis_geometry(32, 3, 1, 1, "same", radix=64).padded_size == 33
+
+
+def test_radices_that_do_not_fit():
+    with pytest.raises(
+        ValueError, match=r"multiply to the size.*\(2, 16\) \(product 32\), size 30"
+    ):
+        xd_geometry.axis_geometry(30, 3, 1, 1, "circular", (2, 16))
+    with pytest.raises(ValueError, match=r"at least 33.*\(2, 16\) \(product 32\)"):
+        xd_geometry.axis_geometry(32, 3, 1, 1, "same", (2, 16))
+
+
+@pytest.mark.parametrize(
+    "radix, expected",
+    [
+        (None, (None, None)),
+        (4, (4, 4)),
+        ((4, 8), ((4, 8), (4, 8))),
+        ([[4, 8], None], ((4, 8), None)),
+        (((4, 8), 3), ((4, 8), 3)),
+    ],
+)
+def test_radix_of_each_axis(radix, expected):
+    assert xd_geometry.axis_radices(radix, 2) == expected
+
+
+@pytest.mark.parametrize("radix", [1, "2", ((4, 8), 3, 2), ((4, 8), 1)])
+def test_impossible_radices(radix):
+    with pytest.raises(ValueError, match="Received: radix="):
+        xd_geometry.axis_radices(radix, 2)
