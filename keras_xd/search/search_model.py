@@ -290,16 +290,36 @@ class SearchModel(keras.Model):
 
 
 def _signature(model):
-    """Return the names and shapes of the weights of every searchable layer, as plain lists."""
+    """Return the numbers in the configuration and the weights of every searchable layer, as text.
+
+    Numbers, such as those of a depth or a radix, tell apart architectures whose weights have the
+    same shapes.
+    """
 
     def describe(variable):
         # An automatic name ends in a number that differs from one process to the next.
         return f"{re.sub(r'_[0-9]+$', '', variable.name)}: {tuple(variable.shape)}"
 
+    def numbers_in(config):
+        config = {name: _numbers(value) for name, value in config.items()}
+        for name in ("trainable", "seed"):
+            config.pop(name, None)
+        return [f"{name}={value}" for name, value in config.items() if value is not None]
+
     return [
-        [type(layer).__name__, *(describe(variable) for variable in layer.weights)]
+        [type(layer).__name__, *numbers_in(layer.get_config()), *map(describe, layer.weights)]
         for layer in searchable_layers(model)
     ]
+
+
+def _numbers(value):
+    """Return `value`, lists as tuples, if it is made of whole numbers or booleans, else `None`."""
+    if is_integer(value) or isinstance(value, bool):
+        return value
+    if isinstance(value, (list, tuple)):
+        items = tuple(_numbers(item) for item in value)
+        return None if None in items else items
+    return None
 
 
 def _check_complexity_arguments(target, weight):

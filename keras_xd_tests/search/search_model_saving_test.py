@@ -154,6 +154,26 @@ def test_saved_without_training_state():
     assert [id(v) for v in search.weights] == [id(v) for v in search.model.weights]
 
 
+def test_a_search_loads_where_training_differs(tmp_path):
+    """A regularizer or another class of sequence in a configuration is no other architecture."""
+
+    class Listed(GatedDense):
+        sizes = ()
+
+        def get_config(self):
+            return {**super().get_config(), "sizes": self.sizes, "penalty": self.penalty}
+
+    def search_model(sizes, penalty):
+        layer = Listed(5)
+        layer.sizes, layer.penalty = sizes, penalty
+        return SearchModel(keras.Sequential([keras.Input((4,)), layer]))
+
+    search_model((1, (2, 3)), None).save_weights(tmp_path / "search.weights.h5")
+    search_model([1, [2, 3]], {"l2": 0.1}).load_weights(tmp_path / "search.weights.h5")
+    with pytest.raises(ValueError, match=r"file \['sizes=\(1, \(2, 3\)\)'\], model"):
+        search_model([1, [3, 2]], None).load_weights(tmp_path / "search.weights.h5")
+
+
 def wide_model():
     return keras.Sequential(
         [keras.Input((4,)), GatedDense(6, name="gated"), keras.layers.Dense(3, name="head")]
@@ -203,7 +223,7 @@ def test_weights_of_another_model_are_refused_by_keras(saved, message, tmp_path)
 @pytest.mark.parametrize(
     ("saved", "message"),
     [
-        (wide_model, r"'gated', file \['kernel: \(4, 6\)', .*\], model \['kernel: \(4, 5\)'"),
+        (wide_model, r"'gated', file \['units=6', 'kernel: \(4, 6\)'.*model \['units=5', 'kernel"),
         (deep_model, r"2 searchable layers, model 1"),
         (plain_model, r"no record of a search"),
     ],

@@ -162,16 +162,6 @@ def test_compiling_again_warms_up_again():
     assert all(equal(before, architecture_state(search)))
 
 
-def test_a_callback_list_is_counted_too():
-    x, y = classification_data()
-    search = search_model(warmup_epochs=1)
-    callbacks = keras.callbacks.CallbackList([], add_history=True, model=search)
-    search.fit(x, y, epochs=1, callbacks=callbacks, **FIT)
-    search.fit(x, y, epochs=1, callbacks=callbacks, **FIT)
-    assert int(search.search_optimizer.epochs.numpy()) == 2
-    assert int(search.search_optimizer.architecture_optimizer.iterations.numpy()) == 3
-
-
 def test_train_on_batch_stays_in_the_phase():
     x, y = classification_data()
     search = search_model(warmup_epochs=1)
