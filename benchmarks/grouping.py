@@ -1,4 +1,4 @@
-"""Measure one, two and three groups of dense blocks: the data behind the cost rule of `kmatrix.plan`.
+"""Measure one, two and three groups of dense blocks, the data of the cost rule of `kmatrix.plan`.
 
     python benchmarks/grouping.py [--columns 512] [--sizes 64 128 256 512 1024] [--depths 1 3 9]
 
@@ -63,7 +63,7 @@ def main():
             for count in (1, 2, 3):
                 if count == 1 and n > 1024:
                     continue
-                plan = radix._balanced(n, r, count)
+                plan = radix.balanced(n, r, count)
                 function = tf.function(step_function(plan))
                 milliseconds = median_milliseconds(function, weights, x)
                 cell = f"{'x'.join(map(str, plan.group_sizes))}: {milliseconds:.1f}"

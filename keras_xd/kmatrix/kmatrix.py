@@ -32,7 +32,7 @@ class KMatrix:
     >>> real, imaginary = fourier.apply(np.eye(6, dtype="float32"), axis=0)
     >>> order = kmatrix.digit_reversal((2, 3))
     >>> spectrum = np.fft.fft(np.eye(6), axis=0)[order]
-    >>> bool(np.allclose(real + 1j * np.array(imaginary), spectrum, atol=1e-6))
+    >>> bool(np.allclose(np.array(real) + 1j * np.array(imaginary), spectrum, atol=1e-6))
     True
 
     Reference:

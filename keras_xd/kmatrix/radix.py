@@ -186,7 +186,7 @@ def plan(n, radix=None, *, depth=1, columns=None, groups=None):
                 f"Received: groups={groups}, radices={radices}"
             )
         return Plan(n, radices, groups)
-    candidates = [_balanced(n, radices, count) for count in (1, 2, 3) if count <= len(radices)]
+    candidates = [balanced(n, radices, count) for count in (1, 2, 3) if count <= len(radices)]
     return min(candidates, key=lambda candidate: _cost(candidate, depth, columns))
 
 
@@ -211,8 +211,8 @@ def _cost(candidate, depth, columns):
     return sum(max(sizes[g], _SMALLEST_EFFICIENT_BLOCK) + _MEMORY_PASSES for g in order)
 
 
-def _balanced(n, radices, count):
-    """Cut the stages into `count` runs with the smallest sum of block sizes."""
+def balanced(n, radices, count):
+    """Return the `Plan` that cuts the stages into `count` runs of smallest total block size."""
 
     def cuts(stages, runs):
         if runs == 1:

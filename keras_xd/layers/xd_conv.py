@@ -7,13 +7,11 @@ import numpy as np
 from keras import activations, constraints, initializers, ops, regularizers
 
 from keras_xd import kmatrix, validation
-from keras_xd.kmatrix import constructions, product
+from keras_xd.kmatrix import product
 from keras_xd.layers import xd_geometry, xd_operation
 from keras_xd.layers.searchable import SearchableLayer
 from keras_xd.layers.static_xd import StaticXD
-
-MATRICES = ("K", "L", "M")
-WARM_STARTS = ("convolution", "random_unitary")
+from keras_xd.layers.xd_warm_starts import MATRICES, WARM_STARTS, initial_matrices
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -79,7 +77,7 @@ class XDConv(SearchableLayer):
     >>> expected = convolution(images)
     >>> operation = layers.XDConv(2, 4, 3, padding="same", depth=3)
     >>> _ = operation(images)
-    >>> operation.kernel.assign(convolution.kernel)
+    >>> _ = operation.kernel.assign(convolution.kernel)
     >>> bool(np.allclose(operation(images), expected, atol=1e-5))
     True
 
@@ -311,6 +309,28 @@ class XDConv(SearchableLayer):
             "seed": self.seed,
         }
 
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        store["radices"] = self._radices()
+
+    def load_own_variables(self, store):
+        """Load weights whose K-matrices have the radices of this layer.
+
+        Radices in another order give weights of the same shape and another meaning.
+        """
+        saved = {key: store[key] for key in store.keys()}
+        radices = saved.pop("radices", None)
+        if radices is not None and not np.array_equal(radices, self._radices()):
+            raise ValueError(
+                f"The K-matrices in a file must have the radices of layer '{self.name}', axis "
+                f"after axis, each after its size. Received: {np.asarray(radices).tolist()}, the "
+                f"layer has {self._radices().tolist()}"
+            )
+        super().load_own_variables(saved)
+
+    def _radices(self):
+        return np.array([value for plan in self._plans for value in (plan.n, *plan.radices)])
+
     def _architecture_weight(self, name, value):
         return self.add_weight(
             name=name,
@@ -320,22 +340,7 @@ class XDConv(SearchableLayer):
         )
 
     def _initial_matrices(self):
-        """Return the packed weights of `K`, `L`, `M` at the warm start, a list by axis for each."""
-        rng = np.random.default_rng(self.seed)
-        starts = {}
-        for name, depth in zip(MATRICES, self.depth, strict=True):
-            starts[name] = []
-            for plan in self._plans:
-                r = plan.radices
-                if self.warm_start == "random_unitary":
-                    butterflies = [constructions.random_unitary(r, rng) for _ in range(depth)]
-                    if name == "L":
-                        butterflies[0] = constructions.scaled(butterflies[0], math.sqrt(plan.n))
-                else:
-                    fourier = constructions.dft(r, inverse=name == "K", unitary=name != "L")
-                    butterflies = [fourier] + [constructions.identity(r)] * (depth - 1)
-                starts[name].append(constructions.kmatrix_weights(butterflies))
-        return starts
+        return initial_matrices(self.warm_start, self.depth, self._plans, self.seed)
 
     def _folded(self):
         """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
@@ -357,16 +362,7 @@ class XDConv(SearchableLayer):
         return analyses, spectrum, syntheses
 
     def _split_shape(self, input_shape):
-        """Return the number of channels and the spatial sizes of an input shape."""
-        if len(input_shape) != self.rank + 2:
-            raise ValueError(
-                f"Layer '{self.name}' needs inputs of {self.rank + 2} axes (batch, {self.rank} "
-                f"spatial, channels). Received: input_shape={tuple(input_shape)}"
-            )
-        last = self.data_format == "channels_last"
-        spatial = range(1, self.rank + 1) if last else range(2, self.rank + 2)
-        validation.known_dimensions(input_shape, spatial, self.name)
-        return input_shape[-1 if last else 1], tuple(input_shape[axis] for axis in spatial)
+        return xd_operation.split_shape(input_shape, self.rank, self.data_format, self.name)
 
     def _axis_geometries(self, sizes):
         axes = zip(

@@ -10,6 +10,7 @@ import math
 from keras import ops
 from keras.layers import InputSpec
 
+from keras_xd import validation
 from keras_xd.kmatrix import product
 
 
@@ -128,6 +129,23 @@ def channel_product(x, spectrum, groups):
         y = ops.transpose(y, (0, 2, 3, 1, 4))
         return ops.reshape(y, (frequencies // groups, 2, -1, groups * filters))
     return ops.reshape(y, (frequencies, 2, -1, filters))
+
+
+def split_shape(input_shape, rank, data_format, layer_name):
+    """Return the number of channels and the spatial sizes of an input shape.
+
+    Raises:
+        ValueError: if the shape has another rank or a spatial size is unknown.
+    """
+    if len(input_shape) != rank + 2:
+        raise ValueError(
+            f"Layer '{layer_name}' needs inputs of {rank + 2} axes (batch, {rank} spatial, "
+            f"channels). Received: input_shape={tuple(input_shape)}"
+        )
+    last = data_format == "channels_last"
+    spatial = range(1, rank + 1) if last else range(2, rank + 2)
+    validation.known_dimensions(input_shape, spatial, layer_name)
+    return input_shape[-1 if last else 1], tuple(input_shape[axis] for axis in spatial)
 
 
 def input_spec(sizes, channels, data_format):

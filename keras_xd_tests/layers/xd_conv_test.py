@@ -325,3 +325,16 @@ def test_another_size_than_built_for_is_refused(rng):
     layer(rng.standard_normal((1, 10, 2)).astype("float32"))
     with pytest.raises(ValueError, match="expected axis 1 of input shape to have value 10"):
         layer(rng.standard_normal((1, 11, 2)).astype("float32"))
+
+
+def test_a_file_of_other_radices_is_refused(tmp_path):
+    """(2, 3) and (3, 2) have weights of the same shape."""
+
+    def model(radix):
+        layer = layers.XDConv1D(2, 3, padding="circular", radix=radix, name="operation")
+        return keras.Sequential([keras.Input((6, 2)), layer])
+
+    model((2, 3)).save_weights(tmp_path / "a.weights.h5")
+    model((2, 3)).load_weights(tmp_path / "a.weights.h5")
+    with pytest.raises(ValueError, match=r"'operation'.*\[6, 2, 3\], the layer has \[6, 3, 2\]"):
+        model((3, 2)).load_weights(tmp_path / "a.weights.h5")

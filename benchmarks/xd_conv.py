@@ -1,0 +1,265 @@
+"""Time and memory of XD-operations beside Keras' convolution and the peer library relax.
+
+    python benchmarks/xd_conv.py                       # keras_xd and Keras' convolution
+    python benchmarks/xd_conv.py --relax ../relax      # and relax, from a checkout
+
+`--relax` needs torch and torch_butterfly in the same environment. Every case is forward and
+backward (inputs and all weights) in float32 with circular padding, all contestants in one process
+on the same sizes, interleaved; milliseconds are medians. `peak MiB` is the growth of peak resident
+memory over three steps in a process of its own (Linux). The floor counts the multiply–adds of
+forward and twice as many of backward, and the bytes of input, output, spectrum and their
+gradients, each moved once.
+The table is written to benchmarks/xd_conv.md, or nowhere with `--dry-run`.
+"""
+
+import argparse
+import importlib.metadata
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+RESULTS = pathlib.Path(__file__).with_suffix(".md")
+# batch, channels, spatial sizes, kernel size, depth, required speed-up over relax
+CASES = {
+    "2d-32": (32, 16, (32, 32), 3, 1, 8),
+    "2d-16": (32, 64, (16, 16), 3, 3, 15),
+    "2d-64": (8, 32, (64, 64), 3, 3, 25),
+    "1d-1024": (8, 64, (1024,), 5, 3, 30),
+}
+LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
+
+
+def keras_step(layer, batch, channels, sizes, *, jit):
+    """Return a function that runs forward and backward of a Keras layer once."""
+    import tensorflow as tf
+
+    x = tf.random.stateless_normal((batch, *sizes, channels), (0, 1))
+    layer.build(x.shape)
+    weights = [variable.value for variable in layer.trainable_variables]
+
+    @tf.function(jit_compile=jit)
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_mean(tf.square(layer(x)))
+        return tape.gradient(loss, [x, *weights])
+
+    return lambda: [gradient.numpy() for gradient in step(x)[:1]]
+
+
+def make_xd(case, *, jit, depth=None):
+    from keras_xd import layers
+
+    batch, channels, sizes, kernel, case_depth, _ = case
+    layer = layers.XDConv(
+        len(sizes), channels, kernel, padding="circular", use_bias=False, depth=depth or case_depth
+    )
+    return keras_step(layer, batch, channels, sizes, jit=jit)
+
+
+def make_convolution(case):
+    import keras
+
+    batch, channels, sizes, kernel, _, _ = case
+    kind = keras.layers.Conv1D if len(sizes) == 1 else keras.layers.Conv2D
+    layer = kind(channels, kernel, padding="same", use_bias=False)
+    return keras_step(layer, batch, channels, sizes, jit=False)
+
+
+def make_relax(case):
+    import torch
+    from relax.xd import XD, original
+
+    batch, channels, sizes, kernel, depth, _ = case
+    torch.set_num_threads(os.cpu_count())
+    kind = torch.nn.Conv1d if len(sizes) == 1 else torch.nn.Conv2d
+    weight = kind(channels, channels, kernel, bias=False).weight
+    layer = XD(
+        channels,
+        channels,
+        (kernel,) * len(sizes),
+        sizes,
+        weight=weight,
+        arch=original,
+        depth=depth,
+        compact=False,
+        padding=kernel // 2,
+        padding_mode="circular",
+    )
+    x = torch.randn(batch, channels, *sizes, requires_grad=True)
+
+    def step():
+        x.grad = None
+        layer.zero_grad()
+        layer(x).square().mean().backward()
+
+    return step
+
+
+def interleaved_medians(steps, repetitions):
+    """Run the contestants in turn and return the median milliseconds of each."""
+    times = {name: [] for name in steps}
+    for step in steps.values():
+        step()
+        step()
+    for _ in range(repetitions):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            times[name].append(time.perf_counter() - start)
+    return {name: 1e3 * statistics.median(values) for name, values in times.items()}
+
+
+def peak_memory(contestant, case_name, relax):
+    """Return the growth of peak resident memory, in MiB, of three steps in a process of its own."""
+    command = [sys.executable, __file__, "--memory-of", contestant, case_name]
+    if relax:
+        command += ["--relax", relax]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def report_peak_memory(contestant, case):
+    contestants = {
+        "relax": make_relax,
+        "keras_xd": lambda case: make_xd(case, jit=False),
+        "keras_xd jit": lambda case: make_xd(case, jit=True),
+        "Conv": make_convolution,
+    }
+    # Libraries are loaded and warm before the growth is taken.
+    contestants[contestant]((2, 2, (4,) * len(case[2]), 3, 1, 0))()
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = process_memory("VmRSS")
+    step = contestants[contestant](case)
+    for _ in range(3):
+        step()
+    print(process_memory("VmHWM") - before)
+
+
+def process_memory(field):
+    """Return a field of this process's status (Linux) in MiB."""
+    status = pathlib.Path("/proc/self/status").read_text().splitlines()
+    (line,) = [line for line in status if line.startswith(field)]
+    return int(line.split()[1]) / 1024
+
+
+def floor(case):
+    """Return the multiply–adds (in millions) and bytes (in MB) no implementation can avoid."""
+    from keras_xd import layers
+
+    batch, channels, sizes, kernel, depth, _ = case
+    layer = layers.XDConv(len(sizes), channels, kernel, padding="circular", depth=depth)
+    layer.build((None, *sizes, channels))
+    values = batch * channels
+    frequencies = 1
+    for size in sizes:
+        values *= size
+        frequencies *= size
+    spectrum = 2 * frequencies * channels * channels
+    multiply_adds = 3 * batch * layer.complexity((None, *sizes, channels))
+    return multiply_adds / 1e6, 4 * (4 * values + 4 * spectrum) / 1e6
+
+
+def table_of_cases(options):
+    lines = [
+        "| case: batch, channels, sizes, kernel, depth | contestant | ms | relax / this | target "
+        "| peak MiB | relax / this |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in options.cases:
+        case = CASES[name]
+        batch, channels, sizes, kernel, depth, target = case
+        steps = {"keras_xd": make_xd(case, jit=False), "keras_xd jit": make_xd(case, jit=True)}
+        steps["Conv"] = make_convolution(case)
+        if options.relax:
+            steps["relax"] = make_relax(case)
+        times = interleaved_medians(steps, options.repetitions)
+        memory = {contestant: peak_memory(contestant, name, options.relax) for contestant in steps}
+        multiply_adds, megabytes = floor(case)
+        label = f"{batch}, {channels}, {'×'.join(map(str, sizes))}, {kernel}, {depth}"
+        for contestant in steps:
+            cells = [f"{times[contestant]:.1f}", "", "", f"{memory[contestant]:.0f}", ""]
+            if options.relax:
+                cells[1] = f"{times['relax'] / times[contestant]:.1f}"
+                cells[4] = f"{memory['relax'] / max(memory[contestant], 1):.1f}"
+                cells[2] = f"≥ {target}" if contestant.startswith("keras_xd") else ""
+            lines.append(f"| {label} | {contestant} | " + " | ".join(cells) + " |")
+            print(lines[-1], flush=True)
+        lines.append(
+            f"| {label} | floor: {multiply_adds:.0f} M mult–adds, {megabytes:.0f} MB | | | | | |"
+        )
+        print(lines[-1], flush=True)
+    return lines
+
+
+def table_of_depths(options):
+    lines = [
+        "| case | depth 1 ms | depth 3 | depth 9 | depth 9 / depth 1 |",
+        "|---|---|---|---|---|",
+    ]
+    for name in options.cases:
+        steps = {depth: make_xd(CASES[name], jit=False, depth=depth) for depth in (1, 3, 9)}
+        times = interleaved_medians(steps, options.repetitions)
+        cells = [f"{times[depth]:.1f}" for depth in (1, 3, 9)]
+        lines.append(f"| {name} | {' | '.join(cells)} | {times[9] / times[1]:.2f} |")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def table_of_lengths(options):
+    import math
+
+    lines = ["| length | ms | growth exponent from 256 |", "|---|---|---|"]
+    steps = {n: make_xd((2, 32, (n,), 5, 3, 0), jit=False) for n in LENGTHS}
+    times = interleaved_medians(steps, options.repetitions)
+    for n in LENGTHS:
+        exponent = ""
+        if n > LENGTHS[0]:
+            growth = math.log(times[n] / times[LENGTHS[0]]) / math.log(n / LENGTHS[0])
+            exponent = f"{growth:.2f}"
+        lines.append(f"| {n} | {times[n]:.1f} | {exponent} |")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--relax", help="folder of a checkout of relax")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--repetitions", type=int, default=11)
+    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.relax:
+        sys.path.insert(0, options.relax)
+    if options.memory_of:
+        report_peak_memory(options.memory_of[0], CASES[options.memory_of[1]])
+        return
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
+    lines = [
+        "# XD-operations: time and memory",
+        "",
+        f"Written by `python benchmarks/xd_conv.py{' --relax …' if options.relax else ''}`; "
+        f"{versions}, {os.cpu_count()} cores. Forward and backward, float32, circular padding; "
+        "medians, all contestants interleaved in one process.",
+        "",
+        *table_of_cases(options),
+        "",
+        "Depth (without XLA):",
+        "",
+        *table_of_depths(options),
+        "",
+        "Growth with length (batch 2, 32 channels, kernel 5, depth 3, without XLA):",
+        "",
+        *table_of_lengths(options),
+    ]
+    if not options.dry_run:
+        RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
