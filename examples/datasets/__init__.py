@@ -1,0 +1,1 @@
+"""Data of the examples: each module loads or generates one kind."""
