@@ -1,7 +1,11 @@
 """The protocol of every search space, and the functions that walk a model by it."""
 
+import warnings
+
 import keras
-from keras import ops
+import numpy as np
+
+from keras_xd.layers.static_xd import StaticXD
 
 
 class SearchableLayer(keras.layers.Layer):
@@ -13,12 +17,13 @@ class SearchableLayer(keras.layers.Layer):
     - `architecture_variables`: the list of Keras variables that choose the operation.
       All other variables of the layer are its model weights.
     - `complexity(input_shape)`: the multiply–adds of one sample, a scalar that may be a tensor
-      differentiable in the architecture variables.
+      differentiable in the architecture variables. It includes the layers inside.
     - `finalize()`: a built plain layer, without architecture variables, that computes the same
       outputs.
     - `describe()`: a dictionary of named scalars (`float`) and NumPy arrays for inspection.
 
     Layers of several parts may hold searchable layers in attributes, lists or dictionaries.
+    Which architecture variables are frozen is saved with the layer.
     """
 
     @property
@@ -38,34 +43,87 @@ class SearchableLayer(keras.layers.Layer):
         """Return named scalars and arrays that tell what the operation has become."""
         raise TypeError(f"{type(self).__name__} must implement `describe`.")
 
+    def get_build_config(self):
+        config = super().get_build_config()
+        if config is None or not self.trainable:
+            return config
+        frozen = [not variable.trainable for variable in architecture_variables(self)]
+        return {**config, "frozen_architecture": frozen} if any(frozen) else config
+
+    def build_from_config(self, config):
+        config = dict(config)
+        frozen = config.pop("frozen_architecture", None)
+        super().build_from_config(config)
+        if frozen:
+            for variable, fixed in zip(architecture_variables(self), frozen, strict=True):
+                variable.trainable = not fixed
+
+
+def sublayers(layer):
+    """Return the layers directly inside `layer`, each once.
+
+    These are the layers of a model, and those kept in attributes, lists, tuples, sets or
+    dictionaries of a layer or a subclassed model.
+    """
+    found, seen = {}, set()
+
+    def visit(value):
+        if isinstance(value, keras.layers.Layer):
+            found[id(value)] = value
+        elif isinstance(value, (dict, list, tuple, set)) and id(value) not in seen:
+            seen.add(id(value))  # a container may hold itself
+            for item in value.values() if isinstance(value, dict) else value:
+                visit(item)
+
+    if isinstance(layer, keras.Model):
+        visit(layer.layers)
+    if not isinstance(layer, keras.Sequential):  # which keeps its graph as one more model inside
+        visit(list(vars(layer).values()))
+    found.pop(id(layer), None)
+    return list(found.values())
+
+
+def named_layers(model):
+    """Return `(path, layer)` of every distinct layer inside `model`, and of `model` itself.
+
+    A path is the names of the layers around a layer and its own, joined by "/". The name of
+    `model` is not part of it, nor that of a model wrapped by `model`, as by `SearchModel`; so a
+    model and its wrapper have the same paths. Containers come before their content, and a shared
+    layer once, where it is found first. Layers of the same path get the endings `:1`, `:2`, ….
+    """
+    found, paths = {}, {}
+
+    def visit(layer, path):
+        if id(layer) in found:
+            return
+        number = paths[path] = paths.get(path, -1) + 1
+        found[id(layer)] = (f"{path}:{number}" if path and number else path, layer)
+        inside = sublayers(layer)
+        wraps = not path and not is_graph(layer) and isinstance(layer, keras.Model)
+        if wraps and len(inside) == 1 and isinstance(inside[0], keras.Model):
+            visit(inside[0], "")
+            return
+        for sublayer in inside:
+            visit(sublayer, f"{path}/{sublayer.name}" if path else sublayer.name)
+
+    visit(model, "")
+    return list(found.values())
+
+
+def is_graph(layer):
+    """Return whether `layer` is a Functional model or a built Sequential model."""
+    if isinstance(layer, keras.Sequential):
+        return hasattr(layer, "inputs")
+    return isinstance(layer, keras.Model) and isinstance(layer, keras.Function)
+
 
 def flatten_layers(model):
     """Return every distinct layer inside `model` once, depth first, containers before content.
 
     Nested models, shared layers (listed once), wrappers such as `TimeDistributed`, and layers kept
-    in attributes, lists, tuples or dictionaries of other layers are reached.
+    in attributes, lists, tuples, sets or dictionaries of other layers are reached.
     """
-    found = {}
-
-    def visit(value):
-        if isinstance(value, keras.layers.Layer):
-            if id(value) in found:
-                return
-            found[id(value)] = value
-            if isinstance(value, keras.Model):
-                visit(value.layers)
-            visit(list(vars(value).values()))
-            if hasattr(value, "named_children"):  # the torch backend keeps sublayers there
-                visit([child for _, child in value.named_children()])
-        elif isinstance(value, dict):
-            visit(list(value.values()))
-        elif isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-            for item in value:
-                if isinstance(item, (keras.layers.Layer, list, tuple, dict)):
-                    visit(item)
-
-    visit(model)
-    return list(found.values())
+    return [layer for _, layer in named_layers(model)]
 
 
 def searchable_layers(model):
@@ -78,6 +136,14 @@ def architecture_variables(model):
 
     Args:
         model: a Keras model or layer; nested models and shared layers are followed.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> model = keras.Sequential([keras.Input((9, 1)), layers.XDConv1D(2, 3, name="conv")])
+    >>> [variable.path for variable in layers.searchable.architecture_variables(model)]
+    ['conv/K0', 'conv/L0', 'conv/M0']
     """
     found = {}
     for layer in searchable_layers(model):
@@ -87,6 +153,189 @@ def architecture_variables(model):
 
 
 def model_variables(model):
-    """Return the trainable variables of `model` that are not architecture variables."""
+    """Return the trainable variables of `model` that are not architecture variables.
+
+    Args:
+        model: a Keras model or layer; nested models and shared layers are followed.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> model = keras.Sequential([keras.Input((9, 1)), layers.XDConv1D(2, 3, name="conv")])
+    >>> [variable.path for variable in layers.searchable.model_variables(model)]
+    ['conv/kernel', 'conv/bias']
+    """
     architecture = {id(variable) for variable in architecture_variables(model)}
     return [v for v in model.trainable_variables if id(v) not in architecture]
+
+
+def describe(model):
+    """Return what the searchable layers of `model` have become.
+
+    Args:
+        model: a Keras model (a `SearchModel` too) or a single layer.
+
+    Returns:
+        A dictionary from the path of each searchable layer (its name, after those of the nested
+        models around it, joined by "/") to its `describe()`.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> model = keras.Sequential([keras.Input((9, 1)), layers.XDConv1D(2, 3, name="conv")])
+    >>> layers.searchable.describe(model)["conv"]["distance_from_start/K"]
+    0.0
+    """
+    return {
+        path or layer.name: layer.describe()
+        for path, layer in named_layers(model)
+        if isinstance(layer, SearchableLayer)
+    }
+
+
+def freeze_architecture(model):
+    """Make the architecture variables of `model` non-trainable, in place.
+
+    From then on training moves the weights only, and `.keras` files keep it that way. A compiled
+    model traces its train step anew, so that its next `fit` leaves the architecture alone. Where
+    its optimizer has to know all variables (that of `SearchModel`, an `architecture_optimizer`, or
+    any on the JAX backend), the next `fit` raises `ValueError` until the model is compiled again.
+    Compile again also a model that holds `model` as one of its layers. Setting `layer.trainable`
+    or `model.trainable` to `True` sets all variables inside, those of the architecture too.
+
+    Args:
+        model: a built Keras model (a `SearchModel` too) or a single layer.
+
+    Returns:
+        `model`.
+
+    Raises:
+        ValueError: if the model has no architecture variables.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> model = keras.Sequential([keras.Input((9, 1)), layers.XDConv1D(2, 3, name="conv")])
+    >>> model = layers.searchable.freeze_architecture(model)
+    >>> [variable.path for variable in model.trainable_variables]
+    ['conv/kernel', 'conv/bias']
+    """
+    variables = architecture_variables(model)
+    if not variables:
+        raise ValueError(
+            "Only a built model with searchable layers has an architecture to freeze: see "
+            f"`keras_xd.rewrite`. Received: model={model!r}"
+        )
+    for variable in variables:
+        variable.trainable = False
+    for layer in flatten_layers(model):
+        if isinstance(layer, keras.Model) and layer.compiled:
+            layer.make_train_function(force=True)
+    return model
+
+
+def reset_weights(model, seed=None):
+    """Initialise the weights of `model` anew and leave its architecture as it is, in place.
+
+    Every weight gets a fresh value of its layer's own initializer; the statistics of batch
+    normalization begin anew too. Kept are architecture variables, layers with `trainable=False`,
+    adapted `Normalization` layers, the states of random generators, and the optimizer (compile
+    again for a fresh one). The values come from copies of the layers made by `get_config()`. A
+    model class with weights of its own beside its layers' is refused, since nothing tells how to
+    initialise them. If anything is refused, nothing has been changed.
+
+    Args:
+        model: a built Keras model (a `SearchModel` too) or a single layer.
+        seed: an integer makes the fresh values reproducible. Initializers with a seed of their own
+            keep it. `None` draws them as Keras does (see `keras.utils.set_random_seed`).
+
+    Returns:
+        `model`.
+
+    Raises:
+        ValueError: if a layer cannot be made again from its configuration, or if the model has
+            been finalized, which mixes weights and architecture.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> model = keras.Sequential([keras.Input((9, 1)), layers.XDConv1D(2, 3)])
+    >>> before = model.layers[0].kernel.numpy()
+    >>> bool((layers.searchable.reset_weights(model).layers[0].kernel.numpy() != before).all())
+    True
+    """
+    kept = {id(variable) for variable in architecture_variables(model)}
+    for layer in flatten_layers(model):
+        if isinstance(layer, StaticXD):
+            raise ValueError(
+                "Only the weights of a search space can be initialised anew; in a finalized layer "
+                f"weights and architecture are one. Received: layer '{layer.name}', {layer!r}"
+            )
+        if isinstance(layer, keras.layers.Normalization) or not layer.trainable:
+            kept |= _ids(layer.weights)
+    fresh = []
+    _collect_fresh(model, kept, None if seed is None else np.random.default_rng(seed), fresh, set())
+    for variable, value in fresh:
+        variable.assign(value)
+    return model
+
+
+def _collect_fresh(layer, kept, generator, fresh, visited):
+    """Append `(variable, fresh value)` for the weights of `layer` that are not `kept`."""
+    needed = _ids(layer.weights) - kept - visited
+    if not needed:
+        return
+    copy = None if isinstance(layer, keras.Model) else _fresh_copy(layer, generator)
+    if copy is not None:
+        for old, new in zip(layer.weights, copy.weights, strict=True):
+            if id(old) in needed:
+                fresh.append((old, keras.ops.convert_to_numpy(new)))
+        visited |= needed
+        return
+    inside = sublayers(layer)
+    own = needed - {i for sublayer in inside for i in _ids(sublayer.weights)}
+    if own:
+        raise ValueError(
+            "Weights can be initialised anew only where their layer can be made again from its "
+            f"`get_config()` and `get_build_config()`. Received: {layer!r} with its own weights "
+            f"{[weight.path for weight in layer.weights if id(weight) in own]}"
+        )
+    for sublayer in inside:
+        _collect_fresh(sublayer, kept, generator, fresh, visited)
+
+
+def _fresh_copy(layer, generator):
+    """Return a built copy of `layer` with initial weights, or `None` if it cannot be made."""
+    try:
+        config = layer.get_config()
+        copy = type(layer).from_config(_seeded(config, generator) if generator else config)
+        if not copy.built:
+            with warnings.catch_warnings():  # Keras' own, of layers that cannot be built alone
+                warnings.simplefilter("ignore")
+                copy.build_from_config(layer.get_build_config() or {})
+    except (NotImplementedError, TypeError, ValueError):
+        return None
+    same = [w.shape for w in copy.weights] == [w.shape for w in layer.weights]
+    return copy if same else None
+
+
+def _seeded(config, generator):
+    """Return a copy of a configuration with a number for every seed that is `None`."""
+    if isinstance(config, dict):
+        return {
+            key: int(generator.integers(2**31))
+            if key == "seed" and value is None
+            else _seeded(value, generator)
+            for key, value in config.items()
+        }
+    if isinstance(config, (list, tuple)):
+        return type(config)(_seeded(item, generator) for item in config)
+    return config
+
+
+def _ids(variables):
+    return {id(variable) for variable in variables}

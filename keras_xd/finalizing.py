@@ -1,0 +1,134 @@
+"""From a search space to a plain model, and on to files."""
+
+import os
+import re
+
+import keras
+
+from keras_xd.layers import cloning
+from keras_xd.layers.searchable import SearchableLayer, named_layers
+from keras_xd.rewriting.convolutions import check_graph
+from keras_xd.search import SearchModel
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class FinalizedModel(keras.Model):
+    """A Functional model from `finalize`: Keras' own, but `export` does not overwrite unasked.
+
+    Example:
+
+    >>> import keras
+    >>> import keras_xd
+    >>> space = keras.Sequential([keras.Input((8, 8, 1)), keras_xd.layers.XDConv2D(2, 3)])
+    >>> model = keras_xd.finalize(space)
+    >>> model.export("exported", verbose=False)
+    >>> model.export("exported", verbose=False, overwrite=True)
+    """
+
+    def export(self, filepath, *args, overwrite=False, **kwargs):
+        """Export the model for serving; the arguments are those of `keras.Model.export`.
+
+        Args:
+            filepath: where to write, by default a folder (a TensorFlow SavedModel).
+            overwrite: whether to write where there is something already.
+            *args, **kwargs: `format`, `verbose`, `input_signature` and the rest, as in Keras.
+
+        Raises:
+            ValueError: if there is something at `filepath` and `overwrite` is not set.
+        """
+        check_export_path(filepath, overwrite)
+        super().export(filepath, *args, **kwargs)
+
+
+def finalize(model):
+    """Return a plain, fast model with the same outputs as a search space.
+
+    Every searchable layer is replaced by its `finalize()`, under the same name; for an `XDConv`
+    that is a layer with its matrices multiplied out, so that no work on the architecture is left
+    at inference. Everything else is copied with its weights. Nested models and shared layers stay
+    so; `model` is left untouched.
+
+    The result is a Functional model, not compiled. `model.save("model.keras")` is Keras' own;
+    reading the file again needs `import keras_xd`. `model.export(path)` is Keras' own too, except
+    that it refuses a path where there is something; the SavedModel needs neither keras_xd nor
+    Keras. Its signature's keys are the names of the inputs: those given, and `inputs`
+    (`inputs_0`, `inputs_1`, … of several) for an input without a name.
+
+    Args:
+        model: a built Sequential or Functional search space, or a `SearchModel` of one.
+
+    Returns:
+        A `FinalizedModel`.
+
+    Raises:
+        ValueError: if the model is subclassed or not built, if nothing in it is searchable (a
+            plain model needs no finalizing), or if a searchable layer lies inside another layer
+            that cannot be taken apart, such as `TimeDistributed`.
+
+    Example:
+
+    >>> import keras
+    >>> import keras_xd
+    >>> space = keras.Sequential([
+    ...     keras.Input((8, 8, 1)), keras_xd.layers.XDConv2D(2, 3, name="conv")
+    ... ])
+    >>> model = keras_xd.finalize(space)
+    >>> type(model.get_layer("conv")).__name__
+    'StaticXD'
+    """
+    if isinstance(model, SearchModel):
+        model = model.model
+    check_graph(model)
+    searchable = [pair for pair in named_layers(model) if isinstance(pair[1], SearchableLayer)]
+    if not searchable:
+        raise ValueError(
+            "`model` must have searchable layers; a model without them is plain already, so save "
+            f"or export it as it is. Received: model '{model.name}'"
+        )
+    copy, replaced = cloning.clone(model, _finalized, rename_inputs=_stable_names)
+    done = {id(layer) for old, _ in replaced for _, layer in named_layers(old)}
+    missed = [path for path, layer in searchable if id(layer) not in done]
+    if missed:
+        raise ValueError(
+            "Searchable layers must be called in the graph of the model, not inside other layers, "
+            f"to be finalized. Received: {missed}"
+        )
+    if isinstance(copy, keras.Sequential):
+        return FinalizedModel(copy.inputs[0], copy.outputs[0], name=copy.name)
+    return FinalizedModel(copy.input, copy.output, name=copy.name)
+
+
+def check_export_path(path, overwrite=False):
+    """Raise `ValueError` if something exists at `path`; an empty folder is nothing.
+
+    Args:
+        path: string or `pathlib.Path`.
+        overwrite: whether to allow it.
+    """
+    if overwrite or not os.path.exists(path):
+        return
+    if not os.path.isdir(path) or os.listdir(path):
+        raise ValueError(
+            "Export never overwrites unless `overwrite=True`. "
+            f"Received: path={str(path)!r}, which exists"
+        )
+
+
+def _finalized(layer):
+    """Return the plain layer of a searchable one, under its name; `None` for others."""
+    if not isinstance(layer, SearchableLayer):
+        return None
+    plain = layer.finalize()
+    plain.name = layer.name
+    return plain
+
+
+def _stable_names(names):
+    """Return names for the inputs that do not depend on how many models were made before."""
+    if len(names) == 1:
+        return ["inputs" if _is_automatic(names[0]) else names[0]]
+    return [f"inputs_{index}" if _is_automatic(name) else name for index, name in enumerate(names)]
+
+
+def _is_automatic(name):
+    return bool(re.fullmatch(r"(input_layer|keras_tensor)(_\d+)?", name))

@@ -1,0 +1,216 @@
+"""Copies of a model's graph with other layers in some places, and its layers' calls."""
+
+import keras
+
+from keras_xd.layers.searchable import flatten_layers, is_graph
+
+
+def clone(model, replace, rename_inputs=None):
+    """Return a copy of a model in which some layers are replaced by others.
+
+    The copy has the names, inputs and outputs (dictionaries and lists too), layers, values of
+    weights and of random generators, trainable flags and dtype policies of `model`. Nested models
+    are copied too; what is shared stays shared. A Sequential model stays one. The copy is not
+    compiled, takes any batch size if it is Sequential, and a subclass of `keras.Model` becomes a
+    plain Functional model. `model` is not touched: no layer of it is given a new inbound node.
+
+    Args:
+        model: a Functional or a built Sequential model.
+        replace: function called once with each layer that is not such a model itself. Returns the
+            layer to put in its place, or `None` for a copy of it.
+        rename_inputs: function from the list of the names of the inputs of `model` to new ones. A
+            dictionary of inputs keeps its names, and so does an input whose new name is taken.
+
+    Returns:
+        `(copy, replaced)`: the new model, and the list of `(layer, replacement)`.
+
+    Raises:
+        ValueError: if a layer cannot be made again from its configuration.
+    """
+    graphs, copies, replaced = {}, {}, {}
+
+    def copy(operation):
+        for known in (graphs, copies, replaced):
+            if id(operation) in known:
+                return known[id(operation)][1]
+        if is_graph(operation):
+            new = _clone_graph(operation, copy, rename_inputs if operation is model else None)
+            graphs[id(operation)] = (operation, new)
+            return new
+        new = replace(operation) if isinstance(operation, keras.layers.Layer) else None
+        if new is not None:
+            replaced[id(operation)] = (operation, new)
+        else:
+            new = _copy(operation)
+            copies[id(operation)] = (operation, new)
+        return new
+
+    result = copy(model)
+    for old, new in reversed(graphs.values()):  # from the outermost, as each sets those inside
+        new.trainable = old.trainable
+        new.dtype_policy = old.dtype_policy
+    for old, new in copies.values():
+        if isinstance(old, keras.layers.Layer):
+            _copy_state(old, new)
+    for old, new in replaced.values():
+        new.trainable = old.trainable
+    return result, list(replaced.values())
+
+
+def layer_calls(model, shapes=None, inputs=None):
+    """Return `(layer, argument)` of every call of a layer in a model's graph, in their order.
+
+    A nested model counts as one layer. `model` is not touched.
+
+    Args:
+        model: a Functional or a built Sequential model.
+        shapes: the shapes of the model's inputs, batch size included, as a flat list; `None` for
+            those it was made with.
+        inputs: arrays or tensors for which to compute the calls, in inference mode, in the
+            structure of the model's inputs; `None` for shapes only.
+
+    Returns:
+        A list of pairs. `argument` is what the layer was given first: a `keras.KerasTensor`, or a
+        tensor where there are `inputs`, or a structure of these.
+    """
+    calls = []
+
+    def probe(operation):
+        if isinstance(operation, keras.layers.Layer):
+            return _Probe(operation, calls)
+        return _copy(operation)
+
+    graph = _clone_functional(_view(model), probe, shapes)
+    if inputs is not None:
+        calls.clear()
+        graph(inputs, training=False)
+    return calls
+
+
+class _Probe(keras.layers.Layer):
+    """Takes the place of a layer in a copied graph: computes the same and notes each call."""
+
+    def __init__(self, layer, calls):
+        super().__init__(name=layer.name, dtype=layer.dtype_policy, autocast=False)
+        self.supports_masking = True
+        # In functions, because Keras would count the layer and the list as parts of this one.
+        self.target = lambda: layer
+        self.note = lambda argument: calls.append((layer, argument))
+        self.built = True
+
+    def call(self, *args, **kwargs):
+        self.note(args[0] if args else None)
+        return self.target()(*args, **kwargs)
+
+    def compute_output_spec(self, *args, **kwargs):
+        self.note(args[0] if args else None)
+        return self.target().compute_output_spec(*args, **kwargs)
+
+
+def _view(model):
+    """Return an uncompiled Functional model of the same layers: `clone_model` would compile."""
+    if isinstance(model, keras.Sequential):
+        return keras.Model(model.inputs[0], model.outputs[0], name=model.name)
+    return keras.Model(model.input, model.output, name=model.name)
+
+
+def _clone_graph(model, copy, rename=None):
+    """Return a copy of a Functional or Sequential model, its layers made by `copy`."""
+    view = _view(model)
+    if not isinstance(model, keras.Sequential):
+        return _clone_functional(view, copy, rename=rename)
+    changes = {}
+    if not any(getattr(layer, "stateful", False) for layer in flatten_layers(model)):
+        # A model built by calling it on data has taken over the batch size of that data.
+        changes = {"batch_shape": (None, *model.input_shape[1:])}
+    (tensor,) = _new_inputs(view, [changes], rename)
+    return keras.Sequential([tensor, *map(copy, model.layers)], name=model.name)
+
+
+def _clone_functional(view, copy, shapes=None, rename=None):
+    """Return a Functional copy of `view`, whose operations are made by `copy`."""
+    changes = [{}] * len(view.inputs)
+    if shapes is not None:
+        changes = [{"batch_shape": shape} for shape in shapes]
+    tensors = _new_inputs(view, changes, rename)
+    return keras.models.clone_model(
+        view,
+        input_tensors=keras.tree.pack_sequence_as(view.input, tensors),
+        clone_function=copy,
+    )
+
+
+def _new_inputs(view, changes, rename):
+    """Return new input tensors for a model, of the same names, types and shapes, but for `changes`.
+
+    Args:
+        view: a Functional model.
+        changes: changes of the configuration of each input layer.
+        rename: function from names to names, or `None`.
+    """
+    layers = {
+        id(layer.output): layer
+        for layer in view.layers
+        if isinstance(layer, keras.layers.InputLayer)
+    }
+    layers = [layers[id(tensor)] for tensor in keras.tree.flatten(view.input)]
+    names = [layer.name for layer in layers]
+    taken = {layer.name for layer in view.layers}
+    if rename is not None and not isinstance(view.input, dict):
+        names = [
+            old if new in taken else new for old, new in zip(names, rename(names), strict=True)
+        ]
+    return [
+        type(layer).from_config({**layer.get_config(), **change, "name": name}).output
+        for layer, change, name in zip(layers, changes, names, strict=True)
+    ]
+
+
+def _copy(operation):
+    """Return a layer or operation made anew from the configuration of `operation`."""
+    try:
+        config = operation.get_config()
+        if type(operation) is keras.layers.Lambda:
+            return _copy_lambda(operation, config)
+        return type(operation).from_config(config)
+    except (NotImplementedError, TypeError) as error:
+        raise ValueError(
+            "Every layer of the model must be able to be made again by `from_config(get_config())`."
+            f" Received: {type(operation).__name__} '{operation.name}', which fails with: {error}"
+        ) from error
+
+
+def _copy_lambda(layer, config):
+    """Return a copy that calls the same function; made from its code it would lose its globals."""
+    if isinstance(config.get("output_shape"), dict):  # a function too, which only the config has
+        return type(layer).from_config(config, safe_mode=False)
+    return type(layer)(
+        layer.function,
+        output_shape=config.get("output_shape"),
+        mask=layer.mask,
+        arguments=layer.arguments,
+        name=layer.name,
+        dtype=layer.dtype_policy,
+    )
+
+
+def _copy_state(old, new):
+    """Copy values and trainable flags of all variables of a layer."""
+    before, after = old.variables, new.variables
+    if len(before) != len(after):  # metrics of a compiled model inside
+        before, after = old.weights, new.weights
+    if [v.shape for v in before] != [v.shape for v in after]:
+        raise ValueError(
+            "A layer made again by `from_config(get_config())` must have the same weights. "
+            f"Received: layer '{old.name}' with {[v.path for v in before]}, its copy with "
+            f"{[v.path for v in after]}"
+        )
+    pairs = list(zip(flatten_layers(old), flatten_layers(new), strict=False))
+    for old_layer, new_layer in pairs:
+        new_layer.trainable = old_layer.trainable
+    for old_variable, new_variable in zip(before, after, strict=True):
+        new_variable.assign(old_variable)
+        new_variable.trainable = old_variable.trainable
+    for _, new_layer in pairs:
+        if isinstance(new_layer, keras.layers.Normalization):
+            new_layer.finalize_state()  # takes the values into use

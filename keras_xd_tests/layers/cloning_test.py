@@ -1,0 +1,183 @@
+"""Copies of models: everything is carried over, and the original is left untouched."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from keras_xd.layers import cloning
+from keras_xd_tests import sample_models
+
+
+def keep(layer):
+    return None
+
+
+@pytest.mark.parametrize("make", sample_models.ALL)
+def test_copy_is_equal_and_separate(make, rng):
+    model = sample_models.randomize(make(), rng)
+    before = sample_models.fingerprint(model)
+    copy, replaced = cloning.clone(model, keep)
+    assert not replaced
+    assert type(copy) is type(model)
+    inputs = sample_models.inputs_of(model, rng)
+    sample_models.assert_same_outputs(model, copy, inputs, 1e-6)
+    assert [layer.name for layer in copy.layers] == [layer.name for layer in model.layers]
+    assert not {id(w) for w in copy.variables} & {id(w) for w in model.variables}
+    for weight in copy.weights:
+        weight.assign(weight * 0.0)
+    assert sample_models.fingerprint(model) == before
+
+
+def test_no_inbound_node_is_added(rng):
+    """Keras refuses `layer.output` of a layer with several outputs."""
+    model = sample_models.residual()
+    outputs = [layer.output for layer in model.layers]
+    cloning.clone(model, keep)
+    cloning.layer_calls(model)
+    cloning.layer_calls(model, inputs=sample_models.inputs_of(model, rng))
+    assert all(layer.output is output for layer, output in zip(model.layers, outputs, strict=True))
+    assert len(keras.Model(model.input, model.output).operations) == len(model.operations)
+
+
+def test_replacement_keeps_sharing(rng):
+    model = sample_models.randomize(sample_models.shared(), rng)
+    made = []
+
+    def replace(layer):
+        if not isinstance(layer, layers.Conv2D):
+            return None
+        made.append(layers.Conv2D.from_config(layer.get_config()))
+        return made[-1]
+
+    copy, replaced = cloning.clone(model, replace)
+    assert replaced == [(model.get_layer("twin"), made[0])]
+    made[0].set_weights(model.get_layer("twin").get_weights())
+    inputs = sample_models.inputs_of(model, rng)
+    sample_models.assert_same_outputs(model, copy, inputs, 1e-6)
+    assert list(copy.input) == ["left", "right"] and list(copy.output) == ["map", "pooled"]
+
+
+def test_random_states_are_carried_over(rng):
+    inputs = keras.Input((50,), name="x")
+    model = keras.Model(inputs, layers.Dropout(0.5)(layers.GaussianNoise(1.0)(inputs)))
+    x = rng.normal(size=(2, 50)).astype("float32")
+    model(x, training=True)  # so that the states are not those of a fresh layer
+    copy, _ = cloning.clone(model, keep)
+    np.testing.assert_array_equal(copy(x, training=True), model(x, training=True))
+
+
+def test_trainable_flags_of_models_layers_and_variables():
+    model = sample_models.nested()
+    model.get_layer("block").trainable = False
+    model.get_layer("conv").kernel.trainable = False
+    copy, _ = cloning.clone(model, keep)
+    assert [v.path for v in copy.trainable_variables] == ["conv/bias"]
+    assert not copy.get_layer("block").trainable
+    model.trainable = False
+    assert not cloning.clone(model, keep)[0].trainable
+    model.trainable = True
+    model.get_layer("block").trainable = False
+    model.get_layer("block").get_layer("stack").layers[0].trainable = True
+    copy, _ = cloning.clone(model, keep)
+    inner = copy.get_layer("block").get_layer("stack").layers[0]
+    assert inner.trainable and not copy.get_layer("block").trainable
+
+
+def test_dtype_policies_are_carried_over():
+    inputs = keras.Input((4, 4, 1))
+    x = layers.Conv2D(2, 3, dtype="mixed_bfloat16", name="low")(inputs)
+    model = keras.Model(inputs, layers.Dense(2, dtype="float64", name="high")(x))
+    copy, _ = cloning.clone(model, keep)
+    for name in ("low", "high"):
+        assert copy.get_layer(name).dtype_policy == model.get_layer(name).dtype_policy
+    assert copy.output.dtype == "float64"
+
+
+def test_automatic_input_names_are_kept():
+    model = keras.Model(inputs := [keras.Input((2,)), keras.Input((2,))], layers.Add()(inputs))
+    names = [layer.name for layer in model.layers]
+    copy, _ = cloning.clone(model, keep)
+    assert [layer.name for layer in copy.layers] == names
+
+
+def test_inputs_can_be_renamed():
+    model = keras.Model(inputs := [keras.Input((2,)), keras.Input((2,))], layers.Add()(inputs))
+    copy, _ = cloning.clone(model, keep, rename_inputs=lambda names: ["a", "b"])
+    assert [tensor.name for tensor in copy.inputs] == ["a", "b"]
+    taken = keras.Model(x := keras.Input((2,)), layers.ReLU(name="a")(x))
+    copy, _ = cloning.clone(taken, keep, rename_inputs=lambda names: ["a"])
+    assert copy.layers[0].name == taken.layers[0].name
+
+
+def test_compiled_model_is_copied_uncompiled():
+    """Its compilation may hold what no configuration can, such as a local function."""
+    model = sample_models.residual()
+    model.compile("adam", loss=lambda y_true, y_pred: y_pred, metrics=["mae"])
+    copy, _ = cloning.clone(model, keep)
+    assert not copy.compiled and model.compiled
+
+
+def test_lambda_layers_keep_their_function(rng):
+    factor = 3.0
+    model = keras.Sequential(
+        [keras.Input((2,)), layers.Lambda(lambda x: keras.ops.exp(x) * factor)]
+    )
+    copy, _ = cloning.clone(model, keep)
+    x = rng.normal(size=(2, 2)).astype("float32")
+    np.testing.assert_array_equal(copy(x), model(x))
+
+
+def test_adapted_normalization_is_carried_over(rng):
+    x = rng.normal(3.0, 5.0, size=(50, 2)).astype("float32")
+    normalization = layers.Normalization()
+    normalization.adapt(x)
+    model = keras.Sequential([keras.Input((2,)), normalization])
+    copy, _ = cloning.clone(model, keep)
+    np.testing.assert_allclose(copy(x), model(x))
+    assert abs(float(np.mean(copy(x)))) < 1e-5
+
+
+def test_model_built_on_data_takes_any_batch_size(rng):
+    model = keras.Sequential([layers.Conv1D(2, 3)])
+    model(rng.normal(size=(2, 8, 1)))
+    copy, _ = cloning.clone(model, keep)
+    assert copy.input_shape == (None, 8, 1)
+
+
+def test_layer_that_cannot_be_copied_is_named():
+    class Opaque(layers.Layer):
+        def __init__(self, function):
+            super().__init__(name="opaque")
+            self.function = function
+
+        def call(self, x):
+            return self.function(x)
+
+    model = keras.Sequential([keras.Input((2,)), Opaque(lambda x: x)])
+    with pytest.raises(ValueError, match="made again.*Received: Opaque 'opaque'"):
+        cloning.clone(model, keep)
+
+
+def test_layer_calls_at_shapes_and_on_data(rng):
+    model = sample_models.shared()
+    calls = cloning.layer_calls(model)
+    shapes = [argument.shape for layer, argument in calls if layer.name == "twin"]
+    assert shapes == [(None, 7, 5, 1)] * 2
+    inputs = sample_models.inputs_of(model, rng, batch=4)
+    arguments = [
+        keras.ops.convert_to_numpy(argument)
+        for layer, argument in cloning.layer_calls(model, inputs=inputs)
+        if layer.name == "twin"
+    ]
+    np.testing.assert_array_equal(arguments[0], inputs["left"])
+    np.testing.assert_array_equal(arguments[1], inputs["right"])
+
+
+def test_layer_calls_at_other_shapes():
+    inputs = keras.Input((None, None, 1))
+    model = keras.Model(inputs, layers.Conv2D(1, 3)(layers.MaxPooling2D()(inputs)))
+    ((_, argument),) = [
+        call for call in cloning.layer_calls(model, [(None, 8, 12, 1)]) if "conv" in call[0].name
+    ]
+    assert argument.shape == (None, 4, 6, 1)

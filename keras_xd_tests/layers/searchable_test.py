@@ -1,0 +1,323 @@
+"""The protocol's walk through models, and the model-level functions."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from keras_xd.layers import searchable
+from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.layers.xd_convolutions import XDConv1D, XDConv2D
+from keras_xd.search import SearchModel, optimizers
+from keras_xd_tests.search.gated_dense import GatedDense, classification_data, gated_model
+
+
+class Holder(layers.Layer):
+    """Holds layers in every kind of container, some of them cyclic or shared."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.attribute = GatedDense(4, name="attribute")
+        self.list = [GatedDense(4, name="list"), [GatedDense(4, name="list_in_list")]]
+        self.tuple = (GatedDense(4, name="tuple"), self.attribute)
+        self.dictionary = {"a": GatedDense(4, name="dictionary"), "b": {"c": 1}}
+        self.wrapped = layers.TimeDistributed(GatedDense(4, name="wrapped"))
+
+    def call(self, x):
+        for layer in (*self.list[:1], *self.list[1], *self.tuple, self.dictionary["a"]):
+            x = layer(x)
+        return self.wrapped(x)
+
+
+INSIDE = {"attribute", "list", "list_in_list", "tuple", "dictionary", "wrapped"}
+
+
+def nested_model():
+    """Two searchable layers of one name, one of them called twice in a model called twice."""
+    inside = keras.Input((4,))
+    gate = GatedDense(4, name="gate")
+    block = keras.Model(inside, gate(gate(inside)), name="block")
+    inputs = keras.Input((4,), name="x")
+    outputs = GatedDense(3, name="gate")(block(block(inputs)))
+    return keras.Model(inputs, outputs, name="nested")
+
+
+def test_walk_reaches_every_container():
+    holder = Holder()
+    holder(np.ones((2, 3, 4)))
+    found = searchable.searchable_layers(holder)
+    assert sorted(layer.name for layer in found) == sorted(INSIDE)
+    assert len(searchable.architecture_variables(holder)) == len(INSIDE)
+
+
+def test_walk_ends_in_cycles():
+    class Cyclic(layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.inner = GatedDense(2, name="inner")
+            self.inner.owner = [self]
+            loop = {"layer": self.inner}
+            loop["loop"] = loop
+            self.set_loop = lambda: loop
+            vars(self)["loop"] = loop  # past Keras' tracking, which would not end
+
+    assert [type(x) for x in searchable.flatten_layers(Cyclic())][1:] == [GatedDense]
+
+
+@pytest.mark.parametrize("wrapper", [layers.TimeDistributed, layers.Bidirectional])
+def test_walk_reaches_into_wrappers(wrapper):
+    inner = layers.LSTM(2) if wrapper is layers.Bidirectional else GatedDense(2)
+    model = keras.Sequential([keras.Input((3, 4)), wrapper(inner)])
+    types = {type(layer) for layer in searchable.flatten_layers(model)}
+    assert types == {keras.Sequential, wrapper, type(inner)} | (
+        {layers.LSTMCell} if wrapper is layers.Bidirectional else set()
+    )
+
+
+def test_paths_are_those_of_nested_models():
+    paths = [path for path, _ in searchable.named_layers(nested_model())]
+    inside = [path for path in paths if path.startswith("block/input")]
+    assert paths == ["", "x", "block", *inside, "block/gate", "gate"]
+    sequential = keras.Sequential([keras.Input((4,)), nested_model()])
+    assert "nested/block/gate" in dict(searchable.named_layers(sequential))
+
+
+def test_paths_of_a_search_model_are_those_of_its_model():
+    model = nested_model()
+    assert [p for p, _ in searchable.named_layers(SearchModel(model)) if p] == [
+        p for p, _ in searchable.named_layers(model) if p
+    ]
+
+
+def test_equal_paths_are_numbered():
+    class Pair(layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.pair = [GatedDense(2, name="same"), GatedDense(2, name="same")]
+
+    assert [p for p, _ in searchable.named_layers(Pair())] == ["", "same", "same:1"]
+
+
+def test_variables_are_divided_into_two_groups():
+    model = nested_model()
+    architecture = searchable.architecture_variables(model)
+    weights = searchable.model_variables(model)
+    assert [v.path.split("/")[-1] for v in architecture] == ["gates"] * 2
+    ids = [id(v) for v in architecture + weights]
+    assert sorted(ids) == sorted(id(v) for v in model.trainable_variables)
+
+
+def test_protocol_must_be_implemented():
+    layer = SearchableLayer()
+    for use in (
+        lambda: layer.architecture_variables,
+        lambda: layer.complexity((None, 1)),
+        layer.finalize,
+        layer.describe,
+    ):
+        with pytest.raises(TypeError, match="SearchableLayer must implement"):
+            use()
+
+
+def test_describe_is_keyed_by_path():
+    inside = keras.Input((6, 2))
+    block = keras.Model(inside, XDConv1D(2, 3, padding="same", name="conv")(inside), name="block")
+    inputs = keras.Input((6, 2))
+    model = keras.Model(inputs, XDConv1D(2, 3, name="conv")(block(block(inputs))))
+    told = searchable.describe(model)
+    assert list(told) == ["block/conv", "conv"]
+    assert told["conv"]["distance_from_start/K"] == 0.0
+    assert list(searchable.describe(SearchModel(model))) == list(told)
+    assert list(searchable.describe(model.get_layer("conv"))) == ["conv"]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_frozen_architecture_stays_in_a_compiled_model(optimizer):
+    """Keras would go on with the train step that it traced before."""
+    x, y = classification_data()
+    model = gated_model()
+    model.compile(optimizer, "sparse_categorical_crossentropy")
+    model.fit(x, y, verbose=0)
+    assert searchable.freeze_architecture(model) is model
+    (gates,) = searchable.architecture_variables(model)
+    before, kernel = gates.numpy(), model.layers[0].kernel.numpy()
+    model.fit(x, y, verbose=0)
+    np.testing.assert_array_equal(gates.numpy(), before)
+    assert not np.array_equal(model.layers[0].kernel.numpy(), kernel)
+
+
+def test_frozen_architecture_asks_for_a_new_optimizer():
+    x, y = classification_data()
+    loss = "sparse_categorical_crossentropy"
+    plain, search = gated_model(), SearchModel(gated_model())
+    plain.compile(optimizers.architecture_optimizer(plain, "adam", "sgd"), loss)
+    search.compile("adam", "sgd", loss)
+    for model in (plain, search):
+        model.fit(x, y, verbose=0)
+        searchable.freeze_architecture(model)
+        (gates,) = searchable.architecture_variables(model)
+        before = gates.numpy()
+        with pytest.raises(ValueError, match="[Cc]ompile the model again"):
+            model.fit(x, y, verbose=0)
+        np.testing.assert_array_equal(gates.numpy(), before)
+
+
+def test_frozen_architecture_is_saved(tmp_path):
+    x, y = classification_data()
+    model = searchable.freeze_architecture(gated_model())
+    model.compile("adam", "sparse_categorical_crossentropy")
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    (gates,) = searchable.architecture_variables(loaded)
+    assert not gates.trainable
+    assert len(loaded.optimizer.variables) == len(model.optimizer.variables)
+    assert loaded.fit(x, y, verbose=0).history == model.fit(x, y, verbose=0).history
+    free = gated_model()
+    free.save(tmp_path / "free.keras")
+    loaded = keras.models.load_model(tmp_path / "free.keras")
+    assert all(v.trainable for v in searchable.architecture_variables(loaded))
+
+
+def test_frozen_architecture_of_nested_and_search_models():
+    model = nested_model()
+    count = len(model.trainable_variables)
+    search = SearchModel(model)
+    assert searchable.freeze_architecture(search) is search
+    assert len(model.trainable_variables) == count - 2
+    assert not any(v.trainable for v in searchable.architecture_variables(model))
+
+
+def test_nothing_to_freeze():
+    model = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
+    with pytest.raises(ValueError, match="searchable layers has an architecture.*Received"):
+        searchable.freeze_architecture(model)
+
+
+DRAWN = 15  # embeddings, kernels and recurrent kernels of the model below
+
+
+def network():
+    """One of every kind of layer whose weights have to be initialised anew."""
+    words = keras.Input((8,), dtype="int32", name="words")
+    inside = keras.Input((8, 4))
+    block = keras.Model(
+        inside,
+        layers.BatchNormalization(name="norm")(XDConv1D(4, 3, padding="same", name="xd")(inside)),
+        name="block",
+    )
+    x = block(block(layers.Embedding(10, 4, name="embedding")(words)))
+    x = layers.Conv1D(4, 3, name="conv", bias_initializer="ones")(x)
+    x = layers.MultiHeadAttention(2, 3, name="attention")(x, x)
+    x = layers.Bidirectional(layers.LSTM(3, return_sequences=True), name="both")(x)
+    x = layers.TimeDistributed(layers.Dense(4), name="steps")(x)
+    x = layers.GRU(3, name="gru", recurrent_dropout=0.1)(x)
+    return keras.Model(words, layers.Dense(2, name="dense")(x), name="network")
+
+
+def values(model):
+    return {variable.path: variable.numpy() for variable in model.variables}
+
+
+def test_reset_weights_of_every_kind_of_layer(rng):
+    model = network()
+    initial = values(model)
+    for variable in model.weights:
+        variable.assign(rng.normal(size=variable.shape) + 5.0)
+    changed = values(model)
+    architecture = {variable.path for variable in searchable.architecture_variables(model)}
+    assert searchable.reset_weights(model, seed=3) is model
+    seen = 0
+    for path, value in values(model).items():
+        if path in architecture or "seed" in path:
+            np.testing.assert_array_equal(value, changed[path], path)
+        elif "bias" in path or np.ptp(initial[path]) == 0:  # not drawn, batch-norm statistics too
+            np.testing.assert_array_equal(value, initial[path], path)
+        else:
+            assert not np.array_equal(value, initial[path]), path
+            assert not np.array_equal(value, changed[path]), path
+            assert np.std(value) == pytest.approx(np.std(initial[path]), rel=0.7), path
+            seen += 1
+    assert seen == DRAWN and len(architecture) == 3
+
+
+def test_reset_weights_is_reproducible():
+    model = network()
+    first = values(searchable.reset_weights(model, seed=3))
+    other = values(searchable.reset_weights(model, seed=4))
+    again = values(searchable.reset_weights(model, seed=3))
+    differing = [path for path in first if not np.array_equal(first[path], other[path])]
+    assert len(differing) == DRAWN
+    for path in first:
+        np.testing.assert_array_equal(first[path], again[path], path)
+    drawn = [values(searchable.reset_weights(model))["dense/kernel"] for _ in range(2)]
+    assert not np.array_equal(*drawn)
+    keras.utils.set_random_seed(1)
+    drawn = values(searchable.reset_weights(model))["dense/kernel"]
+    keras.utils.set_random_seed(1)
+    np.testing.assert_array_equal(values(searchable.reset_weights(model))["dense/kernel"], drawn)
+
+
+def test_equal_layers_get_different_weights():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(4), layers.Dense(4)])
+    searchable.reset_weights(model, seed=0)
+    first, second = (layer.kernel.numpy() for layer in model.layers)
+    assert not np.array_equal(first, second)
+
+
+def test_reset_weights_keeps_what_was_not_trained(rng):
+    normalization = layers.Normalization()
+    normalization.adapt(rng.normal(4.0, size=(20, 4)))
+    frozen = layers.Dense(4, trainable=False)
+    model = keras.Sequential([keras.Input((4,)), normalization, frozen, layers.Dense(4)])
+    before = [weight.numpy() for weight in model.weights]
+    searchable.reset_weights(model)
+    after = [weight.numpy() for weight in model.weights]
+    same = [np.array_equal(a, b) for a, b in zip(before, after, strict=True)]
+    names = [weight.path.split("/")[-2] for weight in model.weights]
+    assert [n for n, s in zip(names, same, strict=True) if not s] == [model.layers[-1].name]
+
+
+def test_reset_weights_of_a_frozen_architecture():
+    search = SearchModel(searchable.freeze_architecture(nested_model()))
+    for variable in search.model.weights:
+        variable.assign(variable + 7.0)
+    searchable.reset_weights(search)
+    for variable in search.model.weights:
+        assert (np.max(variable.numpy()) > 5) == ("gates" in variable.path)
+
+
+def test_reset_weights_in_subclassed_models_and_holders():
+    holder = Holder()
+    holder(np.ones((2, 3, 4)))
+    before = {id(v): v.numpy() for v in holder.weights}
+    searchable.reset_weights(holder)
+    for variable in holder.weights:
+        same = np.array_equal(variable.numpy(), before[id(variable)])
+        assert same == (not variable.path.endswith("kernel")), variable.path
+
+
+def test_reset_weights_changes_all_or_nothing():
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(2)
+            self.scale = self.add_weight(shape=(), name="scale")
+
+        def call(self, x):
+            return self.dense(x) * self.scale
+
+    model = Own()
+    model(np.ones((1, 2)))
+    before = values(model)
+    with pytest.raises(ValueError, match="made again.*'own/scale'"):
+        searchable.reset_weights(model)
+    for path, value in values(model).items():
+        np.testing.assert_array_equal(value, before[path])
+
+
+def test_reset_weights_refuses_finalized_layers():
+    layer = XDConv2D(2, 3, name="xd")
+    layer.build((None, 6, 6, 1))
+    with pytest.raises(ValueError, match="finalized layer.*'xd'"):
+        searchable.reset_weights(keras.Sequential([keras.Input((6, 6, 1)), layer.finalize()]))

@@ -1,0 +1,130 @@
+"""The table of a model and its rewritten form."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from keras_xd.finalizing import finalize
+from keras_xd.layers.complexity import complexity
+from keras_xd.layers.searchable import searchable_layers
+from keras_xd.rewriting import compare, rewrite
+from keras_xd.search import SearchModel
+from keras_xd_tests import sample_models
+
+
+@pytest.mark.parametrize("make", sample_models.ALL)
+def test_rewritten_layers_agree(make, rng):
+    model = sample_models.randomize(make(), rng)
+    before = sample_models.fingerprint(model)
+    space = rewrite(model)
+    comparison = compare(model, space, sample_models.inputs_of(model, rng))
+    assert len(comparison.rows) == len(searchable_layers(space))
+    for row in comparison.rows:
+        assert row.left_because is None and row.kind_after == f"XD{row.kind_before}"
+        assert 0 < row.relative_error < 1e-5
+    assert 0 < comparison.output_error < 1e-5
+    assert sample_models.fingerprint(model) == before
+
+
+def test_errors_are_those_of_each_layer_alone(rng):
+    """Only the first layer is changed; the second gets the original's inputs."""
+    inputs = keras.Input((8, 1))
+    x = layers.Conv1D(2, 3, name="first")(inputs)
+    model = keras.Model(inputs, layers.Conv1D(2, 3, name="second")(x))
+    space = rewrite(model)
+    space.get_layer("first").kernel.assign(model.get_layer("first").kernel * 1.5)
+    comparison = compare(model, space, rng.normal(size=(2, 8, 1)))
+    first, second = comparison.rows
+    assert first.relative_error == pytest.approx(0.5, rel=1e-4)
+    assert second.relative_error < 1e-5
+    assert comparison.output_error > 0.1
+
+
+def test_errors_of_all_calls_count(rng):
+    model = sample_models.randomize(sample_models.shared(), rng)
+    space = rewrite(model)
+    twin = space.get_layer("twin")
+    twin.kernel.assign(twin.kernel + 1.0)
+    inputs = sample_models.inputs_of(model, rng)
+    expected = []
+    for value in inputs.values():
+        before = keras.ops.convert_to_numpy(model.get_layer("twin")(value))
+        after = keras.ops.convert_to_numpy(twin(value))
+        expected.append(np.max(np.abs(after - before)) / np.max(np.abs(before)))
+    (row,) = compare(model, space, inputs).rows
+    assert row.relative_error == pytest.approx(max(expected), rel=1e-5)
+
+
+def test_numbers_of_a_row(rng):
+    model = sample_models.shared()
+    space = rewrite(model)
+    (row,) = compare(model, space, sample_models.inputs_of(model, rng)).rows
+    twin = space.get_layer("twin")
+    assert (row.name, row.kind_before, row.kind_after) == ("twin", "Conv2D", "XDConv2D")
+    assert (row.parameters_before, row.parameters_after) == (21, twin.count_params())
+    assert row.multiply_adds_before == complexity(model) == 2 * 20 * 6 * 3
+    assert row.multiply_adds_after == complexity(space)
+    outputs = 2 * 5 * 4 * 3 * 4
+    assert row.memory_before == 21 * 4 + outputs
+    frequencies = twin.plans[0].n * twin.plans[1].n
+    assert row.memory_after == twin.count_params() * 4 + outputs + frequencies * 2 * 3 * 4
+
+
+def test_layers_left_alone_have_reasons(rng):
+    inputs = keras.Input((6, 6, 2))
+    x = layers.Conv2D(2, 3, padding="same", name="chosen")(inputs)
+    x = layers.Conv2D(2, 3, padding="same", name="skipped")(x)
+    model = keras.Model(inputs, layers.DepthwiseConv2D(3, name="depthwise")(x))
+    comparison = compare(model, rewrite(model, skip="skipped"), sample_models.inputs_of(model, rng))
+    assert [row.left_because for row in comparison.rows] == [
+        None,
+        "it was not chosen",
+        "there is no searchable DepthwiseConv2D",
+    ]
+    for row in comparison.rows[1:]:
+        assert row.relative_error == 0.0
+        assert row.multiply_adds_before == row.multiply_adds_after > 0
+        assert row.memory_before == row.memory_after > 0
+
+
+def test_layers_whose_calls_cannot_be_seen(rng):
+    inputs = keras.Input((2, 6, 6, 1))
+    steps = layers.TimeDistributed(layers.Conv2D(1, 3, name="inner"), name="steps")(inputs)
+    model = keras.Model(inputs, layers.Conv3D(1, 2, name="volume")(steps))
+    row, _ = compare(model, rewrite(model), sample_models.inputs_of(model, rng)).rows
+    assert row.name == "steps/inner" and "inside the layer" in row.left_because
+    assert row.multiply_adds_before is None and row.relative_error == 0.0
+
+
+def test_table_and_dictionary(rng):
+    model = sample_models.nested()
+    comparison = compare(model, rewrite(model, skip="stack"), sample_models.inputs_of(model, rng))
+    head, rule, *lines, last = str(comparison).splitlines()
+    assert head.split() == "layer kind relative error parameters multiply–adds bytes".split()
+    assert set(rule) == {"-", " "}
+    assert [line.split()[0] for line in lines] == [row.name for row in comparison.rows]
+    assert all("Conv2D → XDConv2D" in line and "38 → " in line for line in lines)
+    assert last == f"Relative error of the model's outputs: {comparison.output_error:.1e}"
+    data = json.loads(json.dumps(comparison.to_dict()))
+    assert [row["name"] for row in data["rows"]] == ["block/stack/conv", "conv"]
+    assert data["output_error"] == comparison.output_error
+
+
+def test_wrapped_and_finalized_models(rng):
+    model = sample_models.randomize(sample_models.nested(), rng)
+    space = rewrite(model)
+    inputs = sample_models.inputs_of(model, rng)
+    assert compare(model, SearchModel(space), inputs).rows == compare(model, space, inputs).rows
+    rows = compare(model, finalize(space), inputs).rows
+    assert {row.kind_after for row in rows} == {"StaticXD"}
+    assert max(row.relative_error for row in rows) < 1e-5
+
+
+def test_other_models_are_refused(rng):
+    model = sample_models.sequential()
+    other = keras.Sequential([keras.Input((13, 2)), layers.Dense(2)], name="other")
+    with pytest.raises(ValueError, match="rewritten='other', which has no layer 'causal'"):
+        compare(model, other, sample_models.inputs_of(model, rng))

@@ -1,0 +1,97 @@
+"""Which convolutions can be rewritten, and the reasons why others cannot."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from keras_xd.rewriting.convolutions import check_graph, convolutions
+from keras_xd_tests import sample_models
+
+
+class OwnConvolution(layers.Conv2D):
+    """A subclass, which may compute anything."""
+
+
+def reason_of(layer, shape=(8, 8, 2)):
+    inputs = keras.Input(shape)
+    ((_, _, _, reason),) = convolutions(keras.Model(inputs, layer(inputs)))
+    return reason
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "reason"),
+    [
+        (layers.Conv2D(2, 3), (8, 8, 2), None),
+        (layers.Conv2D(2, 3), (None, 8, 2), "its spatial size is unknown, (None, None, 8, 2)"),
+        (layers.Conv2D(2, 3, data_format="channels_first"), (2, 8, 8), None),
+        (OwnConvolution(2, 3), (8, 8, 2), "OwnConvolution is a subclass of Conv2D"),
+        (layers.DepthwiseConv2D(3), (8, 8, 2), "there is no searchable DepthwiseConv2D"),
+        (layers.SeparableConv1D(2, 3), (8, 2), "there is no searchable SeparableConv1D"),
+        (layers.Conv3DTranspose(2, 3), (4, 4, 4, 2), "there is no searchable Conv3DTranspose"),
+        (
+            layers.TimeDistributed(layers.Conv1D(2, 3), name="steps"),
+            (4, 8, 2),
+            "it is called inside the layer TimeDistributed 'steps'",
+        ),
+        (layers.Conv2D(2, 3, activation=layers.ReLU()), (8, 8, 2), None),
+        (
+            layers.Conv2D(2, 3, activation=layers.PReLU()),
+            (8, 8, 2),
+            "its activation is a layer with weights",
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_reasons(layer, shape, reason):
+    assert reason_of(layer, shape) == reason
+
+
+def test_reason_of_lora():
+    inputs = keras.Input((8, 8, 2))
+    convolution = layers.Conv2D(2, 3)
+    model = keras.Model(inputs, convolution(inputs))
+    convolution.enable_lora(1)
+    ((_, _, _, reason),) = convolutions(model)
+    assert reason == "LoRA is enabled"
+
+
+def test_reason_of_several_sizes():
+    inputs, convolution = keras.Input((8, 2)), layers.Conv1D(2, 3)
+    model = keras.Model(inputs, convolution(convolution(inputs)))
+    ((_, _, _, reason),) = convolutions(model)
+    assert reason == "it is called at several shapes, (None, 6, 2), (None, 8, 2)"
+
+
+def test_shapes_in_nested_models_are_those_of_the_calls():
+    inside = keras.Input((None, 2))
+    block = keras.Model(inside, layers.Conv1D(2, 3, name="conv")(inside), name="block")
+    inputs = keras.Input((8, 2))
+    found = convolutions(keras.Model(inputs, block(inputs)))
+    assert [(path, shape, reason) for path, _, shape, reason in found] == [
+        ("block/conv", (None, 8, 2), None)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "count"), [(sample_models.residual, 6), (sample_models.nested, 2)]
+)
+def test_each_convolution_is_found_once(make, count):
+    found = convolutions(make())
+    assert len({path for path, *_ in found}) == len(found) == count
+    assert all(reason is None for *_, reason in found)
+
+
+def test_models_without_a_graph_are_refused():
+    class Subclassed(keras.Model):
+        def call(self, x):
+            return x
+
+    model = Subclassed(name="own")
+    model(np.ones((1, 2)))
+    with pytest.raises(ValueError, match="Make it Functional.*'own' of class Subclassed"):
+        check_graph(model)
+    with pytest.raises(ValueError, match="must be built.*'open'"):
+        check_graph(keras.Sequential([layers.Conv1D(2, 3)], name="open"))
+    with pytest.raises(ValueError, match="must be a Keras model. Received: model=3"):
+        check_graph(3)

@@ -1,0 +1,269 @@
+"""Rewritten models: the same function, with everything carried over."""
+
+import logging
+import re
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from keras_xd import layers as xd_layers
+from keras_xd.layers.searchable import named_layers, searchable_layers
+from keras_xd.rewriting import rewrite
+from keras_xd_tests import sample_models
+
+RELATIVE_ERROR = 1e-4
+
+
+@pytest.mark.parametrize("make", sample_models.ALL)
+def test_outputs_are_equal_and_the_original_is_untouched(make, rng):
+    model = sample_models.randomize(make(), rng)
+    before, operations = sample_models.fingerprint(model), len(model.layers)
+    inputs = sample_models.inputs_of(model, rng)
+    for depth in (1, (1, 3, 1)):  # a second rewrite works too
+        space = rewrite(model, depth=depth)
+        assert type(space) is type(model)
+        sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
+    kinds = (layers.Conv1D, layers.Conv2D, layers.Conv3D)
+    convolutions = {path: layer for path, layer in named_layers(model) if isinstance(layer, kinds)}
+    rewritten = {path: layer for path, layer in named_layers(space) if path in convolutions}
+    assert rewritten.keys() == convolutions.keys()
+    assert all(isinstance(layer, xd_layers.XDConv) for layer in rewritten.values())
+    for weight in space.weights:
+        weight.assign(weight * 0.0)
+    assert sample_models.fingerprint(model) == before
+    assert len(model.layers) == operations
+
+
+def test_structure_is_kept():
+    model = sample_models.shared()
+    space = rewrite(model)
+    assert list(space.input) == ["left", "right"] and list(space.output) == ["map", "pooled"]
+    assert len(searchable_layers(space)) == 1
+    space = rewrite(sample_models.nested())
+    assert [path for path, _ in named_layers(space) if "conv" in path] == [
+        "block/stack/conv",
+        "conv",
+    ]
+    automatic = keras.Sequential([keras.Input((8, 1)), layers.Conv1D(2, 3)])
+    assert rewrite(automatic).inputs[0].name.split("_")[0] == "input"
+
+
+def test_everything_of_a_layer_is_carried_over():
+    model = keras.Sequential(
+        [
+            keras.Input((9, 9, 2)),
+            layers.Conv2D(
+                4,
+                (3, 2),
+                dilation_rate=(2, 1),
+                groups=2,
+                padding="same",
+                activation="gelu",
+                use_bias=False,
+                kernel_initializer=keras.initializers.HeNormal(seed=5),
+                kernel_regularizer=keras.regularizers.L2(0.1),
+                activity_regularizer="l1",
+                kernel_constraint=keras.constraints.MaxNorm(1.5),
+                dtype="mixed_bfloat16",
+                trainable=False,
+                name="full",
+            ),
+        ]
+    )
+    old, new = model.layers[0], rewrite(model).layers[0]
+    before, after = old.get_config(), new.get_config()
+    assert type(new) is xd_layers.XDConv2D
+    assert {name: after[name] for name in before} == before
+    assert not new.trainable_variables
+    assert new.dtype_policy == old.dtype_policy
+    np.testing.assert_array_equal(new.kernel, old.kernel)
+
+
+def test_options_that_no_configuration_can_hold():
+    """A local function as activation is taken over as it is."""
+    factor = 2.0
+    activation = layers.LeakyReLU(0.3)
+    model = keras.Sequential(
+        [
+            keras.Input((9, 1)),
+            layers.Conv1D(2, 3, activation=lambda x: x * factor),
+            layers.Conv1D(2, 3, activation=activation),
+        ]
+    )
+    space = rewrite(model)
+    x = np.random.default_rng(0).normal(size=(2, 9, 1)).astype("float32")
+    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+    assert space.layers[1].activation is not activation
+
+
+def test_frozen_variables_stay_frozen():
+    model = sample_models.sequential()
+    model.get_layer("causal").bias.trainable = False
+    space = rewrite(model)
+    assert not space.get_layer("causal").bias.trainable
+    assert space.get_layer("causal").kernel.trainable
+    model.trainable = False
+    assert not rewrite(model).trainable_variables
+
+
+def test_compiled_model_is_rewritten_uncompiled(rng):
+    model = sample_models.sequential()
+    model.compile("adam", "mse")
+    x = sample_models.inputs_of(model, rng)
+    model.fit(x, np.ones((3, 2)), verbose=0)
+    space = rewrite(model)
+    assert model.compiled and not space.compiled
+    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+    space.compile("adam", "mse")
+    space.fit(x, np.ones((3, 2)), verbose=0)
+
+
+def kinds(space):
+    return {
+        layer.name: type(layer).__name__.startswith("XD")
+        for layer in space.layers
+        if "Conv" in type(layer).__name__
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rewritten"),
+    [
+        ({"only": "stem"}, {"stem"}),
+        ({"only": "block._a"}, {"block0_a", "block1_a"}),
+        ({"only": re.compile(".*cut")}, {"shortcut"}),
+        ({"only": lambda layer: layer.kernel_size == (1, 1)}, {"shortcut"}),
+        ({"only": ["stem", "block0_.*", lambda layer: False]}, {"stem", "block0_a", "block0_b"}),
+        ({"skip": "block.*"}, {"stem", "shortcut"}),
+        ({"skip": ["block.*", "block0_add"]}, {"stem", "shortcut"}),
+        ({"only": ["stem", "shortcut"], "skip": "stem"}, {"shortcut"}),
+    ],
+)
+def test_selection(arguments, rewritten, rng):
+    model = sample_models.residual()
+    space = rewrite(model, **arguments)
+    assert {name for name, is_searchable in kinds(space).items() if is_searchable} == rewritten
+    inputs = sample_models.inputs_of(model, rng)
+    sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"only": "missing"}, "only='missing', which does not exist.*'stem', 'block0_a'"),
+        ({"only": ["stem", "mis.*"]}, r"only='mis\.\*', which does not exist"),
+        ({"only": "classifier"}, r"only='classifier', which cannot be \('classifier' is a Dense"),
+        ({"only": "depthwise"}, "'depthwise': there is no searchable DepthwiseConv2D"),
+        ({"skip": "missing"}, "skip='missing', which does not exist"),
+        ({"only": "stem("}, r"only='stem\(', which is no layer's name and not a pattern"),
+        ({"only": 3}, "`only` must be a layer name.*only=3"),
+        ({"skip": ".*"}, r"Nothing is left to rewrite.*skip='\.\*'"),
+        ({"only": lambda layer: False}, "Nothing is left to rewrite"),
+        ({"to": "k"}, "`to` must be one of 'xd'"),
+        ({"padding": "same"}, "`padding` must be one of 'exact', 'circular'"),
+        ({"filters": 3}, "takes the options.*'warm_start'.*Received: {'filters': 3}"),
+        ({"depth": 0}, "do not fit the layer 'stem': `depth` must be.*depth=0"),
+        ({"radix": (5,)}, "do not fit the layer 'stem'.*radix"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    inputs = keras.Input((8, 8, 3))
+    x = layers.DepthwiseConv2D(3, name="depthwise")(layers.Conv2D(2, 3, name="stem")(inputs))
+    x = layers.Conv2D(2, 3, name="block0_a")(x)
+    model = keras.Model(inputs, layers.Dense(2, name="classifier")(x))
+    with pytest.raises(ValueError, match=message):
+        rewrite(model, **arguments)
+
+
+def test_model_without_convolutions():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(2)])
+    with pytest.raises(ValueError, match="Nothing is left.*no convolution that can be rewritten"):
+        rewrite(model)
+
+
+def test_what_is_left_is_listed(caplog, rng):
+    inputs = keras.Input((4, 8, 8, 1), name="frames")
+    x = layers.TimeDistributed(layers.Conv2D(2, 3, name="inner"), name="steps")(inputs)
+    x = layers.Conv3D(2, 2, name="volume")(x)
+    x = layers.Conv3DTranspose(2, 2, name="up_a")(layers.Conv3DTranspose(2, 2, name="up_b")(x))
+    model = keras.Model(inputs, x)
+    with caplog.at_level(logging.WARNING):
+        space = rewrite(model)
+    assert [record.name for record in caplog.records] == ["keras_xd.rewriting"]
+    assert caplog.messages == [
+        "keras_xd.rewrite: left as they are: steps/inner (it is called inside the layer "
+        "TimeDistributed 'steps'); up_b, up_a (there is no searchable Conv3DTranspose)"
+    ]
+    inputs = sample_models.inputs_of(model, rng)
+    sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
+    caplog.clear()
+    rewrite(sample_models.residual(), skip="stem")
+    assert not caplog.records
+
+
+def test_circular_padding(rng):
+    inputs = keras.Input((6, 6, 1))
+    x = layers.Conv2D(1, 3, padding="same", name="same")(inputs)
+    x = layers.Conv2D(1, 3, 2, padding="same", name="strided")(x)
+    x = layers.Conv2D(1, 5, padding="same", name="large")(x)
+    x = layers.Conv2D(1, 2, name="valid")(x)
+    model = sample_models.randomize(keras.Model(inputs, x), rng)
+    space = rewrite(model, padding="circular")
+    paddings = {layer.name: layer.padding for layer in searchable_layers(space)}
+    assert paddings == {"same": "circular", "strided": "same", "large": "same", "valid": "valid"}
+    images = rng.normal(size=(2, 6, 6, 1)).astype("float32")
+    expected = model.get_layer("same")(np.pad(images, [(0, 0), (1, 1), (1, 1), (0, 0)], "wrap"))
+    actual = space.get_layer("same")(images)
+    np.testing.assert_allclose(actual, expected[:, 1:-1, 1:-1], atol=1e-5)
+
+
+def test_options_reach_every_layer():
+    model = sample_models.sequential()
+    space = rewrite(
+        model, depth=2, radix=4, frequency_bias=True, warm_start="random_unitary", seed=5
+    )
+    for number, layer in enumerate(searchable_layers(space)):
+        assert layer.depth == (2, 2, 2) and layer.frequency_bias
+        assert layer.warm_start == "random_unitary" and layer.seed == 5 + number
+        assert layer.radix == (4,)
+
+
+def test_channels_first(rng):
+    inputs = keras.Input((2, 7, 6))
+    convolution = layers.Conv2D(3, 3, padding="same", data_format="channels_first")
+    model = keras.Model(inputs, convolution(inputs))
+    space = rewrite(model)
+    x = rng.normal(size=(2, 2, 7, 6)).astype("float32")
+    # TensorFlow's CPU kernels convolve channels_first in compiled functions only.
+    expected, actual = model.predict(x, verbose=0), space.predict(x, verbose=0)
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+
+
+def test_models_that_cannot_be_rewritten():
+    with pytest.raises(ValueError, match="must be built"):
+        rewrite(keras.Sequential([layers.Conv1D(2, 3)]))
+
+
+def test_saved_and_loaded(tmp_path, rng):
+    space = rewrite(sample_models.randomize(sample_models.residual(), rng), depth=2)
+    space.save(tmp_path / "space.keras")
+    loaded = keras.models.load_model(tmp_path / "space.keras")
+    inputs = sample_models.inputs_of(space, rng)
+    sample_models.assert_same_outputs(space, loaded, inputs, 1e-6)
+
+
+@pytest.mark.parametrize(("application", "variance"), [("MobileNetV2", 0.1), ("ResNet50", 1.0)])
+def test_networks_of_keras_applications(application, variance, rng):
+    """At these statistics an untrained network neither lets values fade nor amplifies rounding."""
+    make = getattr(keras.applications, application)
+    model = make(weights=None, input_shape=(32, 32, 3), include_top=False, pooling="avg")
+    for layer in model.layers:
+        if isinstance(layer, layers.BatchNormalization):
+            layer.moving_variance.assign(np.full(layer.moving_variance.shape, variance))
+    space = rewrite(model)
+    count = sum(type(layer) is layers.Conv2D for layer in model.layers)
+    assert len(searchable_layers(space)) == count > 30
+    inputs = sample_models.inputs_of(model, rng, batch=2)
+    sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
