@@ -69,8 +69,9 @@ def plot_operators(layer_before, layer_after, channel=0, filter=0):
     """Draw what a search made of a convolution: one row before, one after, one column a matrix.
 
     The columns are the absolute values of `M` and `K` along each spatial axis and the matrix of
-    the whole operator between two channels (`operator_matrix`). Both rows of a column share one
-    colour scale. Nothing is shown or written: use the figure's `savefig`.
+    the whole operator between two channels (`operator_matrix`). Both rows of `M` and of `K` share
+    one colour scale; operators have their own, because their weights grow while they are trained.
+    Nothing is shown or written: use the figure's `savefig`.
 
     Args:
         layer_before: the built layer the search started from: a Keras convolution or the
@@ -128,21 +129,26 @@ def _draw(rows, columns):
     figure = Figure(figsize=(2.9 * len(columns), 2.7 * len(rows)), layout="constrained")
     axes = figure.subplots(len(rows), len(columns), squeeze=False)
     for index, column in enumerate(columns):
-        images = [panels[column] for panels in rows.values()]
-        largest = max(float(np.abs(image).max()) for image in images)
-        signed = any(float(image.min()) < 0 for image in images)
-        for row, image in enumerate(images):
+        matrices = [panels[column] for panels in rows.values()]
+        operator = index == len(columns) - 1
+        shared = max(float(matrix.max()) for matrix in matrices)
+        for row, matrix in enumerate(matrices):
+            largest = float(np.abs(matrix).max()) if operator else shared
+            largest = largest or 1.0
             drawn = axes[row, index].imshow(
-                image,
-                cmap="RdBu_r" if signed else "viridis",
-                vmin=-largest if signed else 0.0,
-                vmax=largest or 1.0,
+                matrix,
+                cmap="RdBu_r" if operator else "viridis",
+                vmin=-largest if operator else 0.0,
+                vmax=largest,
                 interpolation="nearest",
             )
             axes[row, index].set_xticks([])
             axes[row, index].set_yticks([])
+            if operator:
+                figure.colorbar(drawn, ax=axes[row, index], shrink=0.8)
         axes[0, index].set_title(column, fontsize=9)
-        figure.colorbar(drawn, ax=list(axes[:, index]), shrink=0.8)
+        if not operator:
+            figure.colorbar(drawn, ax=list(axes[:, index]), shrink=0.5)
     for row, label in enumerate(rows):
         axes[row, 0].set_ylabel(label, fontsize=9)
     return figure

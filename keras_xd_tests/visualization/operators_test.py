@@ -123,9 +123,12 @@ def test_picture_shows_the_start_above_the_search(rng, tmp_path, monkeypatch):
         np.testing.assert_allclose(drawn[1, column].get_array(), np.abs(now[name]), atol=1e-6)
     np.testing.assert_allclose(drawn[0, 4].get_array(), operator_matrix(convolution, 2, 1))
     np.testing.assert_allclose(drawn[1, 4].get_array(), operator_matrix(searched, 2, 1))
-    for upper, lower in drawn.T:
-        assert upper.get_clim() == lower.get_clim()
-        assert upper.get_clim()[1] >= max(np.abs(i.get_array()).max() for i in (upper, lower))
+    for upper, lower in drawn.T[:4]:
+        largest = max(image.get_array().max() for image in (upper, lower))
+        assert upper.get_clim() == lower.get_clim() == (0, pytest.approx(largest))
+    for image in drawn[:, 4]:
+        largest = pytest.approx(np.abs(image.get_array()).max())
+        assert image.get_clim()[1] == -image.get_clim()[0] == largest
     figure.savefig(tmp_path / "operators.png")
     assert (tmp_path / "operators.png").stat().st_size > 1000
 
