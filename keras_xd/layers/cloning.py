@@ -173,7 +173,7 @@ def _copy(operation):
         if type(operation) is keras.layers.Lambda:
             return _copy_lambda(operation, config)
         return type(operation).from_config(config)
-    except (NotImplementedError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:  # what Keras raises here
         raise ValueError(
             "Every layer of the model must be able to be made again by `from_config(get_config())`."
             f" Received: {type(operation).__name__} '{operation.name}', which fails with: {error}"

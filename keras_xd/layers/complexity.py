@@ -55,8 +55,8 @@ def complexity(model):
     Example:
 
     >>> import keras
-    >>> from keras_xd import layers
-    >>> layers.complexity.complexity(keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)]))
+    >>> import keras_xd
+    >>> keras_xd.complexity(keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)]))
     12
     """
     total = 0

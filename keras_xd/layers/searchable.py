@@ -140,10 +140,10 @@ def architecture_variables(model):
     Example:
 
     >>> import keras
-    >>> from keras_xd import layers
-    >>> model = keras.Sequential([keras.Input((9, 1)), layers.XDConv1D(2, 3, name="conv")])
-    >>> [variable.path for variable in layers.searchable.architecture_variables(model)]
-    ['conv/K0', 'conv/L0', 'conv/M0']
+    >>> import keras_xd
+    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
+    >>> [variable.name for variable in keras_xd.architecture_variables(model)]
+    ['K0', 'L0', 'M0']
     """
     found = {}
     for layer in searchable_layers(model):
@@ -161,10 +161,10 @@ def model_variables(model):
     Example:
 
     >>> import keras
-    >>> from keras_xd import layers
-    >>> model = keras.Sequential([keras.Input((9, 1)), layers.XDConv1D(2, 3, name="conv")])
-    >>> [variable.path for variable in layers.searchable.model_variables(model)]
-    ['conv/kernel', 'conv/bias']
+    >>> import keras_xd
+    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
+    >>> [variable.name for variable in keras_xd.model_variables(model)]
+    ['kernel', 'bias']
     """
     architecture = {id(variable) for variable in architecture_variables(model)}
     return [v for v in model.trainable_variables if id(v) not in architecture]
@@ -183,9 +183,9 @@ def describe(model):
     Example:
 
     >>> import keras
-    >>> from keras_xd import layers
-    >>> model = keras.Sequential([keras.Input((9, 1)), layers.XDConv1D(2, 3, name="conv")])
-    >>> layers.searchable.describe(model)["conv"]["distance_from_start/K"]
+    >>> import keras_xd
+    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
+    >>> keras_xd.describe(model)["conv"]["distance_from_start/K"]
     0.0
     """
     return {
@@ -217,11 +217,11 @@ def freeze_architecture(model):
     Example:
 
     >>> import keras
-    >>> from keras_xd import layers
-    >>> model = keras.Sequential([keras.Input((9, 1)), layers.XDConv1D(2, 3, name="conv")])
-    >>> model = layers.searchable.freeze_architecture(model)
-    >>> [variable.path for variable in model.trainable_variables]
-    ['conv/kernel', 'conv/bias']
+    >>> import keras_xd
+    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
+    >>> model = keras_xd.freeze_architecture(model)
+    >>> [variable.name for variable in model.trainable_variables]
+    ['kernel', 'bias']
     """
     variables = architecture_variables(model)
     if not variables:
@@ -262,10 +262,10 @@ def reset_weights(model, seed=None):
     Example:
 
     >>> import keras
-    >>> from keras_xd import layers
-    >>> model = keras.Sequential([keras.Input((9, 1)), layers.XDConv1D(2, 3)])
+    >>> import keras_xd
+    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3)])
     >>> before = model.layers[0].kernel.numpy()
-    >>> bool((layers.searchable.reset_weights(model).layers[0].kernel.numpy() != before).all())
+    >>> bool((keras_xd.reset_weights(model).layers[0].kernel.numpy() != before).all())
     True
     """
     kept = {id(variable) for variable in architecture_variables(model)}
@@ -317,7 +317,7 @@ def _fresh_copy(layer, generator):
             with warnings.catch_warnings():  # Keras' own, of layers that cannot be built alone
                 warnings.simplefilter("ignore")
                 copy.build_from_config(layer.get_build_config() or {})
-    except (NotImplementedError, TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError):  # what Keras raises here
         return None
     same = [w.shape for w in copy.weights] == [w.shape for w in layer.weights]
     return copy if same else None

@@ -221,13 +221,20 @@ def test_circular_padding(rng):
 
 def test_options_reach_every_layer():
     model = sample_models.sequential()
-    space = rewrite(
-        model, depth=2, radix=4, frequency_bias=True, warm_start="random_unitary", seed=5
-    )
+    options = {"depth": 2, "radix": 4, "frequency_bias": True, "warm_start": "random_unitary"}
+    space = rewrite(model, seed=5, **options)
     for number, layer in enumerate(searchable_layers(space)):
-        assert layer.depth == (2, 2, 2) and layer.frequency_bias
-        assert layer.warm_start == "random_unitary" and layer.seed == 5 + number
-        assert layer.radix == (4,)
+        expected = xd_layers.XDConv1D(4, 3, seed=5 + number, **options).get_config()
+        config = layer.get_config()
+        assert {n: config[n] for n in (*options, "seed")} == {
+            n: expected[n] for n in (*options, "seed")
+        }
+    first, again, other = (
+        keras.ops.convert_to_numpy(searchable_layers(space)[0].architecture_variables[0])
+        for space in (space, rewrite(model, seed=5, **options), rewrite(model, seed=6, **options))
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def test_channels_first(rng):
