@@ -78,6 +78,13 @@ def scaled(stages, factor):
     return [stage * factor ** (1 / len(stages)) for stage in stages]
 
 
+def rows_scaled(stages, scale):
+    """Return the stages of `diag(scale) · B` of a rising butterfly `B`."""
+    _, inner, r, _ = stages[-1].shape
+    rows = np.asarray(scale).reshape(r, inner).T
+    return [*stages[:-1], stages[-1] * rows[None, :, :, None]]
+
+
 def random_unitary(radices, rng):
     """Stages whose blocks are Haar-random unitary; the product is unitary.
 

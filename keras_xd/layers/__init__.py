@@ -1,5 +1,6 @@
 """Layers: searchable operations, the plain ones they become, and baselines."""
 
+from keras_xd.layers import warm_starts as warm_starts
 from keras_xd.layers.searchable import SearchableLayer as SearchableLayer
 from keras_xd.layers.spectral_conv import SpectralConv as SpectralConv
 from keras_xd.layers.spectral_conv import SpectralConv1D as SpectralConv1D

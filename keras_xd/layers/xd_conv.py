@@ -8,10 +8,10 @@ from keras import activations, constraints, initializers, ops, regularizers
 
 from keras_xd import kmatrix, validation
 from keras_xd.kmatrix import product
-from keras_xd.layers import xd_geometry, xd_operation
+from keras_xd.layers import warm_starts, xd_geometry, xd_operation
 from keras_xd.layers.searchable import SearchableLayer
 from keras_xd.layers.static_xd import StaticXD
-from keras_xd.layers.xd_warm_starts import MATRICES, WARM_STARTS, initial_matrices
+from keras_xd.layers.warm_starts import MATRICES
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -48,10 +48,12 @@ class XDConv(SearchableLayer):
         depth: number of butterflies in each K-matrix, an integer or a triple `(K, L, M)`.
         radix: block sizes of the butterflies: `None` (prime factors), the largest block size, a
             tuple of radices for every axis, or a tuple of `rank` such tuples.
-        warm_start: `"convolution"`, or `"random_unitary"` to search from scratch.
-        frequency_bias: whether there is a bias `b` (it starts at 0).
-        channel_gates: whether there are gates `C` (they start at 1); with groups, on the
-            connections inside each group.
+        warm_start: the operation the search begins with: `"convolution"`, `"average_pooling"`,
+            `"identity"`, `"zero"`, `"fourier_operator"`, `"random_unitary"` to search from scratch,
+            or an object of `keras_xd.layers.warm_starts`.
+        frequency_bias: whether there is a bias `b`; `None`: where the start needs it.
+        channel_gates: whether there are gates `C`, with groups on the connections inside each
+            group; `None`: where the start needs them.
         seed: integer, makes a random start reproducible.
 
     Call arguments:
@@ -109,8 +111,8 @@ class XDConv(SearchableLayer):
         depth=1,
         radix=None,
         warm_start="convolution",
-        frequency_bias=False,
-        channel_gates=False,
+        frequency_bias=None,
+        channel_gates=None,
         seed=None,
         **kwargs,
     ):
@@ -137,10 +139,10 @@ class XDConv(SearchableLayer):
         self.bias_constraint = constraints.get(bias_constraint)
         self.depth = validation.integer_tuple(depth, len(MATRICES), "depth")
         self.radix = xd_geometry.axis_radices(radix, rank)
-        self.warm_start = validation.one_of(warm_start, WARM_STARTS, "warm_start")
-        self.frequency_bias = frequency_bias
-        self.channel_gates = channel_gates
-        if seed is None and warm_start == "random_unitary":
+        self.warm_start = warm_starts.get(warm_start)
+        self.frequency_bias = self.warm_start.has_frequency_bias(frequency_bias)
+        self.channel_gates = self.warm_start.has_channel_gates(channel_gates)
+        if seed is None and isinstance(self.warm_start, warm_starts.RandomUnitary):
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
         self.seed = seed
         if self.filters % self.groups:
@@ -170,7 +172,8 @@ class XDConv(SearchableLayer):
             kmatrix.plan(g.padded_size, radix, depth=max(self.depth), columns=count)
             for g, radix, count in zip(self._geometry, self.radix, columns, strict=True)
         )
-        self._placements = tuple(g.placement() for g in self._geometry)
+        self.warm_start.check(self, channels)
+        self._placements = tuple(self.warm_start.placement(g) for g in self._geometry)
         self.input_spec = xd_operation.input_spec(sizes, channels, self.data_format)
         self.kernel = self.add_weight(
             name="kernel",
@@ -198,11 +201,11 @@ class XDConv(SearchableLayer):
         }
         self._frequency_bias = self._channel_gates = None
         if self.frequency_bias:
-            shape = (*(plan.n for plan in self._plans), 2)
-            self._frequency_bias = self._architecture_weight("frequency_bias", np.zeros(shape))
+            bias = self._initial_frequency_bias()
+            self._frequency_bias = self._architecture_weight("frequency_bias", bias)
         if self.channel_gates:
-            shape = (channels // self.groups, self.filters)
-            self._channel_gates = self._architecture_weight("channel_gates", np.ones(shape))
+            gates = self._initial_channel_gates()
+            self._channel_gates = self._architecture_weight("channel_gates", gates)
 
     @property
     def plans(self):
@@ -258,24 +261,25 @@ class XDConv(SearchableLayer):
         """Return how far the operation is from its start, and its matrices.
 
         The dictionary holds `distance_from_start/{K,L,M}`, relative Euclidean distances from the
-        convolution (or, for a random start, from the drawn matrices), the same for `b` and `C`
-        as plain norms of the difference, and complex arrays `matrix/{K,L,M}{axis}`.
+        warm start's weights, the same for `b` and `C` as plain norms of the difference, and
+        complex arrays `matrix/{K,L,M}{axis}`.
         """
-        starts, result = self._initial_matrices(), {}
-        for name in MATRICES:
-            now = [ops.convert_to_numpy(weight) for weight in self._matrices[name]]
-            change = sum(np.sum((a - b) ** 2) for a, b in zip(now, starts[name], strict=True))
-            norm = sum(np.sum(start**2) for start in starts[name])
-            result[f"distance_from_start/{name}"] = float(np.sqrt(change / norm))
+        now = {n: [ops.convert_to_numpy(w) for w in self._matrices[n]] for n in MATRICES}
+        result = {
+            f"distance_from_start/{name}": warm_starts.relative_distance(now[name], start)
+            for name, start in self._initial_matrices().items()
+        }
         if self._frequency_bias is not None:
             b = ops.convert_to_numpy(self._frequency_bias)
-            result["distance_from_start/b"] = float(np.linalg.norm(b))
+            change = np.linalg.norm(b - self._initial_frequency_bias())
+            result["distance_from_start/b"] = float(change)
         if self._channel_gates is not None:
             gates = ops.convert_to_numpy(self._channel_gates)
-            result["distance_from_start/C"] = float(np.linalg.norm(gates - 1))
+            change = np.linalg.norm(gates - self._initial_channel_gates())
+            result["distance_from_start/C"] = float(change)
         for name in MATRICES:
-            for axis, weight in enumerate(self._matrices[name]):
-                matrix = kmatrix.KMatrix(ops.convert_to_numpy(weight), self._plans[axis])
+            for axis, weight in enumerate(now[name]):
+                matrix = kmatrix.KMatrix(weight, self._plans[axis])
                 real, imaginary = (ops.convert_to_numpy(part) for part in matrix.dense())
                 dense = real + 1j * imaginary
                 result[f"matrix/{name}{axis}"] = dense.T if name == "K" else dense
@@ -303,7 +307,7 @@ class XDConv(SearchableLayer):
             "bias_constraint": constraints.serialize(self.bias_constraint),
             "depth": self.depth,
             "radix": self.radix,
-            "warm_start": self.warm_start,
+            "warm_start": warm_starts.identifier(self.warm_start),
             "frequency_bias": self.frequency_bias,
             "channel_gates": self.channel_gates,
             "seed": self.seed,
@@ -340,7 +344,16 @@ class XDConv(SearchableLayer):
         )
 
     def _initial_matrices(self):
-        return initial_matrices(self.warm_start, self.depth, self._plans, self.seed)
+        return warm_starts.initial_matrices(
+            self.warm_start, self.depth, self._geometry, self._plans, self.seed
+        )
+
+    def _initial_frequency_bias(self):
+        return warm_starts.initial_frequency_bias(self.warm_start, self._geometry, self._plans)
+
+    def _initial_channel_gates(self):
+        shape = self.kernel.shape[-2:]
+        return warm_starts.initial_channel_gates(self.warm_start, *shape, self.groups)
 
     def _folded(self):
         """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
@@ -365,10 +378,5 @@ class XDConv(SearchableLayer):
         return xd_operation.split_shape(input_shape, self.rank, self.data_format, self.name)
 
     def _axis_geometries(self, sizes):
-        axes = zip(
-            sizes, self.kernel_size, self.strides, self.dilation_rate, self.radix, strict=True
-        )
-        return tuple(
-            xd_geometry.axis_geometry(size, kernel, stride, dilation, self.padding, radix)
-            for size, kernel, stride, dilation, radix in axes
-        )
+        arguments = (self.kernel_size, self.strides, self.dilation_rate)
+        return xd_geometry.axis_geometries(sizes, *arguments, self.padding, self.radix)

@@ -36,6 +36,23 @@ class AxisGeometry:
         array[(self.left - self.dilation * taps) % self.padded_size, taps] = 1.0
         return array
 
+    def placement_order(self):
+        """Return a permutation of the circle that puts weight `j` where `placement` does."""
+        n = self.padded_size
+        places = (self.left - self.dilation * np.arange(self.kernel_size)) % n
+        order = np.full(n, -1)
+        order[places] = np.arange(self.kernel_size)
+        order[order < 0] = np.arange(self.kernel_size, n)
+        return order
+
+    def inputs_in_window(self):
+        """Return for each output how many of its `kernel_size` inputs are not padding."""
+        starts = self.stride * np.arange(self.output_size)[:, None] - self.left
+        sources = starts + self.dilation * np.arange(self.kernel_size)
+        if self.padded_size == self.size:
+            return np.full(self.output_size, self.kernel_size)  # circular: nothing is padding
+        return np.sum((sources >= 0) & (sources < self.size), axis=1)
+
 
 def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None):
     """Return the `AxisGeometry` of one axis.
@@ -75,6 +92,16 @@ def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None):
         need = max(size + left, stride * (outputs - 1) + span - left, span)
         padded = kmatrix.padded_size(need, radix)
     return AxisGeometry(size, outputs, kernel_size, stride, dilation, left, padded)
+
+
+def axis_geometries(sizes, kernel_size, strides, dilation_rate, padding, radices):
+    """Return the `AxisGeometry` of every axis; each argument but `padding` has a value for each."""
+    return tuple(
+        axis_geometry(size, kernel, stride, dilation, padding, radix)
+        for size, kernel, stride, dilation, radix in zip(
+            sizes, kernel_size, strides, dilation_rate, radices, strict=True
+        )
+    )
 
 
 def axis_radices(radix, rank):

@@ -1,0 +1,405 @@
+"""Where the search of an XD-operation begins: known operations as K-matrices, in NumPy.
+
+Every start writes a known operation in the form `C ∘ Re(K · diag(L w + b) · M · x)` exactly. Factor
+0 of a K-matrix, the one at the frequencies, is free to be a Fourier transform; a fixed matrix
+composed with the operation takes the factors after it.
+"""
+
+import math
+
+import keras
+import numpy as np
+
+from keras_xd import validation
+from keras_xd.kmatrix import constructions
+
+MATRICES = ("K", "L", "M")
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class Convolution:
+    """A convolution: `K`, `L`, `M` are Fourier transforms, `b = 0` and `C = 1`.
+
+    `K` (inverse) and `M` are unitary and `L` is unscaled, so that all entries are of a size that
+    one learning rate suits. Also the base class of all other starts.
+
+    Args:
+        trainable_dilation: with `True` the distances between the weights are not fixed but made
+            by a permutation inside `L`, which is trained: `L` has depth at least 3.
+
+    Raises:
+        ValueError: when a layer is built that cannot express the operation.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> start = layers.warm_starts.Convolution(trainable_dilation=True)
+    >>> layer = layers.XDConv1D(4, 3, dilation_rate=2, depth=(1, 3, 1), warm_start=start)
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, equations 2 and 6.
+    """
+
+    needs_frequency_bias = False
+    needs_channel_gates = False
+
+    def __init__(self, trainable_dilation=False):
+        self.trainable_dilation = trainable_dilation
+
+    def has_frequency_bias(self, asked):
+        """Return whether a layer has a bias `b`, `asked` being its argument or `None`."""
+        return _needed(asked, self.needs_frequency_bias, self, "frequency_bias")
+
+    def has_channel_gates(self, asked):
+        """Return whether a layer has gates `C`, `asked` being its argument or `None`."""
+        return _needed(asked, self.needs_channel_gates, self, "channel_gates")
+
+    def check(self, layer, channels):
+        """Raise `ValueError` if the layer, with that many input channels, cannot start so."""
+        if self.trainable_dilation and layer.depth[1] < 3:
+            raise ValueError(
+                "A trainable dilation is a permutation inside L, which needs depth (1, 3, 1) or "
+                f"more. Received: depth={layer.depth}"
+            )
+
+    def placement(self, axis):
+        """Return the fixed `(n, k)` array that puts weights on the circle before `L`."""
+        if not self.trainable_dilation:
+            return axis.placement()
+        return np.eye(axis.padded_size, axis.kernel_size, dtype="float32")
+
+    def matrices(self, axis, radices, rng):
+        """Return the first factors of `K`, `L` and `M` along one axis, lists of butterflies."""
+        inverse = constructions.dft(radices, inverse=True, unitary=True)
+        scaled_l = [constructions.dft(radices)]
+        if self.trainable_dilation:
+            scaled_l += constructions.permutation(axis.placement_order(), radices)
+        return {"K": [inverse], "L": scaled_l, "M": [constructions.dft(radices, unitary=True)]}
+
+    def rest(self, radices, rng):
+        """Return a butterfly for a factor that the start leaves free."""
+        return constructions.identity(radices)
+
+    def frequency_bias(self, axes, radices):
+        """Return `b` as a complex array with one dimension per axis."""
+        return np.zeros([axis.padded_size for axis in axes], dtype=complex)
+
+    def channel_gates(self, channels, filters):
+        """Return `C` of shape `(channels, filters)`, both of one group."""
+        return np.ones((channels, filters))
+
+    def get_config(self):
+        """Return the arguments of the constructor."""
+        return {"trainable_dilation": self.trainable_dilation} if self.trainable_dilation else {}
+
+    @classmethod
+    def from_config(cls, config):
+        """Make the start again from `get_config()`."""
+        return cls(**config)
+
+
+class _Parameterless(Convolution):
+    """A convolution of every channel by a fixed filter: `L = 0`, its spectrum in `b`, `C = I`."""
+
+    needs_frequency_bias = True
+    needs_channel_gates = True
+
+    def __init__(self):
+        super().__init__()
+
+    def check(self, layer, channels):
+        if layer.filters != channels:
+            raise ValueError(
+                f"Warm start '{identifier(self)}' maps every channel to itself, so `filters` must "
+                f"be the number of input channels. Received: filters={layer.filters}, "
+                f"{channels} input channels"
+            )
+
+    def matrices(self, axis, radices, rng):
+        # One stage of L is zero and not all of them, whose gradients would be zero for ever.
+        fourier = constructions.dft(radices)
+        zero_l = [*fourier[:-1], np.zeros_like(fourier[-1])]
+        return {**super().matrices(axis, radices, rng), "L": [zero_l]}
+
+    def frequency_bias(self, axes, radices):
+        result = np.ones(())
+        for axis, r in zip(axes, radices, strict=True):
+            spectrum = constructions.butterfly_dense(constructions.dft(r)).T @ self.filter(axis)
+            result = np.multiply.outer(result, spectrum)
+        return result
+
+    def channel_gates(self, channels, filters):
+        return np.eye(channels, filters)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class AveragePooling(_Parameterless):
+    """Average pooling over windows of `kernel_size`, as `keras.layers.AveragePooling`.
+
+    `L = 0` and `b` is the spectrum of the mean filter, so the kernel counts once `L` has moved.
+    Windows that reach over the border are averaged over the inputs in them, as in Keras; rows of
+    `K` are scaled for that.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layer = layers.XDConv2D(8, 2, strides=2, warm_start="average_pooling")
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
+    """
+
+    def filter(self, axis):
+        """Return the filter on the circle of one axis."""
+        return axis.placement().sum(axis=1) / axis.kernel_size
+
+    def matrices(self, axis, radices, rng):
+        result = super().matrices(axis, radices, rng)
+        counts = axis.inputs_in_window()
+        scale = np.ones(axis.padded_size)
+        scale[: axis.stride * axis.output_size : axis.stride] = axis.kernel_size / counts
+        if np.any(scale != 1):
+            result["K"] = [constructions.rows_scaled(result["K"][0], scale)]
+        return result
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class Identity(_Parameterless):
+    """The identity, or with strides every `strides`-th input: a skip connection.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layer = layers.XDConv2D(8, 3, padding="same", warm_start="identity")
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
+    """
+
+    def filter(self, axis):
+        """Return the filter on the circle of one axis."""
+        return np.eye(axis.padded_size)[0]
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class Zero(Convolution):
+    """The zero operation: a convolution whose channel gates are closed, `C = 0`.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layer = layers.XDConv2D(8, 3, padding="same", warm_start="zero")
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 3.
+    """
+
+    needs_channel_gates = True
+
+    def channel_gates(self, channels, filters):
+        return np.zeros((channels, filters))
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class FourierOperator(Convolution):
+    """A Fourier neural operator with `m` modes per axis: `kernel_size` is `2 m - 1`.
+
+    The weights of an axis are the spectrum of a band-limited kernel: the mean, then the real parts
+    of the modes 1 … m-1 and then their imaginary parts. Needs `padding="circular"`.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layer = layers.XDConv1D(8, 31, padding="circular", warm_start="fourier_operator")
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A; Li et
+        al., "Fourier Neural Operator for Parametric Partial Differential Equations", 2021.
+    """
+
+    def check(self, layer, channels):
+        super().check(layer, channels)
+        sizes = [axis.padded_size for axis in layer.geometry]
+        fits = all(k % 2 == 1 and k <= n for k, n in zip(layer.kernel_size, sizes, strict=True))
+        if layer.padding != "circular" or not fits:
+            raise ValueError(
+                "A Fourier operator of m modes needs padding='circular' and an odd kernel_size "
+                "2 m - 1 not above the input size on every axis. Received: "
+                f"padding={layer.padding!r}, kernel_size={layer.kernel_size}, sizes {sizes}"
+            )
+
+    def placement(self, axis):
+        n, modes = axis.padded_size, (axis.kernel_size + 1) // 2
+        angle = 2 * np.pi * np.outer(np.arange(n), np.arange(1, modes)) / n
+        columns = [np.ones((n, 1)), 2 * np.cos(angle), -2 * np.sin(angle)]
+        return (np.concatenate(columns, axis=1) / n).astype("float32")
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class GraphConvolution(Convolution):
+    """A graph convolution over a fixed graph: `y_i = Σ_j w_ij · A x_j`.
+
+    `K` is the identity, `L` maps the one weight to all frequencies and `M` is the matrix `A`, one
+    dense block. Needs an `XDConv1D` with `kernel_size=1`, `padding="circular"` and `radix` the
+    number of nodes. A diffusion graph convolution is the sum (`keras.layers.Add`) of such layers
+    for the powers of `A`.
+
+    Args:
+        adjacency: square array `A`, normalised as the graph convolution wants it.
+
+    Raises:
+        ValueError: if the matrix is not square, or the layer is not of that form.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> ring = np.roll(np.eye(10), 1, axis=1) / 2 + np.roll(np.eye(10), -1, axis=1) / 2
+    >>> start = layers.warm_starts.GraphConvolution(ring)
+    >>> layer = layers.XDConv1D(4, 1, padding="circular", radix=10, warm_start=start)
+    >>> layer(np.ones((2, 10, 3), "float32")).shape
+    TensorShape([2, 10, 4])
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 3.
+    """
+
+    def __init__(self, adjacency):
+        super().__init__()
+        self.adjacency = np.asarray(adjacency, dtype="float64")
+        if self.adjacency.ndim != 2 or self.adjacency.shape[0] != self.adjacency.shape[1]:
+            raise ValueError(
+                f"`adjacency` must be a square matrix. Received: shape {self.adjacency.shape}"
+            )
+
+    def check(self, layer, channels):
+        n = len(self.adjacency)
+        fits = layer.rank == 1 and layer.geometry[0].padded_size == n
+        if not fits or layer.kernel_size != (1,) or layer.plans[0].radices != (n,):
+            raise ValueError(
+                f"A graph convolution over {n} nodes needs rank 1, {n} steps, kernel_size=1, "
+                f"padding='circular' and radix={n}. Received: rank {layer.rank}, sizes "
+                f"{[axis.size for axis in layer.geometry]}, kernel_size={layer.kernel_size}, "
+                f"padding={layer.padding!r}, radix={layer.radix}"
+            )
+
+    def matrices(self, axis, radices, rng):
+        return {
+            "K": [constructions.identity(radices)],
+            "L": [constructions.dft(radices)],
+            "M": [[self.adjacency.T[None, None].astype(complex)]],
+        }
+
+    def get_config(self):
+        return {"adjacency": self.adjacency.tolist()}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class RandomUnitary(Convolution):
+    """A start from scratch: every stage Haar-random unitary, `L` scaled by `√n` as a DFT is.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layer = layers.XDConv2D(8, 3, depth=9, warm_start="random_unitary", seed=1)
+    """
+
+    def __init__(self):
+        super().__init__()
+
+    def matrices(self, axis, radices, rng):
+        unitary = constructions.random_unitary
+        scaled_l = constructions.scaled(unitary(radices, rng), math.sqrt(axis.padded_size))
+        return {"K": [unitary(radices, rng)], "L": [scaled_l], "M": [unitary(radices, rng)]}
+
+    def rest(self, radices, rng):
+        """Return a butterfly for a factor that the start leaves free."""
+        return constructions.random_unitary(radices, rng)
+
+
+STARTS = {
+    "convolution": Convolution,
+    "average_pooling": AveragePooling,
+    "identity": Identity,
+    "zero": Zero,
+    "fourier_operator": FourierOperator,
+    "random_unitary": RandomUnitary,
+}
+
+
+def get(warm_start):
+    """Return the start that a name, an object or a serialized object stands for."""
+    if isinstance(warm_start, dict):
+        warm_start = keras.saving.deserialize_keras_object(warm_start)
+    if isinstance(warm_start, Convolution):
+        return warm_start
+    return STARTS[validation.one_of(warm_start, tuple(STARTS), "warm_start")]()
+
+
+def identifier(start):
+    """Return the name of a start without arguments, else its serialized form."""
+    names = {kind: name for name, kind in STARTS.items()}
+    if type(start) in names and not start.get_config():
+        return names[type(start)]
+    return keras.saving.serialize_keras_object(start)
+
+
+def initial_matrices(start, depths, axes, plans, seed=None):
+    """Return the packed weights of `K`, `L` and `M` for each axis.
+
+    Args:
+        start: a start, such as `Convolution()`.
+        depths: depth of `K`, `L` and `M`.
+        axes: the `AxisGeometry` of each axis.
+        plans: the `Plan` of each axis.
+        seed: seed of a random start.
+
+    Returns:
+        Dictionary from `"K"`, `"L"`, `"M"` to a list of arrays `(depth, 2, n Σ r_j)` by axis.
+
+    Raises:
+        ValueError: if the start needs more depth.
+    """
+    rng = np.random.default_rng(seed)
+    starts = {name: [] for name in MATRICES}
+    for axis, plan in zip(axes, plans, strict=True):
+        first = start.matrices(axis, plan.radices, rng)
+        for name, depth in zip(MATRICES, depths, strict=True):
+            missing = depth - len(first[name])
+            if missing < 0:
+                raise ValueError(
+                    f"Warm start {type(start).__name__} needs depth "
+                    f"{tuple(len(first[m]) for m in MATRICES)} or more. Received: depth={depths}"
+                )
+            rest = [start.rest(plan.radices, rng) for _ in range(missing)]
+            starts[name].append(constructions.kmatrix_weights([*first[name], *rest]))
+    return starts
+
+
+def initial_frequency_bias(start, axes, plans):
+    """Return `b` at the start, of shape `(n_1, …, n_N, 2)`."""
+    bias = start.frequency_bias(axes, [plan.radices for plan in plans])
+    return np.stack([bias.real, bias.imag], axis=-1).astype("float32")
+
+
+def initial_channel_gates(start, channels, filters, groups):
+    """Return `C` at the start, of shape `(channels, filters)`; `channels` are those of a group."""
+    gates = start.channel_gates(channels, filters // groups)
+    return np.tile(gates, (1, groups)).astype("float32")
+
+
+def relative_distance(now, start):
+    """Return the relative Euclidean distance of two lists of arrays (absolute from zero)."""
+    change = sum(np.sum((a - b) ** 2) for a, b in zip(now, start, strict=True))
+    norm = sum(np.sum(b**2) for b in start)
+    return float(np.sqrt(change / norm)) if norm else float(np.sqrt(change))
+
+
+def _needed(asked, needed, start, name):
+    if asked is None:
+        return needed
+    if needed and not asked:
+        raise ValueError(
+            f"Warm start {type(start).__name__} needs `{name}=True`. Received: {name}={asked!r}"
+        )
+    return bool(asked)

@@ -1,0 +1,270 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_xd import kmatrix, layers
+from keras_xd.layers import warm_starts, xd_geometry
+from keras_xd.layers.warm_starts import MATRICES
+from keras_xd_tests.layer_checks import assert_close, check_layer
+
+PLANS = [kmatrix.plan(6), kmatrix.plan(10)]
+AXES = [xd_geometry.axis_geometry(n, 3, 1, 1, "circular") for n in (6, 10)]
+
+
+def initial_matrices(name, depths, plans, seed=None):
+    return warm_starts.initial_matrices(warm_starts.get(name), depths, AXES, plans, seed)
+
+
+def dense(weights, plan):
+    real, imaginary = kmatrix.KMatrix(weights, plan).dense()
+    return np.array(real) + 1j * np.array(imaginary)
+
+
+@pytest.mark.parametrize("warm_start", warm_starts.STARTS)
+def test_one_weight_for_each_matrix_and_axis(warm_start):
+    starts = initial_matrices(warm_start, (3, 1, 2), PLANS, seed=1)
+    assert tuple(starts) == MATRICES
+    for name, depth in zip(MATRICES, (3, 1, 2), strict=True):
+        shapes = [weights.shape for weights in starts[name]]
+        assert shapes == [(depth, 2, 6 * 5), (depth, 2, 10 * 7)]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_convolution_diagonalises_by_the_fourier_transform(axis):
+    plan = PLANS[axis]
+    starts = initial_matrices("convolution", (3, 1, 2), PLANS)
+    k, spectrum, m = (dense(starts[name][axis], plan) for name in MATRICES)
+    reversal = kmatrix.digit_reversal(plan.radices)
+    fourier = np.fft.fft(np.eye(plan.n))[reversal]
+    np.testing.assert_allclose(m, fourier / np.sqrt(plan.n), atol=1e-6)
+    np.testing.assert_allclose(spectrum, fourier, atol=1e-5)
+    np.testing.assert_allclose(k.T @ m, np.eye(plan.n), atol=1e-6)
+
+
+def test_random_start_is_unitary_and_scaled_like_the_fourier_transforms():
+    starts = initial_matrices("random_unitary", (2, 2, 2), PLANS, seed=4)
+    again = initial_matrices("random_unitary", (2, 2, 2), PLANS, seed=4)
+    for axis, plan in enumerate(PLANS):
+        for name in MATRICES:
+            np.testing.assert_array_equal(starts[name][axis], again[name][axis])
+            matrix = dense(starts[name][axis], plan)
+            scale = plan.n if name == "L" else 1
+            np.testing.assert_allclose(
+                matrix @ matrix.conj().T, scale * np.eye(plan.n), atol=1e-5 * scale
+            )
+
+
+SHAPES = {1: (3, 13, 4), 2: (3, 8, 9, 4), 3: (2, 5, 6, 4, 4)}
+RANKED = {1: layers.XDConv1D, 2: layers.XDConv2D, 3: layers.XDConv3D}
+POOLING = {
+    1: keras.layers.AveragePooling1D,
+    2: keras.layers.AveragePooling2D,
+    3: keras.layers.AveragePooling3D,
+}
+every_rank = pytest.mark.parametrize("rank", [1, 2, 3])
+
+
+def outputs_of(layer, inputs):
+    """Outputs of the searched layer, which its finalized form must share."""
+    result = keras.ops.convert_to_numpy(layer(inputs))
+    assert_close(keras.ops.convert_to_numpy(layer.finalize()(inputs)), result)
+    return result
+
+
+@every_rank
+@pytest.mark.parametrize("padding", ["valid", "same"])
+@pytest.mark.parametrize("size, strides", [(2, 2), (3, 1), (3, 2), (2, 3)])
+def test_average_pooling(rank, padding, size, strides, rng):
+    inputs = rng.standard_normal(SHAPES[rank]).astype("float32")
+    arguments = {"strides": strides, "padding": padding}
+    layer = RANKED[rank](4, size, **arguments, depth=2, warm_start="average_pooling")
+    expected = POOLING[rank](size, **arguments)(inputs)
+    assert_close(outputs_of(layer, inputs), np.array(expected))
+    assert layer.describe()["distance_from_start/b"] == 0
+
+
+@every_rank
+@pytest.mark.parametrize("strides", [1, 2])
+@pytest.mark.parametrize("padding", ["same", "circular"])
+def test_identity(rank, strides, padding, rng):
+    inputs = rng.standard_normal(SHAPES[rank]).astype("float32")
+    layer = RANKED[rank](4, 3, strides=strides, padding=padding, warm_start="identity")
+    step = (slice(None), *[slice(None, None, strides)] * rank)
+    assert_close(outputs_of(layer, inputs), inputs[step])
+
+
+def test_identity_of_groups(rng):
+    inputs = rng.standard_normal((2, 9, 6)).astype("float32")
+    layer = layers.XDConv1D(6, 3, padding="same", groups=3, warm_start="identity")
+    assert_close(outputs_of(layer, inputs), inputs)
+
+
+@every_rank
+def test_zero(rank, rng):
+    inputs = rng.standard_normal(SHAPES[rank]).astype("float32")
+    layer = RANKED[rank](5, 3, padding="same", warm_start="zero")
+    assert np.all(outputs_of(layer, inputs) == 0)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(inputs))
+    (gates,) = [v for v in layer.architecture_variables if v.name == "channel_gates"]
+    assert np.abs(tape.gradient(loss, gates.value)).max() > 0  # and it can grow
+
+
+@pytest.mark.parametrize("size, modes", [(12, 3), (15, 8), (16, 8)])
+def test_fourier_operator_1d(size, modes, rng):
+    """A spectral convolution whose modes are the weights."""
+    inputs = rng.standard_normal((2, size, 3)).astype("float32")
+    spectral = layers.SpectralConv1D(4, modes)
+    expected = np.array(spectral(inputs))
+    real, imaginary = keras.ops.convert_to_numpy(spectral.kernel)
+    layer = layers.XDConv1D(
+        4, 2 * modes - 1, padding="circular", use_bias=False, warm_start="fourier_operator"
+    )
+    layer.build(inputs.shape)
+    layer.kernel.assign(np.concatenate([real, imaginary[1:]]))
+    assert_close(outputs_of(layer, inputs), expected)
+
+
+@pytest.mark.parametrize("sizes, modes", [((8, 9), (3, 4)), ((6, 7, 5), (2, 3, 2))])
+def test_fourier_operator_is_every_band_limited_convolution(sizes, modes, rng):
+    rank, channels, filters = len(sizes), 2, 3
+    frequencies = [np.abs(np.fft.fftfreq(n, 1 / n)) < m for n, m in zip(sizes, modes, strict=True)]
+    mask = frequencies[0]
+    for axis in frequencies[1:]:
+        mask = np.logical_and.outer(mask, axis)
+    axes = tuple(range(rank))
+    kernel = rng.standard_normal((*sizes, channels, filters))
+    spectrum = np.fft.fftn(kernel, axes=axes) * mask[..., None, None]
+    inputs = rng.standard_normal((2, *sizes, channels)).astype("float32")
+    inner = tuple(range(1, rank + 1))
+    product = np.einsum("b...c,...cf->b...f", np.fft.fftn(inputs, axes=inner), spectrum)
+    expected = np.fft.ifftn(product, axes=inner).real
+
+    layer = RANKED[rank](
+        filters,
+        tuple(2 * m - 1 for m in modes),
+        padding="circular",
+        use_bias=False,
+        warm_start="fourier_operator",
+    )
+    layer.build(inputs.shape)
+    weights = np.fft.ifftn(spectrum, axes=axes).real
+    for axis, geometry in enumerate(layer.geometry):
+        basis = np.linalg.pinv(layer.warm_start.placement(geometry))
+        weights = np.moveaxis(np.tensordot(basis, weights, (1, axis)), 0, axis)
+    layer.kernel.assign(weights)
+    assert_close(outputs_of(layer, inputs), expected)
+
+
+def normalised_graph(rng, nodes):
+    adjacency = (rng.random((nodes, nodes)) < 0.3).astype(float)
+    return adjacency / np.maximum(adjacency.sum(axis=1, keepdims=True), 1)
+
+
+def test_graph_and_diffusion_graph_convolution(rng):
+    nodes, hops = 11, 3
+    matrix = normalised_graph(rng, nodes)
+    inputs = keras.Input((nodes, 3), name="nodes")
+    terms, powers = [], [np.linalg.matrix_power(matrix, hop) for hop in range(hops)]
+    for power in powers:
+        start = warm_starts.GraphConvolution(power)
+        layer = layers.XDConv1D(4, 1, padding="circular", radix=nodes, warm_start=start)
+        terms.append(layer(inputs))
+    model = keras.Model(inputs, keras.layers.Add()(terms))
+    x = rng.standard_normal((2, nodes, 3)).astype("float32")
+    expected = 0
+    for layer, power in zip(model.layers[1:], powers, strict=False):
+        kernel = keras.ops.convert_to_numpy(layer.kernel)[0]
+        term = np.einsum("st,btc,cf->bsf", power, x, kernel)
+        assert_close(outputs_of(layer, x), term)
+        expected = expected + term
+    assert_close(model.predict(x, verbose=0), expected)
+
+
+@pytest.mark.parametrize("size, dilation", [(16, 2), (20, 3), (15, 2)])
+def test_trainable_dilation_is_a_permutation_inside_l(size, dilation, rng):
+    inputs = rng.standard_normal((2, size, 3)).astype("float32")
+    convolution = keras.layers.Conv1D(4, 3, padding="same", dilation_rate=dilation)
+    expected = np.array(convolution(inputs))
+    layer = layers.XDConv1D(
+        4,
+        3,
+        padding="same",
+        dilation_rate=dilation,
+        depth=(1, 3, 1),
+        warm_start=warm_starts.Convolution(trainable_dilation=True),
+    )
+    layer.build(inputs.shape)
+    layer.kernel.assign(convolution.kernel)
+    assert_close(outputs_of(layer, inputs), expected)
+    # The places are no longer fixed: the weights lie side by side before L.
+    np.testing.assert_array_equal(
+        layer.warm_start.placement(layer.geometry[0])[:3], np.eye(3, dtype="float32")
+    )
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        *warm_starts.STARTS,
+        warm_starts.Convolution(trainable_dilation=True),
+        warm_starts.GraphConvolution(np.eye(4)),
+    ],
+    ids=[*warm_starts.STARTS, "trainable dilation", "graph"],
+)
+def test_starts_round_trip(start):
+    start = warm_starts.get(start)
+    identifier = warm_starts.identifier(start)
+    restored = warm_starts.get(json.loads(json.dumps(identifier)))
+    assert type(restored) is type(start)
+    assert restored.get_config() == start.get_config()
+    assert isinstance(identifier, str) == (not start.get_config())
+
+
+@pytest.mark.parametrize("warm_start", ["average_pooling", "identity", "zero", "fourier_operator"])
+def test_layer_checks(warm_start):
+    arguments = {"filters": 2, "kernel_size": 3, "warm_start": warm_start, "padding": "circular"}
+    check_layer(layers.XDConv1D, arguments, (3, 8, 2))
+
+
+def bad(message, **arguments):
+    return pytest.param(arguments, message, id=message[:40])
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        bad("`filters` must be the number of input channels.*filters=8, 4", warm_start="identity"),
+        bad("Identity needs `frequency_bias=True`", warm_start="identity", frequency_bias=False),
+        bad("Zero needs `channel_gates=True`", warm_start="zero", channel_gates=False),
+        bad("needs padding='circular'.*'valid'", warm_start="fourier_operator"),
+        bad(
+            r"odd kernel_size.*\(4,\)",
+            warm_start="fourier_operator",
+            padding="circular",
+            kernel_size=4,
+        ),
+        bad(
+            r"needs depth \(1, 3, 1\) or more.*\(1, 2, 1\)",
+            warm_start=warm_starts.Convolution(trainable_dilation=True),
+            depth=(1, 2, 1),
+        ),
+        bad(
+            "over 10 nodes needs rank 1, 10 steps.*radix=10",
+            warm_start=warm_starts.GraphConvolution(np.eye(10)),
+            kernel_size=1,
+            padding="circular",
+        ),
+    ],
+)
+def test_a_start_that_the_layer_cannot_express(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        layers.XDConv1D(**{"filters": 8, "kernel_size": 3, **arguments}).build((None, 10, 4))
+
+
+def test_adjacency_must_be_square():
+    with pytest.raises(ValueError, match=r"square matrix. Received: shape \(2, 3\)"):
+        warm_starts.GraphConvolution(np.ones((2, 3)))
