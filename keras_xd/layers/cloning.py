@@ -87,6 +87,12 @@ def layer_calls(model, shapes=None, inputs=None):
     return calls
 
 
+def shapes_of(argument):
+    """Return the shapes of the tensors in an argument of `layer_calls`, as a flat list."""
+    tensors = keras.tree.flatten(argument)
+    return [tuple(tensor.shape) for tensor in tensors if tensor is not None]
+
+
 class _Probe(keras.layers.Layer):
     """Takes the place of a layer in a copied graph: computes the same and notes each call."""
 
@@ -99,11 +105,11 @@ class _Probe(keras.layers.Layer):
         self.built = True
 
     def call(self, *args, **kwargs):
-        self.note(args[0] if args else None)
+        self.note([*args, *kwargs.values()][0])
         return self.target()(*args, **kwargs)
 
     def compute_output_spec(self, *args, **kwargs):
-        self.note(args[0] if args else None)
+        self.note([*args, *kwargs.values()][0])
         return self.target().compute_output_spec(*args, **kwargs)
 
 

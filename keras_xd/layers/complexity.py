@@ -5,7 +5,7 @@ import weakref
 
 import keras
 
-from keras_xd.layers.cloning import layer_calls
+from keras_xd.layers.cloning import layer_calls, shapes_of
 from keras_xd.layers.searchable import (
     SearchableLayer,
     is_graph,
@@ -131,7 +131,7 @@ def _calls(layer, shape, times):
     """
     if is_graph(layer):
         for inner, argument in layer_calls(layer, shapes=shape):
-            shapes = [tuple(tensor.shape) for tensor in keras.tree.flatten(argument)]
+            shapes = shapes_of(argument)
             if is_graph(inner):
                 yield from _calls(inner, shapes, times)
             elif shapes:

@@ -51,7 +51,7 @@ class SearchableLayer(keras.layers.Layer):
         return {**config, "frozen_architecture": frozen} if any(frozen) else config
 
     def build_from_config(self, config):
-        config = dict(config)
+        config = dict(config or {})
         frozen = config.pop("frozen_architecture", None)
         super().build_from_config(config)
         if frozen:

@@ -60,7 +60,8 @@ class Comparison:
 
     def to_dict(self):
         """Return `{"rows": [{…}, …], "output_error": …}`, of plain Python values."""
-        return dataclasses.asdict(self) | {"rows": [dataclasses.asdict(r) for r in self.rows]}
+        rows = [dataclasses.asdict(row) for row in self.rows]
+        return {"rows": rows, "output_error": self.output_error}
 
     def __str__(self):
         def pair(before, after):

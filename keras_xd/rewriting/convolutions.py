@@ -50,7 +50,7 @@ def convolutions(model, classes=SEARCH_SPACES["xd"]):
 
     def note_calls(graph, graph_shapes):
         for layer, argument in cloning.layer_calls(graph, graph_shapes):
-            called = [tuple(tensor.shape) for tensor in keras.tree.flatten(argument)]
+            called = cloning.shapes_of(argument)
             if is_graph(layer):
                 note_calls(layer, called)
             elif called:

@@ -179,6 +179,17 @@ def test_frozen_architecture_is_saved(tmp_path):
     assert all(v.trainable for v in searchable.architecture_variables(loaded))
 
 
+def test_frozen_search_model_is_saved(tmp_path):
+    x, y = classification_data()
+    search = searchable.freeze_architecture(SearchModel(gated_model()))
+    search.compile("adam", "sgd", "sparse_categorical_crossentropy")
+    search.fit(x, y, verbose=0)
+    search.save(tmp_path / "search.keras")
+    loaded = keras.models.load_model(tmp_path / "search.keras")
+    assert not any(v.trainable for v in searchable.architecture_variables(loaded))
+    assert loaded.fit(x, y, verbose=0).history == search.fit(x, y, verbose=0).history
+
+
 def test_frozen_architecture_of_nested_and_search_models():
     model = nested_model()
     count = len(model.trainable_variables)
