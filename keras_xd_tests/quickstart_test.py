@@ -1,0 +1,162 @@
+"""The quickstart runs in a small setting, and its data are what they are said to be."""
+
+import contextlib
+import importlib
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+SMALL = ("--subset", "200", "--epochs", "2", "--batch-size", "50")
+
+
+@contextlib.contextmanager
+def examples_on_path():
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+with examples_on_path():
+    quickstart = importlib.import_module("quickstart")
+    digits = importlib.import_module("datasets.digits")
+    images = importlib.import_module("datasets.images")
+    permutation = importlib.import_module("datasets.permutation")
+
+
+def refusal(capsys, *arguments):
+    with pytest.raises(SystemExit):
+        quickstart.main(arguments)
+    return capsys.readouterr().err
+
+
+def test_runs_as_a_script(tmp_path):
+    command = [sys.executable, str(EXAMPLES / "quickstart.py"), *SMALL, "--seeds", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
+    assert [row[0].strip() for row in rows] == ["model", "---", "backbone", "search"]
+    assert {len(row) for row in rows} == {6}
+    for row in rows[2:]:
+        for accuracy in row[1:3]:
+            mean, deviation = map(float, accuracy.split("±"))
+            assert 0 <= mean <= 1 and 0 <= deviation < 1
+    (output,) = tmp_path.iterdir()  # nothing is written but the temporary folder
+    assert {path.name for path in output.iterdir()} == {
+        "operators_plain.png",
+        "operators_permuted.png",
+        *(f"{n}_{k}_{s}" for n in ("backbone", "search") for k in quickstart.KINDS for s in (0, 1)),
+    }
+
+
+def test_main_measures_the_exported_models(tmp_path):
+    output = tmp_path / "result"
+    runs = quickstart.main([*SMALL, "--seeds", "1", "--output", str(output)])
+    _, _, (inputs, labels) = [(x[:200], y[:200]) for x, y in digits.load()]
+    inputs = {"plain": inputs, "permuted": permutation.permute(inputs, 0)}
+    for kind in quickstart.KINDS:
+        for name, record in runs[kind][0].items():
+            model = tf.saved_model.load(output / f"{name}_{kind}_0")
+            answers = model.serve(inputs[kind]).numpy()
+            assert record["accuracy"] == pytest.approx(np.mean(answers.argmax(-1) == labels))
+            assert record["seconds"] > 0
+    backbone, search = (runs["plain"][0][name] for name in ("backbone", "search"))
+    # 3·3·1·8 + 8, twice 2·8, 3·3·8·8 + 8, 8·10 + 10; K, L and M of two layers and two axes:
+    # pairs of real numbers for 9 = 3 · 3, hence 9 · (3 + 3).
+    assert backbone["parameters"] == 80 + 32 + 584 + 90
+    assert search["parameters"] == backbone["parameters"] + 3 * 2 * 2 * 2 * 9 * (3 + 3)
+    for kind in quickstart.KINDS:
+        assert (output / f"operators_{kind}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_export_that_is_not_the_model_is_noticed(tmp_path):
+    backbone = quickstart.make_backbone((8, 8, 1), filters=2)
+    backbone.export(tmp_path / "export", verbose=False)
+    clock = quickstart.EpochClock()
+    clock.seconds = [1.0, 3.0, 2.0]
+    test = np.ones((4, 8, 8, 1), "float32"), np.zeros(4, int)
+    assert quickstart.measure(backbone, tmp_path / "export", test, clock)["seconds"] == 2.0
+    backbone.get_layer("logits").bias.assign(np.ones(10))
+    with pytest.raises(RuntimeError, match="differs from the trained model"):
+        quickstart.measure(backbone, tmp_path / "export", test, clock)
+
+
+@pytest.mark.real_data("TFDS_DATA_DIR", "mnist")
+def test_runs_on_mnist(tmp_path):
+    arguments = ["--dataset", "mnist", "--data-dir", os.environ["TFDS_DATA_DIR"]]
+    small = ["--subset", "60", "--epochs", "1", "--seeds", "1", "--batch-size", "30"]
+    runs = quickstart.main([*arguments, *small, "--output", str(tmp_path / "result")])
+    assert (tmp_path / "result" / "search_permuted_0" / "saved_model.pb").exists()
+    assert runs["plain"][0]["search"]["parameters"] > runs["plain"][0]["backbone"]["parameters"]
+
+
+@pytest.mark.real_data("TFDS_DATA_DIR", "cifar10")
+def test_images_are_split(data_path):
+    train, validation, test = images.load("cifar10", data_path.parent, subset=5)
+    for inputs, labels in (train, validation, test):
+        assert inputs.shape == (5, 32, 32, 3) and inputs.dtype == "float32"
+        assert 0 <= inputs.min() < 0.3 and 0.7 < inputs.max() <= 1
+        assert labels.shape == (5,) and set(labels) <= set(range(10))
+    pairs = [(train, validation), (train, test), (validation, test)]
+    assert not any(np.array_equal(a[0], b[0]) for a, b in pairs)
+
+
+def test_nonsense_is_refused(tmp_path, capsys):
+    assert "at least 1" in refusal(capsys, "--epochs", "0")
+    assert "at least 1" in refusal(capsys, "--seeds", "-1")
+    assert "at least 1" in refusal(capsys, "--batch-size", "2.5")
+    assert "invalid choice" in refusal(capsys, "--dataset", "imagenet")
+    assert "scikit-learn" in refusal(capsys, "--data-dir", str(tmp_path))
+    missing = refusal(capsys, "--dataset", "mnist", "--data-dir", str(tmp_path / "none"))
+    assert "must hold mnist" in missing and "none" in missing
+    (tmp_path / "kept").mkdir()
+    assert "nothing is overwritten" in refusal(capsys, "--output", str(tmp_path / "kept"))
+    assert not any((tmp_path / "kept").iterdir())
+
+
+def test_images_refuse_nonsense(tmp_path):
+    with pytest.raises(ValueError, match="Received: name='svhn'"):
+        images.load("svhn")
+    with pytest.raises(ValueError, match="Received: subset=0"):
+        images.load("mnist", subset=0)
+    with pytest.raises(ValueError, match="must hold cifar10.*Received: data_dir="):
+        images.load("cifar10", tmp_path)
+
+
+def test_digits_are_split_without_overlap():
+    parts = digits.load()
+    assert [len(inputs) for inputs, _ in parts] == [1149, 288, 360]
+    assert sum(len(inputs) for inputs, _ in parts) == 1797
+    for inputs, labels in parts:
+        assert inputs.shape[1:] == (8, 8, 1) and inputs.min() == 0 and inputs.max() == 1
+        assert set(labels) == set(range(10))
+    train, validation, test = (
+        {(image.tobytes(), label) for image, label in zip(*part, strict=True)} for part in parts
+    )
+    assert not train & validation and not train & test and not validation & test
+    again = digits.load()
+    np.testing.assert_array_equal(parts[2][0], again[2][0])
+
+
+def test_permutation_is_one_for_all_images(rng):
+    inputs = rng.normal(size=(3, 5, 7, 2))
+    permuted = permutation.permute(inputs, seed=4)
+    order = permutation.permute(np.arange(35).reshape(1, 5, 7, 1), seed=4).ravel()
+    assert sorted(order) == list(range(35)) and list(order) != list(range(35))
+    flat = inputs.reshape(3, 35, 2)
+    np.testing.assert_array_equal(permuted.reshape(3, 35, 2), flat[:, order])
+    rows, columns = order.reshape(5, 7) // 7, order.reshape(5, 7) % 7
+    assert (rows == rows[:, :1]).all() and (columns == columns[:1]).all()
+    np.testing.assert_array_equal(permuted, permutation.permute(inputs, seed=4))
+    assert not np.array_equal(permuted, permutation.permute(inputs, seed=5))
