@@ -1,6 +1,12 @@
 """Layers: searchable operations, the plain ones they become, and baselines."""
 
 from keras_xd.layers import warm_starts as warm_starts
+from keras_xd.layers.k_conv import KOpConv as KOpConv
+from keras_xd.layers.k_conv import KOpConv1D as KOpConv1D
+from keras_xd.layers.k_conv import KOpConv2D as KOpConv2D
+from keras_xd.layers.k_conv import KOpConv3D as KOpConv3D
+from keras_xd.layers.k_conv import KOperation as KOperation
+from keras_xd.layers.k_dense import KDense as KDense
 from keras_xd.layers.searchable import SearchableLayer as SearchableLayer
 from keras_xd.layers.spectral_conv import SpectralConv as SpectralConv
 from keras_xd.layers.spectral_conv import SpectralConv1D as SpectralConv1D

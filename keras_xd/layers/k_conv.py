@@ -1,0 +1,336 @@
+"""K-operations: convolutions whose three Fourier transforms are K-matrices, and nothing else."""
+
+import keras
+import numpy as np
+
+from keras_xd import kmatrix, validation
+from keras_xd.layers import warm_starts, xd_geometry
+from keras_xd.layers.xd_conv import XDConv
+from keras_xd.layers.xd_convolutions import _RankedXDConv
+
+_DEPTH_FROM_SCRATCH = 9
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class KOperation:
+    """One K-operation that several layers share: its matrices exist once and are trained together.
+
+    Give it to each layer as `operation=`. The first layer that is built makes the matrices; all
+    others must need matrices of the same sizes. Kernels, strides, dilations, channels and filters
+    may differ.
+
+    A model in a `.keras` file keeps what is shared. Copying layers one by one from their
+    configurations (`from_config`, `keras.models.clone_model`) gives each copy an operation of its
+    own.
+
+    Args:
+        depth: number of butterflies in each matrix, an integer or a triple `(K_1, M, K_2)`; `None`:
+            9 from scratch, else 1.
+        radix: block sizes of the butterflies, as in `XDConv`.
+        warm_start: `"convolution"` or `"random_unitary"`, as in `KOpConv`.
+        seed: integer, makes a random start reproducible.
+
+    Raises:
+        ValueError: for arguments outside these rules, and when layers of other sizes share it.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> operation = layers.KOperation(warm_start="random_unitary", seed=1)
+    >>> inputs = keras.Input((32, 32, 4))
+    >>> x = layers.KOpConv2D(4, 5, padding="circular", operation=operation)(inputs)
+    >>> x = layers.KOpConv2D(4, 3, padding="circular", operation=operation)(x)
+    >>> model = keras.Model(inputs, x)
+    >>> len(layers.searchable.architecture_variables(model))  # three matrices for each axis
+    6
+
+    Reference:
+        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, section 4: one
+        operation for all pairs of channels.
+    """
+
+    def __init__(self, depth=None, radix=None, warm_start="convolution", seed=None):
+        self.warm_start = _parameterised_start(warm_start)
+        self.depth = _depth(depth, self.warm_start)
+        self.radix = _checked_radix(radix)
+        if seed is None and isinstance(self.warm_start, warm_starts.RandomUnitary):
+            seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
+        self.seed = seed
+        self._matrices = {}
+        self._plans = self._first_layer = None
+
+    @property
+    def variables(self):
+        """The matrices, in the order of `KOpConv.architecture_variables`; empty before a build."""
+        return list(self._matrices.values())
+
+    def matrix(self, layer, name, create):
+        """Return the matrix `name` for a layer that is being built, made by `create()` if new.
+
+        Raises:
+            ValueError: if the layer needs matrices of other sizes than those that exist.
+        """
+        if self._plans is None:
+            self._plans, self._first_layer = layer.plans, layer.name
+        sizes, needed = _sizes(self._plans), _sizes(layer.plans)
+        if sizes != needed:
+            raise ValueError(
+                "Layers that share an operation must have matrices of the same sizes: the same "
+                "padded input sizes and radices (padding='circular' or 'valid' leaves a size as it "
+                f"is). Received: layer '{layer.name}' of sizes {needed}, an operation that layer "
+                f"'{self._first_layer}' made with sizes {sizes}"
+            )
+        if name not in self._matrices:
+            self._matrices[name] = create()
+        return self._matrices[name]
+
+    def get_config(self):
+        """Return the arguments of the constructor."""
+        return {
+            "depth": self.depth,
+            "radix": self.radix,
+            "warm_start": warm_starts.identifier(self.warm_start),
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Make the operation again from `get_config()`, with matrices of its own."""
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class KOpConv(XDConv):
+    """N-D K-operation in place of a convolution: all it computes is decided by three K-matrices.
+
+    A layer with kernel `w` sums over its input channels
+
+        y_i = Σ_j Re( K_1 · diag(M w[i, j]) · K_2 · x_j )
+
+    with one operation `(K_1, M, K_2)` for all pairs of channels. It is the `XDConv` of matrices
+    `K = K_1`, `L = M` and `M = K_2` without frequency bias and channel gates, which also name its
+    weights. With `warm_start="convolution"` (unitary inverse DFT, unscaled DFT, unitary DFT) it
+    equals the Keras convolution of the same arguments.
+
+    Args:
+        rank, filters, kernel_size, *args: as in `XDConv`, by position or by name: all arguments of
+            a Keras convolution.
+        depth: number of butterflies in each matrix, an integer or a triple `(K_1, M, K_2)`; `None`:
+            9 from scratch, else 1.
+        radix: block sizes of the butterflies, as in `XDConv`.
+        warm_start: `"convolution"`; or `"random_unitary"` for a search from scratch, in which every
+            stage is Haar-random unitary and `M` is scaled by `√n` as the DFT of a convolution is;
+            or an object of `keras_xd.layers.warm_starts` without frequency bias and channel gates.
+        operation: a `KOperation` shared with other layers; it has `depth`, `radix`, `warm_start`
+            and `seed` of its own, so they are not given here.
+        seed: integer, makes a random start reproducible.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
+
+    Output shape:
+        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
+
+    Raises:
+        ValueError: as `XDConv`, for starts with frequency bias or channel gates, and for a shared
+            operation of another size.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_xd import layers
+    >>> signal = np.random.default_rng(0).normal(size=(2, 17, 3)).astype("float32")
+    >>> convolution = keras.layers.Conv1D(4, 3, padding="same")
+    >>> expected = convolution(signal)
+    >>> operation = layers.KOpConv(1, 4, 3, padding="same")
+    >>> _ = operation(signal)
+    >>> _ = operation.kernel.assign(convolution.kernel)
+    >>> bool(np.allclose(operation(signal), expected, atol=1e-5))
+    True
+
+    Reference:
+        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, Definition
+        3.2 and appendix A.
+    """
+
+    def __init__(
+        self,
+        rank,
+        filters,
+        kernel_size,
+        *args,
+        depth=None,
+        radix=None,
+        warm_start="convolution",
+        operation=None,
+        seed=None,
+        **kwargs,
+    ):
+        if isinstance(operation, dict):
+            operation = keras.saving.deserialize_keras_object(operation)
+        if operation is not None:
+            if not isinstance(operation, KOperation):
+                raise ValueError(
+                    f"`operation` must be a KOperation or None. Received: operation={operation!r}"
+                )
+            if (depth, radix, warm_start, seed) != (None, None, "convolution", None):
+                raise ValueError(
+                    "`depth`, `radix`, `warm_start` and `seed` belong to the shared operation: "
+                    f"give them to KOperation. Received: depth={depth}, radix={radix}, "
+                    f"warm_start={warm_start!r}, seed={seed} beside operation={operation!r}"
+                )
+            depth, radix, seed = operation.depth, operation.radix, operation.seed
+            warm_start = operation.warm_start
+        start = _parameterised_start(warm_start)
+        super().__init__(
+            rank,
+            filters,
+            kernel_size,
+            *args,
+            depth=_depth(depth, start),
+            radix=radix,
+            warm_start=warm_start,
+            frequency_bias=False,
+            channel_gates=False,
+            seed=seed,
+            **kwargs,
+        )
+        self.operation = operation
+
+    def get_config(self):
+        config = super().get_config()
+        names = ["frequency_bias", "channel_gates"]
+        if self.operation is not None:
+            names += ["depth", "radix", "warm_start", "seed"]
+        for name in names:
+            del config[name]
+        return {**config, "operation": self._serialized_operation()}
+
+    def _architecture_weight(self, name, value):
+        def create():
+            return super(KOpConv, self)._architecture_weight(name, value)
+
+        return create() if self.operation is None else self.operation.matrix(self, name, create)
+
+    def _serialized_operation(self):
+        if self.operation is None:
+            return None
+        serialized = keras.saving.serialize_keras_object(self.operation)
+        # By this key `load_model` makes an object once. Keras sets it from the second occurrence
+        # on; set everywhere it does not matter where in a nested model an occurrence stands.
+        return {**serialized, "shared_object_id": id(self.operation)}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class KOpConv1D(_RankedXDConv, KOpConv):
+    """K-operation on sequences, a drop-in for `keras.layers.Conv1D`.
+
+    Takes every argument of `keras.layers.Conv1D` with the same meaning, and the keyword arguments
+    of `KOpConv` (`depth`, `radix`, `warm_start`, `operation`, `seed`), which has the definitions.
+
+    Input shape:
+        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
+
+    Output shape:
+        `(batch, new_steps, filters)` or `(batch, filters, new_steps)`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.KOpConv1D(8, 5, padding="causal")(np.ones((2, 100, 3), "float32")).shape
+    TensorShape([2, 100, 8])
+
+    Reference:
+        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, Definition 3.2.
+    """
+
+    fixed_rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class KOpConv2D(_RankedXDConv, KOpConv):
+    """K-operation on images, a drop-in for `keras.layers.Conv2D`.
+
+    Takes every argument of `keras.layers.Conv2D` with the same meaning, and the keyword arguments
+    of `KOpConv` (`depth`, `radix`, `warm_start`, `operation`, `seed`), which has the definitions.
+
+    Input shape:
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)` for
+        "channels_first".
+
+    Output shape:
+        `(batch, new_height, new_width, filters)` or `(batch, filters, new_height, new_width)`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.KOpConv2D(6, 5, padding="same", warm_start="random_unitary", seed=1)
+    >>> layer(np.ones((2, 32, 32, 3), "float32")).shape, layer.depth
+    (TensorShape([2, 32, 32, 6]), (9, 9, 9))
+
+    Reference:
+        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, appendix A.
+    """
+
+    fixed_rank = 2
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class KOpConv3D(_RankedXDConv, KOpConv):
+    """K-operation on volumes, a drop-in for `keras.layers.Conv3D`.
+
+    Takes every argument of `keras.layers.Conv3D` with the same meaning, and the keyword arguments
+    of `KOpConv` (`depth`, `radix`, `warm_start`, `operation`, `seed`), which has the definitions.
+
+    Input shape:
+        `(batch, depth, height, width, channels)`, or `(batch, channels, depth, height, width)` for
+        "channels_first".
+
+    Output shape:
+        `(batch, *new_sizes, filters)` or `(batch, filters, *new_sizes)`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.KOpConv3D(4, 3, padding="same")(np.ones((1, 6, 7, 8, 2), "float32")).shape
+    TensorShape([1, 6, 7, 8, 4])
+
+    Reference:
+        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, appendix A.
+    """
+
+    fixed_rank = 3
+
+
+def _parameterised_start(warm_start):
+    """Return the start, which must not need what a K-operation does not have."""
+    start = warm_starts.get(warm_start)
+    if start.needs_frequency_bias or start.needs_channel_gates:
+        raise ValueError(
+            "A K-operation has neither a frequency bias nor channel gates: this start needs an "
+            f"XDConv; a KOpConv takes 'convolution' or 'random_unitary'. Received: {warm_start=}"
+        )
+    return start
+
+
+def _depth(depth, start):
+    """Return the depths of `K_1`, `M` and `K_2`."""
+    if depth is None:
+        depth = _DEPTH_FROM_SCRATCH if isinstance(start, warm_starts.RandomUnitary) else 1
+    return validation.integer_tuple(depth, len(warm_starts.MATRICES), "depth")
+
+
+def _checked_radix(radix):
+    """Return a radix argument for a rank that is not known yet, with tuples for lists."""
+    nested = isinstance(radix, (tuple, list)) and not all(map(validation.is_integer, radix))
+    radices = xd_geometry.axis_radices(radix, len(radix) if nested else 1)
+    return radices if nested else radices[0]
+
+
+def _sizes(plans: tuple[kmatrix.Plan, ...]):
+    """Return size and radices of every axis, which fix the weights' shapes and their meaning."""
+    return " × ".join(f"{plan.n} = {'·'.join(map(str, plan.radices))}" for plan in plans)

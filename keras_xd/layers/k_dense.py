@@ -1,0 +1,190 @@
+"""KDense: a dense layer whose kernel is a structured matrix."""
+
+import keras
+import numpy as np
+from keras import activations, constraints, ops, regularizers
+from keras.layers import InputSpec
+
+from keras_xd import kmatrix, validation
+from keras_xd.kmatrix import constructions
+from keras_xd.layers import xd_operation
+
+_STARTS = {
+    "random_orthogonal": constructions.random_orthogonal,
+    "random_unitary": constructions.random_unitary,
+    "identity": lambda radices, rng: constructions.identity(radices),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class KDense(keras.layers.Layer):
+    """A `Dense` layer with a K-matrix `P` in place of its kernel.
+
+        y = activation(Re(P · x) + bias)
+
+    `P` is a product of `depth` butterflies of one size `n`, the cheapest one that is not below the
+    numbers of inputs and units; the inputs are continued by zeros and the first `units` results
+    are kept. That takes `depth · n · Σ r_j` parameters, `O(n log n)` for small radices, instead of
+    `inputs · units`. The K-matrix is an ordinary model weight: the layer is no search space but the
+    fixed baseline (the K-layer) that search spaces are compared with.
+
+    Args:
+        units: number of outputs.
+        depth: number of butterflies.
+        radix: block sizes of the butterflies: `None` (prime factors), the largest block size, or a
+            tuple of radices whose product is the size `n`.
+        activation: activation function, or `None`.
+        use_bias: whether a bias is added to the outputs.
+        warm_start: `"random_orthogonal"` or `"identity"`, which make a real K-matrix, or
+            `"random_unitary"`, which makes a complex one with twice the parameters.
+        bias_initializer: initializer of the bias.
+        kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers; that of
+            the kernel acts on the butterflies' blocks.
+        kernel_constraint, bias_constraint: optional constraints.
+        seed: integer, makes a random start reproducible; `None`: drawn as Keras' seeds are.
+
+    Call arguments:
+        inputs: tensor of at least two axes, the last one of known size.
+
+    Input shape:
+        `(batch, …, inputs)`.
+
+    Output shape:
+        `(batch, …, units)`.
+
+    Raises:
+        ValueError: for arguments outside these rules, an unknown number of inputs, or radices whose
+            product is below the number of inputs or units.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.KDense(1000)
+    >>> layer(np.ones((2, 1024), "float32")).shape
+    TensorShape([2, 1000])
+    >>> layer.count_params()  # Dense has 1 025 000
+    41960
+
+    Reference:
+        Dao et al., "Kaleidoscope: An Efficient, Learnable Representation For All Structured Linear
+        Maps", 2020; the K-layer of Roberts et al., "Searching for Convolutions and a More
+        Ambitious NAS", 2020, section 4.
+    """
+
+    def __init__(
+        self,
+        units,
+        depth=2,
+        radix=None,
+        activation=None,
+        use_bias=True,
+        warm_start="random_orthogonal",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.units = validation.positive_integer(units, "units")
+        self.depth = validation.positive_integer(depth, "depth")
+        self.radix = tuple(radix) if isinstance(radix, list) else radix
+        kmatrix.check_radix(self.radix)
+        self.activation = activations.get(activation)
+        self.use_bias = use_bias
+        self.warm_start = validation.one_of(warm_start, tuple(_STARTS), "warm_start")
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
+        self.seed = seed
+        self.input_spec = InputSpec(min_ndim=2)
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        inputs = input_shape[-1]
+        if inputs is None:
+            raise ValueError(
+                "The last axis of the inputs must have a known size. "
+                f"Received: input_shape={tuple(input_shape)}"
+            )
+        size = kmatrix.padded_size(max(inputs, self.units), self.radix)
+        self._plan = kmatrix.plan(size, self.radix, depth=self.depth)
+        self.input_spec = InputSpec(min_ndim=2, axes={-1: inputs})
+        parts = 2 if self.warm_start == "random_unitary" else 1
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(self.depth, parts, self._plan.parameters),
+            initializer=self._initial_kernel,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+            autocast=False,
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias",
+                shape=(self.units,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+
+    @property
+    def plan(self):
+        """The `kmatrix.Plan` of the K-matrix."""
+        return self._plan
+
+    def call(self, inputs):
+        size, n = inputs.shape[-1], self._plan.n
+        (factors,) = kmatrix.fold([self._complex_kernel()], [self._plan])
+        transform = kmatrix.analysis(factors, self._plan, size=size, pair=False)
+        transform = xd_operation.cast(transform, self.compute_dtype)
+        columns = ops.transpose(ops.reshape(inputs, (-1, size)))
+        outputs = ops.reshape(transform(ops.reshape(columns, (1, size, -1))), (n, 2, -1))
+        outputs = ops.transpose(outputs[: self.units, 0])
+        outputs = ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
+        if self.bias is not None:
+            outputs = outputs + self.bias
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.units)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "depth": self.depth,
+            "radix": self.radix,
+            "activation": activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "warm_start": self.warm_start,
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
+            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
+            "kernel_constraint": constraints.serialize(self.kernel_constraint),
+            "bias_constraint": constraints.serialize(self.bias_constraint),
+            "seed": self.seed,
+        }
+
+    def _initial_kernel(self, shape, dtype=None):
+        seed = np.random.randint(2**31) if self.seed is None else self.seed
+        rng = np.random.default_rng(seed)
+        start = _STARTS[self.warm_start]
+        stages = [start(self._plan.radices, rng) for _ in range(self.depth)]
+        weights = constructions.kmatrix_weights(stages)
+        return ops.convert_to_tensor(weights[:, : shape[1]], dtype=dtype)
+
+    def _complex_kernel(self):
+        """Return the kernel with real and imaginary part."""
+        kernel = ops.convert_to_tensor(self.kernel)
+        if kernel.shape[1] == 2:
+            return kernel
+        return ops.concatenate([kernel, ops.zeros_like(kernel)], axis=1)

@@ -1,0 +1,174 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_xd import kmatrix, layers
+from keras_xd.layers.searchable import architecture_variables, searchable_layers
+from keras_xd_tests.layer_checks import assert_close, check_layer
+
+
+def dense_kernel(layer, inputs):
+    """The kernel of the Dense layer that equals a KDense, multiplied out in NumPy."""
+    weights = keras.ops.convert_to_numpy(layer.kernel)
+    if weights.shape[1] == 1:
+        weights = np.concatenate([weights, np.zeros_like(weights)], axis=1)
+    product = np.eye(layer.plan.n)
+    for index, stages in enumerate(kmatrix.butterflies_of(weights, layer.plan.radices)):
+        butterfly = kmatrix.butterfly_dense(stages)
+        product = product @ (butterfly if index % 2 else butterfly.T)
+    return product.real[: layer.units, :inputs].T
+
+
+@pytest.mark.parametrize("warm_start", ["random_orthogonal", "random_unitary", "identity"])
+@pytest.mark.parametrize(
+    "inputs, units, depth, radix, size",
+    [
+        (16, 16, 1, None, 16),
+        (13, 7, 3, None, 15),
+        (10, 37, 2, 6, 40),
+        (5, 5, 2, 5, 5),
+        (500, 600, 3, None, 600),
+    ],
+)
+def test_equals_the_definition(inputs, units, depth, radix, size, warm_start, rng):
+    layer = layers.KDense(
+        units,
+        depth=depth,
+        radix=radix,
+        activation="tanh",
+        warm_start=warm_start,
+        bias_initializer="normal",
+        seed=5,
+    )
+    x = rng.standard_normal((3, inputs)).astype("float32")
+    outputs = np.array(layer(x))
+    expected = np.tanh(x @ dense_kernel(layer, inputs) + keras.ops.convert_to_numpy(layer.bias))
+    assert_close(outputs, expected)
+    assert layer.plan.n >= max(inputs, units)
+    assert layer.plan.n == kmatrix.padded_size(max(inputs, units), radix)
+    assert size >= layer.plan.n
+
+
+def test_starts(rng):
+    x = rng.standard_normal((4, 12)).astype("float32")
+    assert_close(np.array(layers.KDense(12, depth=3, warm_start="identity")(x)), x)
+    padded = np.array(layers.KDense(20, warm_start="identity")(x))
+    assert_close(padded, np.pad(x, [(0, 0), (0, 8)]))
+    orthogonal = layers.KDense(12, seed=1)
+    norms = np.linalg.norm(np.array(orthogonal(x)), axis=1)
+    np.testing.assert_allclose(norms, np.linalg.norm(x, axis=1), rtol=1e-5)
+    again = layers.KDense.from_config(orthogonal.get_config())
+    np.testing.assert_array_equal(np.array(again(x)), np.array(orthogonal(x)))
+    other = np.array(layers.KDense(12, seed=2)(x))
+    assert np.abs(other - np.array(again(x))).max() > 0.1
+
+
+def test_a_permutation_is_expressible(rng):
+    order = rng.permutation(12)
+    layer = layers.KDense(12, depth=2, use_bias=False)
+    x = rng.standard_normal((4, 12)).astype("float32")
+    layer.build(x.shape)
+    stages = kmatrix.permutation(order, layer.plan.radices, rising_first=True)
+    layer.kernel.assign(kmatrix.kmatrix_weights(stages)[:, :1])
+    assert_close(np.array(layer(x)), x[:, order])
+
+
+def test_more_axes_and_unknown_sizes(rng):
+    layer = layers.KDense(5)
+    inputs = keras.Input((None, 4, 7), name="inputs")
+    model = keras.Model(inputs, layer(inputs))
+    assert model.output.shape == (None, None, 4, 5)
+    x = rng.standard_normal((2, 3, 4, 7)).astype("float32")
+    assert_close(model.predict(x, verbose=0), x @ dense_kernel(layer, 7))
+
+
+@pytest.mark.parametrize("warm_start", ["random_orthogonal", "random_unitary"])
+@pytest.mark.parametrize("inputs, units", [(6, 9), (300, 20)])
+def test_gradients_by_finite_differences(inputs, units, warm_start, rng):
+    layer = layers.KDense(units, depth=3, warm_start=warm_start, seed=3)
+    x = rng.standard_normal((3, inputs)).astype("float32")
+    layer.build(x.shape)
+    weight = rng.standard_normal((3, units)).astype("float32")
+
+    def loss():
+        return tf.reduce_sum(weight * layer(x) ** 2)
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    variables = layer.trainable_variables
+    gradients = tape.gradient(value, [v.value for v in variables])
+    assert len(variables) == 2
+    for variable, gradient in zip(variables, gradients, strict=True):
+        start, norm = keras.ops.convert_to_numpy(variable), np.linalg.norm(gradient)
+        step = 1e-2 * np.array(gradient) / norm
+        variable.assign(start + step)
+        above = float(loss())
+        variable.assign(start - step)
+        below = float(loss())
+        variable.assign(start)
+        np.testing.assert_allclose((above - below) / 2e-2, norm, rtol=5e-3, err_msg=variable.path)
+
+
+def test_parameters_grow_as_n_log_n():
+    for exponent in (6, 8, 10):
+        n = 2**exponent
+        for warm_start, parts in (("random_orthogonal", 1), ("random_unitary", 2)):
+            layer = layers.KDense(n, warm_start=warm_start)
+            layer.build((None, n))
+            assert layer.count_params() == parts * 2 * n * 2 * exponent + n
+    dense = keras.layers.Dense(n)
+    dense.build((None, n))
+    assert dense.count_params() > 12 * layer.count_params()
+
+
+@pytest.mark.parametrize(
+    "arguments, shape",
+    [
+        ({"units": 6}, (4, 7)),
+        (
+            {
+                "units": 5,
+                "depth": 3,
+                "radix": (2, 4),
+                "activation": "gelu",
+                "warm_start": "random_unitary",
+                "bias_initializer": keras.initializers.RandomNormal(seed=1),
+                "kernel_regularizer": keras.regularizers.L2(1e-3),
+                "bias_regularizer": keras.regularizers.L1(1e-3),
+                "activity_regularizer": keras.regularizers.L2(1e-3),
+                "kernel_constraint": keras.constraints.MaxNorm(3.0),
+                "seed": 3,
+            },
+            (4, 3, 8),
+        ),
+        ({"units": 8, "warm_start": "identity", "use_bias": False}, (4, 6)),
+    ],
+    ids=["plain", "unitary", "identity"],
+)
+def test_layer_checks(arguments, shape):
+    check_layer(layers.KDense, arguments, shape)
+
+
+def test_is_a_model_weight_and_no_search_space():
+    model = keras.Sequential([keras.Input((8,)), layers.KDense(4)])
+    assert not searchable_layers(model)
+    assert not architecture_variables(model)
+    assert len(model.trainable_variables) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments, shape, message",
+    [
+        ({"units": 0}, (None, 4), "`units` must be an integer of at least 1"),
+        ({"depth": 0}, (None, 4), "`depth` must be an integer of at least 1"),
+        ({"warm_start": "dft"}, (None, 4), "`warm_start` must be one of 'random_orthogonal'"),
+        ({"radix": (2, 2)}, (None, 9), "multiply to at least 9.*product 4"),
+        ({"radix": 1}, (None, 9), "`radix` must be None"),
+        ({}, (None, None), "must have a known size.*None, None"),
+    ],
+    ids=str,
+)
+def test_bad_input(arguments, shape, message):
+    with pytest.raises(ValueError, match=message):
+        layers.KDense(**{"units": 4, **arguments}).build(shape)
