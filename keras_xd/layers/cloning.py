@@ -27,7 +27,7 @@ def clone(model, replace, rename_inputs=None):
     Raises:
         ValueError: if a layer cannot be made again from its configuration.
     """
-    graphs, copies, replaced = {}, {}, {}
+    graphs, copies, replaced, parts = {}, {}, {}, {}
 
     def copy(operation):
         for known in (graphs, copies, replaced):
@@ -41,7 +41,7 @@ def clone(model, replace, rename_inputs=None):
         if new is not None:
             replaced[id(operation)] = (operation, new)
         else:
-            new = _copy(operation)
+            new = _copy(operation, parts)
             copies[id(operation)] = (operation, new)
         return new
 
@@ -172,10 +172,21 @@ def _new_inputs(view, changes, rename):
     ]
 
 
-def _copy(operation):
-    """Return a layer or operation made anew from the configuration of `operation`."""
+def _copy(operation, parts=None):
+    """Return a layer or operation made anew from the configuration of `operation`.
+
+    Args:
+        operation: the layer or operation.
+        parts: dictionary, filled here, of the copies of what layers hold in common: their
+            `shared_parts`, objects by the name of the argument.
+    """
+    parts = {} if parts is None else parts
     try:
         config = operation.get_config()
+        for name, part in getattr(operation, "shared_parts", {}).items():
+            if id(part) not in parts:
+                parts[id(part)] = type(part).from_config(part.get_config())
+            config = {**config, name: parts[id(part)]}
         if type(operation) is keras.layers.Lambda:
             return _copy_lambda(operation, config)
         return type(operation).from_config(config)

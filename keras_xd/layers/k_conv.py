@@ -19,7 +19,7 @@ class KOperation:
     others must need matrices of the same sizes. Kernels, strides, dilations, channels and filters
     may differ.
 
-    A model in a `.keras` file keeps what is shared. Copying layers one by one from their
+    A `.keras` file and `keras_xd.rewrite` keep what is shared. Copying layers one by one from their
     configurations (`from_config`, `keras.models.clone_model`) gives each copy an operation of its
     own.
 
@@ -197,6 +197,11 @@ class KOpConv(XDConv):
             **kwargs,
         )
         self.operation = operation
+
+    @property
+    def shared_parts(self):
+        """What a copy of a model must copy once for all layers, by the name of the argument."""
+        return {} if self.operation is None else {"operation": self.operation}
 
     def get_config(self):
         config = super().get_config()

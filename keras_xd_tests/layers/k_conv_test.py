@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_xd import kmatrix, layers
 from keras_xd.finalizing import finalize
+from keras_xd.layers import cloning
 from keras_xd.layers.searchable import architecture_variables, flatten_layers, freeze_architecture
 from keras_xd_tests.layer_checks import assert_close, check_layer
 
@@ -217,6 +218,16 @@ def test_shared_operation_finalizes(rng):
     assert second.describe()["distance_from_start/K"] == 0
     operation.variables[0].assign_add(np.ones(operation.variables[0].shape))
     assert second.describe()["distance_from_start/K"] > 0
+
+
+def test_clones_of_a_model_share_an_operation_of_their_own(rng):
+    model, operation = shared_model(warm_start="random_unitary", depth=2)
+    copy, _ = cloning.clone(model, lambda layer: None)
+    (first, *_) = assert_shared(copy)
+    assert first.operation is not operation
+    assert copy.count_params() == model.count_params()
+    x = rng.standard_normal((2, 8, 6, 2)).astype("float32")
+    np.testing.assert_array_equal(copy.predict(x, verbose=0), model.predict(x, verbose=0))
 
 
 def test_copies_have_operations_of_their_own(rng):
