@@ -16,6 +16,9 @@ from keras_xd.kmatrix.product import Factor as Factor
 from keras_xd.kmatrix.product import analysis as analysis
 from keras_xd.kmatrix.product import fold as fold
 from keras_xd.kmatrix.product import synthesis as synthesis
+from keras_xd.kmatrix.projection import nearest_butterfly as nearest_butterfly
+from keras_xd.kmatrix.projection import project as project
+from keras_xd.kmatrix.projection import refine as refine
 from keras_xd.kmatrix.radix import Plan as Plan
 from keras_xd.kmatrix.radix import check_radix as check_radix
 from keras_xd.kmatrix.radix import factorise as factorise

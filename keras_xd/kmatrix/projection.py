@@ -1,0 +1,249 @@
+"""The nearest K-matrix to a given dense matrix, in NumPy."""
+
+import numpy as np
+
+from keras_xd import validation
+from keras_xd.kmatrix import constructions, special
+from keras_xd.kmatrix import radix as sizes
+
+_EXACT = 1e-12  # relative error at which there is nothing left to gain
+_LEAST_GAIN = 1e-6  # relative decrease of the error that makes another sweep worth it
+_SOLVER_STEPS = 12  # of conjugate gradients, for one stage
+_RIDGE = 1e-9  # keeps the preconditioner's blocks invertible
+
+
+def project(matrix, radices=None, depth=1, steps=50, seed=None):
+    """Return a K-matrix near to a dense matrix in the Frobenius norm, and its error.
+
+    One butterfly is found by hierarchical singular value decompositions (`nearest_butterfly`),
+    which are exact if the matrix is such a butterfly. Deeper K-matrices start from the one found at
+    a butterfly less (so that depth never hurts), from a rising butterfly, from a random one and, if
+    no row or column has two non-zeros, from the exact permutation. Each is refined by `refine` and
+    the best is returned. The problem is not convex: for other matrices the result is a local
+    optimum. To find a complex K-matrix of a real matrix, give `matrix.astype(complex)`.
+
+    Args:
+        matrix: real or complex array of shape `(n, n)`.
+        radices: the radices, whose product is `n`, or any `radix` of `factorise`.
+        depth: number of butterflies.
+        steps: most sweeps of refinement for each start; 0 keeps the starts.
+        seed: seed of the random start.
+
+    Returns:
+        `(butterflies, error)`: stages in the analysis form of `constructions`, for
+        `kmatrix_weights`, and the relative error `‖A - P‖ / ‖A‖` (0 for a zero matrix). Stages of a
+        real matrix are real, in complex arrays.
+
+    Raises:
+        ValueError: if the matrix is not square and finite, its size is not the product of the
+            radices, or depth or steps are not integers in range.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import kmatrix
+    >>> spectrum = np.fft.fft(np.eye(12), axis=0)[kmatrix.digit_reversal((3, 4))]
+    >>> butterflies, error = kmatrix.project(spectrum, (3, 4))
+    >>> len(butterflies), error < 1e-12
+    (1, True)
+
+    Reference:
+        Zheng, Riccietti and Gribonval, "Efficient identification of butterfly sparse matrix
+        factorizations", 2023: hierarchical identification, for radix 2.
+    """
+    matrix, radices = _checked(matrix, radices)
+    depth = validation.positive_integer(depth, "depth")
+    if not validation.is_integer(steps) or steps < 0:
+        raise ValueError(f"`steps` must be an integer of at least 0. Received: steps={steps!r}")
+    rng = np.random.default_rng(seed)
+    identity = [stage.real for stage in constructions.identity(radices)]
+    real = not np.iscomplexobj(matrix)
+    random = constructions.random_orthogonal if real else constructions.random_unitary
+    best, error = _refined([nearest_butterfly(matrix, radices)], matrix, steps)
+    for count in range(2, depth + 1):
+        best = [*best, identity]
+        if error <= _EXACT:
+            continue
+        noise = [random(radices, rng) for _ in range(count)]
+        if real:
+            noise = [[stage.real for stage in stages] for stages in noise]
+        starts = [best, noise]
+        if count == 2:
+            starts.append([identity, nearest_butterfly(matrix, radices, rising=True)])
+            starts += _permuted_diagonals(matrix, radices)
+        refined = [_refined(start, matrix, steps) for start in starts]
+        best, error = min(refined, key=lambda result: result[1])
+    return [[stage.astype(complex) for stage in stages] for stages in best], error
+
+
+def nearest_butterfly(matrix, radices=None, *, rising=False):
+    """Return the stages `B` of a butterfly with `Bᵀ` (or `B` if `rising`) near to a matrix.
+
+    The last stage of a rising butterfly mixes the outputs of `r_m` smaller ones: for each output
+    `i` of the smaller ones and each block `b` of inputs, the entries with rows `(a, i)` and columns
+    `(b, t)` are `T_m[i, a, b] · B_b[i, t]`, of rank one in `(a, t)`. A singular value decomposition
+    of each such slice gives the stage and what is left for the smaller butterflies: exact for
+    butterflies, of any radices, and near for others.
+
+    Args:
+        matrix: array of shape `(n, n)`.
+        radices: as in `project`.
+        rising: the direction; the default is that of a K-matrix of depth 1.
+
+    Returns:
+        List of stages of shapes `stage_shapes(radices)`, of the same Frobenius norm each.
+    """
+    matrix, radices = _checked(matrix, radices)
+    rest, stages = (matrix if rising else matrix.T)[None], []
+    for outer, inner, r, _ in constructions.stage_shapes(radices)[:0:-1]:
+        slices = rest.reshape(outer, r, inner, r, inner).transpose(0, 2, 3, 1, 4)
+        left, scale, right = np.linalg.svd(slices, full_matrices=False)
+        stages.append(np.swapaxes(left[..., 0], -1, -2))
+        rest = scale[..., :1] * right[..., 0, :]
+        rest = np.swapaxes(rest, 1, 2).reshape(outer * r, inner, inner)
+    stages.append(rest[:, None])
+    return _balanced(stages[::-1])
+
+
+def refine(butterflies, matrix, steps=50):
+    """Improve a K-matrix by alternating least squares over its stages.
+
+    Given all other stages, `P = L W R` is linear in the blocks of a stage `W`, and
+    `‖A - L W R‖²` is lowered by preconditioned conjugate gradients on its normal equations, from
+    the stage's current blocks: the error never rises. Memory and time grow with `n²` and `n³`.
+
+    Args:
+        butterflies: the K-matrix to start from, in analysis form.
+        matrix: the target `A`, of shape `(n, n)`.
+        steps: most sweeps over all stages; a sweep that gains next to nothing is the last.
+
+    Returns:
+        `(butterflies, errors)`: the new stages, all of the same Frobenius norm, and the relative
+        error before and after each sweep.
+    """
+    radices = tuple(stage.shape[-1] for stage in butterflies[0])
+    matrix, _ = _checked(matrix, radices)
+    norm = np.linalg.norm(matrix)
+    # The stages as factors of P from left to right: 1 … m transposed, then m … 1, and so on.
+    chain = []
+    for k, stages in enumerate(butterflies):
+        chain += stages[::-1] if k % 2 else [np.swapaxes(stage, -1, -2) for stage in stages]
+    identity = np.eye(len(matrix), dtype=np.result_type(matrix, *chain))
+
+    def products():
+        """Return `R` of each stage, and `P`."""
+        found = [identity]
+        for stage in chain[::-1]:
+            found.append(_times(stage, found[-1]))
+        return found[-2::-1], found[-1]
+
+    rights, product = products()
+    errors = [float(np.linalg.norm(matrix - product) / norm) if norm else 0.0]
+    for _ in range(steps if norm else 0):
+        left = identity
+        for place, right in enumerate(rights):
+            chain[place] = _least_squares(chain[place], matrix, left, right)
+            transposed = np.swapaxes(chain[place], -1, -2)
+            left = _times(transposed, left.T).T
+        chain = _balanced(chain)
+        rights, product = products()
+        errors.append(float(np.linalg.norm(matrix - product) / norm))
+        if errors[-1] <= _EXACT or errors[-2] - errors[-1] <= _LEAST_GAIN * errors[-2]:
+            break
+    result = []
+    for k in range(len(butterflies)):
+        stages = chain[k * len(radices) : (k + 1) * len(radices)]
+        result.append([*stages[::-1]] if k % 2 else [np.swapaxes(s, -1, -2) for s in stages])
+    return result, errors
+
+
+def _checked(matrix, radices):
+    matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise ValueError(f"`matrix` must be square. Received: matrix of shape {matrix.shape}")
+    matrix = matrix.astype(complex if np.iscomplexobj(matrix) else float)
+    if not np.isfinite(matrix).all():
+        count = matrix.size - np.count_nonzero(np.isfinite(matrix))
+        raise ValueError(
+            "`matrix` must be finite. "
+            f"Received: matrix of shape {matrix.shape} with {count} NaN or infinite entries"
+        )
+    radices = tuple(radices) if isinstance(radices, (list, tuple)) else radices
+    return matrix, sizes.factorise(len(matrix), radices)
+
+
+def _refined(butterflies, matrix, steps):
+    butterflies, errors = refine(butterflies, matrix, steps if len(butterflies[0]) > 1 else 0)
+    return butterflies, errors[-1]
+
+
+def _permuted_diagonals(matrix, radices):
+    """Return the K-matrix of depth 2 in a list, or none where a row or column has two non-zeros."""
+    row, column = np.nonzero(matrix)
+    n = len(matrix)
+    if len(set(row)) < len(row) or len(set(column)) < len(column):
+        return []
+    order, values = np.empty(n, dtype=int), np.zeros(n, dtype=matrix.dtype)
+    order[row], values[row] = column, matrix[row, column]
+    order[np.setdiff1d(np.arange(n), row)] = np.setdiff1d(np.arange(n), column)
+    switches = constructions.permutation(order, radices, rising_first=True)
+    if not np.iscomplexobj(matrix):
+        switches = [[stage.real for stage in stages] for stages in switches]
+    return [special.diagonal_times(switches, values)]
+
+
+def _times(stage, matrix):
+    """Return `W · X` of the stage `W` with the given blocks."""
+    outer, inner, r, _ = stage.shape
+    rows = np.swapaxes(matrix.reshape(outer, r, inner, -1), 1, 2)
+    return np.swapaxes(stage @ rows, 1, 2).reshape(matrix.shape)
+
+
+def _least_squares(stage, matrix, left, right):
+    """Lower `‖A - L W R‖` over the blocks of `W`, shape `(O, s, r, r)`."""
+    outer, inner, r, _ = stage.shape
+    shape = (outer, r, inner)
+
+    def blocks(dense):
+        return np.einsum("oaiobi->oiab", dense.reshape(*shape, *shape))
+
+    left_gram, right_gram = left.conj().T @ left, right @ right.conj().T
+    columns = np.moveaxis(right_gram.reshape(-1, *shape), (1, 3, 0), (0, 1, 2))
+
+    def normal(blocks_of_w):
+        """Return the blocks of `Lᴴ L W R Rᴴ`."""
+        transposed = np.swapaxes(blocks_of_w, -1, -2)
+        rows = _times(transposed, left_gram.T).T.reshape(*shape, -1)
+        return np.swapaxes(rows, 1, 2) @ columns
+
+    def inverse(gram):
+        diagonal = blocks(gram)
+        scale = np.trace(gram).real / len(gram) or 1.0
+        return np.linalg.inv(diagonal + _RIDGE * scale * np.eye(r))
+
+    before, after = inverse(left_gram), inverse(right_gram)
+    residual = blocks(left.conj().T @ matrix @ right.conj().T) - normal(stage)
+    direction = preconditioned = before @ residual @ after
+    size = first = np.vdot(residual, preconditioned).real
+    for _ in range(_SOLVER_STEPS):
+        image = normal(direction)
+        curvature = np.vdot(direction, image).real
+        if size <= 1e-24 * first or curvature <= 0:
+            break
+        stage = stage + size / curvature * direction
+        residual = residual - size / curvature * image
+        preconditioned = before @ residual @ after
+        size, previous = np.vdot(residual, preconditioned).real, size
+        direction = preconditioned + size / previous * direction
+    return stage
+
+
+def _balanced(stages):
+    """Share the scale: all stages get the same Frobenius norm, the product stays."""
+    if len(stages) == 1:
+        return list(stages)
+    norms = np.array([np.linalg.norm(stage) for stage in stages])
+    if not norms.all():
+        return [np.zeros_like(stage) for stage in stages]
+    common = np.exp(np.log(norms).mean())
+    return [stage * (common / norm) for stage, norm in zip(stages, norms, strict=True)]

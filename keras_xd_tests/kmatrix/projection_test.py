@@ -1,0 +1,185 @@
+import numpy as np
+import pytest
+
+from keras_xd import kmatrix
+from keras_xd.kmatrix import projection
+
+RADICES = [(1,), (2, 2, 2), (8,), (2, 2, 3), (3, 4), (2, 3, 6), (8, 8), (2,) * 6, (5, 7), (7, 5)]
+every_radices = pytest.mark.parametrize("radices", RADICES, ids=str)
+SMALL = [(2, 2, 2), (2, 3, 2), (4, 3)]
+small_radices = pytest.mark.parametrize("radices", SMALL, ids=str)
+
+
+def size(radices):
+    return int(np.prod(radices))
+
+
+def relative_error(butterflies, matrix):
+    return np.linalg.norm(kmatrix.kmatrix_dense(butterflies) - matrix) / np.linalg.norm(matrix)
+
+
+def targets(radices):
+    """Matrices that are falling butterflies of these radices."""
+    rng = np.random.default_rng(0)
+    shapes = kmatrix.stage_shapes(radices)
+    gaussian = [rng.standard_normal(shape) for shape in shapes]
+    order = kmatrix.digit_reversal(radices)
+    return {
+        "dft": np.fft.fft(np.eye(size(radices)), axis=0)[order],
+        "hadamard": kmatrix.kmatrix_dense(kmatrix.hadamard(radices)),
+        "unitary": kmatrix.kmatrix_dense([kmatrix.random_unitary(radices, rng)]),
+        "gaussian": kmatrix.kmatrix_dense([gaussian]).real,
+        "sparse": kmatrix.kmatrix_dense([[g * (g > 0.1) for g in gaussian]]).real,
+    }
+
+
+@every_radices
+@pytest.mark.parametrize("name", ["dft", "hadamard", "unitary", "gaussian", "sparse"])
+def test_butterflies_are_recovered(radices, name):
+    matrix = targets(radices)[name]
+    butterflies, error = kmatrix.project(matrix, radices)
+    assert len(butterflies) == 1
+    assert [stage.shape for stage in butterflies[0]] == kmatrix.stage_shapes(radices)
+    assert error < 1e-6
+    assert relative_error(butterflies, matrix) < 1e-6
+
+
+@every_radices
+@pytest.mark.parametrize("name", ["dft", "gaussian"])
+def test_butterflies_of_the_other_direction_are_recovered_at_depth_two(radices, name):
+    matrix = targets(radices)[name].T
+    stages = kmatrix.nearest_butterfly(matrix, radices, rising=True)
+    np.testing.assert_allclose(kmatrix.butterfly_dense(stages), matrix, atol=1e-10)
+    butterflies, error = kmatrix.project(matrix, radices, depth=2)
+    assert error < 1e-6 and relative_error(butterflies, matrix) < 1e-6
+
+
+@pytest.mark.parametrize("n", [1, 7, 12])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_radix_of_the_size_is_exact(n, depth):
+    matrix = np.random.default_rng(1).standard_normal((n, n))
+    butterflies, error = kmatrix.project(matrix, (n,), depth=depth)
+    assert error == 0.0
+    np.testing.assert_allclose(kmatrix.kmatrix_dense(butterflies), matrix, atol=1e-12)
+
+
+@small_radices
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_error_is_the_error_of_the_result_and_falls_with_depth(radices, dtype):
+    rng = np.random.default_rng(2)
+    matrix = rng.standard_normal((size(radices),) * 2).astype(dtype)
+    if dtype is complex:
+        matrix = matrix + 1j * rng.standard_normal(matrix.shape)
+    errors = []
+    for depth in (1, 2, 3):
+        butterflies, error = kmatrix.project(matrix, radices, depth=depth, steps=15, seed=3)
+        assert len(butterflies) == depth
+        np.testing.assert_allclose(relative_error(butterflies, matrix), error, atol=1e-10)
+        if dtype is float:
+            assert not any(stage.imag.any() for stages in butterflies for stage in stages)
+        errors.append(error)
+    assert errors[0] < 1 and errors[1] < 0.9 * errors[0] and errors[2] < 0.9 * errors[1]
+
+
+@small_radices
+def test_better_than_the_entries_of_any_one_stage(radices):
+    matrix = np.random.default_rng(4).standard_normal((size(radices),) * 2)
+    error = kmatrix.project(matrix, radices)[1]
+    for place in range(len(radices)):
+        stages = kmatrix.identity(radices)
+        stages[place][:] = 1
+        kept = matrix * kmatrix.butterfly_dense(stages).real.T
+        assert error < 0.95 * np.linalg.norm(matrix - kept) / np.linalg.norm(matrix)
+
+
+@small_radices
+def test_permuted_diagonals_are_found_at_depth_two(radices):
+    rng = np.random.default_rng(5)
+    n = size(radices)
+    values = rng.standard_normal(n)
+    values[2] = 0
+    matrix = values[:, None] * np.eye(n)[rng.permutation(n)]
+    shallow = kmatrix.project(matrix, radices)[1]
+    butterflies, error = kmatrix.project(matrix, radices, depth=2)
+    assert error < 1e-12 < shallow and relative_error(butterflies, matrix) < 1e-12
+
+
+@small_radices
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["random", "complex", "permutation", "low_rank"])
+def test_refinement_never_raises_the_error(radices, depth, kind):
+    rng = np.random.default_rng(6)
+    n = size(radices)
+    matrix = rng.standard_normal((n, n))
+    if kind == "complex":
+        matrix = matrix + 1j * rng.standard_normal((n, n))
+    elif kind == "permutation":
+        matrix = np.eye(n)[rng.permutation(n)]
+    elif kind == "low_rank":
+        matrix = np.outer(matrix[0], matrix[1]) + np.outer(matrix[2], matrix[3])
+    start = [kmatrix.random_orthogonal(radices, rng) for _ in range(depth)]
+    butterflies, errors = kmatrix.refine(start, matrix, steps=10)
+    assert all(after <= before + 1e-12 for before, after in zip(errors, errors[1:], strict=False))
+    assert errors[-1] < 0.9 * errors[0]
+    np.testing.assert_allclose(relative_error(start, matrix), errors[0], atol=1e-12)
+    np.testing.assert_allclose(relative_error(butterflies, matrix), errors[-1], atol=1e-10)
+    norms = [np.linalg.norm(stage) for stages in butterflies for stage in stages]
+    np.testing.assert_allclose(norms, norms[0])
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 2, 2), (1, 4, 3, 3), (12, 1, 1, 1)])
+def test_least_squares_of_a_stage_against_the_plain_solution(shape):
+    rng = np.random.default_rng(7)
+    n = shape[0] * shape[1] * shape[2]
+    matrix, left, right = rng.standard_normal((3, n, n)) + 1j * rng.standard_normal((3, n, n))
+    design = []
+    for place in np.ndindex(shape):
+        stage = np.zeros(shape)
+        stage[place] = 1
+        design.append((left @ projection._times(stage, right)).ravel())
+    solution = np.linalg.lstsq(np.array(design).T, matrix.ravel(), rcond=None)[0]
+    found = np.zeros(shape, dtype=complex)
+    for _ in range(60):
+        found = projection._least_squares(found, matrix, left, right)
+    np.testing.assert_allclose(found, solution.reshape(shape), atol=1e-6)
+
+
+def test_random_start_follows_the_seed():
+    matrix = np.random.default_rng(8).standard_normal((8, 8))
+    first, second, other = (
+        kmatrix.project(matrix, (2, 2, 2), depth=2, steps=5, seed=seed) for seed in (1, 1, 2)
+    )
+    assert first[1] == second[1] != other[1]
+
+
+def test_zero_matrix():
+    butterflies, error = kmatrix.project(np.zeros((6, 6)), (2, 3), depth=2)
+    assert error == 0.0 and not kmatrix.kmatrix_dense(butterflies).any()
+
+
+def test_weights_can_be_used():
+    matrix = np.random.default_rng(9).standard_normal((12, 12))
+    butterflies, _ = kmatrix.project(matrix, (3, 4), depth=2, steps=3)
+    weights = kmatrix.kmatrix_weights(butterflies)
+    assert weights.shape == kmatrix.KMatrix.identity(12, (3, 4), depth=2).weights.shape
+    assert kmatrix.project(matrix)[0][0][0].shape == (6, 1, 2, 2)  # prime factors
+    assert [stage.shape[-1] for stage in kmatrix.project(matrix, 4)[0][0]] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "matrix, options, message",
+    [
+        (np.ones((2, 3)), {}, r"square.*shape \(2, 3\)"),
+        (np.ones(4), {}, r"square.*shape \(4,\)"),
+        (np.ones((0, 0)), {}, r"square.*shape \(0, 0\)"),
+        (np.ones((6, 6)), {"radices": (2, 2)}, r"radix=\(2, 2\) \(product 4\), size 6"),
+        (np.ones((6, 6)), {"depth": 0}, "depth=0"),
+        (np.ones((6, 6)), {"steps": -1}, "steps=-1"),
+        (np.ones((6, 6)), {"steps": 1.5}, "steps=1.5"),
+        (np.full((2, 2), np.nan), {}, "finite.*4 NaN or infinite"),
+        (np.array([[1, np.inf], [0, 1]]), {}, "finite.*1 NaN or infinite"),
+    ],
+)
+def test_bad_input(matrix, options, message):
+    with pytest.raises(ValueError, match=message):
+        kmatrix.project(matrix, **options)
