@@ -3,6 +3,15 @@
 from keras_xd import kmatrix as kmatrix
 from keras_xd import layers as layers
 from keras_xd import models as models
+from keras_xd.finalizing import finalize as finalize
+from keras_xd.layers.complexity import complexity as complexity
+from keras_xd.layers.searchable import architecture_variables as architecture_variables
+from keras_xd.layers.searchable import describe as describe
+from keras_xd.layers.searchable import freeze_architecture as freeze_architecture
+from keras_xd.layers.searchable import model_variables as model_variables
+from keras_xd.layers.searchable import reset_weights as reset_weights
+from keras_xd.rewriting import compare as compare
+from keras_xd.rewriting import rewrite as rewrite
 from keras_xd.search import SearchModel as SearchModel
 from keras_xd.search import callbacks as callbacks
 from keras_xd.search import optimizers as optimizers

@@ -1,6 +1,5 @@
 """From a search space to a plain model, and on to files."""
 
-import os
 import re
 
 import keras
@@ -9,6 +8,7 @@ from keras_xd.layers import cloning
 from keras_xd.layers.searchable import SearchableLayer, named_layers
 from keras_xd.rewriting.convolutions import check_graph
 from keras_xd.search import SearchModel
+from keras_xd.validation import check_export_path
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -96,22 +96,6 @@ def finalize(model):
     if isinstance(copy, keras.Sequential):
         return FinalizedModel(copy.inputs[0], copy.outputs[0], name=copy.name)
     return FinalizedModel(copy.input, copy.output, name=copy.name)
-
-
-def check_export_path(path, overwrite=False):
-    """Raise `ValueError` if something exists at `path`; an empty folder is nothing.
-
-    Args:
-        path: string or `pathlib.Path`.
-        overwrite: whether to allow it.
-    """
-    if overwrite or not os.path.exists(path):
-        return
-    if not os.path.isdir(path) or os.listdir(path):
-        raise ValueError(
-            "Export never overwrites unless `overwrite=True`. "
-            f"Received: path={str(path)!r}, which exists"
-        )
 
 
 def _finalized(layer):

@@ -1,6 +1,7 @@
 """Argument checks shared by the whole package."""
 
 import numbers
+import os
 import re
 
 
@@ -71,3 +72,19 @@ def matcher(selection, name):
         f"`{name}` must be a layer name, a pattern, a predicate, or a list of these. "
         f"Received: {name}={selection!r}"
     )
+
+
+def check_export_path(path, overwrite=False):
+    """Raise `ValueError` if something exists at `path`; an empty folder is nothing.
+
+    Args:
+        path: string or `pathlib.Path`.
+        overwrite: whether to allow it.
+    """
+    if overwrite or not os.path.exists(path):
+        return
+    if not os.path.isdir(path) or os.listdir(path):
+        raise ValueError(
+            "Export never overwrites unless `overwrite=True`. "
+            f"Received: path={str(path)!r}, which exists"
+        )

@@ -62,17 +62,14 @@ def project(matrix, radices=None, depth=1, steps=50, seed=None):
     best, error = _refined([nearest_butterfly(matrix, radices)], matrix, steps)
     for count in range(2, depth + 1):
         best = [*best, identity]
-        if error <= _EXACT:
-            continue
         noise = [random(radices, rng) for _ in range(count)]
-        if real:
-            noise = [[stage.real for stage in stages] for stages in noise]
-        starts = [best, noise]
+        starts = [best, [[s.real for s in stages] for stages in noise] if real else noise]
         if count == 2:
-            starts.append([identity, nearest_butterfly(matrix, radices, rising=True)])
-            starts += _permuted_diagonals(matrix, radices)
-        refined = [_refined(start, matrix, steps) for start in starts]
-        best, error = min(refined, key=lambda result: result[1])
+            starts.insert(0, [identity, nearest_butterfly(matrix, radices, rising=True)])
+            starts = _permuted_diagonals(matrix, radices) + starts
+        for start in starts:
+            if error > _EXACT:
+                best, error = min((best, error), _refined(start, matrix, steps), key=lambda b: b[1])
     return [[stage.astype(complex) for stage in stages] for stages in best], error
 
 
@@ -139,7 +136,7 @@ def refine(butterflies, matrix, steps=50):
 
     rights, product = products()
     errors = [float(np.linalg.norm(matrix - product) / norm) if norm else 0.0]
-    for _ in range(steps if norm else 0):
+    for _ in range(steps if errors[0] > _EXACT else 0):
         left = identity
         for place, right in enumerate(rights):
             chain[place] = _least_squares(chain[place], matrix, left, right)

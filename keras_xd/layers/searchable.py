@@ -24,6 +24,32 @@ class SearchableLayer(keras.layers.Layer):
 
     Layers of several parts may hold searchable layers in attributes, lists or dictionaries.
     Which architecture variables are frozen is saved with the layer.
+
+    Example:
+
+    >>> import keras
+    >>> import keras_xd
+    >>> class Gate(keras_xd.layers.SearchableLayer):
+    ...     def build(self, input_shape):
+    ...         self.gate = self.add_weight(shape=input_shape[-1:], initializer="ones")
+    ...     @property
+    ...     def architecture_variables(self):
+    ...         return [self.gate]
+    ...     def call(self, inputs):
+    ...         return inputs * self.gate
+    ...     def complexity(self, input_shape):
+    ...         return input_shape[-1]
+    ...     def finalize(self):
+    ...         plain = keras.layers.Rescaling(keras.ops.convert_to_numpy(self.gate))
+    ...         plain.build(self.get_build_config()["input_shape"])
+    ...         return plain
+    ...     def describe(self):
+    ...         return {"gate": keras.ops.convert_to_numpy(self.gate)}
+    >>> model = keras.Sequential([keras.Input((3,)), Gate(), keras.layers.Dense(2)])
+    >>> [tuple(variable.shape) for variable in keras_xd.architecture_variables(model)]
+    [(3,)]
+    >>> keras_xd.complexity(model), len(keras_xd.finalize(model).layers)
+    (9, 3)
     """
 
     @property

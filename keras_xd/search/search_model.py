@@ -8,11 +8,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.layers.complexity import complexity
 from keras_xd.layers.searchable import architecture_variables, searchable_layers
 from keras_xd.search.callbacks import EpochCounter
-from keras_xd.search.complexity import complexity
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
-from keras_xd.validation import is_integer, one_of
+from keras_xd.validation import check_export_path, is_integer, one_of
 
 MODES = ("joint",)
 
@@ -230,6 +230,20 @@ class SearchModel(keras.Model):
     def search_optimizer(self):
         """The `ArchitectureOptimizer` made by `compile`, without loss scaling around it."""
         return getattr(self.optimizer, "inner_optimizer", self.optimizer)
+
+    def export(self, filepath, *args, overwrite=False, **kwargs):
+        """Export the search space as it is; for serving export `keras_xd.finalize(self)` instead.
+
+        Args:
+            filepath: where to write.
+            overwrite: whether to write where there is something already.
+            *args, **kwargs: as in `keras.Model.export`.
+
+        Raises:
+            ValueError: if there is something at `filepath` and `overwrite` is not set.
+        """
+        check_export_path(filepath, overwrite)
+        super().export(filepath, *args, **kwargs)
 
     def get_config(self):
         return {

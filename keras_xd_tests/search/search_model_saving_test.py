@@ -237,3 +237,11 @@ def test_weights_of_another_architecture_are_refused(saved, message, tmp_path):
     search = SearchModel(narrow_model())
     with pytest.raises(ValueError, match=f"(?s)could not be loaded.*{message}"):
         search.load_weights(tmp_path / "other.weights.h5")
+
+
+def test_export_does_not_overwrite_unasked(tmp_path):
+    search = search_model()
+    search.export(tmp_path / "space", verbose=False)
+    with pytest.raises(ValueError, match="never overwrites unless `overwrite=True`"):
+        search.export(tmp_path / "space", verbose=False)
+    search.export(tmp_path / "space", verbose=False, overwrite=True)
