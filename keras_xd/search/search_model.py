@@ -232,7 +232,7 @@ class SearchModel(keras.Model):
         return getattr(self.optimizer, "inner_optimizer", self.optimizer)
 
     def export(self, filepath, *args, overwrite=False, **kwargs):
-        """Export the search space as it is; for serving export `keras_xd.finalize(self)` instead.
+        """Export the model in it as it is; for serving export `keras_xd.finalize(self)` instead.
 
         Args:
             filepath: where to write.
@@ -243,7 +243,7 @@ class SearchModel(keras.Model):
             ValueError: if there is something at `filepath` and `overwrite` is not set.
         """
         check_export_path(filepath, overwrite)
-        super().export(filepath, *args, **kwargs)
+        self.model.export(filepath, *args, **kwargs)
 
     def get_config(self):
         return {
