@@ -5,14 +5,15 @@
 
 `--relax` needs torch and torch_butterfly in the same environment. Every case is forward and
 backward (inputs and all weights) in float32 with circular padding, all contestants in one process
-on the same sizes, interleaved; milliseconds are medians. `peak MiB` is the growth of peak resident
-memory over three steps in a process of its own (Linux). The floor counts the multiply–adds of
-forward and twice as many of backward, and the bytes of input, output, spectrum and their
-gradients, each moved once.
+on the same sizes, interleaved; milliseconds are medians. `peak MiB` is
+by how much resident memory rises during the first three steps (after tracing) in a process of its
+own (Linux). The floor counts the multiply–adds of forward and twice as many of backward, and the
+bytes of input, output, spectrum and their gradients, each moved once.
 The table is written to benchmarks/xd_conv.md, or nowhere with `--dry-run`.
 """
 
 import argparse
+import gc
 import importlib.metadata
 import os
 import pathlib
@@ -49,6 +50,7 @@ def keras_step(layer, batch, channels, sizes, *, jit):
             loss = tf.reduce_mean(tf.square(layer(x)))
         return tape.gradient(loss, [x, *weights])
 
+    step.get_concrete_function(x)
     return lambda: [gradient.numpy() for gradient in step(x)[:1]]
 
 
@@ -130,11 +132,12 @@ def report_peak_memory(contestant, case):
         "keras_xd jit": lambda case: make_xd(case, jit=True),
         "Conv": make_convolution,
     }
-    # Libraries are loaded and warm before the growth is taken.
+    # Libraries are loaded and warm, and TensorFlow's graph is traced, before the growth is taken.
     contestants[contestant]((2, 2, (4,) * len(case[2]), 3, 1, 0))()
+    step = contestants[contestant](case)
+    gc.collect()
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = process_memory("VmRSS")
-    step = contestants[contestant](case)
     for _ in range(3):
         step()
     print(process_memory("VmHWM") - before)
