@@ -5,7 +5,7 @@
 
 `--relax` needs torch and torch_butterfly in the same environment. Every case is forward and
 backward (inputs and all weights) in float32 with circular padding, all contestants in one process
-on the same sizes, interleaved; milliseconds are medians. `peak MiB` is
+on the same sizes, in turn; milliseconds are medians. `peak MiB` is
 by how much resident memory rises during the first three steps (after tracing) in a process of its
 own (Linux). The floor counts the multiply–adds of forward and twice as many of backward, and the
 bytes of input, output, spectrum and their gradients, each moved once.
@@ -104,16 +104,22 @@ def make_relax(case):
 
 
 def interleaved_medians(steps, repetitions):
-    """Run the contestants in turn and return the median milliseconds of each."""
+    """Run the contestants in turn, in three rounds, and return the median milliseconds of each.
+
+    Each takes its repetitions in a row after a pause and one step that does not count, so that the
+    idle threads of one library do not slow down the other.
+    """
     times = {name: [] for name in steps}
     for step in steps.values():
         step()
-        step()
-    for _ in range(repetitions):
+    for _ in range(3):
         for name, step in steps.items():
-            start = time.perf_counter()
+            time.sleep(0.5)
             step()
-            times[name].append(time.perf_counter() - start)
+            for _ in range(repetitions):
+                start = time.perf_counter()
+                step()
+                times[name].append(time.perf_counter() - start)
     return {name: 1e3 * statistics.median(values) for name, values in times.items()}
 
 
@@ -233,7 +239,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--relax", help="folder of a checkout of relax")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--repetitions", type=int, default=11)
+    parser.add_argument("--repetitions", type=int, default=5, help="in each of three rounds")
     parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
     parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -248,7 +254,7 @@ def main():
         "",
         f"Written by `python benchmarks/xd_conv.py{' --relax …' if options.relax else ''}`; "
         f"{versions}, {os.cpu_count()} cores. Forward and backward, float32, circular padding; "
-        "medians, all contestants interleaved in one process.",
+        "medians, all contestants in turn in one process.",
         "",
         *table_of_cases(options),
         "",
