@@ -287,7 +287,7 @@ def _stage_groups(weights, plan):
 
 
 def _fold_group(stages, group_inner):
-    """Multiply consecutive stages out to blocks of shape `(count, O, S, R, 2, R, 2)`.
+    """Multiply consecutive stages out to falling blocks `[A | B]`, `(count, O, S, R, 2 R)`.
 
     Works on transposed blocks, (column, row, inner): no operation but broadcast products.
     """
@@ -308,28 +308,33 @@ def _fold_group(stages, group_inner):
         real, imaginary = ops.reshape(real, shape), ops.reshape(imaginary, shape)
     # (count, O, column, row, S) holds the transposed blocks: the falling butterfly.
     order = (0, 1, 4, 2, 3)
-    return complex_blocks(ops.transpose(real, order), ops.transpose(imaginary, order))
+    if group_inner == 1:
+        shape = (real.shape[0], real.shape[1], 1, *real.shape[2:4])
+        return ops.concatenate([ops.reshape(real, shape), ops.reshape(imaginary, shape)], axis=-1)
+    return ops.concatenate([ops.transpose(real, order), ops.transpose(imaginary, order)], axis=-1)
 
 
 def _multiply(groups, depth, group_count):
     """Multiply `B_0ᵀ B_1 B_2ᵀ …`, merging neighbouring blocks of the same group.
 
     Args:
-        groups: for each group a tensor `(matrices, depth, O, S, R, 2, R, 2)` of falling blocks.
+        groups: for each group a tensor `(matrices, depth, O, S, R, 2 R)` of falling blocks.
 
     Returns:
         List of `(group, blocks)` in product order, blocks of shape `(matrices, O, S, R, 2, R, 2)`.
     """
+    if group_count == 1:
+        chain = _chain_product(groups[0])[:, 0]
+        return [(0, complex_blocks(*ops.split(chain, 2, axis=-1)))]
     slots = []
     for blocks in groups:
+        falling = complex_blocks(*ops.split(blocks, 2, axis=-1))
         if depth == 1:
-            slots.append([ops.reshape(blocks, (blocks.shape[0], *blocks.shape[2:]))])
+            slots.append([falling[:, 0]])
             continue
-        rising = ops.transpose(blocks, (0, 1, 2, 3, 6, 5, 4, 7))
-        falling_list, rising_list = ops.unstack(blocks, axis=1), ops.unstack(rising, axis=1)
+        rising = ops.transpose(falling, (0, 1, 2, 3, 6, 5, 4, 7))
+        falling_list, rising_list = ops.unstack(falling, axis=1), ops.unstack(rising, axis=1)
         slots.append([(rising_list if k % 2 else falling_list)[k] for k in range(depth)])
-    if group_count == 1:
-        return [(0, _tree_product(slots[0]))]
     factors = []
     for slot in range(depth):
         order = range(group_count) if slot % 2 == 0 else range(group_count - 1, -1, -1)
@@ -341,15 +346,34 @@ def _multiply(groups, depth, group_count):
     return factors
 
 
-def _tree_product(matrices):
-    """Multiply a list of equally shaped block tensors, in order, pairs of a level together."""
-    while len(matrices) > 1:
-        half = len(matrices) // 2
-        left = ops.stack(matrices[0 : 2 * half : 2], axis=0)
-        right = ops.stack(matrices[1 : 2 * half : 2], axis=0)
-        products = ops.unstack(_block_product(left, right), axis=0)
-        matrices = [*products, *matrices[2 * half :]]
-    return matrices[0]
+def _chain_product(blocks):
+    """Multiply falling blocks `[A | B]` along axis 1, every second one transposed: `F_0 F_1ᵀ …`.
+
+    The pairs of one level are multiplied together, so the number of operations grows with the
+    logarithm of the depth.
+    """
+    left_over, transposed = [], True  # on the first level the right factors are rising
+    while blocks.shape[1] > 1:
+        count, depth, *shape = blocks.shape
+        if depth % 2:
+            blocks, last = ops.split(blocks, [depth - 1], axis=1)
+            left_over.append(last)
+        pairs = ops.reshape(blocks, (count, depth // 2, 2, *shape))
+        blocks = _wide_product(*ops.unstack(pairs, axis=2), transposed)
+        transposed = False
+    for last in reversed(left_over):
+        blocks = _wide_product(blocks, last, False)
+    return blocks
+
+
+def _wide_product(left, right, transposed):
+    """Multiply complex matrices kept as `[A | B]`, the right one transposed if asked."""
+    real, imaginary = ops.split(right, 2, axis=-1)
+    if transposed:
+        real, imaginary = ops.swapaxes(real, -1, -2), ops.swapaxes(imaginary, -1, -2)
+    upper = ops.concatenate([real, imaginary], axis=-1)
+    lower = ops.concatenate([-imaginary, real], axis=-1)
+    return ops.matmul(left, ops.concatenate([upper, lower], axis=-2))
 
 
 def _block_product(left, right):
