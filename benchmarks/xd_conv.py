@@ -32,6 +32,8 @@ CASES = {
     "2d-64": (8, 32, (64, 64), 3, 3, 25),
     "1d-1024": (8, 64, (1024,), 5, 3, 30),
 }
+# One sample of one channel: what is left of its memory is the libraries' own.
+FIXED = (1, 1, (32, 32), 3, 1, 0)
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
@@ -205,6 +207,15 @@ def table_of_cases(options):
     return lines
 
 
+def line_of_fixed_memory(options):
+    contestants = ["keras_xd", "keras_xd jit", "Conv"] + (["relax"] if options.relax else [])
+    fixed = {c: peak_memory(c, "fixed", options.relax) for c in contestants}
+    parts = ", ".join(f"{contestant} {memory:.0f}" for contestant, memory in fixed.items())
+    line = f"Peak MiB of one sample of one channel at 32×32, which all cases include: {parts}."
+    print(line, flush=True)
+    return line
+
+
 def table_of_depths(options):
     lines = [
         "| case | depth 1 ms | depth 3 | depth 9 | depth 9 / depth 1 |",
@@ -246,7 +257,8 @@ def main():
     if options.relax:
         sys.path.insert(0, options.relax)
     if options.memory_of:
-        report_peak_memory(options.memory_of[0], CASES[options.memory_of[1]])
+        contestant, name = options.memory_of
+        report_peak_memory(contestant, FIXED if name == "fixed" else CASES[name])
         return
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
     lines = [
@@ -257,6 +269,8 @@ def main():
         "medians, all contestants in turn in one process.",
         "",
         *table_of_cases(options),
+        "",
+        line_of_fixed_memory(options),
         "",
         "Depth (without XLA):",
         "",
