@@ -1,0 +1,177 @@
+"""Fourier neural operators: sizes by hand, the circular baseline, other resolutions, files."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd import models
+
+
+def trainable(model):
+    return sum(int(np.prod(v.shape)) for v in model.trainable_variables)
+
+
+@pytest.mark.parametrize(
+    ("operation", "mixing", "published"),
+    # 64 × 64 complex numbers for each of 16 frequencies, or a kernel of 17 points.
+    [("fourier", 2 * 16 * 64 * 64, 550_081), ("convolution", 17 * 64 * 64, 304_321)],
+)
+def test_parameters_in_one_dimension(operation, mixing, published):
+    model = models.fno((256, 2), operation=operation)
+    block = mixing + (64 * 64 + 64) + 2 * 64  # the operation, the points, batch normalisation
+    assert trainable(model) == (2 + 1) * 64 + 4 * block + 65 * 128 + 129
+    assert trainable(model) == published
+    assert model.input_shape == (None, 256, 2) and model.output_shape == (None, 256, 1)
+
+
+@pytest.mark.parametrize(
+    ("operation", "mixing"), [("fourier", 2 * 24 * 12 * 32 * 32), ("convolution", 13**2 * 32**2)]
+)
+def test_parameters_in_two_dimensions(operation, mixing):
+    model = models.fno((43, 43, 3), width=32, modes=12, operation=operation)
+    assert trainable(model) == 4 * 32 + 4 * (mixing + 33 * 32 + 64) + 33 * 128 + 129
+    assert model.output_shape == (None, 43, 43, 1)
+
+
+@pytest.mark.parametrize("operation", ["fourier", "convolution"])
+def test_three_dimensions(operation, rng):
+    model = models.fno(
+        (6, 7, 8, 2), outputs=3, width=4, modes=(2, 3, 4), blocks=2, operation=operation
+    )
+    name = "spectral2" if operation == "fourier" else "convolution2"
+    shape = {"fourier": (2, 4, 6, 4, 4, 4), "convolution": (3, 4, 5, 4, 4)}[operation]
+    assert model.get_layer(name).kernel.shape == shape
+    assert model(rng.normal(size=(2, 6, 7, 8, 2))).shape == (2, 6, 7, 8, 3)
+
+
+def circular_convolution(x, kernel):
+    """`y[t] = Σ_j w[j] x[t + j - p]` on a circle, on each spatial axis, p = (k - 1) // 2."""
+    rank = kernel.ndim - 2
+    y = 0
+    for place in np.ndindex(*kernel.shape[:rank]):
+        shifts = [(k - 1) // 2 - j for j, k in zip(place, kernel.shape, strict=False)]
+        y = y + np.roll(x, shifts, axis=range(1, rank + 1)) @ kernel[place]
+    return y
+
+
+@pytest.mark.parametrize(("sizes", "modes"), [((11,), 4), ((5, 6), (3, 2)), ((3, 4, 5), (2, 1, 3))])
+def test_computes_what_it_says(sizes, modes, rng):
+    model = models.fno((*sizes, 2), width=4, modes=modes, blocks=2, operation="convolution")
+    for variable in model.variables:  # biases and statistics that are not zero and one
+        low = 0.5 if "variance" in variable.name else -0.5
+        variable.assign(rng.uniform(low, 1, size=variable.shape))
+    weights = {
+        layer.name: [np.asarray(w, "float64") for w in layer.weights] for layer in model.layers
+    }
+    inputs = rng.normal(size=(3, *sizes, 2)).astype("float32")
+    kernel, bias = weights["lift"]
+    x = inputs @ kernel + bias
+    for block in (1, 2):
+        kernel, bias = weights[f"pointwise{block}"]
+        x = circular_convolution(x, *weights[f"convolution{block}"]) + x @ kernel + bias
+        scale, offset, mean, variance = weights[f"normalization{block}"]
+        x = (x - mean) / np.sqrt(variance + 1e-5) * scale + offset
+        x = np.maximum(x, 0) if block == 1 else x
+    kernel, bias = weights["projection"]
+    x = np.maximum(x @ kernel + bias, 0)
+    kernel, bias = weights["outputs"]
+    np.testing.assert_allclose(model(inputs), x @ kernel + bias, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("input_shape", [(12, 2), (7, 8, 3)])
+def test_the_search_starts_as_the_circular_network(input_shape, rng):
+    options = {"width": 5, "modes": 4, "blocks": 2, "operation": "convolution"}
+    circular = models.fno(input_shape, **options)
+    same = models.fno(input_shape, padding="same", **options)
+    same.set_weights(circular.get_weights())
+    space = keras_xd.rewrite(same, padding="circular", only="convolution.*")
+    inputs = rng.normal(size=(3, *input_shape)).astype("float32")
+    np.testing.assert_allclose(space(inputs), circular(inputs), atol=2e-6)
+    assert np.abs(same(inputs) - circular(inputs)).max() > 1e-3
+    sizes = [g.padded_size for g in space.get_layer("convolution1").geometry]
+    assert sizes == list(input_shape[:-1])
+    # K, L and M of each axis, no bias of the spectrum and no gates.
+    rank = len(input_shape) - 1
+    assert len(keras_xd.architecture_variables(space)) == 2 * 3 * rank
+
+
+def test_architecture_parameters_of_the_paper():
+    same = models.fno((256, 2), operation="convolution", padding="same")
+    space = keras_xd.rewrite(same, padding="circular")
+    variables = keras_xd.architecture_variables(space)
+    assert sum(int(np.prod(v.shape)) for v in variables) == 2 * 49_152
+    assert trainable(space) == 304_321 + 2 * 49_152
+
+
+@pytest.mark.parametrize("operation", ["fourier", "convolution"])
+def test_one_network_for_all_resolutions(operation):
+    """A function without frequencies above the modes gives the same output on a finer grid."""
+    model = models.fno((None, 1), width=4, modes=3, blocks=1, operation=operation)
+    x = np.linspace(0, 2 * np.pi, 32, endpoint=False)
+    fine = np.cos(x + 0.3)[None, :, None].astype("float32")
+    outputs = np.asarray(model(fine))
+    assert outputs.shape == (1, 32, 1)
+    difference = np.abs(outputs[:, ::2] - model(fine[:, ::2])).max()
+    # A kernel of so many points is another operation on another grid.
+    assert difference < 1e-6 if operation == "fourier" else difference > 1e-4
+
+
+def test_initial_weights_are_the_published_ones():
+    model = models.fno((32, 2), width=48, modes=8, operation="convolution")
+    for name, inputs in (("lift", 2), ("pointwise1", 48), ("convolution1", 9 * 48)):
+        largest = np.abs(model.get_layer(name).kernel).max()
+        assert 0.9 * inputs**-0.5 < largest <= inputs**-0.5
+
+
+@pytest.mark.parametrize("operation", ["fourier", "convolution"])
+def test_learns_and_reloads(operation, tmp_path, rng):
+    inputs = rng.normal(size=(16, 12, 1)).astype("float32")
+    targets = np.roll(inputs, 1, axis=1)
+    model = models.fno((12, 1), width=8, modes=4, blocks=2, operation=operation)
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    losses = model.fit(inputs, targets, batch_size=16, epochs=30, verbose=0).history["loss"]
+    assert losses[-1] < 0.5 * losses[0]
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(
+        restored.predict(inputs, verbose=0), model.predict(inputs, verbose=0)
+    )
+
+
+def test_data_format_is_its_own(rng):
+    inputs = rng.normal(size=(2, 6, 7, 3)).astype("float32")
+    models_of_formats = []
+    try:
+        for data_format in ("channels_last", "channels_first"):
+            keras.config.set_image_data_format(data_format)
+            models_of_formats.append(models.fno((6, 7, 3), width=4, modes=3, blocks=1))
+    finally:
+        keras.config.set_image_data_format("channels_last")
+    last, first = models_of_formats
+    first.set_weights(last.get_weights())
+    np.testing.assert_array_equal(first(inputs), last(inputs))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input_shape": (2,)}, r"Received: input_shape=\(2,\)"),
+        ({"input_shape": (8, None)}, r"Received: input_shape=\(8, None\)"),
+        ({"input_shape": (0, 2)}, r"Received: input_shape=\(0, 2\)"),
+        ({"input_shape": 8}, "Received: input_shape=8"),
+        ({"input_shape": (4, 4, 4, 4, 1)}, "one to three spatial sizes"),
+        ({"outputs": 0}, "Received: outputs=0"),
+        ({"width": 0}, "Received: width=0"),
+        ({"modes": (4, 4)}, r"Received: modes=\(4, 4\)"),
+        ({"modes": 18}, "must not exceed the spectrum"),
+        ({"modes": 32, "operation": "convolution"}, r"Received: modes=\(32,\), input_shape"),
+        ({"blocks": 0}, "Received: blocks=0"),
+        ({"operation": "xd"}, "Received: operation='xd'"),
+        ({"padding": "valid"}, "Received: padding='valid'"),
+        ({"projection": 0}, "Received: projection=0"),
+    ],
+)
+def test_bad_arguments(options, message):
+    with pytest.raises(ValueError, match=message):
+        models.fno(**{"input_shape": (32, 2), "width": 4, "modes": 4, **options})
