@@ -23,6 +23,7 @@ ORDER = (
     "keras_xd.kmatrix.special",
     "keras_xd.kmatrix.sparse_matrices",
     "keras_xd.kmatrix.product",
+    "keras_xd.kmatrix.transform",
     "keras_xd.kmatrix.kmatrix",
     "keras_xd.kmatrix.projection",
     "keras_xd.kmatrix",

@@ -13,9 +13,7 @@ from keras_xd.kmatrix.constructions import stage_shapes as stage_shapes
 from keras_xd.kmatrix.kmatrix import KMatrix as KMatrix
 from keras_xd.kmatrix.kmatrix import parameter_count as parameter_count
 from keras_xd.kmatrix.product import Factor as Factor
-from keras_xd.kmatrix.product import analysis as analysis
 from keras_xd.kmatrix.product import fold as fold
-from keras_xd.kmatrix.product import synthesis as synthesis
 from keras_xd.kmatrix.projection import nearest_butterfly as nearest_butterfly
 from keras_xd.kmatrix.projection import project as project
 from keras_xd.kmatrix.projection import refine as refine
@@ -42,3 +40,5 @@ from keras_xd.kmatrix.special import natural_dft as natural_dft
 from keras_xd.kmatrix.special import times_diagonal as times_diagonal
 from keras_xd.kmatrix.special import toeplitz as toeplitz
 from keras_xd.kmatrix.special import transpose as transpose
+from keras_xd.kmatrix.transform import analysis as analysis
+from keras_xd.kmatrix.transform import synthesis as synthesis

@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd import validation
-from keras_xd.kmatrix import constructions, product
+from keras_xd.kmatrix import constructions, product, transform
 from keras_xd.kmatrix import radix as radices
 
 
@@ -140,10 +140,10 @@ class KMatrix:
             if len(parts) == 1:
                 columns = ops.stack([columns, ops.zeros_like(columns)], axis=1)
             columns = ops.transpose(columns, (0, 2, 1, 3))
-            result = product.synthesis(factors, self.plan, pair=True)(columns)
+            result = transform.synthesis(factors, self.plan, pair=True)(columns)
             real, imaginary = ops.unstack(result[0], axis=0)
         else:
-            result = product.analysis(factors, self.plan, pair=len(parts) == 2)(columns)
+            result = transform.analysis(factors, self.plan, pair=len(parts) == 2)(columns)
             real, imaginary = ops.unstack(result[0], axis=1)
         back = np.argsort(order).tolist()
         return tuple(ops.transpose(ops.reshape(part, shape), back) for part in (real, imaginary))

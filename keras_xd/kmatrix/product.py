@@ -1,9 +1,8 @@
-"""Structured matrices folded into dense blocks and applied, in `keras.ops`.
+"""Structured matrices folded into dense blocks, in `keras.ops`.
 
 The parameters of a structured matrix are tiny beside the data it is applied to. So stages are
-first folded into at most a few dense blocks (`fold`), of which the columns and rows in use are
-made ready (`analysis`, `synthesis`), and the data are touched once per block, by one large matrix
-product. Gradients go through the folding.
+first folded into at most a few dense blocks (`fold`); `keras_xd.kmatrix.transform` applies these,
+and the data are touched once per block. Gradients go through the folding.
 
 Complex numbers are pairs of real numbers. A complex block is kept as the real block
 
@@ -14,12 +13,9 @@ matrix product and nothing is sliced out of the data.
 """
 
 import dataclasses
-import math
 
 import numpy as np
 from keras import ops
-
-from keras_xd.kmatrix import radix
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,183 +70,6 @@ def fold(weights, plans):
             for position, k in enumerate(same):
                 results[members[k]] = [Factor(g, list_[position]) for g, list_ in unstacked]
     return results
-
-
-@dataclasses.dataclass(frozen=True)
-class Transform:
-    """A K-matrix made ready for one axis: the dense matrices in use and how to apply them.
-
-    Only the columns and rows in use are kept. Build one with `analysis` or `synthesis`, call it on
-    data; `matrices` alone may be replaced, by stored or by cast ones.
-
-    Attributes:
-        matrices: list of tensors, the first one is applied first.
-        groups: group index of each matrix.
-        plan: the `Plan`.
-        size: number of entries on the signal side.
-        stride: distance of neighbouring entries on the signal side (synthesis only).
-        pair: whether the signal side is complex.
-    """
-
-    matrices: list
-    groups: tuple
-    plan: radix.Plan
-    size: int
-    stride: int
-    pair: bool
-
-    def _inner(self, group):
-        return math.prod(self.plan.group_sizes[:group])
-
-
-class Analysis(Transform):
-    """`P` along an axis: signal to frequencies.
-
-    Called on real tensors `(pre, size, post)`, or pairs `(pre, 2, size, post)` if `pair`; returns
-    `(pre, n, 2, post)`. Entries from `size` to `n` count as zeros and are never multiplied.
-    """
-
-    def __call__(self, x):
-        # `post` holds the batch and may be dynamic, hence the -1 in every shape below.
-        plan, size, pairs = self.plan, self.size, 2 if self.pair else 1
-        pre, first = x.shape[0], self.matrices[0]
-        if len(plan.group_sizes) == 1:
-            x = ops.matmul(first, ops.reshape(x, (pre, pairs * size, -1)))
-            return ops.reshape(x, (pre, plan.n, 2, -1))
-        inner, rows = self._inner(self.groups[0]), plan.group_sizes[self.groups[0]]
-        if inner > 1:
-            used = -(-size // inner)
-            x = _pad(ops.reshape(x, (pre, pairs, size, -1)), 2, used * inner - size)
-            x = ops.reshape(x, (pre, pairs, used, inner, -1))
-            x = ops.reshape(ops.transpose(x, (0, 3, 2, 1, 4)), (pre, inner, used * pairs, -1))
-            x = ops.reshape(ops.matmul(first, x), (pre, inner, rows, -1))
-            x = ops.transpose(x, (0, 2, 1, 3))
-        else:
-            used = -(-size // rows)
-            x = _pad(ops.reshape(x, (pre, pairs, size, -1)), 2, used * rows - size)
-            x = ops.reshape(x, (pre, pairs, used, rows, -1))
-            x = ops.reshape(ops.transpose(x, (0, 2, 3, 1, 4)), (pre, used, rows * pairs, -1))
-            x = _pad(ops.matmul(first, x), 1, plan.n // rows - used)
-        x = ops.reshape(x, (pre, plan.n, 2, -1))
-        for group, matrix in zip(self.groups[1:], self.matrices[1:], strict=True):
-            x = _apply_block(matrix, plan, group, self._inner(group), x)
-        return x
-
-
-class Synthesis(Transform):
-    """`Pᵀ` along an axis: frequencies to signal.
-
-    Called on `(pre, n, 2, post)`; returns the real part `(pre, size, post)`, or pairs
-    `(pre, 2, size, post)` if `pair`: the entries 0, `stride`, 2 `stride`, … of the result.
-    """
-
-    def __call__(self, y):
-        plan, size, pairs = self.plan, self.size, 2 if self.pair else 1
-        pre, last = y.shape[0], self.matrices[-1]
-        reach = (size - 1) * self.stride + 1
-        shape = (pre, pairs, size, -1) if self.pair else (pre, size, -1)
-        if len(plan.group_sizes) == 1:
-            y = ops.matmul(last, ops.reshape(y, (pre, plan.n * 2, -1)))
-            return ops.reshape(y, shape)
-        for group, matrix in zip(self.groups[:-1], self.matrices[:-1], strict=True):
-            y = _apply_block(matrix, plan, group, self._inner(group), y)
-        inner, columns = self._inner(self.groups[-1]), plan.group_sizes[self.groups[-1]]
-        if inner > 1:
-            used, block = -(-reach // inner), inner
-            y = ops.transpose(ops.reshape(y, (pre, columns, inner, -1)), (0, 2, 1, 3))
-            y = ops.matmul(last, ops.reshape(y, (pre, inner, columns * 2, -1)))
-            y = ops.transpose(ops.reshape(y, (pre, inner, used, pairs, -1)), (0, 3, 2, 1, 4))
-        else:
-            used, block = -(-reach // columns), columns
-            y = ops.reshape(y, (pre, plan.n // columns, columns * 2, -1))[:, :used]
-            y = ops.reshape(ops.matmul(last, y), (pre, used, columns, pairs, -1))
-            y = ops.transpose(y, (0, 3, 1, 2, 4))
-        y = ops.reshape(y, (pre, pairs, used * block, -1))[:, :, : reach : self.stride]
-        return ops.reshape(y, shape)
-
-
-def analysis(factors, plan, *, size=None, pair):
-    """Make a folded K-matrix ready to be applied as `P`.
-
-    Args:
-        factors: the factors of `P` from `fold`.
-        plan: the `Plan` they were folded by.
-        size: number of entries of the signal; zeros follow them. Default: all `n`.
-        pair: whether the signal is complex.
-
-    Returns:
-        An `Analysis`.
-    """
-    size = plan.n if size is None else size
-    first = factors[-1].blocks if pair else factors[-1].blocks[..., :1]
-    outer, inner, rows, _, _, pairs = first.shape
-    if len(plan.groups) == 1:
-        # One dense matrix; its columns are ordered as the data, pair before position.
-        matrix = ops.transpose(first[0, 0, :, :, :size], (0, 1, 3, 2))
-        matrix = ops.reshape(matrix, (rows * 2, pairs * size))
-    elif inner > 1:
-        used = -(-size // inner)
-        matrix = ops.reshape(first[0, :, :, :, :used], (inner, rows * 2, used * pairs))
-    else:
-        used = -(-size // rows)
-        matrix = ops.reshape(first[:used], (used, rows * 2, rows * pairs))
-    matrices = [matrix] + [_block_matrix(factor.blocks) for factor in reversed(factors[:-1])]
-    groups = tuple(factor.group for factor in reversed(factors))
-    return Analysis(matrices, groups, plan, size, 1, pair)
-
-
-def synthesis(factors, plan, *, size=None, stride=1, pair):
-    """Make a folded K-matrix ready to be applied as its transpose `Pᵀ`.
-
-    Args:
-        factors: the factors of `P` (not of its transpose) from `fold`.
-        plan: the `Plan` they were folded by.
-        size: how many entries of the result are kept, from the first one on (default: all).
-        stride: taking every `stride`-th.
-        pair: whether the imaginary part of the result is needed.
-
-    Returns:
-        A `Synthesis`.
-    """
-    size = -(-plan.n // stride) if size is None else size
-    reach = (size - 1) * stride + 1
-    factors = [factor.transposed for factor in factors]
-    last = factors[-1].blocks if pair else factors[-1].blocks[:, :, :, :1]
-    _, inner, _, pairs, columns, _ = last.shape
-    if len(plan.groups) == 1:
-        matrix = ops.transpose(last[0, 0, :reach:stride], (1, 0, 2, 3))
-        matrix = ops.reshape(matrix, (pairs * size, columns * 2))
-    elif inner > 1:
-        used = -(-reach // inner)
-        matrix = ops.reshape(last[0, :, :used], (inner, used * pairs, columns * 2))
-    else:
-        used = -(-reach // columns)
-        matrix = ops.reshape(last[:used], (used, columns * pairs, columns * 2))
-    matrices = [_block_matrix(factor.blocks) for factor in factors[:-1]] + [matrix]
-    groups = tuple(factor.group for factor in factors)
-    return Synthesis(matrices, groups, plan, size, stride, pair)
-
-
-def multiply_adds(plan, depth, *, size, pair, columns):
-    """Multiply–adds of an `Analysis` or `Synthesis` with these arguments (weights' folding aside).
-
-    Args:
-        plan: the `Plan`.
-        depth: depth of the K-matrix.
-        size: number of entries on the signal side.
-        pair: whether the signal side is complex.
-        columns: number of vectors, `pre × post`.
-    """
-    order, sizes = radix.block_products(plan, depth), plan.group_sizes
-    total = 4 * plan.n * sum(sizes[group] for group in order[:-1])
-    last = sizes[order[-1]]
-    if len(sizes) == 1:
-        end = plan.n * size
-    elif order[-1] == 0:
-        end = -(-size // last) * last * last
-    else:
-        end = plan.n * -(-size * last // plan.n)
-    return columns * (total + (4 if pair else 2) * end)
 
 
 def complex_blocks(real, imaginary):
@@ -382,31 +201,3 @@ def _block_product(left, right):
     left = ops.reshape(left, (-1, size, size))
     right = ops.reshape(right, (-1, size, size))
     return ops.reshape(ops.matmul(left, right), shape)
-
-
-def _block_matrix(blocks):
-    """Join the pair axes of `(O, S, R, 2, R, 2)` to their rows and columns, dropping `S = 1`."""
-    outer, inner, size = blocks.shape[:3]
-    leading = (outer, inner) if inner > 1 else (outer,)
-    return ops.reshape(blocks, (*leading, size * 2, size * 2))
-
-
-def _apply_block(matrix, plan, group, inner, x):
-    """Apply one block product to pairs of shape `(pre, n, 2, post)`."""
-    pre, size = x.shape[0], plan.group_sizes[group]
-    outer = plan.n // (size * inner)
-    if inner == 1:
-        x = ops.matmul(matrix, ops.reshape(x, (pre, outer, size * 2, -1)))
-    else:
-        x = ops.transpose(ops.reshape(x, (pre, outer, size, inner, -1)), (0, 1, 3, 2, 4))
-        x = ops.matmul(matrix, ops.reshape(x, (pre, outer, inner, size * 2, -1)))
-        x = ops.transpose(ops.reshape(x, (pre, outer, inner, size, -1)), (0, 1, 3, 2, 4))
-    return ops.reshape(x, (pre, plan.n, 2, -1))
-
-
-def _pad(x, axis, amount):
-    if amount == 0:
-        return x
-    widths = [[0, 0]] * len(x.shape)
-    widths[axis] = [0, amount]
-    return ops.pad(x, widths)

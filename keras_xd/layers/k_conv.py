@@ -54,7 +54,7 @@ class KOperation:
         self.warm_start = _parameterised_start(warm_start)
         self.depth = _depth(depth, self.warm_start)
         self.radix = _checked_radix(radix)
-        if seed is None and isinstance(self.warm_start, warm_starts.RandomUnitary):
+        if seed is None and self.warm_start.is_random:
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
         self.seed = seed
         self._matrices = {}
@@ -325,7 +325,7 @@ def _parameterised_start(warm_start):
 def _depth(depth, start):
     """Return the depths of `K_1`, `M` and `K_2`."""
     if depth is None:
-        depth = _DEPTH_FROM_SCRATCH if isinstance(start, warm_starts.RandomUnitary) else 1
+        depth = _DEPTH_FROM_SCRATCH if start.is_random else 1
     return validation.integer_tuple(depth, len(warm_starts.MATRICES), "depth")
 
 

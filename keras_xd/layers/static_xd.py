@@ -6,7 +6,7 @@ import keras
 from keras import activations, ops
 
 from keras_xd import kmatrix, validation
-from keras_xd.kmatrix import product
+from keras_xd.kmatrix import transform
 from keras_xd.layers import xd_operation
 
 
@@ -24,8 +24,8 @@ class StaticXD(keras.layers.Layer):
 
     Args:
         axes: a dictionary for each spatial axis: `n`, `radices` and `groups` of its plan, `size`,
-            `output_size`, `stride`, and for `analysis` and `synthesis` the group index and the
-            shape of each matrix.
+            `input_stride`, `output_size`, `stride`, and for `analysis` and `synthesis` the group
+            index and the shape of each matrix.
         channels: number of input channels.
         filters: number of output channels.
         groups: number of channel groups.
@@ -89,6 +89,7 @@ class StaticXD(keras.layers.Layer):
                     "radices": list(plan.radices),
                     "groups": list(plan.groups),
                     "size": analysis.size,
+                    "input_stride": analysis.stride,
                     "output_size": synthesis.size,
                     "stride": synthesis.stride,
                     "analysis": _matrix_specification(analysis),
@@ -177,13 +178,13 @@ class StaticXD(keras.layers.Layer):
         plan = kmatrix.Plan(axis["n"], tuple(axis["radices"]), tuple(axis["groups"]))
         groups = tuple(axis[name]["groups"])
         forward = name == "analysis"
-        kind = product.Analysis if forward else product.Synthesis
+        kind = transform.Analysis if forward else transform.Synthesis
         return kind(
             matrices=[next(matrices) for _ in groups],
             groups=groups,
             plan=plan,
             size=axis["size"] if forward else axis["output_size"],
-            stride=1 if forward else axis["stride"],
+            stride=axis["input_stride" if forward else "stride"],
             pair=index > 0,
         )
 

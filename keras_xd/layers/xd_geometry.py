@@ -15,10 +15,13 @@ class AxisGeometry:
         size: number of inputs `H`.
         output_size: number of outputs `T`.
         kernel_size: number of weights `k`.
-        stride: distance of neighbouring outputs.
+        stride: distance of neighbouring outputs on the circle.
         dilation: distance of neighbouring weights.
-        left: padding before the first input.
+        left: padding before the first input that a weight reaches.
         padded_size: size `n` of the circle on which the convolution is exact.
+        input_stride: distance of neighbouring inputs on the circle.
+        window: `(first, number)` of the weights that make up the window that padding and outputs
+            are counted for.
     """
 
     size: int
@@ -28,33 +31,68 @@ class AxisGeometry:
     dilation: int
     left: int
     padded_size: int
+    input_stride: int = 1
+    window: tuple = None
+
+    def tap_positions(self):
+        """Return the place of each weight on the circle."""
+        return (self.left - self.dilation * np.arange(self.kernel_size)) % self.padded_size
 
     def placement(self):
-        """Return the `(n, k)` zero-one array with weight `j` at `(left − dilation·j) mod n`."""
+        """Return the `(n, k)` zero-one array that puts the weights in their places."""
         array = np.zeros((self.padded_size, self.kernel_size), dtype="float32")
-        taps = np.arange(self.kernel_size)
-        array[(self.left - self.dilation * taps) % self.padded_size, taps] = 1.0
+        array[self.tap_positions(), np.arange(self.kernel_size)] = 1.0
         return array
 
     def placement_order(self):
         """Return a permutation of the circle that puts weight `j` where `placement` does."""
-        n = self.padded_size
-        places = (self.left - self.dilation * np.arange(self.kernel_size)) % n
-        order = np.full(n, -1)
-        order[places] = np.arange(self.kernel_size)
-        order[order < 0] = np.arange(self.kernel_size, n)
+        order = np.full(self.padded_size, -1)
+        order[self.tap_positions()] = np.arange(self.kernel_size)
+        order[order < 0] = np.arange(self.kernel_size, self.padded_size)
         return order
 
+    def window_filter(self):
+        """Return the filter of ones in the window, on the circle."""
+        first, number = self.window
+        return self.placement()[:, first : first + number].sum(axis=1)
+
     def inputs_in_window(self):
-        """Return for each output how many of its `kernel_size` inputs are not padding."""
-        starts = self.stride * np.arange(self.output_size)[:, None] - self.left
-        sources = starts + self.dilation * np.arange(self.kernel_size)
+        """Return for each output how many inputs of its window are not padding."""
+        first, number = self.window
         if self.padded_size == self.size:
-            return np.full(self.output_size, self.kernel_size)  # circular: nothing is padding
+            return np.full(self.output_size, number)  # circular: nothing is padding
+        starts = self.stride * np.arange(self.output_size)[:, None] - self.left
+        sources = starts + self.dilation * np.arange(first, first + number)
         return np.sum((sources >= 0) & (sources < self.size), axis=1)
 
 
-def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None):
+@dataclasses.dataclass(frozen=True)
+class TransposedAxisGeometry(AxisGeometry):
+    """One spatial axis of a transposed convolution: `y[input_stride·s + dilation·j − left]` gets
+    `w[j] · x[s]` for all `s` and `j`.
+    """
+
+    def tap_positions(self):
+        """Return the place of each weight on the circle."""
+        return (self.dilation * np.arange(self.kernel_size) - self.left) % self.padded_size
+
+
+@dataclasses.dataclass(frozen=True)
+class CausalAxisGeometry(AxisGeometry):
+    """One time axis of an operation whose frequencies are ordered in time.
+
+    There are `k` frequencies a step. Step `t` of the input, and of the output, stands at `k t`;
+    frequency `k t − j` is that of weight `j` at step `t`.
+    """
+
+    def placement(self):
+        """Return the `(n, k)` zero-one array that gives every frequency its weight."""
+        return np.eye(self.kernel_size, dtype="float32")[
+            -np.arange(self.padded_size) % self.kernel_size
+        ]
+
+
+def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None, window_size=None):
     """Return the `AxisGeometry` of one axis.
 
     Without wrapping the circle must have `n ≥ max(H + left, stride·(T−1) + span − left)` points,
@@ -67,11 +105,15 @@ def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None):
         padding: "valid", "same", "causal" or "circular". "same" and "circular" have the same number
             of outputs and the same left padding, filled with zeros or with the other end.
         radix: as in `kmatrix.factorise`.
+        window_size: number of weights, in the middle of the kernel, that padding and outputs are
+            counted for; the others reach beyond. Default: all.
 
     Raises:
         ValueError: if the kernel is larger than the padded input or the radices do not fit.
     """
-    span = dilation * (kernel_size - 1) + 1
+    window_size = kernel_size if window_size is None else window_size
+    first = (kernel_size - window_size) // 2
+    span = dilation * (window_size - 1) + 1
     if padding == "valid":
         outputs, left = (size - span) // stride + 1, 0
     elif padding == "causal":
@@ -79,27 +121,99 @@ def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None):
     else:
         outputs = -(-size // stride)
         left = max((outputs - 1) * stride + span - size, 0) // 2
-    if padding in ("valid", "circular") and span > size:
+    left += dilation * first
+    full_span = dilation * (kernel_size - 1) + 1
+    widest = full_span if padding == "circular" else span
+    if padding in ("valid", "circular") and widest > size:
         raise ValueError(
             "The kernel must not be larger than the padded input. "
-            f"Received: kernel_size={kernel_size}, dilation_rate={dilation} (spanning {span}), "
+            f"Received: kernel_size={kernel_size}, dilation_rate={dilation} (spanning {widest}), "
             f"input size {size}, padding={padding!r}"
         )
     if padding == "circular":
         kmatrix.factorise(size, radix)
         padded = size
     else:
-        need = max(size + left, stride * (outputs - 1) + span - left, span)
+        need = max(size + left, stride * (outputs - 1) + full_span - left, full_span)
         padded = kmatrix.padded_size(need, radix)
-    return AxisGeometry(size, outputs, kernel_size, stride, dilation, left, padded)
+    window = (first, window_size)
+    return AxisGeometry(size, outputs, kernel_size, stride, dilation, left, padded, window=window)
 
 
-def axis_geometries(sizes, kernel_size, strides, dilation_rate, padding, radices):
+def transposed_axis_geometry(
+    size, kernel_size, stride, dilation, padding, output_padding=None, radix=None
+):
+    """Return the `TransposedAxisGeometry` of one axis of a transposed convolution.
+
+    Output sizes and padding are Keras'. The circle must have
+    `n ≥ max(stride·(H−1) + span − left, T + left)` points; with `padding="circular"` it has
+    `n = stride·H = T`.
+
+    Args:
+        size: number of inputs.
+        kernel_size, stride, dilation: the transposed convolution's, along this axis.
+        padding: "valid", "same" or "circular", which wraps what "same" cuts off.
+        output_padding: as in Keras: added to the smallest output size; `None` for Keras' default.
+        radix: as in `kmatrix.factorise`.
+
+    Raises:
+        ValueError: if the output would be empty, the radices do not fit, or the kernel is larger
+            than a circular output.
+    """
+    span = dilation * (kernel_size - 1) + 1
+    smallest = stride * (size - 1) + span
+    if padding == "valid":
+        outputs = size * stride + max(span - stride, 0)
+        if output_padding is not None:
+            outputs = smallest + output_padding
+        left = 0
+    else:
+        outputs = size * stride
+        if output_padding is not None and padding == "same":
+            outputs = smallest - 2 * (span // 2) + output_padding
+        left = max(smallest - outputs, 0) // 2
+    if outputs < 1 or (padding == "circular" and span > outputs):
+        raise ValueError(
+            "A transposed convolution must have outputs, and with padding='circular' at least as "
+            f"many as its kernel spans. Received: input size {size}, kernel_size={kernel_size}, "
+            f"strides={stride}, dilation_rate={dilation}, output_padding={output_padding}, "
+            f"{padding=}"
+        )
+    if padding == "circular":
+        kmatrix.factorise(outputs, radix)
+        padded = outputs
+    else:
+        padded = kmatrix.padded_size(max(smallest - left, outputs + left, smallest), radix)
+    window = (0, kernel_size)
+    return TransposedAxisGeometry(
+        size, outputs, kernel_size, 1, dilation, left, padded, stride, window
+    )
+
+
+def causal_axis_geometry(size, kernel_size, stride, dilation):
+    """Return the `CausalAxisGeometry` of one axis: `n = k (H − 1) + 1`, and as many outputs as
+    `padding="causal"` has.
+    """
+    n, outputs = kernel_size * (size - 1) + 1, -(-size // stride)
+    return CausalAxisGeometry(
+        size,
+        outputs,
+        kernel_size,
+        kernel_size * stride,
+        dilation,
+        left=0,
+        padded_size=n,
+        input_stride=kernel_size,
+        window=(0, kernel_size),
+    )
+
+
+def axis_geometries(sizes, kernel_size, strides, dilation_rate, padding, radices, window_size):
     """Return the `AxisGeometry` of every axis; each argument but `padding` has a value for each."""
     return tuple(
-        axis_geometry(size, kernel, stride, dilation, padding, radix)
-        for size, kernel, stride, dilation, radix in zip(
-            sizes, kernel_size, strides, dilation_rate, radices, strict=True
+        axis_geometry(size, kernel, stride, dilation, padding, radix, window)
+        for size, kernel, stride, dilation, radix, window in zip(
+            sizes, kernel_size, strides, dilation_rate, radices, window_size, strict=True
         )
     )
 

@@ -11,7 +11,7 @@ from keras import ops
 from keras.layers import InputSpec
 
 from keras_xd import validation
-from keras_xd.kmatrix import product
+from keras_xd.kmatrix import product, transform
 
 
 def transforms(analysis_factors, synthesis_factors, plans, geometry):
@@ -29,11 +29,11 @@ def transforms(analysis_factors, synthesis_factors, plans, geometry):
     """
     axes = list(zip(analysis_factors, synthesis_factors, plans, geometry, strict=True))
     analyses = [
-        product.analysis(m, plan, size=g.size, pair=axis > 0)
+        transform.analysis(m, plan, size=g.size, stride=g.input_stride, pair=axis > 0)
         for axis, (m, _, plan, g) in enumerate(axes)
     ]
     syntheses = [
-        product.synthesis(k, plan, size=g.output_size, stride=g.stride, pair=axis > 0)
+        transform.synthesis(k, plan, size=g.output_size, stride=g.stride, pair=axis > 0)
         for axis, (_, k, plan, g) in enumerate(axes)
     ]
     return analyses, syntheses
@@ -57,7 +57,9 @@ def spectrum(kernel, factors, plans, placements):
     for axis, (factor, plan, placement) in enumerate(zip(factors, plans, placements, strict=True)):
         taps = placement.shape[1]
         # The columns of L at the kernel's positions: L applied to the placed unit vectors.
-        columns = product.analysis(factor, plan, pair=False)(ops.convert_to_tensor(placement[None]))
+        columns = transform.analysis(factor, plan, pair=False)(
+            ops.convert_to_tensor(placement[None])
+        )
         if axis == 0:
             matrix = ops.reshape(columns, (plan.n * 2, taps))
         else:
@@ -194,12 +196,18 @@ def multiply_adds(plans, geometry, depths, channels, filters, groups):
     for axis, (plan, g) in enumerate(zip(plans, geometry, strict=True)):
         after_in //= g.size
         after_out //= g.output_size
-        for depth, size, after, width in (
-            (depths[2], g.size, after_in, channels),
-            (depths[0], g.output_size, after_out, filters),
+        for depth, size, stride, after, width in (
+            (depths[2], g.size, g.input_stride, after_in, channels),
+            (depths[0], g.output_size, g.stride, after_out, filters),
         ):
-            columns = before * after * width
-            total += product.multiply_adds(plan, depth, size=size, pair=axis > 0, columns=columns)
+            total += transform.multiply_adds(
+                plan,
+                depth,
+                size=size,
+                stride=stride,
+                pair=axis > 0,
+                columns=before * after * width,
+            )
         before *= plan.n
     return total + 4 * frequencies * (channels // groups) * filters
 

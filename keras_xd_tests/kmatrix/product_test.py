@@ -1,86 +1,8 @@
-import keras
 import numpy as np
-import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from keras_xd import kmatrix
-from keras_xd.kmatrix import product, radix
-
-TOLERANCE = 2e-5  # of values of order 1, after up to nine float32 butterflies
-
-
-def reference(weights, radices):
-    """The analysis form multiplied out in float64: `B_0ᵀ B_1 B_2ᵀ …`."""
-    matrix = np.eye(int(np.prod(radices)))
-    for slot, stages in enumerate(kmatrix.butterflies_of(weights, radices)):
-        rising = kmatrix.butterfly_dense(stages)
-        matrix = matrix @ (rising if slot % 2 else rising.T)
-    return matrix
-
-
-def random_case(n, depth, radices=None, seed=0):
-    rng = np.random.default_rng(seed)
-    r = kmatrix.factorise(n, radices)
-    weights = kmatrix.kmatrix_weights([kmatrix.random_unitary(r, rng) for _ in range(depth)])
-    return weights, reference(weights, r), rng
-
-
-def pairs(z, axis):
-    return np.stack([z.real, z.imag], axis=axis).astype("float32")
-
-
-def all_groups(stages):
-    one = [(stages,)]
-    two = [(a, stages - a) for a in range(1, stages)]
-    three = [(a, b, stages - a - b) for a in range(1, stages) for b in range(1, stages - a)]
-    return one + two + three
-
-
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 9])
-@pytest.mark.parametrize("n", [1, 2, 7, 12, 30, 36, 210])
-def test_every_plan_computes_the_same_matrix(n, depth):
-    weights, matrix, rng = random_case(n, depth)
-    size = max(1, 2 * n // 3)
-    signal = rng.standard_normal((2, size, 3)) + 1j * rng.standard_normal((2, size, 3))
-    frequencies = rng.standard_normal((2, n, 3)) + 1j * rng.standard_normal((2, n, 3))
-    forward = np.einsum("fs,psc->pfc", matrix[:, :size], signal)
-    forward_real = np.einsum("fs,psc->pfc", matrix[:, :size], signal.real)
-    back = np.einsum("fs,pfc->psc", matrix[:, :size], frequencies)
-    for groups in all_groups(len(kmatrix.prime_factors(n))):
-        plan = kmatrix.plan(n, groups=groups)
-        (factors,) = kmatrix.fold([weights], [plan])
-        x, y = pairs(signal, 1), pairs(frequencies, 2)
-        result = np.array(kmatrix.analysis(factors, plan, size=size, pair=True)(x))
-        np.testing.assert_allclose(result, pairs(forward, 2), atol=TOLERANCE)
-        result = np.array(kmatrix.analysis(factors, plan, size=size, pair=False)(x[:, 0]))
-        np.testing.assert_allclose(result, pairs(forward_real, 2), atol=TOLERANCE)
-        result = np.array(kmatrix.synthesis(factors, plan, size=size, pair=True)(y))
-        np.testing.assert_allclose(result, pairs(back, 1), atol=TOLERANCE)
-        result = np.array(kmatrix.synthesis(factors, plan, size=size, pair=False)(y))
-        np.testing.assert_allclose(result, back.real, atol=TOLERANCE)
-
-
-@settings(deadline=None, max_examples=30)
-@given(
-    n=st.integers(1, 90),
-    depth=st.integers(1, 4),
-    count=st.integers(1, 3),
-    stride=st.integers(1, 4),
-    seed=st.integers(0, 1000),
-)
-def test_any_size_and_stride(n, depth, count, stride, seed):
-    weights, matrix, rng = random_case(n, depth, seed=seed)
-    stages = len(kmatrix.factorise(n))
-    groups = all_groups(stages)
-    plan = kmatrix.plan(n, groups=groups[(count * 7 + seed) % len(groups)])
-    (factors,) = kmatrix.fold([weights], [plan])
-    kept = matrix[:, ::stride]
-    y = rng.standard_normal((1, n, 2)) + 1j * rng.standard_normal((1, n, 2))
-    transform = kmatrix.synthesis(factors, plan, stride=stride, pair=True)
-    expected = np.einsum("fs,pfc->psc", kept, y)
-    np.testing.assert_allclose(transform(pairs(y, 2)), pairs(expected, 1), atol=TOLERANCE)
+from keras_xd_tests.kmatrix.folding_cases import TOLERANCE, pairs, random_case
 
 
 def test_matrices_of_several_plans_and_depths_fold_together():
@@ -92,32 +14,6 @@ def test_matrices_of_several_plans_and_depths_fold_together():
         identity = np.eye(plan.n, dtype="float32")[None]
         result = np.array(kmatrix.analysis(factors, plan, pair=False)(identity))[0]
         np.testing.assert_allclose(result, pairs(matrix, 1), atol=TOLERANCE)
-
-
-@pytest.mark.parametrize("groups", [(3,), (1, 2), (1, 1, 1)])
-def test_gradients_by_finite_differences(groups):
-    n, depth = 12, 3
-    plan = kmatrix.plan(n, groups=groups)
-    weights, _, rng = random_case(n, depth)
-    x = rng.standard_normal((1, 10, 2)).astype("float32")
-    target = rng.standard_normal((1, n, 2, 2)).astype("float32")
-
-    def loss(w):
-        (factors,) = kmatrix.fold([w], [plan])
-        y = kmatrix.analysis(factors, plan, size=10, pair=False)(x)
-        z = kmatrix.synthesis(factors, plan, size=5, stride=2, pair=False)(y * target)
-        return keras.ops.sum(z**2)
-
-    variable = tf.Variable(weights)
-    with tf.GradientTape() as tape:
-        value = loss(variable)
-    gradient = np.array(tape.gradient(value, variable))
-    for slot in range(depth):
-        direction = np.zeros_like(gradient)
-        direction[slot] = gradient[slot] / np.linalg.norm(gradient[slot])
-        step = 1e-2
-        change = float(loss(weights + step * direction)) - float(loss(weights - step * direction))
-        np.testing.assert_allclose(np.sum(gradient * direction), change / (2 * step), rtol=2e-3)
 
 
 def count_operations(function, *arguments):
@@ -140,47 +36,3 @@ def test_number_of_operations_does_not_grow_with_axes_and_matrices():
     per_matrix = 3  # its input, output and shape
     assert folded(9, 1) <= folded(1, 1) + 9 * per_matrix
     assert folded(1, 9) <= folded(1, 3) + 30
-
-
-@pytest.mark.parametrize("n, groups", [(36, (4,)), (36, (2, 2))])
-def test_compiles_under_xla_with_static_shapes(n, groups):
-    plan = kmatrix.plan(n, groups=groups)
-    weights, matrix, rng = random_case(n, 2)
-    x = rng.standard_normal((1, n, 4)).astype("float32")
-
-    @tf.function(jit_compile=True)
-    def run(w, x):
-        (factors,) = kmatrix.fold([w], [plan])
-        y = kmatrix.analysis(factors, plan, pair=False)(x)
-        return kmatrix.synthesis(factors, plan, pair=False)(y)
-
-    expected = np.einsum("fs,fc->sc", matrix, matrix @ x[0]).real
-    np.testing.assert_allclose(run(weights, x)[0], expected, atol=1e-4)
-    hlo = run.experimental_get_compiler_ir(weights, x)(stage="hlo")
-    assert "custom-call" not in hlo and "<=" not in hlo  # no host callback, no dynamic size
-
-
-@pytest.mark.parametrize("groups, pair", [((4,), True), ((4,), False), ((2, 2), True)])
-def test_multiply_adds_by_hand(groups, pair):
-    plan = kmatrix.plan(36, groups=groups)
-    products = len(radix.block_products(plan, 3))
-    if groups == (4,):
-        expected = 36 * 36 * (4 if pair else 2)
-    else:  # blocks of sizes 4 and 9; in product order groups 0, 1, 0, 1
-        expected = 4 * 36 * (4 + 9 + 4 + 9)
-    assert products == (1 if groups == (4,) else 4)
-    assert product.multiply_adds(plan, 3, size=36, pair=pair, columns=5) == 5 * expected
-
-
-def test_a_dynamic_batch_passes_through():
-    plan = kmatrix.plan(36, groups=(2, 2))
-    weights, matrix, rng = random_case(36, 3)
-
-    @tf.function(input_signature=[tf.TensorSpec((1, 36, None))])
-    def run(x):
-        (factors,) = kmatrix.fold([tf.constant(weights)], [plan])
-        return kmatrix.analysis(factors, plan, pair=False)(x)
-
-    for columns in (1, 5):
-        x = rng.standard_normal((1, 36, columns)).astype("float32")
-        np.testing.assert_allclose(run(x)[0], pairs(matrix @ x[0], 1), atol=TOLERANCE)

@@ -42,6 +42,7 @@ class Convolution:
 
     needs_frequency_bias = False
     needs_channel_gates = False
+    is_random = False
 
     def __init__(self, trainable_dilation=False):
         self.trainable_dilation = trainable_dilation
@@ -151,13 +152,13 @@ class AveragePooling(_Parameterless):
 
     def filter(self, axis):
         """Return the filter on the circle of one axis."""
-        return axis.placement().sum(axis=1) / axis.kernel_size
+        return axis.window_filter() / axis.window[1]
 
     def matrices(self, axis, radices, rng):
         result = super().matrices(axis, radices, rng)
         counts = axis.inputs_in_window()
         scale = np.ones(axis.padded_size)
-        scale[: axis.stride * axis.output_size : axis.stride] = axis.kernel_size / counts
+        scale[: axis.stride * axis.output_size : axis.stride] = axis.window[1] / counts
         if np.any(scale != 1):
             result["K"] = [constructions.rows_scaled(result["K"][0], scale)]
         return result
@@ -303,6 +304,8 @@ class RandomUnitary(Convolution):
     >>> from keras_xd import layers
     >>> layer = layers.XDConv2D(8, 3, depth=9, warm_start="random_unitary", seed=1)
     """
+
+    is_random = True
 
     def __init__(self):
         super().__init__()

@@ -1,0 +1,310 @@
+"""What all XD-operations share: K-matrices, frequency bias, channel gates, and how they compute."""
+
+import math
+
+import keras
+import numpy as np
+from keras import activations, constraints, initializers, ops, regularizers
+
+from keras_xd import kmatrix, validation
+from keras_xd.kmatrix import product
+from keras_xd.layers import warm_starts, xd_geometry, xd_operation
+from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.layers.static_xd import StaticXD
+from keras_xd.layers.warm_starts import MATRICES
+
+
+class XDLayer(SearchableLayer):
+    """Base class of the layers that compute `Σ_j C[i, j] · Re(K · diag(L w[i, j] + b) · M · x_j)`.
+
+    A subclass has the attributes `filters`, `kernel_size`, `padding` and `groups` (the channel
+    groups, once it is built) and tells the geometry of its axes (`_axis_geometries`), the shape of
+    its kernel (`_kernel_shape`) and, where the two differ, how the kernel becomes a tensor
+    `(*kernel_size, channels / groups, filters)` (`_grouped_kernel`).
+
+    Args:
+        rank: number of spatial axes.
+        data_format, activation, use_bias, bias_initializer, bias_regularizer, bias_constraint,
+            activity_regularizer: as in a Keras convolution.
+        kernel_initializer, kernel_regularizer, kernel_constraint: of the weight `kernel`.
+        depth, radix, warm_start, frequency_bias, channel_gates, architecture_regularizer, seed: as
+            in `XDConv`.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> isinstance(layers.XDConv2D(8, 3), layers.xd_layer.XDLayer)
+    True
+    """
+
+    def __init__(
+        self,
+        rank,
+        *,
+        data_format,
+        activation,
+        use_bias,
+        kernel_initializer,
+        bias_initializer,
+        kernel_regularizer,
+        bias_regularizer,
+        activity_regularizer,
+        kernel_constraint,
+        bias_constraint,
+        depth,
+        radix,
+        warm_start,
+        frequency_bias,
+        channel_gates,
+        architecture_regularizer,
+        seed,
+        **kwargs,
+    ):
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.rank = validation.one_of(rank, (1, 2, 3), "rank")
+        data_format = keras.config.image_data_format() if data_format is None else data_format
+        formats = ("channels_last", "channels_first")
+        self.data_format = validation.one_of(data_format, formats, "data_format")
+        self.activation = activations.get(activation)
+        self.use_bias = use_bias
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
+        self.depth = validation.integer_tuple(depth, len(MATRICES), "depth")
+        self.radix = xd_geometry.axis_radices(radix, rank)
+        self.warm_start = warm_starts.get(warm_start)
+        self.frequency_bias = self.warm_start.has_frequency_bias(frequency_bias)
+        self.channel_gates = self.warm_start.has_channel_gates(channel_gates)
+        self.architecture_regularizer = regularizers.get(architecture_regularizer)
+        if seed is None and self.warm_start.is_random:
+            seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
+        self.seed = seed
+
+    def build(self, input_shape):
+        channels, sizes = self._split_shape(input_shape)
+        self._set_sizes(sizes, channels)
+        self.input_spec = xd_operation.input_spec(sizes, channels, self.data_format)
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=self._kernel_shape(channels),
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias",
+                shape=(self.filters,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+        starts = self._initial_matrices()
+        self._matrices = {
+            name: [
+                self._architecture_weight(f"{name}{axis}", start)
+                for axis, start in enumerate(starts[name])
+            ]
+            for name in MATRICES
+        }
+        self._frequency_bias = self._channel_gates = None
+        if self.frequency_bias:
+            bias = self._initial_frequency_bias()
+            self._frequency_bias = self._architecture_weight("frequency_bias", bias)
+        if self.channel_gates:
+            gates = self._initial_channel_gates()
+            self._channel_gates = self._architecture_weight("channel_gates", gates)
+
+    @property
+    def plans(self):
+        """The `kmatrix.Plan` of each spatial axis."""
+        return self._plans
+
+    @property
+    def geometry(self):
+        """The `AxisGeometry` of each spatial axis."""
+        return self._geometry
+
+    @property
+    def architecture_variables(self):
+        """The K-matrices `K`, `L`, `M` (one weight per axis), then `b` and `C` where used."""
+        matrices = [weight for name in MATRICES for weight in self._matrices[name]]
+        extras = [self._frequency_bias, self._channel_gates]
+        return matrices + [weight for weight in extras if weight is not None]
+
+    def call(self, inputs):
+        dtype = self.compute_dtype
+        analyses, spectrum, syntheses = self._folded()
+        outputs = xd_operation.apply(
+            xd_operation.to_columns(inputs, self.data_format),
+            [xd_operation.cast(analysis, dtype) for analysis in analyses],
+            ops.cast(spectrum, dtype),
+            [xd_operation.cast(synthesis, dtype) for synthesis in syntheses],
+            self.groups,
+        )
+        if self.bias is not None:
+            outputs = outputs + self.bias
+        outputs = xd_operation.from_columns(outputs, self.data_format)
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def compute_output_shape(self, input_shape):
+        _, sizes = self._split_shape(input_shape)
+        spatial = tuple(g.output_size for g in self._axis_geometries(sizes))
+        if self.data_format == "channels_last":
+            return (input_shape[0], *spatial, self.filters)
+        return (input_shape[0], self.filters, *spatial)
+
+    def complexity(self, input_shape):
+        """Multiply–adds of one sample; folding and `L w`, done once a batch, are not counted."""
+        channels, _ = self._split_shape(input_shape)
+        return xd_operation.multiply_adds(
+            self._plans, self._geometry, self.depth, channels, self.filters, self.groups
+        )
+
+    def finalize(self):
+        """Return a built `StaticXD` layer: `K`, `L w` and `M` multiplied out, same outputs."""
+        return StaticXD.from_tensors(self, *self._folded())
+
+    def describe(self):
+        """Return how far the operation is from its start, and its matrices.
+
+        The dictionary holds `distance_from_start/{K,L,M}`, relative Euclidean distances from the
+        warm start's weights, the same for `b` and `C` as plain norms of the difference, and
+        complex arrays `matrix/{K,L,M}{axis}`.
+        """
+        now = {n: [ops.convert_to_numpy(w) for w in self._matrices[n]] for n in MATRICES}
+        result = {
+            f"distance_from_start/{name}": warm_starts.relative_distance(now[name], start)
+            for name, start in self._initial_matrices().items()
+        }
+        if self._frequency_bias is not None:
+            b = ops.convert_to_numpy(self._frequency_bias)
+            change = np.linalg.norm(b - self._initial_frequency_bias())
+            result["distance_from_start/b"] = float(change)
+        if self._channel_gates is not None:
+            gates = ops.convert_to_numpy(self._channel_gates)
+            change = np.linalg.norm(gates - self._initial_channel_gates())
+            result["distance_from_start/C"] = float(change)
+        for name in MATRICES:
+            for axis, weight in enumerate(now[name]):
+                matrix = kmatrix.KMatrix(weight, self._plans[axis])
+                real, imaginary = (ops.convert_to_numpy(part) for part in matrix.dense())
+                dense = real + 1j * imaginary
+                result[f"matrix/{name}{axis}"] = dense.T if name == "K" else dense
+        return result
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "rank": self.rank,
+            "data_format": self.data_format,
+            "activation": activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
+            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
+            "kernel_constraint": constraints.serialize(self.kernel_constraint),
+            "bias_constraint": constraints.serialize(self.bias_constraint),
+            "depth": self.depth,
+            "radix": self.radix,
+            "warm_start": warm_starts.identifier(self.warm_start),
+            "frequency_bias": self.frequency_bias,
+            "channel_gates": self.channel_gates,
+            "architecture_regularizer": regularizers.serialize(self.architecture_regularizer),
+            "seed": self.seed,
+        }
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        store["radices"] = self._radices()
+
+    def load_own_variables(self, store):
+        """Load weights whose K-matrices have the radices of this layer.
+
+        Radices in another order give weights of the same shape and another meaning.
+        """
+        saved = {key: store[key] for key in store.keys()}
+        radices = saved.pop("radices", None)
+        if radices is not None and not np.array_equal(radices, self._radices()):
+            raise ValueError(
+                f"The K-matrices in a file must have the radices of layer '{self.name}', axis "
+                f"after axis, each after its size. Received: {np.asarray(radices).tolist()}, the "
+                f"layer has {self._radices().tolist()}"
+            )
+        super().load_own_variables(saved)
+
+    def _set_sizes(self, sizes, channels):
+        """Decide on geometry and plans, and check that the layer can start as it is asked to."""
+        self._geometry = self._axis_geometries(sizes)
+        columns = [
+            math.prod(g.size for g in self._geometry) // g.size * channels * 16
+            for g in self._geometry
+        ]
+        self._plans = tuple(
+            kmatrix.plan(g.padded_size, radix, depth=max(self.depth), columns=count)
+            for g, radix, count in zip(self._geometry, self.radix, columns, strict=True)
+        )
+        self.warm_start.check(self, channels)
+        self._placements = tuple(self.warm_start.placement(g) for g in self._geometry)
+
+    def _radices(self):
+        return np.array([value for plan in self._plans for value in (plan.n, *plan.radices)])
+
+    def _architecture_weight(self, name, value):
+        return self.add_weight(
+            name=name,
+            shape=value.shape,
+            initializer=lambda shape, dtype=None: ops.convert_to_tensor(value, dtype=dtype),
+            regularizer=self.architecture_regularizer,
+            autocast=False,
+        )
+
+    def _initial_matrices(self):
+        return warm_starts.initial_matrices(
+            self.warm_start, self.depth, self._geometry, self._plans, self.seed
+        )
+
+    def _initial_frequency_bias(self):
+        return warm_starts.initial_frequency_bias(self.warm_start, self._geometry, self._plans)
+
+    def _initial_channel_gates(self):
+        channels = self.input_spec.axes[-1 if self.data_format == "channels_last" else 1]
+        shape = (channels // self.groups, self.filters)
+        return warm_starts.initial_channel_gates(self.warm_start, *shape, self.groups)
+
+    def _folded(self):
+        """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
+        weights = [w for name in MATRICES for w in self._matrix_tensors(name)]
+        folded = product.fold(weights, self._plans * len(MATRICES))
+        k_factors, l_factors, m_factors = (
+            folded[i * self.rank : (i + 1) * self.rank] for i in range(len(MATRICES))
+        )
+        kernel = self._grouped_kernel()
+        spectrum = xd_operation.spectrum(kernel, l_factors, self._plans, self._placements)
+        if self._frequency_bias is not None:
+            b = ops.reshape(ops.convert_to_tensor(self._frequency_bias), (-1, 2, 1, 1))
+            spectrum = spectrum + ops.cast(b, spectrum.dtype)
+        if self._channel_gates is not None:
+            gates = ops.convert_to_tensor(self._channel_gates)
+            spectrum = spectrum * ops.cast(gates, spectrum.dtype)
+        analyses, syntheses = xd_operation.transforms(
+            m_factors, k_factors, self._plans, self._geometry
+        )
+        return analyses, spectrum, syntheses
+
+    def _split_shape(self, input_shape):
+        return xd_operation.split_shape(input_shape, self.rank, self.data_format, self.name)
+
+    def _matrix_tensors(self, name):
+        """Return the weights of `K`, `L` or `M` for each axis, as the operation uses them."""
+        return [ops.convert_to_tensor(weight) for weight in self._matrices[name]]
+
+    def _grouped_kernel(self):
+        """Return the kernel as a tensor `(*kernel_size, channels / groups, filters)`."""
+        return ops.convert_to_tensor(self.kernel)
