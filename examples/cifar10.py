@@ -1,0 +1,262 @@
+"""Compare LeNet, its search space of XD-operations and two baselines on CIFAR-10.
+
+    python examples/cifar10.py
+    python examples/cifar10.py --methods backbone xd --kinds permuted --seeds 0 --epochs 5
+
+Two kinds of data: the images as they are, and with their rows and their columns permuted, in the
+same way for all images. Convolutions are wrong for the second; an operation that undoes the
+permutation is in the search space. Every method trains for the same number of epochs:
+
+- `backbone`: LeNet;
+- `xd`: LeNet with average pooling, its convolutions and poolings made searchable;
+- `linear`: a dense layer in place of each convolution with its pooling, as in "Searching for
+  Convolutions and a More Ambitious NAS"; it has as many units as these have outputs;
+- `k_layer`: a K-matrix (`keras_xd.layers.KDense`) in place of each of these dense layers.
+
+Each finished run is kept in examples/results/cifar10.json at once, and not repeated when the script
+is started again with the same settings; table and curves are in cifar10.md and cifar10.png.
+"""
+
+import argparse
+import os
+import pathlib
+import shlex
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+from cifar10_models import METHODS
+from cifar10_report import Results
+from datasets import images, permutation
+from datasets.batches import Batches, normalize
+
+import keras_xd
+
+KINDS = ("plain", "permuted")
+WEIGHTS_RATE, MOMENTUM, WEIGHT_DECAY = 1e-2, 0.9, 1e-4
+ARCHITECTURE_RATES = {"plain": 1e-4, "permuted": 1e-3}
+RESULTS = pathlib.Path(__file__).parent / "results"
+XLA = ("k_layer",)  # on a CPU the steps of the other methods are slower with XLA than without
+
+
+def schedule(rate, steps):
+    """Return the rate, halved after half of the steps and a tenth after three quarters."""
+    borders, rates = [steps // 2, steps * 3 // 4], [rate, rate / 2, rate / 10]
+    return keras.optimizers.schedules.PiecewiseConstantDecay(borders, rates)
+
+
+def compiled(method, kind, steps, options):
+    """Return the model of a method, ready to train."""
+    # Keras' weight decay passes by the momentum, which multiplies by 1 / (1 - momentum).
+    optimizer = keras.optimizers.SGD(
+        schedule(WEIGHTS_RATE, steps),
+        momentum=MOMENTUM,
+        weight_decay=WEIGHT_DECAY / (1 - MOMENTUM),
+    )
+    arguments = {
+        "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        "metrics": ["accuracy"],
+        "jit_compile": method in XLA,
+    }
+    model = METHODS[method]()
+    if method == "xd":
+        rate = options.architecture_rate or ARCHITECTURE_RATES[kind]
+        model = keras_xd.SearchModel(model)
+        arguments["architecture_optimizer"] = keras.optimizers.Adam(schedule(rate, steps))
+    model.compile(optimizer, **arguments)
+    return model
+
+
+def run(method, kind, seed, train, evaluation, options):
+    """Train one model; return what was measured."""
+    keras.utils.set_random_seed(seed)
+    batches = Batches(*train, options.batch_size, seed, augment=kind == "plain")
+    evaluation = normalize(evaluation[0]), evaluation[1]
+    model = compiled(method, kind, options.epochs * len(batches), options)
+    clock = EpochClock()
+    history = model.fit(
+        batches,
+        epochs=options.epochs,
+        validation_data=evaluation,
+        validation_batch_size=250,
+        callbacks=[clock],
+        verbose=0,
+    ).history
+    record = {"method": method, "kind": kind, "seed": seed}
+    architecture, found = [], model
+    if method == "xd":
+        architecture = keras_xd.architecture_variables(model)
+        found = keras_xd.finalize(model)
+        record["distances"] = distances(model)
+    answers = found.predict(evaluation[0], batch_size=250, verbose=0).argmax(axis=-1)
+    return {
+        **record,
+        "accuracy": float(np.mean(answers == evaluation[1])),
+        "parameters": count(model.trainable_variables),
+        "architecture_parameters": count(architecture),
+        "seconds": [round(seconds, 2) for seconds in clock.seconds],
+        "curves": {
+            name: [round(float(value), 5) for value in history[key]]
+            for name, key in (
+                ("training_loss", "loss"),
+                ("training_accuracy", "accuracy"),
+                ("evaluation_loss", "val_loss"),
+                ("evaluation_accuracy", "val_accuracy"),
+            )
+        },
+    }
+
+
+def count(variables):
+    """Return the number of parameters in the variables."""
+    return sum(int(np.prod(variable.shape)) for variable in variables)
+
+
+def distances(search):
+    """Return the relative distance of `K`, `L` and `M` of each operation from its start."""
+    return {
+        layer.name: {
+            matrix: round(layer.describe()[f"distance_from_start/{matrix}"], 4) for matrix in "KLM"
+        }
+        for layer in search.model.layers
+        if isinstance(layer, keras_xd.layers.SearchableLayer)
+    }
+
+
+class EpochClock(keras.callbacks.Callback):
+    """Notes the seconds that the training steps of every epoch take, without the evaluation."""
+
+    def on_train_begin(self, logs=None):
+        self.seconds = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.start = time.perf_counter()
+
+    def on_test_begin(self, logs=None):
+        self.seconds.append(time.perf_counter() - self.start)
+
+
+def load_data(options):
+    """Return training images and those for the evaluation, as uint8, with their labels."""
+    parts = images.load("cifar10", options.data_dir, options.subset)
+    train, validation, test = [(np.round(x * 255).astype("uint8"), y) for x, y in parts]
+    if options.evaluate_on == "validation":
+        return train, validation
+    joined = [
+        np.concatenate(pair)[: options.subset] for pair in zip(train, validation, strict=True)
+    ]
+    return tuple(joined), test
+
+
+def describe(options, train, evaluation):
+    """Return what all runs of a results file have in common."""
+    rates = options.architecture_rate or ARCHITECTURE_RATES
+    if isinstance(rates, dict):
+        rates = ", ".join(f"{rate:g} {kind}" for kind, rate in rates.items())
+    return {
+        "epochs": options.epochs,
+        "batch_size": options.batch_size,
+        "training_images": len(train[0]),
+        "evaluation_images": len(evaluation[0]),
+        "evaluate_on": options.evaluate_on,
+        "text": [
+            f"Weights: SGD, momentum {MOMENTUM}, rate {WEIGHTS_RATE}, halved after half of the "
+            f"epochs and a tenth after three quarters; weight decay {WEIGHT_DECAY:g}; batches of "
+            f"{options.batch_size}.",
+            f"Architecture: Adam, rate {rates}, the same schedule, no weight decay, no warm-up; "
+            "K-matrices of depth 3, frequency bias and channel gates in both convolutions and both "
+            "poolings.",
+            "Images: ImageNet's mean and deviation taken out; random crops and flips of plain "
+            "images only; permuted: one permutation of the rows and one of the columns, drawn from "
+            "the seed.",
+            "Linear layers: 1,176 and 400 units with ReLU in place of the two convolutions with "
+            "their poolings, then LeNet's three dense layers. K-layers: `KDense`, depth 2, of as "
+            "many units.",
+        ],
+    }
+
+
+def positive(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
+    return int(text)
+
+
+def seed(text):
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, not {text!r}")
+    return int(text)
+
+
+def rate(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number, not {text!r}")
+    return value
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--seeds", nargs="+", type=seed, default=[0, 1, 2])
+    parser.add_argument("--epochs", type=positive, default=20)
+    parser.add_argument("--batch-size", type=positive, default=128)
+    parser.add_argument("--subset", type=positive, help="use at most so many images of each split")
+    parser.add_argument("--architecture-rate", type=rate, help="instead of 1e-4 plain and 1e-3")
+    parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
+    parser.add_argument(
+        "--data-dir",
+        default=os.environ.get("TFDS_DATA_DIR"),
+        help="folder of tensorflow-datasets; by default TFDS_DATA_DIR, or a download",
+    )
+    parser.add_argument("--output", type=pathlib.Path, default=RESULTS, help="folder of results")
+    parser.add_argument("--overwrite", action="store_true", help="replace results of before")
+    options = parser.parse_args(arguments)
+    try:
+        train, evaluation = load_data(options)
+        settings = describe(options, train, evaluation)
+        results = Results(options.output, settings, options.overwrite)
+    except ValueError as error:
+        parser.error(str(error))
+    shown = ("methods", "kinds", "seeds", "epochs", "batch_size", "subset", "architecture_rate")
+    words = ["python", "examples/cifar10.py"]
+    for name in (*shown, "evaluate_on"):
+        value = getattr(options, name)
+        if value != parser.get_default(name):
+            words.append("--" + name.replace("_", "-"))
+            words += [str(item) for item in (value if isinstance(value, list) else [value])]
+    options.command = shlex.join(words)
+    return options, train, evaluation, results
+
+
+def main(arguments=None):
+    options, train, evaluation, results = parse(arguments)
+    for seed in options.seeds:
+        for kind in options.kinds:
+            pair = [train, evaluation]
+            if kind == "permuted":
+                pair = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
+            for method in options.methods:
+                record = results.find(method, kind, seed)
+                if record is None:
+                    record = run(method, kind, seed, *pair, options)
+                    results.add(record)
+                seconds = sum(record["seconds"])
+                print(
+                    f"{kind}, seed {seed}, {method}: {100 * record['accuracy']:.2f} %, trained in "
+                    f"{seconds:.0f} s",
+                    flush=True,
+                )
+    results.write(options.command)
+    print(f"\n{results.paths['md'].read_text()}")
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""Files of examples/cifar10.py: finished runs as JSON, a table as Markdown, curves as a picture."""
+
+import importlib.metadata
+import json
+import os
+import statistics
+
+NAMES = {
+    "backbone": "backbone: LeNet",
+    "xd": "XD: LeNet, searched",
+    "linear": "linear layers",
+    "k_layer": "K-layers",
+}
+
+
+class Results:
+    """The runs finished so far, kept in a file after each of them.
+
+    Args:
+        folder: `pathlib.Path` of the folder for `cifar10.json`, `cifar10.md` and `cifar10.png`.
+        settings: dictionary of what all runs have in common.
+        overwrite: start again where there are files already.
+
+    Raises:
+        ValueError: if there are files of other settings and `overwrite` is not set.
+    """
+
+    def __init__(self, folder, settings, overwrite=False):
+        self.paths = {suffix: folder / f"cifar10.{suffix}" for suffix in ("json", "md", "png")}
+        self.settings = settings
+        self.runs = []
+        present = [str(path) for path in self.paths.values() if path.exists()]
+        if overwrite or not present:
+            return
+        if self.paths["json"].exists():
+            found = json.loads(self.paths["json"].read_text())
+            if found.get("settings") == settings:
+                self.runs = found["runs"]
+                return
+        raise ValueError(
+            f"There are results of other settings, which are not overwritten unless --overwrite "
+            f"is given: {', '.join(present)}"
+        )
+
+    def find(self, method, kind, seed):
+        """Return the record of a finished run, or `None`."""
+        key = (method, kind, seed)
+        return next((r for r in self.runs if (r["method"], r["kind"], r["seed"]) == key), None)
+
+    def add(self, record):
+        """Keep a finished run; a stop while writing leaves the file of before."""
+        self.runs.append(record)
+        self.paths["json"].parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self.paths["json"].with_suffix(".part")
+        unfinished.write_text(json.dumps({"settings": self.settings, "runs": self.runs}, indent=1))
+        os.replace(unfinished, self.paths["json"])
+
+    def write(self, command):
+        """Write the table and the picture."""
+        self.paths["md"].write_text(report(self.settings, self.runs, command))
+        plot(self.settings, self.runs, self.paths["png"])
+
+
+def spread(values, digits):
+    """Return mean ± standard deviation as text."""
+    text = f"{statistics.mean(values):.{digits}f}"
+    return text + (f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else "")
+
+
+def present(runs, key, order):
+    """Return what runs have for `key`, in the given order."""
+    return [value for value in order if any(run[key] == value for run in runs)]
+
+
+def report(settings, runs, command):
+    """Return the page of results."""
+    kinds = present(runs, "kind", ("plain", "permuted"))
+    methods = present(runs, "method", NAMES)
+    seeds = sorted({run["seed"] for run in runs})
+    versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in ("tensorflow", "keras"))
+    hours = sum(sum(run["seconds"]) for run in runs) / 3600
+    counted = f"{settings['training_images']:,} training"
+    lines = [
+        "# LeNet on CIFAR-10, plain and permuted",
+        "",
+        f"Written by `{command}`; {versions}.",
+        "",
+        f"Accuracy in percent on {settings['evaluation_images']:,} {settings['evaluate_on']} "
+        f"images after {settings['epochs']} epochs on {counted} images, the same for every method; "
+        f"mean ± standard deviation over the seeds {', '.join(map(str, seeds))}; no model is "
+        "chosen by its accuracy on these images. XD is measured after `keras_xd.finalize`. "
+        f"Seconds of an epoch are medians, on {_threads()}; all runs took {hours:.2f} hours.",
+        "",
+        f"| method | {' | '.join(kinds)} | trained parameters | of them architecture | s / epoch |",
+        "|---" * (len(kinds) + 4) + "|",
+    ]
+    for method in methods:
+        own = [run for run in runs if run["method"] == method]
+        cells = [NAMES[method]]
+        for kind in kinds:
+            scores = [100 * run["accuracy"] for run in own if run["kind"] == kind]
+            cells.append(spread(scores, 1) if scores else "")
+        cells += [f"{own[0]['parameters']:,}", f"{own[0]['architecture_parameters']:,}"]
+        cells.append(f"{statistics.median(s for run in own for s in run['seconds']):.1f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", *_differences(runs, kinds), *_distances(runs, kinds)]
+    lines += ["## Settings", "", *(f"- {line}" for line in settings["text"]), ""]
+    lines += ["![Accuracy by epoch](cifar10.png)", ""]
+    return "\n".join(lines)
+
+
+def _threads():
+    count = os.environ.get("TF_NUM_INTRAOP_THREADS")
+    return f"{count or os.cpu_count()} core{'' if count == '1' else 's'}"
+
+
+def _differences(runs, kinds):
+    """Return lines on how far XD is from the backbone, seed by seed."""
+    lines = []
+    for kind in kinds:
+        scores = {
+            (run["method"], run["seed"]): 100 * run["accuracy"]
+            for run in runs
+            if run["kind"] == kind
+        }
+        gains = [
+            scores[method, seed] - scores["backbone", seed]
+            for method, seed in scores
+            if method == "xd" and ("backbone", seed) in scores
+        ]
+        if gains:
+            lines += [f"XD minus backbone, {kind}: {spread(gains, 1)} points.", ""]
+    return lines
+
+
+def _distances(runs, kinds):
+    """Return a table of how far the operations moved from their start."""
+    searched = [run for run in runs if run["method"] == "xd"]
+    if not searched:
+        return []
+    lines = [
+        "## How far the operations moved",
+        "",
+        "Relative Euclidean distance of the K-matrices from the convolution or average pooling "
+        "they began as, K / L / M, mean over the seeds.",
+        "",
+        f"| operation | {' | '.join(present(searched, 'kind', kinds))} |",
+        "|---" * (len(present(searched, "kind", kinds)) + 1) + "|",
+    ]
+    for name in searched[0]["distances"]:
+        cells = [name]
+        for kind in present(searched, "kind", kinds):
+            found = [run["distances"][name] for run in searched if run["kind"] == kind]
+            means = [statistics.mean(values[m] for values in found) for m in ("K", "L", "M")]
+            cells.append(" / ".join(f"{mean:.2f}" for mean in means))
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def plot(settings, runs, path):
+    """Draw the accuracy by epoch: mean and range over the seeds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    kinds = present(runs, "kind", ("plain", "permuted"))
+    figure, axes = pyplot.subplots(
+        1, len(kinds), figsize=(5 * len(kinds), 4), sharey=True, squeeze=False, layout="constrained"
+    )
+    for axis, kind in zip(axes[0], kinds, strict=True):
+        for method in present(runs, "method", NAMES):
+            curves = [
+                run["curves"]["evaluation_accuracy"]
+                for run in runs
+                if (run["method"], run["kind"]) == (method, kind)
+            ]
+            if not curves:
+                continue
+            columns = [[100 * value for value in column] for column in zip(*curves, strict=True)]
+            epochs = range(1, len(columns) + 1)
+            (line,) = axis.plot(epochs, [statistics.mean(c) for c in columns], label=NAMES[method])
+            low, high = [min(c) for c in columns], [max(c) for c in columns]
+            axis.fill_between(epochs, low, high, alpha=0.2, color=line.get_color())
+        axis.set(title=f"{kind} CIFAR-10", xlabel="epoch")
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel(f"{settings['evaluate_on']} accuracy, %")
+    axes[0, 0].legend()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
