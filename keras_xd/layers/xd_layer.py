@@ -11,7 +11,7 @@ from keras_xd.kmatrix import product
 from keras_xd.layers import warm_starts, xd_geometry, xd_operation
 from keras_xd.layers.searchable import SearchableLayer
 from keras_xd.layers.static_xd import StaticXD
-from keras_xd.layers.warm_starts import MATRICES
+from keras_xd.layers.warm_starts import MATRICES, initial
 
 
 class XDLayer(SearchableLayer):
@@ -178,7 +178,7 @@ class XDLayer(SearchableLayer):
         """
         now = {n: [ops.convert_to_numpy(w) for w in self._matrices[n]] for n in MATRICES}
         result = {
-            f"distance_from_start/{name}": warm_starts.relative_distance(now[name], start)
+            f"distance_from_start/{name}": initial.relative_distance(now[name], start)
             for name, start in self._initial_matrices().items()
         }
         if self._frequency_bias is not None:
@@ -266,17 +266,17 @@ class XDLayer(SearchableLayer):
         )
 
     def _initial_matrices(self):
-        return warm_starts.initial_matrices(
+        return initial.initial_matrices(
             self.warm_start, self.depth, self._geometry, self._plans, self.seed
         )
 
     def _initial_frequency_bias(self):
-        return warm_starts.initial_frequency_bias(self.warm_start, self._geometry, self._plans)
+        return initial.initial_frequency_bias(self.warm_start, self._geometry, self._plans)
 
     def _initial_channel_gates(self):
         channels = self.input_spec.axes[-1 if self.data_format == "channels_last" else 1]
         shape = (channels // self.groups, self.filters)
-        return warm_starts.initial_channel_gates(self.warm_start, *shape, self.groups)
+        return initial.initial_channel_gates(self.warm_start, *shape, self.groups)
 
     def _folded(self):
         """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""

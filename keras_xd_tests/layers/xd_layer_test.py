@@ -40,7 +40,7 @@ def test_weights_around_the_window(padding, kernel, window, dilation, strides, r
     )
     x = rng.standard_normal((2, 14, 3)).astype("float32")
     actual = np.array(layer(x))
-    first, left, right = (kernel - window) // 2, 0, 0
+    first, left = (kernel - window) // 2, 0
     span = dilation * (window - 1) + 1
     count = (14 - span) // strides + 1 if padding == "valid" else -(-14 // strides)
     if padding == "causal":

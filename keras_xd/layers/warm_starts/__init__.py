@@ -1,5 +1,7 @@
 """Where the search of an XD-operation begins."""
 
+from keras_xd.layers.warm_starts.modifiers import Composed as Composed
+from keras_xd.layers.warm_starts.modifiers import Perturbed as Perturbed
 from keras_xd.layers.warm_starts.operations import MATRICES as MATRICES
 from keras_xd.layers.warm_starts.operations import STARTS as STARTS
 from keras_xd.layers.warm_starts.operations import AveragePooling as AveragePooling
@@ -11,7 +13,3 @@ from keras_xd.layers.warm_starts.operations import RandomUnitary as RandomUnitar
 from keras_xd.layers.warm_starts.operations import Zero as Zero
 from keras_xd.layers.warm_starts.operations import get as get
 from keras_xd.layers.warm_starts.operations import identifier as identifier
-from keras_xd.layers.warm_starts.operations import initial_channel_gates as initial_channel_gates
-from keras_xd.layers.warm_starts.operations import initial_frequency_bias as initial_frequency_bias
-from keras_xd.layers.warm_starts.operations import initial_matrices as initial_matrices
-from keras_xd.layers.warm_starts.operations import relative_distance as relative_distance

@@ -69,8 +69,15 @@ class Convolution:
             return axis.placement()
         return np.eye(axis.padded_size, axis.kernel_size, dtype="float32")
 
-    def matrices(self, axis, radices, rng):
-        """Return the first factors of `K`, `L` and `M` along one axis, lists of butterflies."""
+    def matrices(self, axis, radices, rng, index=0):
+        """Return the first factors of `K`, `L` and `M` along one axis, lists of butterflies.
+
+        Args:
+            axis: the `AxisGeometry`.
+            radices: the radices of the axis.
+            rng: a NumPy generator.
+            index: which axis it is.
+        """
         inverse = constructions.dft(radices, inverse=True, unitary=True)
         scaled_l = [constructions.dft(radices)]
         if self.trainable_dilation:
@@ -116,11 +123,14 @@ class _Parameterless(Convolution):
                 f"{channels} input channels"
             )
 
-    def matrices(self, axis, radices, rng):
-        # One stage of L is zero and not all of them, whose gradients would be zero for ever.
-        fourier = constructions.dft(radices)
-        zero_l = [*fourier[:-1], np.zeros_like(fourier[-1])]
-        return {**super().matrices(axis, radices, rng), "L": [zero_l]}
+    def matrices(self, axis, radices, rng, index=0):
+        result = super().matrices(axis, radices, rng, index)
+        if index == 0:
+            # L is zero by one stage of one axis: were two of them zero, all gradients of L and of
+            # the kernel would be zero for ever.
+            fourier = constructions.dft(radices)
+            result["L"] = [[*fourier[:-1], np.zeros_like(fourier[-1])]]
+        return result
 
     def frequency_bias(self, axes, radices):
         result = np.ones(())
@@ -154,8 +164,8 @@ class AveragePooling(_Parameterless):
         """Return the filter on the circle of one axis."""
         return axis.window_filter() / axis.window[1]
 
-    def matrices(self, axis, radices, rng):
-        result = super().matrices(axis, radices, rng)
+    def matrices(self, axis, radices, rng, index=0):
+        result = super().matrices(axis, radices, rng, index)
         counts = axis.inputs_in_window()
         scale = np.ones(axis.padded_size)
         scale[: axis.stride * axis.output_size : axis.stride] = axis.window[1] / counts
@@ -284,7 +294,7 @@ class GraphConvolution(Convolution):
                 f"padding={layer.padding!r}, radix={layer.radix}"
             )
 
-    def matrices(self, axis, radices, rng):
+    def matrices(self, axis, radices, rng, index=0):
         return {
             "K": [constructions.identity(radices)],
             "L": [constructions.dft(radices)],
@@ -310,7 +320,7 @@ class RandomUnitary(Convolution):
     def __init__(self):
         super().__init__()
 
-    def matrices(self, axis, radices, rng):
+    def matrices(self, axis, radices, rng, index=0):
         unitary = constructions.random_unitary
         scaled_l = constructions.scaled(unitary(radices, rng), math.sqrt(axis.padded_size))
         return {"K": [unitary(radices, rng)], "L": [scaled_l], "M": [unitary(radices, rng)]}
@@ -331,7 +341,14 @@ STARTS = {
 
 
 def get(warm_start):
-    """Return the start that a name, an object or a serialized object stands for."""
+    """Return the start that a name, an object or a serialized object stands for.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> type(layers.warm_starts.get("fourier_operator")).__name__
+    'FourierOperator'
+    """
     if isinstance(warm_start, dict):
         warm_start = keras.saving.deserialize_keras_object(warm_start)
     if isinstance(warm_start, Convolution):
@@ -340,62 +357,18 @@ def get(warm_start):
 
 
 def identifier(start):
-    """Return the name of a start without arguments, else its serialized form."""
+    """Return the name of a start without arguments, else its serialized form.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layers.warm_starts.identifier(layers.warm_starts.Zero())
+    'zero'
+    """
     names = {kind: name for name, kind in STARTS.items()}
     if type(start) in names and not start.get_config():
         return names[type(start)]
     return keras.saving.serialize_keras_object(start)
-
-
-def initial_matrices(start, depths, axes, plans, seed=None):
-    """Return the packed weights of `K`, `L` and `M` for each axis.
-
-    Args:
-        start: a start, such as `Convolution()`.
-        depths: depth of `K`, `L` and `M`.
-        axes: the `AxisGeometry` of each axis.
-        plans: the `Plan` of each axis.
-        seed: seed of a random start.
-
-    Returns:
-        Dictionary from `"K"`, `"L"`, `"M"` to a list of arrays `(depth, 2, n Σ r_j)` by axis.
-
-    Raises:
-        ValueError: if the start needs more depth.
-    """
-    rng = np.random.default_rng(seed)
-    starts = {name: [] for name in MATRICES}
-    for axis, plan in zip(axes, plans, strict=True):
-        first = start.matrices(axis, plan.radices, rng)
-        for name, depth in zip(MATRICES, depths, strict=True):
-            missing = depth - len(first[name])
-            if missing < 0:
-                raise ValueError(
-                    f"Warm start {type(start).__name__} needs depth "
-                    f"{tuple(len(first[m]) for m in MATRICES)} or more. Received: depth={depths}"
-                )
-            rest = [start.rest(plan.radices, rng) for _ in range(missing)]
-            starts[name].append(constructions.kmatrix_weights([*first[name], *rest]))
-    return starts
-
-
-def initial_frequency_bias(start, axes, plans):
-    """Return `b` at the start, of shape `(n_1, …, n_N, 2)`."""
-    bias = start.frequency_bias(axes, [plan.radices for plan in plans])
-    return np.stack([bias.real, bias.imag], axis=-1).astype("float32")
-
-
-def initial_channel_gates(start, channels, filters, groups):
-    """Return `C` at the start, of shape `(channels, filters)`; `channels` are those of a group."""
-    gates = start.channel_gates(channels, filters // groups)
-    return np.tile(gates, (1, groups)).astype("float32")
-
-
-def relative_distance(now, start):
-    """Return the relative Euclidean distance of two lists of arrays (absolute from zero)."""
-    change = sum(np.sum((a - b) ** 2) for a, b in zip(now, start, strict=True))
-    norm = sum(np.sum(b**2) for b in start)
-    return float(np.sqrt(change / norm)) if norm else float(np.sqrt(change))
 
 
 def _needed(asked, needed, start, name):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_xd import kmatrix, layers
 from keras_xd.layers import warm_starts, xd_geometry
-from keras_xd.layers.warm_starts import MATRICES
+from keras_xd.layers.warm_starts import MATRICES, initial
 from keras_xd_tests.layer_checks import assert_close, check_layer
 
 PLANS = [kmatrix.plan(6), kmatrix.plan(10)]
@@ -15,7 +15,7 @@ AXES = [xd_geometry.axis_geometry(n, 3, 1, 1, "circular") for n in (6, 10)]
 
 
 def initial_matrices(name, depths, plans, seed=None):
-    return warm_starts.initial_matrices(warm_starts.get(name), depths, AXES, plans, seed)
+    return initial.initial_matrices(warm_starts.get(name), depths, AXES, plans, seed)
 
 
 def dense(weights, plan):
