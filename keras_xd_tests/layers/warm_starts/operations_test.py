@@ -87,6 +87,23 @@ def test_average_pooling(rank, padding, size, strides, rng):
 
 
 @every_rank
+@pytest.mark.parametrize("warm_start", ["average_pooling", "identity"])
+def test_the_kernel_of_a_parameterless_start_can_count(rank, warm_start, rng):
+    inputs = rng.standard_normal(SHAPES[rank]).astype("float32")
+    layer = RANKED[rank](4, 2, warm_start=warm_start)
+    layer(inputs)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(inputs) ** 2)
+    (first,) = [v for v in layer.architecture_variables if v.name == "L0"]
+    gradient = tape.gradient(loss, first.value)
+    assert np.abs(gradient).max() > 0.1
+    first.assign(first - 1e-3 * gradient)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(inputs) ** 2)
+    assert np.abs(tape.gradient(loss, layer.kernel.value)).max() > 0.1
+
+
+@every_rank
 @pytest.mark.parametrize("strides", [1, 2])
 @pytest.mark.parametrize("padding", ["same", "circular"])
 def test_identity(rank, strides, padding, rng):
