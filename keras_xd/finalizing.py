@@ -6,7 +6,7 @@ import keras
 
 from keras_xd.layers import cloning
 from keras_xd.layers.searchable import SearchableLayer, named_layers
-from keras_xd.rewriting.convolutions import check_graph
+from keras_xd.rewriting.candidates import check_graph
 from keras_xd.search import SearchModel
 from keras_xd.validation import check_export_path
 

@@ -1,12 +1,14 @@
 """Copies of a model's graph with other layers in some places, and its layers' calls."""
 
+import collections
+
 import keras
 
 from keras_xd.layers.searchable import flatten_layers, is_graph
 
 
-def clone(model, replace, rename_inputs=None):
-    """Return a copy of a model in which some layers are replaced by others.
+def clone(model, replace, rename_inputs=None, insert=None):
+    """Return a copy of a model in which some layers are replaced by others, or new ones inserted.
 
     The copy has the names, inputs and outputs (dictionaries and lists too), layers, values of
     weights and of random generators, trainable flags and dtype policies of `model`. Nested models
@@ -20,6 +22,10 @@ def clone(model, replace, rename_inputs=None):
             layer to put in its place, or `None` for a copy of it.
         rename_inputs: function from the list of the names of the inputs of `model` to new ones. A
             dictionary of inputs keeps its names, and so does an input whose new name is taken.
+        insert: function called with each call in a Functional model, `insert(graph, operation,
+            number)`: the model, the layer or operation that is called, and how often it was called
+            before in this model. Returns a dictionary of the layers through which inputs of the
+            call are passed first, by the place of the tensor among all tensors of the call.
 
     Returns:
         `(copy, replaced)`: the new model, and the list of `(layer, replacement)`.
@@ -34,7 +40,8 @@ def clone(model, replace, rename_inputs=None):
             if id(operation) in known:
                 return known[id(operation)][1]
         if is_graph(operation):
-            new = _clone_graph(operation, copy, rename_inputs if operation is model else None)
+            rename = rename_inputs if operation is model else None
+            new = _clone_graph(operation, copy, rename, insert)
             graphs[id(operation)] = (operation, new)
             return new
         new = replace(operation) if isinstance(operation, keras.layers.Layer) else None
@@ -52,12 +59,17 @@ def clone(model, replace, rename_inputs=None):
     for old, new in copies.values():
         if isinstance(old, keras.layers.Layer):
             _copy_state(old, new)
+    flags = [
+        (v, old.trainable and v.trainable) for old, new in replaced.values() for v in new.variables
+    ]
     for old, new in replaced.values():
         new.trainable = old.trainable
+    for variable, trainable in flags:  # what is shared with a frozen layer is not frozen
+        variable.trainable = variable.trainable or trainable
     return result, list(replaced.values())
 
 
-def layer_calls(model, shapes=None, inputs=None):
+def layer_calls(model, shapes=None, inputs=None, insert=None):
     """Return `(layer, argument)` of every call of a layer in a model's graph, in their order.
 
     A nested model counts as one layer. `model` is not touched.
@@ -68,6 +80,7 @@ def layer_calls(model, shapes=None, inputs=None):
             those it was made with.
         inputs: arrays or tensors for which to compute the calls, in inference mode, in the
             structure of the model's inputs; `None` for shapes only.
+        insert: as in `clone`; the calls of inserted layers are returned too.
 
     Returns:
         A list of pairs. `argument` is what the layer was given first: a `keras.KerasTensor`, or a
@@ -80,10 +93,37 @@ def layer_calls(model, shapes=None, inputs=None):
             return _Probe(operation, calls)
         return _copy(operation)
 
-    graph = _clone_functional(_view(model), probe, shapes)
+    graph = _clone_functional(_view(model), probe, shapes, call=_inserting(model, insert, probe))
     if inputs is not None:
         calls.clear()
         graph(inputs, training=False)
+    return calls
+
+
+def operation_calls(model, shapes=None):
+    """Return `(operation, inputs, outputs)` of every call of a layer or operation in a graph.
+
+    Args:
+        model: a Functional or a built Sequential model; it is not touched.
+        shapes: as in `layer_calls`.
+
+    Returns:
+        A list of triples in the order of the calls. `inputs` and `outputs` are flat lists, of
+        `keras.KerasTensor` where an argument is a tensor. Equal tensors are the same object.
+    """
+    calls = []
+
+    def probe(operation):
+        return (
+            _Probe(operation, []) if isinstance(operation, keras.layers.Layer) else _copy(operation)
+        )
+
+    def call(operation, number, new, args, kwargs):
+        outputs = new(*args, **kwargs)
+        calls.append((operation, keras.tree.flatten((args, kwargs)), keras.tree.flatten(outputs)))
+        return outputs
+
+    _clone_functional(_view(model), probe, shapes, call=call)
     return calls
 
 
@@ -120,11 +160,11 @@ def _view(model):
     return keras.Model(model.input, model.output, name=model.name)
 
 
-def _clone_graph(model, copy, rename=None):
+def _clone_graph(model, copy, rename=None, insert=None):
     """Return a copy of a Functional or Sequential model, its layers made by `copy`."""
     view = _view(model)
     if not isinstance(model, keras.Sequential):
-        return _clone_functional(view, copy, rename=rename)
+        return _clone_functional(view, copy, rename=rename, call=_inserting(model, insert))
     changes = {}
     if not any(getattr(layer, "stateful", False) for layer in flatten_layers(model)):
         # A model built by calling it on data has taken over the batch size of that data.
@@ -133,17 +173,48 @@ def _clone_graph(model, copy, rename=None):
     return keras.Sequential([tensor, *map(copy, model.layers)], name=model.name)
 
 
-def _clone_functional(view, copy, shapes=None, rename=None):
-    """Return a Functional copy of `view`, whose operations are made by `copy`."""
+def _clone_functional(view, copy, shapes=None, rename=None, call=None):
+    """Return a Functional copy of `view`, whose operations are made by `copy`.
+
+    `call(operation, number, new, args, kwargs)`, where given, calls each copied operation.
+    """
     changes = [{}] * len(view.inputs)
     if shapes is not None:
         changes = [{"batch_shape": shape} for shape in shapes]
     tensors = _new_inputs(view, changes, rename)
+    copies, numbers = {}, collections.Counter()
+
+    def copy_and_note(operation):
+        new = copy(operation)
+        copies[id(new)] = operation
+        return new
+
+    def call_copy(new, *args, **kwargs):
+        operation = copies[id(new)]
+        numbers[id(operation)] += 1
+        return call(operation, numbers[id(operation)] - 1, new, args, kwargs)
+
     return keras.models.clone_model(
         view,
         input_tensors=keras.tree.pack_sequence_as(view.input, tensors),
-        clone_function=copy,
+        clone_function=copy_and_note,
+        call_function=None if call is None else call_copy,
     )
+
+
+def _inserting(graph, insert, wrap=lambda layer: layer):
+    """Return the `call` of `_clone_functional` that passes inputs through inserted layers."""
+    if insert is None:
+        return None
+
+    def call(operation, number, new, args, kwargs):
+        places = insert(graph, operation, number)
+        flat = keras.tree.flatten((args, kwargs))
+        flat = [wrap(places[i])(x) if i in places else x for i, x in enumerate(flat)]
+        args, kwargs = keras.tree.pack_sequence_as((args, kwargs), flat)
+        return new(*args, **kwargs)
+
+    return call
 
 
 def _new_inputs(view, changes, rename):

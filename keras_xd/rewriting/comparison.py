@@ -1,5 +1,6 @@
 """The table that compares a model with its rewritten form."""
 
+import collections
 import dataclasses
 import math
 import re
@@ -11,16 +12,18 @@ from keras_xd import layers
 from keras_xd.layers import cloning
 from keras_xd.layers.complexity import multiply_adds
 from keras_xd.layers.searchable import is_graph, named_layers
-from keras_xd.rewriting.convolutions import ANY_CONVOLUTION, check_graph, convolutions
+from keras_xd.rewriting import kinds, skips
+from keras_xd.rewriting.candidates import check_graph, find_candidates
 
 
 @dataclasses.dataclass(frozen=True)
 class LayerComparison:
-    """One convolution in a `Comparison`; `…_after` is of the layer in its place.
+    """One layer in a `Comparison`; `…_after` is of the layer in its place.
 
     Attributes:
         name: the layer's path: its name, after those of the nested models around it.
-        kind_before, kind_after: names of the classes.
+        kind_before, kind_after: names of the classes; before is "identity" for a layer that was
+            put into a skip connection.
         left_because: why it was left as it is, or `None` where another layer took its place.
         relative_error: the largest difference of the two layers' outputs for the same inputs
             (those that the original layer gets), divided by the largest output. For a layer that
@@ -51,12 +54,18 @@ class Comparison:
     """What `compare` returns; `str()` of it is a table.
 
     Attributes:
-        rows: a `LayerComparison` for each convolution of the original, in the order of the graph.
+        rows: a `LayerComparison` for each convolution of the original; where a pooling was
+            rewritten, for each pooling too; and for each layer in a skip connection.
         output_error: the relative error of the whole model's outputs.
     """
 
     rows: tuple[LayerComparison, ...]
     output_error: float
+
+    @property
+    def worst(self):
+        """The `LayerComparison` of the largest relative error, `None` without rows."""
+        return max(self.rows, key=lambda row: row.relative_error, default=None)
 
     def to_dict(self):
         """Return `{"rows": [{…}, …], "output_error": …}`, of plain Python values."""
@@ -64,9 +73,6 @@ class Comparison:
         return {"rows": rows, "output_error": self.output_error}
 
     def __str__(self):
-        def pair(before, after):
-            return " → ".join("?" if value is None else f"{value:,}" for value in (before, after))
-
         table = [("layer", "kind", "relative error", "parameters", "multiply–adds", "bytes")]
         for row in self.rows:
             changed = row.left_because is None
@@ -80,24 +86,19 @@ class Comparison:
                     pair(row.memory_before, row.memory_after),
                 )
             )
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in table
-        ]
-        lines.insert(1, "  ".join("-" * width for width in widths))
+        lines = aligned(table)
         return "\n".join(
             [*lines, f"Relative error of the model's outputs: {self.output_error:.1e}"]
         )
 
 
 def compare(model, rewritten, inputs):
-    """Compare a model with its rewritten form, convolution by convolution.
+    """Compare a model with its rewritten form, layer by layer.
 
-    Each layer in place of a convolution is run on the very inputs that the convolution gets in
-    `model`, in nested and shared layers too, so that errors do not add up along the network. This
-    measures rounding right after `rewrite`, and how far a search has gone afterwards. A finalized
-    model can be compared likewise.
+    Each layer in place of another is run on the very inputs that the other gets in `model`, in
+    nested and shared layers too, so that errors do not add up along the network. A layer that was
+    put into a skip connection is compared with the identity. This measures rounding right after
+    `rewrite`, and how far a search has gone afterwards. A finalized model can be compared likewise.
 
     Args:
         model: the original model.
@@ -105,7 +106,7 @@ def compare(model, rewritten, inputs):
         inputs: an input batch, in the structure of the model's inputs.
 
     Returns:
-        A `Comparison`.
+        A `Comparison`; its `worst` is the layer of the largest error.
 
     Raises:
         ValueError: if `rewritten` lacks a layer of `model`.
@@ -119,67 +120,110 @@ def compare(model, rewritten, inputs):
     ... ])
     >>> images = np.random.default_rng(0).normal(size=(4, 8, 8, 1))
     >>> comparison = keras_xd.compare(model, keras_xd.rewrite(model), images)
-    >>> comparison.rows[0].kind_after, comparison.rows[0].relative_error < 1e-5
+    >>> comparison.rows[0].kind_after, comparison.worst.relative_error < 1e-5
     ('XDConv2D', True)
     """
     check_graph(model)
     inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
-    arguments = {}
-
-    def note_calls(graph, graph_inputs):
-        for layer, argument in cloning.layer_calls(graph, inputs=graph_inputs):
-            if is_graph(layer):
-                note_calls(layer, argument)
-            elif isinstance(layer, ANY_CONVOLUTION):
-                arguments.setdefault(id(layer), []).append(argument)
-
-    note_calls(model, inputs)
     counterparts = dict(named_layers(rewritten))
-    rows = []
-    for path, layer, _, reason in convolutions(model):
-        if path not in counterparts:
+    k_operations = any(isinstance(layer, layers.KOpConv) for layer in counterparts.values())
+    candidates = find_candidates(model, "k_operation" if k_operations else "xd")
+    for candidate in candidates:
+        if candidate.skip is None and candidate.path not in counterparts:
             raise ValueError(
                 "`rewritten` must be made from `model`, with layers of the same names. Received: "
-                f"rewritten='{rewritten.name}', which has no layer '{path}'"
+                f"rewritten='{rewritten.name}', which has no layer '{candidate.path}'"
             )
-        other = counterparts[path]
-        rows.append(_layer_comparison(path, layer, other, reason, arguments.get(id(layer), [])))
+    poolings = any(
+        c.operation == "pooling" and type(c.layer) is not type(counterparts[c.path])
+        for c in candidates
+    )
+    skipped = {
+        c.path: keras.layers.Identity(name=c.skip.name)
+        for c in candidates
+        if c.skip is not None and c.path in counterparts
+    }
+    insert = skips.inserting([(c.skip, skipped[c.path]) for c in candidates if c.path in skipped])
+    arguments = collections.defaultdict(list)
+
+    def note_calls(graph, graph_inputs):
+        for layer, argument in cloning.layer_calls(graph, inputs=graph_inputs, insert=insert):
+            if is_graph(layer):
+                note_calls(layer, argument)
+            else:
+                arguments[id(layer)].append(argument)
+
+    note_calls(model, inputs)
+    rows = []
+    for candidate in candidates:
+        path, layer = candidate.path, candidate.layer or skipped.get(candidate.path)
+        if layer is None or (candidate.operation == "pooling" and not poolings):
+            continue
+        called = arguments[id(layer)]
+        rows.append(_layer_comparison(path, layer, counterparts[path], candidate.reason, called))
     outputs = [keras.tree.flatten(m(inputs, training=False)) for m in (model, rewritten)]
     errors = [_relative_error(*pair) for pair in zip(*outputs, strict=True)]
     return Comparison(tuple(rows), max(errors))
 
 
+def pair(before, after):
+    """Return the text of a number before and after."""
+    return " → ".join("?" if value is None else f"{value:,}" for value in (before, after))
+
+
+def aligned(table):
+    """Return the lines of a table, a list of tuples of texts, with a rule under the first."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in table
+    ]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+
+
 def _layer_comparison(path, layer, other, reason, arguments):
+    identity = isinstance(layer, keras.layers.Identity)
     if type(layer) is type(other):
         reason = reason or "it was not chosen"
     else:
         reason = None
     outputs = [(layer(argument), other(argument)) for argument in arguments]
-    errors = [_relative_error(*pair) for pair in outputs]
-    counts = [
-        [multiply_adds(which, (None, *argument.shape[1:])) for argument in arguments]
-        for which in (layer, other)
-    ]
-    counts = [int(sum(count)) if count and None not in count else None for count in counts]
+    errors = [_relative_error(*both) for both in outputs]
+    shapes = [(None, *argument.shape[1:]) for argument in arguments]
+    counts = [layer_multiply_adds(which, shapes) for which in (layer, other)]
     memory = [
-        sum(_bytes(weight.shape, weight.dtype) for weight in which.weights)
-        + sum(_bytes(pair[index].shape[1:], pair[index].dtype) for pair in outputs)
+        sum(tensor_bytes(weight.shape, weight.dtype) for weight in which.weights)
+        + sum(tensor_bytes(both[index].shape[1:], both[index].dtype) for both in outputs)
         for index, which in enumerate((layer, other))
     ]
     if isinstance(other, layers.XDConv):
         frequencies = math.prod(plan.n for plan in other.plans)
-        memory[1] += _bytes((frequencies, 2, *other.kernel.shape[-2:]), other.compute_dtype)
+        memory[1] += tensor_bytes((frequencies, 2, *other.kernel.shape[-2:]), other.compute_dtype)
     return LayerComparison(
         path,
-        type(layer).__name__,
+        "identity" if identity else type(layer).__name__,
         type(other).__name__,
         reason,
         max(errors, default=0.0),
         layer.count_params(),
         other.count_params(),
         *counts,
-        *memory,
+        0 if identity else memory[0],
+        memory[1],
     )
+
+
+def layer_multiply_adds(layer, shapes):
+    """Return the multiply–adds of a layer called at these shapes, `None` if unknown.
+
+    Poolings and identities multiply nothing that counts.
+    """
+    if not shapes:
+        return None
+    if isinstance(layer, (*kinds.POOLING, keras.layers.Identity)):
+        return 0
+    counts = [multiply_adds(layer, shape) for shape in shapes]
+    return None if None in counts else int(sum(counts))
 
 
 def _relative_error(expected, actual):
@@ -191,7 +235,7 @@ def _relative_error(expected, actual):
     return difference / (float(np.max(np.abs(expected), initial=0.0)) or 1.0)
 
 
-def _bytes(shape, dtype):
+def tensor_bytes(shape, dtype):
     """Return the memory of a tensor."""
     bits = re.search(r"\d+", keras.backend.standardize_dtype(dtype)).group()
     return math.prod(shape) * int(bits) // 8

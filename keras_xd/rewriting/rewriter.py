@@ -1,46 +1,23 @@
 """From a Keras model to a search space that computes the same function."""
 
-import inspect
 import logging
 import re
 
-import keras
-
 from keras_xd import validation
 from keras_xd.layers import cloning
-from keras_xd.layers.searchable import SearchableLayer, named_layers
-from keras_xd.rewriting.convolutions import SEARCH_SPACES, check_graph, convolutions
+from keras_xd.layers.searchable import named_layers
+from keras_xd.rewriting import kinds, skips
+from keras_xd.rewriting.candidates import check_graph, find_candidates
 
 logger = logging.getLogger("keras_xd.rewriting")
-
-# The arguments of a Keras convolution, each an attribute of the same name.
-ARGUMENTS = (
-    "filters",
-    "kernel_size",
-    "strides",
-    "padding",
-    "data_format",
-    "dilation_rate",
-    "groups",
-    "use_bias",
-    "kernel_initializer",
-    "bias_initializer",
-    "kernel_regularizer",
-    "bias_regularizer",
-    "activity_regularizer",
-    "kernel_constraint",
-    "bias_constraint",
-    "name",
-    "trainable",
-)
-BASE_ARGUMENTS = set(inspect.signature(keras.layers.Layer).parameters)
 
 
 def rewrite(
     model,
     to="xd",
     *,
-    depth=1,
+    operations=("convolution",),
+    depth=None,
     radix=None,
     padding="exact",
     only=None,
@@ -49,35 +26,44 @@ def rewrite(
 ):
     """Return a search space that starts as the same function as `model`.
 
-    Every `Conv1D`, `Conv2D` and `Conv3D`, in nested models too, becomes the `XDConv` layer of the
-    same name, with its weights, regularizers, constraints, trainable flag and dtype policy; a
-    convolution that is frozen stays frozen, its architecture too. Everything else is copied with
-    its weights; shared layers stay shared, a Sequential model stays one, and inputs and outputs
-    keep their names and structure. Outputs equal the original's up to float32 rounding.
+    Every convolution (plain, transposed, depthwise, separable) that has a searchable twin, in
+    nested models too, becomes the layer of `keras_xd.layers` of the same name, with its weights,
+    regularizers, constraints, trainable flag and dtype policy; a convolution that is frozen stays
+    frozen, its architecture too. On request average poolings are rewritten and layers are put into
+    identity skips. Everything else is copied with its weights; shared layers stay shared, a
+    Sequential model stays one, and inputs and outputs keep their names and structure. Outputs equal
+    the original's up to float32 rounding.
 
     The original is left untouched. The new model is not compiled, and where `model` is a
     subclass of a Functional model (with a `train_step` of its own, say) it is a plain one.
 
-    Convolutions that cannot be rewritten stay convolutions: those called at unknown or at several
+    Layers that cannot be rewritten stay as they are: those called at unknown or at several
     spatial sizes, those inside `TimeDistributed` and other layers, subclasses of Keras'
-    convolutions, transposed, depthwise and separable ones, and those with LoRA or quantization.
-    They are listed by a warning of the logger `keras_xd.rewriting`, and with their reasons by
-    `keras_xd.compare`.
+    layers, max pooling, and convolutions with LoRA or quantization. They are listed by a warning of
+    the logger `keras_xd.rewriting`, and with their reasons by `keras_xd.compare`.
 
     Args:
         model: a built Sequential or Functional model.
-        to: the search space, `"xd"`.
-        depth: depth of the K-matrices, an integer or a triple; see `XDConv`.
+        to: the search space: `"xd"`, or `"k_operation"` for K-operations (plain convolutions only).
+        operations: what is rewritten, a string or a tuple of these: `"convolution"`: all
+            convolutions. `"pooling"`: `AveragePooling`, which becomes an `XDConv` that starts as
+            the pooling. `"skip"`: an input of `keras.layers.Add`, `keras.ops.add` or `x + y` from
+            which another input of the same addition is computed gets an `XDConv` with a kernel of
+            size 3 that starts as the identity, under the name `<addition>_skip`.
+        depth: depth of the K-matrices, an integer or a triple; `None` for the layers' default.
         radix: block sizes of the K-matrices; see `XDConv`.
-        padding: `"exact"` keeps the padding of each convolution. `"circular"` continues the input
-            periodically instead of by zeros in every convolution of stride 1 with padding "same"
-            whose kernel fits its input: faster, and what the XD paper does, but the outputs
-            differ from the original's near the borders.
-        only: rewrite these convolutions only: a layer name, a pattern (`re.fullmatch` on the
-            name), a predicate `layer -> bool`, or a list of these.
+        padding: `"exact"` keeps the padding of each layer. `"circular"` continues the input
+            periodically instead of by zeros in every layer with padding "same" whose kernel fits
+            its input and, unless it is transposed, whose stride is 1: faster, and what the XD paper
+            does, but the outputs differ from the original's near the borders.
+        only: rewrite these only: a layer name, a pattern (`re.fullmatch` on the name), a predicate
+            `layer -> bool`, or a list of these. Names of skips are those of the new layers, which
+            predicates get too.
         skip: leave these as they are, likewise.
-        **layer_options: further arguments for every new layer: `warm_start`, `frequency_bias`,
-            `channel_gates`, `seed` (of the first layer; each further layer's is one higher).
+        **layer_options: further arguments for every new layer: `warm_start` (of convolutions),
+            `frequency_bias`, `channel_gates`, `seed` (of the first layer; each further layer's is
+            one higher); for K-operations `warm_start`, `seed` and `operation`, a
+            `keras_xd.layers.KOperation` that all of them share.
 
     Returns:
         A new `keras.Model`.
@@ -94,73 +80,135 @@ def rewrite(
     >>> model = keras.Sequential([
     ...     keras.Input((8, 8, 1)),
     ...     keras.layers.Conv2D(2, 3, activation="relu", name="conv"),
-    ...     keras.layers.GlobalAveragePooling2D(),
+    ...     keras.layers.AveragePooling2D(2, name="pool"),
     ... ])
-    >>> space = keras_xd.rewrite(model, depth=3)
-    >>> type(space.get_layer("conv")).__name__
-    'XDConv2D'
+    >>> space = keras_xd.rewrite(model, operations=("convolution", "pooling"), depth=3)
+    >>> [type(layer).__name__ for layer in space.layers]
+    ['XDConv2D', 'XDConv2D']
 
     Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 3.
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 3; and
+        "Searching for Convolutions and a More Ambitious NAS", 2020, for K-operations.
     """
-    classes = SEARCH_SPACES[validation.one_of(to, tuple(SEARCH_SPACES), "to")]
-    validation.one_of(padding, ("exact", "circular"), "padding")
-    check_graph(model)
     options = {"depth": depth, "radix": radix, **layer_options}
-    _check_options(options, classes)
-    found = convolutions(model, classes)
-    chosen = _select(model, found, only, skip)
-    if not chosen:
-        raise ValueError(
-            f"Nothing is left to rewrite. Received: only={only!r}, skip={skip!r}, and a model with "
-            f"{_listing(found)}"
-        )
-    seed = options.pop("seed", None)
-    new_layers = {}
-    for number, (path, layer, shape) in enumerate(chosen):
-        seeded = {} if seed is None else {"seed": seed + number}
-        new_layers[id(layer)] = _searchable(
-            classes[type(layer)], layer, path, shape, padding, {**options, **seeded}
-        )
-    result, replaced = cloning.clone(model, lambda layer: new_layers.get(id(layer)))
+    found, chosen = plan(model, to, operations, options, padding, only, skip)
+    new_layers = {id(old.layer): new for old, new in chosen if old.skip is None}
+    inserted = [(old.skip, new) for old, new in chosen if old.skip is not None]
+    result, replaced = cloning.clone(
+        model, lambda layer: new_layers.get(id(layer)), insert=skips.inserting(inserted)
+    )
     for old, new in replaced:
-        new.kernel.assign(old.kernel)
-        new.kernel.trainable = old.kernel.trainable
-        if old.use_bias:
-            new.bias.assign(old.bias)
-            new.bias.trainable = old.bias.trainable
+        kinds.copy_weights(old, new)
     left = {}
-    for path, _, _, reason in found:
-        if reason:
-            left.setdefault(reason, []).append(path)
+    for candidate in found:
+        if candidate.reason:
+            left.setdefault(candidate.reason, []).append(candidate.path)
     if left:
         groups = (f"{', '.join(paths)} ({reason})" for reason, paths in left.items())
         logger.warning("keras_xd.rewrite: left as they are: %s", "; ".join(groups))
     return result
 
 
-def _select(model, found, only, skip):
-    """Return `(path, layer, shape)` of the convolutions to rewrite."""
-    _check_names(model, found, only, "only")
-    _check_names(model, found, skip, "skip")
+def plan(model, to, operations, options, padding, only, skip):
+    """Decide what of a model is rewritten to what, without building anything.
+
+    Args:
+        model, to, operations, padding, only, skip: as in `rewrite`.
+        options: the options of the new layers; `depth` and `radix` may be `None`.
+
+    Returns:
+        `(found, chosen)`: every `Candidate` of these operations, and `(candidate, new layer)` of
+        those to rewrite.
+
+    Raises:
+        ValueError: as `rewrite`.
+    """
+    classes = kinds.SEARCH_SPACES[validation.one_of(to, tuple(kinds.SEARCH_SPACES), "to")]
+    validation.one_of(padding, ("exact", "circular"), "padding")
+    operations = _checked_operations(operations, to)
+    check_graph(model)
+    options = {
+        name: value
+        for name, value in options.items()
+        if value is not None or name not in ("depth", "radix")
+    }
+    found = find_candidates(model, to, operations)
+    able = [candidate for candidate in found if candidate.reason is None]
+    used = {type(candidate.layer) for candidate in able}
+    kinds.check_options(options, {c: new for c, new in classes.items() if c in used} or classes)
+    seed = options.pop("seed", None)
+    # Selections are made by layers, and that of a skip is the new one.
+    layers = {
+        candidate.path: candidate.layer
+        or _new_layer(candidate, model, classes, to, padding, options)
+        for candidate in able
+    }
+    _check_selection(model, found, layers, only, "only")
+    _check_selection(model, found, layers, skip, "skip")
     wanted = validation.matcher(only, "only") if only is not None else lambda layer: True
     unwanted = validation.matcher(skip, "skip")
-    return [
-        (path, layer, shape)
-        for path, layer, shape, reason in found
-        if reason is None and wanted(layer) and not unwanted(layer)
-    ]
+    picked = [c for c in able if wanted(layers[c.path]) and not unwanted(layers[c.path])]
+    if not picked:
+        raise ValueError(
+            f"Nothing is left to rewrite. Received: only={only!r}, skip={skip!r}, and a model with "
+            f"{_listing(found)}"
+        )
+    chosen = []
+    for number, candidate in enumerate(picked):
+        seeded = {} if seed is None else {"seed": seed + number}
+        new = _new_layer(candidate, model, classes, to, padding, {**options, **seeded})
+        chosen.append((candidate, new))
+    return found, chosen
 
 
-def _check_names(model, found, selection, argument):
-    """Raise `ValueError` if a name or pattern in `selection` does not find what it should."""
+def _new_layer(candidate, model, classes, to, padding, options):
+    """Return the new layer, not yet built, of a candidate."""
+    shape, old = candidate.shape, candidate.layer
+    try:
+        if old is not None:
+            new = kinds.twin_of(old, classes[type(old)], shape, padding, options)
+        else:
+            skip = candidate.skip
+            data_format = skips.data_format_of(model)
+            options = {**options, "dtype": skip.dtype}
+            twin = kinds.SKIPS[to][len(shape) - 2]
+            new = kinds.skip_layer(twin, skip.name, shape, data_format, padding, options)
+        new.compute_output_shape(shape)
+    except ValueError as error:
+        raise ValueError(f"The options do not fit the layer '{candidate.path}': {error}") from error
+    return new
+
+
+def _checked_operations(operations, to):
+    """Return a tuple of operations, each of which the search space has."""
+    names = (operations,) if isinstance(operations, str) else tuple(operations)
+    able = kinds.OPERATIONS if to in kinds.SKIPS else ("convolution",)
+    if not names or not set(names) <= set(able):
+        raise ValueError(
+            f"`operations` must be one or several of {able} with to='{to}'. Received: "
+            f"operations={operations!r}"
+        )
+    return names
+
+
+def _check_selection(model, found, layers, selection, argument):
+    """Raise `ValueError` if a name or pattern in `selection` does not find what it should.
+
+    Args:
+        model: the model.
+        found: the candidates in it.
+        layers: for the path of each candidate that can be rewritten, the layer to select it by.
+        selection: the value of the argument.
+        argument: its name, `"only"` or `"skip"`.
+    """
     items = selection if isinstance(selection, (list, tuple, set)) else [selection]
     for item in items:
         if not isinstance(item, (str, re.Pattern)):
             continue
+        everything = [*(layer for _, layer in named_layers(model)[1:]), *layers.values()]
         try:
             matches = validation.matcher(item, argument)
-            existing = [layer for _, layer in named_layers(model)[1:] if matches(layer)]
+            existing = [layer for layer in everything if matches(layer)]
         except re.error as error:
             raise ValueError(
                 f"`{argument}` must hold layer names or patterns. Received: {argument}={item!r}, "
@@ -171,8 +219,10 @@ def _check_names(model, found, selection, argument):
                 f"`{argument}` must name layers of the model. Received: {argument}={item!r}, which "
                 f"does not exist; the model has {_listing(found)}"
             )
-        if argument == "only" and not any(matches(f[1]) for f in found if f[3] is None):
-            reasons = [f"'{f[0]}': {f[3]}" for f in found if matches(f[1])]
+        if argument == "only" and not any(map(matches, layers.values())):
+            reasons = [
+                f"'{c.path}': {c.reason}" for c in found if c.layer is not None and matches(c.layer)
+            ]
             reasons = reasons or [f"'{existing[0].name}' is a {type(existing[0]).__name__}"]
             raise ValueError(
                 f"`only` must name layers that can be rewritten. Received: only={item!r}, which "
@@ -181,42 +231,10 @@ def _check_names(model, found, selection, argument):
 
 
 def _listing(found):
-    """Return the convolutions that can be rewritten, and those that cannot, for a message."""
-    able = [path for path, _, _, reason in found if reason is None]
-    unable = [f"'{path}': {reason}" for path, _, _, reason in found if reason is not None]
-    text = f"the convolutions {able}" if able else "no convolution that can be rewritten"
+    """Return what can be rewritten, and what cannot, for a message."""
+    kinds_found = {c.operation for c in found}
+    noun = "convolution" if kinds_found <= {"convolution"} else "layer"
+    able = [c.path for c in found if c.reason is None]
+    unable = [f"'{c.path}': {c.reason}" for c in found if c.reason is not None]
+    text = f"the {noun}s {able}" if able else f"no {noun} that can be rewritten"
     return f"{text} (not: {'; '.join(unable)})" if unable else text
-
-
-def _check_options(options, classes):
-    """Raise `ValueError` for an option that the new layers do not have beyond Keras'."""
-    for layer_class in set(classes.values()):
-        own = [base for base in layer_class.__mro__ if issubclass(base, SearchableLayer)]
-        parameters = [p for base in own for p in inspect.signature(base).parameters.values()]
-        allowed = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} - BASE_ARGUMENTS
-        wrong = {name: value for name, value in options.items() if name not in allowed}
-        if wrong:
-            raise ValueError(
-                f"`rewrite` takes the options {sorted(allowed)} of the new layers; the rest comes "
-                f"from the convolutions. Received: {wrong}"
-            )
-
-
-def _searchable(layer_class, layer, path, shape, padding, options):
-    """Return the new layer, not yet built, of a convolution."""
-    arguments = {name: getattr(layer, name) for name in ARGUMENTS}
-    arguments["dtype"] = layer.dtype_policy
-    arguments["activation"] = layer.activation
-    if isinstance(layer.activation, keras.layers.Layer):
-        arguments["activation"] = type(layer.activation).from_config(layer.activation.get_config())
-    spatial = shape[1:-1] if layer.data_format == "channels_last" else shape[2:]
-    spans = [d * (k - 1) + 1 for d, k in zip(layer.dilation_rate, layer.kernel_size, strict=True)]
-    fits = all(span <= size for span, size in zip(spans, spatial, strict=True))
-    if padding == "circular" and layer.padding == "same" and max(layer.strides) == 1 and fits:
-        arguments["padding"] = "circular"
-    try:
-        new = layer_class(**arguments, **options)
-        new.compute_output_shape(shape)
-    except ValueError as error:
-        raise ValueError(f"The options do not fit the layer '{path}': {error}") from error
-    return new

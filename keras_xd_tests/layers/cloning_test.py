@@ -211,3 +211,35 @@ def test_arguments_by_keyword():
     shapes = [(layer.name, cloning.shapes_of(argument)) for layer, argument in calls]
     assert shapes == [("conv", [(None, 6, 2)]), ("attention", [(None, 4, 2)])]
     assert cloning.shapes_of({"a": [inputs, None]}) == [(None, 6, 2)]
+
+
+def test_inserted_layers(rng):
+    """One before the second call of a shared layer, seen by `layer_calls` too."""
+    inputs = keras.Input((3,), name="x")
+    dense = layers.Dense(3, name="dense")
+    model = keras.Model(inputs, dense(dense(inputs)))
+    scale = layers.Rescaling(2.0, name="scale")
+
+    def insert(graph, operation, number):
+        assert graph is model
+        return {0: scale} if (operation, number) == (dense, 1) else {}
+
+    x = rng.normal(size=(2, 3)).astype("float32")
+    calls = cloning.layer_calls(model, inputs=x, insert=insert)
+    assert [layer for layer, _ in calls] == [dense, scale, dense]
+    np.testing.assert_allclose(calls[2][1], 2 * dense(x), atol=1e-6)
+    copy, _ = cloning.clone(model, keep, insert=insert)
+    np.testing.assert_allclose(copy(x), dense(2 * dense(x)), atol=1e-5)
+    assert copy.get_layer("scale") is scale and len(model.layers) == 2
+
+
+def test_operation_calls():
+    inputs = keras.Input((None, 2))
+    x = layers.Conv1D(2, 3, name="conv")(inputs)
+    model = keras.Model(inputs, layers.Add(name="sum")([x, x * 2.0]))
+    convolution, product, addition = cloning.operation_calls(model, [(None, 8, 2)])
+    assert convolution[0] is model.get_layer("conv") and addition[0] is model.get_layer("sum")
+    assert product[1][0] is addition[1][0] is convolution[2][0]
+    assert product[1][1] == 2.0
+    assert addition[1][1] is product[2][0]
+    assert addition[2][0].shape == (None, 6, 2)

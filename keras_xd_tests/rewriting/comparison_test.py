@@ -123,6 +123,61 @@ def test_wrapped_and_finalized_models(rng):
     assert max(row.relative_error for row in rows) < 1e-5
 
 
+def test_worst_layer(rng):
+    model = sample_models.randomize(sample_models.residual(), rng)
+    space = rewrite(model)
+    space.get_layer("block1_a").kernel.assign(model.get_layer("block1_a").kernel * 1.5)
+    comparison = compare(model, space, sample_models.inputs_of(model, rng))
+    assert comparison.worst.name == "block1_a"
+    assert comparison.worst.relative_error == pytest.approx(0.5, rel=1e-4)
+
+
+def test_poolings_are_listed_where_one_was_rewritten(rng):
+    inputs = keras.Input((8, 8, 2))
+    x = layers.Conv2D(2, 3, padding="same", name="conv")(inputs)
+    x = layers.AveragePooling2D(2, name="first")(layers.MaxPooling2D(2, name="maximum")(x))
+    model = keras.Model(inputs, layers.AveragePooling2D(2, name="second")(x))
+    images = sample_models.inputs_of(model, rng)
+    names = [row.name for row in compare(model, rewrite(model), images).rows]
+    assert names == ["conv"]
+    space = rewrite(model, operations="pooling", only="first")
+    rows = {row.name: row for row in compare(model, space, images).rows}
+    assert {name: row.left_because for name, row in rows.items()} == {
+        "conv": "it was not chosen",
+        "maximum": "no linear operation can start as a maximum",
+        "first": None,
+        "second": "it was not chosen",
+    }
+    row = rows["first"]
+    assert (row.kind_before, row.kind_after) == ("AveragePooling2D", "XDConv2D")
+    assert row.multiply_adds_before == row.parameters_before == 0 < row.multiply_adds_after
+    assert row.parameters_after == space.get_layer("first").count_params()
+    assert 0 < row.relative_error < 1e-5
+
+
+def test_skips_are_compared_with_the_identity(rng):
+    """In a nested model that is called twice, around a raw addition."""
+    model = sample_models.randomize(sample_models.nested(), rng)
+    (operation,) = [
+        operation
+        for operation in model.get_layer("block").operations
+        if not isinstance(operation, layers.Layer)
+    ]
+    space = rewrite(model, operations="skip")
+    inserted = space.get_layer("block").get_layer(f"{operation.name}_skip")
+    (bias,) = (v for v in inserted.architecture_variables if v.name == "frequency_bias")
+    bias.assign(bias * 1.25)
+    inputs = sample_models.inputs_of(model, rng)
+    rows = {row.name: row for row in compare(model, space, inputs).rows}
+    assert list(rows) == ["block/stack/conv", "conv", f"block/{operation.name}_skip"]
+    row = rows[f"block/{operation.name}_skip"]
+    assert (row.kind_before, row.kind_after) == ("identity", "XDConv2D")
+    assert (row.parameters_before, row.memory_before, row.multiply_adds_before) == (0, 0, 0)
+    assert row.relative_error == pytest.approx(0.25, rel=1e-4)
+    assert row.multiply_adds_after == complexity(space) - complexity(model)
+    assert compare(model, space, inputs).worst == row
+
+
 def test_other_models_are_refused(rng):
     model = sample_models.sequential()
     other = keras.Sequential([keras.Input((13, 2)), layers.Dense(2)], name="other")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import layers
 
-from keras_xd.rewriting.convolutions import check_graph, convolutions
+from keras_xd.rewriting.candidates import check_graph, find_candidates
 from keras_xd_tests import sample_models
 
 
@@ -15,8 +15,8 @@ class OwnConvolution(layers.Conv2D):
 
 def reason_of(layer, shape=(8, 8, 2)):
     inputs = keras.Input(shape)
-    ((_, _, _, reason),) = convolutions(keras.Model(inputs, layer(inputs)))
-    return reason
+    (candidate,) = find_candidates(keras.Model(inputs, layer(inputs)))
+    return candidate.reason
 
 
 @pytest.mark.parametrize(
@@ -52,34 +52,32 @@ def test_reason_of_lora():
     convolution = layers.Conv2D(2, 3)
     model = keras.Model(inputs, convolution(inputs))
     convolution.enable_lora(1)
-    ((_, _, _, reason),) = convolutions(model)
-    assert reason == "LoRA is enabled"
+    (candidate,) = find_candidates(model)
+    assert candidate.reason == "LoRA is enabled"
 
 
 def test_reason_of_several_sizes():
     inputs, convolution = keras.Input((8, 2)), layers.Conv1D(2, 3)
     model = keras.Model(inputs, convolution(convolution(inputs)))
-    ((_, _, _, reason),) = convolutions(model)
-    assert reason == "it is called at several shapes, (None, 6, 2), (None, 8, 2)"
+    (candidate,) = find_candidates(model)
+    assert candidate.reason == "it is called at several shapes, (None, 6, 2), (None, 8, 2)"
 
 
 def test_shapes_in_nested_models_are_those_of_the_calls():
     inside = keras.Input((None, 2))
     block = keras.Model(inside, layers.Conv1D(2, 3, name="conv")(inside), name="block")
     inputs = keras.Input((8, 2))
-    found = convolutions(keras.Model(inputs, block(inputs)))
-    assert [(path, shape, reason) for path, _, shape, reason in found] == [
-        ("block/conv", (None, 8, 2), None)
-    ]
+    found = find_candidates(keras.Model(inputs, block(inputs)))
+    assert [(c.path, c.shape, c.reason) for c in found] == [("block/conv", (None, 8, 2), None)]
 
 
 @pytest.mark.parametrize(
     ("make", "count"), [(sample_models.residual, 6), (sample_models.nested, 2)]
 )
 def test_each_convolution_is_found_once(make, count):
-    found = convolutions(make())
-    assert len({path for path, *_ in found}) == len(found) == count
-    assert all(reason is None for *_, reason in found)
+    found = find_candidates(make(), operations=("convolution",))
+    assert len({candidate.path for candidate in found}) == len(found) == count
+    assert all(candidate.reason is None for candidate in found)
 
 
 def test_models_without_a_graph_are_refused():

@@ -1,0 +1,129 @@
+"""What of a model can be rewritten, and why the rest cannot."""
+
+import collections
+import dataclasses
+
+import keras
+
+from keras_xd.layers import cloning
+from keras_xd.layers.searchable import is_graph, named_layers
+from keras_xd.rewriting import kinds, skips
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A place of a model where a searchable layer may stand.
+
+    Attributes:
+        path: names of the layers around the layer, and its own.
+        operation: `"convolution"`, `"pooling"` or `"skip"`.
+        layer: the layer there, `None` for a skip.
+        shape: the shape of its input, `None` if unknown.
+        reason: why it cannot be rewritten; `None` if it can, and then all sizes are known.
+        skip: the `Skip`, `None` for a layer.
+    """
+
+    path: str
+    operation: str
+    layer: keras.layers.Layer | None
+    shape: tuple | None
+    reason: str | None
+    skip: skips.Skip | None = None
+
+
+def check_graph(model):
+    """Raise `ValueError` unless `model` is a built Sequential or Functional model."""
+    if is_graph(model):
+        return
+    if isinstance(model, keras.Sequential):
+        raise ValueError(
+            "`model` must be built: give it an Input, or call it on data. "
+            f"Received: Sequential model '{model.name}', which is not"
+        )
+    if not isinstance(model, keras.Model):
+        raise ValueError(f"`model` must be a Keras model. Received: model={model!r}")
+    raise ValueError(
+        "`model` must be a Sequential or Functional model, because the calls inside a subclassed "
+        "model cannot be seen from outside. Make it Functional (`keras.Model(inputs, outputs)`), "
+        "take the Functional model in it, or use the layers of `keras_xd.layers` in its class. "
+        f"Received: '{model.name}' of class {type(model).__name__}"
+    )
+
+
+def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
+    """Return the `Candidate` of every convolution, pooling and skip in `model`.
+
+    Layers come first, in the order of `named_layers`, then skips in the order of the graph.
+
+    Args:
+        model: a Functional or built Sequential model.
+        to: the search space.
+        operations: the kinds to look for.
+    """
+    shapes, paths = collections.defaultdict(set), named_layers(model)
+
+    def note_calls(graph, graph_shapes):
+        for layer, argument in cloning.layer_calls(graph, graph_shapes):
+            called = cloning.shapes_of(argument)
+            if is_graph(layer):
+                note_calls(layer, called)
+            elif called:
+                shapes[id(layer)].add((None, *called[0][1:]))
+
+    note_calls(model, None)
+    places = dict(paths)
+    result = []
+    for path, layer in paths:
+        operation = kinds.operation_of(layer)
+        if operation in operations:
+            holder = places.get(path.rpartition("/")[0])
+            called = shapes.get(id(layer), ())
+            reason = _reason(layer, called, holder, to)
+            shape = min(called, key=str, default=None)
+            result.append(Candidate(path, operation, layer, shape, reason))
+    if "skip" in operations:
+        for skip in skips.find_skips(model):
+            reason, shape = _skip_reason(skip), min(skip.shapes, key=str)
+            result.append(Candidate(skip.path, "skip", None, shape, reason, skip))
+    return result
+
+
+def _reason(layer, shapes, holder, to):
+    """Return why a layer cannot be rewritten, or `None`."""
+    kind, classes = type(layer).__name__, kinds.SEARCH_SPACES[to]
+    if type(layer) not in classes:
+        keras_class = next((c for c in classes if isinstance(layer, c)), None)
+        if keras_class is not None:
+            return f"{kind} is a subclass of {keras_class.__name__}"
+        if isinstance(layer, kinds.MAX_POOLING):
+            return "no linear operation can start as a maximum"
+        return f"there is no searchable {kind}"
+    if not shapes:
+        inside = "" if holder is None else f" {type(holder).__name__} '{holder.name}'"
+        return f"it is called inside the layer{inside}"
+    if getattr(layer, "lora_enabled", False):
+        return "LoRA is enabled"
+    if getattr(layer, "quantization_mode", None) is not None:
+        return f"it is quantized ({layer.quantization_mode})"
+    activation = getattr(layer, "activation", None)
+    if isinstance(activation, keras.layers.Layer):
+        if activation.weights or not activation.built:  # a layer without weights is born built
+            return "its activation is a layer with weights"
+    return _reason_of_shapes(shapes)
+
+
+def _skip_reason(skip):
+    """Return why no layer can be put into a skip, or `None`."""
+    rank = len(next(iter(skip.shapes))) - 2
+    if rank not in (1, 2, 3):
+        return f"it has no spatial axes, {min(skip.shapes, key=str)}"
+    return _reason_of_shapes(skip.shapes)
+
+
+def _reason_of_shapes(shapes):
+    if len(shapes) > 1:
+        return f"it is called at several shapes, {', '.join(map(str, sorted(shapes, key=str)))}"
+    (shape,) = shapes
+    if None in shape[1:]:
+        return f"its spatial size is unknown, {shape}"
+    return None

@@ -1,0 +1,165 @@
+"""Which layers of Keras have a searchable twin, and how a twin is made from a layer."""
+
+import inspect
+
+import keras
+
+from keras_xd import layers
+from keras_xd.layers.complexity import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
+from keras_xd.layers.searchable import SearchableLayer
+
+OPERATIONS = ("convolution", "pooling", "skip")
+ANY_CONVOLUTION = (*CONVOLUTIONS, *TRANSPOSED, *DEPTHWISE, *SEPARABLE)
+AVERAGE_POOLING = (
+    keras.layers.AveragePooling1D,
+    keras.layers.AveragePooling2D,
+    keras.layers.AveragePooling3D,
+)
+MAX_POOLING = (keras.layers.MaxPooling1D, keras.layers.MaxPooling2D, keras.layers.MaxPooling3D)
+POOLING = (*AVERAGE_POOLING, *MAX_POOLING)
+
+# The class that takes the place of each class of Keras. A twin of a convolution takes all of its
+# arguments and has its weights, by their names.
+SEARCH_SPACES = {
+    "xd": {
+        keras.layers.Conv1D: layers.XDConv1D,
+        keras.layers.Conv2D: layers.XDConv2D,
+        keras.layers.Conv3D: layers.XDConv3D,
+        keras.layers.AveragePooling1D: layers.XDConv1D,
+        keras.layers.AveragePooling2D: layers.XDConv2D,
+        keras.layers.AveragePooling3D: layers.XDConv3D,
+    },
+    "k_operation": {
+        keras.layers.Conv1D: layers.KOpConv1D,
+        keras.layers.Conv2D: layers.KOpConv2D,
+        keras.layers.Conv3D: layers.KOpConv3D,
+    },
+}
+# The class of a layer in a skip connection, by its number of spatial axes.
+SKIPS = {"xd": {1: layers.XDConv1D, 2: layers.XDConv2D, 3: layers.XDConv3D}}
+WEIGHTS = ("kernel", "depthwise_kernel", "pointwise_kernel", "bias")
+SKIP_KERNEL_SIZE = 3
+BASE_ARGUMENTS = {*inspect.signature(keras.layers.Layer).parameters, "window_size"}
+
+
+def operation_of(layer):
+    """Return which of the `OPERATIONS` a layer of Keras is, or `None`."""
+    if isinstance(layer, ANY_CONVOLUTION):
+        return "convolution"
+    return "pooling" if isinstance(layer, POOLING) else None
+
+
+def arguments_of(keras_class):
+    """Return the names of the constructor's arguments, each an attribute of the same name."""
+    parameters = inspect.signature(keras_class).parameters.values()
+    named = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+    return tuple(dict.fromkeys([*named, "name"]))
+
+
+def check_options(options, twins):
+    """Raise `ValueError` for an option that new layers do not have beyond Keras' arguments.
+
+    Args:
+        options: dictionary of options.
+        twins: dictionary from classes of Keras to those of the new layers.
+    """
+    for twin in dict.fromkeys(twins.values()):
+        own = [base for base in twin.__mro__ if issubclass(base, SearchableLayer)]
+        parameters = [p for base in own for p in inspect.signature(base).parameters.values()]
+        by_position = {p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
+        keyword_only = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+        sizes = {name: 1 for name in ("filters", "kernel_size") if name in by_position}
+        kept = set(twin(**sizes).get_config())  # a subclass may fix what its base lets choose
+        allowed = (keyword_only & kept) - by_position - BASE_ARGUMENTS
+        wrong = {name: value for name, value in options.items() if name not in allowed}
+        if wrong:
+            raise ValueError(
+                f"`rewrite` takes the options {sorted(allowed)} of the new layers; the rest comes "
+                f"from the convolutions. Received: {wrong}"
+            )
+
+
+def twin_of(layer, twin, shape, padding, options):
+    """Return the new layer, not yet built, in place of a convolution or pooling.
+
+    It is trainable; the flag of the old layer is copied after building, since a layer that is built
+    frozen would freeze what it shares with others.
+
+    Args:
+        layer: the layer.
+        twin: the class of the new layer.
+        shape: the shape of the layer's input.
+        padding: `"exact"` or `"circular"`, as in `rewrite`.
+        options: further arguments.
+    """
+    arguments = {name: getattr(layer, name) for name in arguments_of(type(layer))}
+    arguments["dtype"] = layer.dtype_policy
+    if isinstance(layer, POOLING):
+        arguments["kernel_size"] = arguments.pop("pool_size")
+        arguments["filters"] = shape[_channel_axis(layer)]
+        options = {**options, "use_bias": False, "warm_start": "average_pooling"}
+    elif isinstance(layer.activation, keras.layers.Layer):
+        activation = layer.activation
+        arguments["activation"] = type(activation).from_config(activation.get_config())
+    if padding == "circular" and _may_be_circular(layer, shape):
+        arguments["padding"] = "circular"
+    return twin(**arguments, **options)
+
+
+def skip_layer(twin, name, shape, data_format, padding, options):
+    """Return the new layer, not yet built, of an identity skip connection.
+
+    Args:
+        twin: the class of the new layer.
+        name: its name.
+        shape: the shape of the input.
+        data_format: as in Keras.
+        padding: `"exact"` or `"circular"`, as in `rewrite`.
+        options: further arguments.
+    """
+    spatial = shape[1:-1] if data_format == "channels_last" else shape[2:]
+    wraps = padding == "circular" and min(spatial) >= SKIP_KERNEL_SIZE
+    arguments = {
+        **options,
+        "filters": shape[-1 if data_format == "channels_last" else 1],
+        "kernel_size": SKIP_KERNEL_SIZE,
+        "padding": "circular" if wraps else "same",
+        "data_format": data_format,
+        "use_bias": False,
+        "warm_start": "identity",
+        "name": name,
+    }
+    return twin(**arguments)
+
+
+def copy_weights(old, new):
+    """Copy the values and trainable flags of a convolution's weights to its built twin."""
+    for name in WEIGHTS:
+        before = getattr(old, name, None)
+        if before is not None:
+            after = getattr(new, name)
+            after.assign(before)
+            after.trainable = before.trainable
+
+
+def _channel_axis(layer):
+    return -1 if layer.data_format == "channels_last" else 1
+
+
+def _may_be_circular(layer, shape):
+    """Return whether the input may be continued periodically at the same sizes of the output."""
+    if layer.padding != "same":
+        return False
+    spatial = shape[1:-1] if layer.data_format == "channels_last" else shape[2:]
+    if isinstance(layer, POOLING):
+        spans = layer.pool_size
+    else:
+        taps = zip(layer.dilation_rate, layer.kernel_size, strict=True)
+        spans = [dilation * (size - 1) + 1 for dilation, size in taps]
+    if isinstance(layer, TRANSPOSED):
+        if layer.output_padding is not None:
+            return False
+        spatial = [stride * size for stride, size in zip(layer.strides, spatial, strict=True)]
+    elif max(layer.strides) > 1:
+        return False
+    return all(span <= size for span, size in zip(spans, spatial, strict=True))

@@ -1,0 +1,125 @@
+"""Twins of every kind of layer: the same function, with weights and arguments carried over."""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from keras_xd import layers as xd_layers
+from keras_xd.layers.searchable import searchable_layers
+from keras_xd.rewriting import kinds, rewrite
+from keras_xd_tests import sample_models
+
+RELATIVE_ERROR = 1e-5
+
+
+@pytest.mark.parametrize("space", kinds.SEARCH_SPACES)
+def test_arguments_of_every_class_are_attributes(space):
+    for keras_class, twin in kinds.SEARCH_SPACES[space].items():
+        names = kinds.arguments_of(keras_class)
+        required = {"filters": 4, "kernel_size": 3, "pool_size": 3}
+        layer = keras_class(**{name: required[name] for name in names if name in required})
+        assert all(hasattr(layer, name) for name in names)
+        if not issubclass(keras_class, kinds.POOLING):
+            expected = set(inspect.signature(keras_class).parameters) - {"kwargs"}
+            config = twin.from_config(twin(**{n: 4 for n in expected & set(required)}).get_config())
+            assert expected <= set(config.get_config()) | {"activation"}
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pool_size": 2},
+        {"pool_size": 3, "strides": 1, "padding": "same"},
+        {"pool_size": 3, "strides": 2, "padding": "same"},
+        {"pool_size": 5, "strides": 3},
+    ],
+    ids=str,
+)
+def test_average_pooling(rank, options, rng):
+    sizes = (7, 8, 6)[:rank]
+    pooling = getattr(layers, f"AveragePooling{rank}D")(**options, name="pool")
+    model = keras.Sequential([keras.Input((*sizes, 2)), pooling])
+    space = rewrite(model, operations="pooling", depth=(1, 2, 1))
+    (layer,) = searchable_layers(space)
+    assert type(layer) is getattr(xd_layers, f"XDConv{rank}D")
+    assert layer.filters == 2 and layer.kernel_size == pooling.pool_size and layer.name == "pool"
+    inputs = sample_models.inputs_of(model, rng)
+    sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
+
+
+def test_average_pooling_of_channels_first(rng):
+    inputs = keras.Input((2, 7, 6))
+    pooling = layers.AveragePooling2D((3, 2), 2, data_format="channels_first")
+    model = keras.Model(inputs, pooling(inputs))
+    space = rewrite(model, operations=("convolution", "pooling"))
+    x = rng.normal(size=(2, 2, 7, 6)).astype("float32")
+    # TensorFlow's CPU kernels pool channels_first in compiled functions only.
+    expected, actual = model.predict(x, verbose=0), space.predict(x, verbose=0)
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+
+
+def test_circular_pooling(rng):
+    model = keras.Sequential(
+        [keras.Input((6, 1)), layers.AveragePooling1D(3, strides=1, padding="same")]
+    )
+    space = rewrite(model, operations="pooling", padding="circular")
+    x = rng.normal(size=(2, 6, 1)).astype("float32")
+    expected = (np.roll(x, 1, axis=1) + x + np.roll(x, -1, axis=1)) / 3
+    np.testing.assert_allclose(space(x), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", sample_models.ALL)
+def test_k_operations(make, rng):
+    model = sample_models.randomize(make(), rng)
+    space = rewrite(model, to="k_operation", depth=(1, 3, 1), radix=4)
+    assert {type(layer).__name__[:6] for layer in searchable_layers(space)} == {"KOpCon"}
+    sample_models.assert_same_outputs(
+        model, space, sample_models.inputs_of(model, rng), RELATIVE_ERROR * 10
+    )
+
+
+def test_k_operations_from_scratch_have_their_own_depth():
+    model = sample_models.sequential()
+    space = rewrite(model, to="k_operation", warm_start="random_unitary", seed=3)
+    assert [layer.depth for layer in searchable_layers(space)] == [(9, 9, 9)] * 2
+    assert [layer.seed for layer in searchable_layers(space)] == [3, 4]
+
+
+def test_one_operation_for_all_layers(rng):
+    inputs = keras.Input((8, 8, 1))
+    x = layers.Conv2D(2, 3, padding="same", name="first", trainable=False)(inputs)
+    model = keras.Model(inputs, layers.Conv2D(2, 5, padding="same", name="second")(x))
+    sample_models.randomize(model, rng)
+    operation = xd_layers.KOperation(depth=2)
+    space = rewrite(model, to="k_operation", padding="circular", operation=operation)
+    first, second = searchable_layers(space)
+    assert first.operation is second.operation is operation
+    # What a frozen layer shares with one that is not stays trainable there.
+    names = sorted(variable.name for variable in space.trainable_variables)
+    assert names == ["K0", "K1", "L0", "L1", "M0", "M1", "bias", "kernel"]
+    model.get_layer("first").padding = "valid"
+    with pytest.raises(ValueError, match="must have matrices of the same sizes.*'first'|'second'"):
+        rewrite(model, to="k_operation", operation=xd_layers.KOperation())
+
+
+@pytest.mark.parametrize("operations", ["pooling", ("convolution", "skip"), (), "max", ("a",)])
+def test_operations_that_a_space_does_not_have(operations):
+    with pytest.raises(ValueError, match=r"`operations` must be one or several of \('convolution'"):
+        rewrite(sample_models.residual(), to="k_operation", operations=operations)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"operation": 3}, "do not fit the layer 'causal': `operation` must be a KOperation"),
+        ({"frequency_bias": True}, "takes the options.*Received: {'frequency_bias': True}"),
+        ({"use_bias": False}, "takes the options.*Received: {'use_bias': False}"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        rewrite(sample_models.sequential(), to="k_operation", **options)
