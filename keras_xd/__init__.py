@@ -4,7 +4,10 @@ from keras_xd import kmatrix as kmatrix
 from keras_xd import layers as layers
 from keras_xd import models as models
 from keras_xd.finalizing import finalize as finalize
+from keras_xd.layers import penalties as penalties
 from keras_xd.layers.complexity import complexity as complexity
+from keras_xd.layers.distances import distance as distance
+from keras_xd.layers.distances import nearest as nearest
 from keras_xd.layers.searchable import architecture_variables as architecture_variables
 from keras_xd.layers.searchable import describe as describe
 from keras_xd.layers.searchable import freeze_architecture as freeze_architecture

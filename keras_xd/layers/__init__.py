@@ -1,6 +1,9 @@
 """Layers: searchable operations, the plain ones they become, and baselines."""
 
+from keras_xd.layers import penalties as penalties
 from keras_xd.layers import warm_starts as warm_starts
+from keras_xd.layers.distances import distance as distance
+from keras_xd.layers.distances import nearest as nearest
 from keras_xd.layers.k_conv import KOpConv as KOpConv
 from keras_xd.layers.k_conv import KOpConv1D as KOpConv1D
 from keras_xd.layers.k_conv import KOpConv2D as KOpConv2D

@@ -1,0 +1,202 @@
+"""Penalties on the architecture of a search: near its start, or K-matrices near permutations."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd.kmatrix import constructions
+from keras_xd.layers.searchable import searchable_layers
+
+
+class ArchitecturePenalty(keras.regularizers.Regularizer):
+    """Base class of a regularizer of architecture weights that must know what a weight means.
+
+    A layer gives it to none of its weights as it is, but binds it to each: see `bound`.
+
+    Args:
+        weight: factor of the penalty in the loss, at least 0.
+    """
+
+    def __init__(self, weight):
+        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+        if not number or not 0 <= weight < math.inf:
+            raise ValueError(f"`weight` must be a number of at least 0. Received: {weight=}")
+        self.weight = float(weight)
+
+    def bind(self, start, plan=None):
+        """Return a function from one architecture weight to its penalty, or `None` for none.
+
+        Args:
+            start: array, the value of the weight where the search begins.
+            plan: the `kmatrix.Plan` if the weight is a K-matrix, `None` for `b` and `C`.
+        """
+        raise TypeError(f"{type(self).__name__} must implement `bind`.")
+
+    def __call__(self, x):
+        raise ValueError(
+            f"{type(self).__name__} must be bound to a weight before it is called, because it "
+            "needs to know the weight's start and structure: give it to a layer as "
+            "`architecture_regularizer`, or to `keras_xd.penalties.attach`. "
+            f"Received: weights of shape {tuple(x.shape)}"
+        )
+
+    def get_config(self):
+        return {"weight": self.weight}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class NearStart(ArchitecturePenalty):
+    """Keeps an operation near where its search began.
+
+    Adds `weight · Σ (a − a_start)²` to the loss, over all entries of the weights of `K`, `L`, `M`,
+    `b` and `C`: the squared Euclidean distance of `keras_xd.distance`, as `keras.regularizers.L2`
+    has that from zero. An operation that begins as the convolution of a good backbone then needs
+    a reason in the data to leave it.
+
+    Args:
+        weight: factor of the penalty in the loss.
+
+    Example:
+
+    >>> import keras_xd
+    >>> layer = keras_xd.layers.XDConv1D(2, 3)
+    >>> layer.build((None, 8, 2))
+    >>> _ = keras_xd.penalties.attach(layer, keras_xd.penalties.NearStart(0.1))
+    >>> float(sum(layer.losses))
+    0.0
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 4.
+    """
+
+    def __init__(self, weight=1e-3):
+        super().__init__(weight)
+
+    def bind(self, start, plan=None):
+        """Return the penalty of a weight that began as `start`."""
+        begin = np.array(start)
+        return lambda x: self.weight * ops.sum(ops.square(x - ops.cast(begin, x.dtype)))
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class NearPermutation(ArchitecturePenalty):
+    """Draws K-matrices towards permutations, such as the one that unscrambles permuted images.
+
+    A permutation is the product of butterflies whose blocks are permutations (of depth 2: see
+    `kmatrix.permutation`), so the measure is taken block by block, in every stage. An `r × r` block
+    `T`, real part `t` and imaginary part `s`, costs
+
+        Σ_ab [ t_ab² (1 − t_ab)² + s_ab² ] + Σ_a (Σ_b t_ab − 1)² + Σ_b (Σ_a t_ab − 1)²
+
+    which is 0 if and only if `T` is a permutation matrix. `weight` times the sum over all blocks
+    is added to the loss. Costs of 0 make the product a permutation; a permutation made up of other
+    stages (an `i` here and a `−i` there) costs something though.
+
+    The first butterfly of each K-matrix, the one at the frequencies, is left free: it is the
+    Fourier transform of a convolution. So operations are drawn towards convolutions of permuted
+    inputs with permuted outputs, and need a depth of at least 3 for all of them. `b` and `C` are
+    not penalised.
+
+    Args:
+        weight: factor of the penalty in the loss.
+        free: how many butterflies of each K-matrix are left free; 0 for a matrix that is to be a
+            permutation as a whole.
+
+    Example:
+
+    >>> from keras_xd import kmatrix, penalties
+    >>> shuffle = kmatrix.KMatrix.permutation([3, 1, 0, 2, 5, 4])
+    >>> penalty = penalties.NearPermutation(0.1, free=0).bind(shuffle.weights, shuffle.plan)
+    >>> float(penalty(shuffle.weights)), float(penalty(0 * shuffle.weights)) > 0
+    (0.0, True)
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, footnote 8, names
+        the aim; the measure is this package's. Dao et al., "Kaleidoscope", 2020, section 3.
+    """
+
+    def __init__(self, weight=1e-3, free=1):
+        super().__init__(weight)
+        if not isinstance(free, int) or isinstance(free, bool) or free < 0:
+            raise ValueError(f"`free` must be an integer of at least 0. Received: {free=}")
+        self.free = free
+
+    def bind(self, start, plan=None):
+        """Return the penalty of a K-matrix of a plan; `None` for weights that are none."""
+        if plan is None or len(start) <= self.free:
+            return None
+        return lambda x: self.weight * _permutation_cost(x[self.free :], plan.radices)
+
+    def get_config(self):
+        return {**super().get_config(), "free": self.free}
+
+
+def bound(regularizer, start, plan=None):
+    """Return what a layer gives to `add_weight(regularizer=…)` for one architecture weight.
+
+    Args:
+        regularizer: an `ArchitecturePenalty`, any Keras regularizer (taken as it is), or `None`.
+        start: array, the value of the weight where the search begins.
+        plan: the `kmatrix.Plan` if the weight is a K-matrix, `None` for `b` and `C`.
+
+    Returns:
+        A function of the weight, or `None`.
+    """
+    if isinstance(regularizer, ArchitecturePenalty):
+        return regularizer.bind(start, plan)
+    return regularizer
+
+
+def attach(model, penalty):
+    """Add a penalty to the architecture of all XD- and K-operations in a built model, in place.
+
+    The values at the time of the call count as the start. A penalty of the layers themselves
+    (`architecture_regularizer`) is replaced. Attached penalties are not saved with the model.
+
+    Args:
+        model: a built model (a `SearchModel` too) or a single layer.
+        penalty: a `NearStart` or `NearPermutation`, a Keras regularizer, or `None` to remove one.
+
+    Returns:
+        `model`.
+
+    Raises:
+        ValueError: if there is no XD- or K-operation in the model.
+
+    Example:
+
+    >>> import keras
+    >>> import keras_xd
+    >>> space = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, depth=3)])
+    >>> _ = keras_xd.penalties.attach(space, keras_xd.penalties.NearPermutation(1e-2))
+    >>> len(space.losses)  # one for each K-matrix
+    3
+    """
+    layers = [layer for layer in searchable_layers(model) if hasattr(layer, "plans")]
+    if not layers:
+        raise ValueError(
+            "`model` must have XD- or K-operations and be built: see `keras_xd.rewrite`. "
+            f"Received: model={model!r}"
+        )
+    for layer in layers:
+        matrices = 3 * len(layer.plans)
+        for index, variable in enumerate(layer.architecture_variables):
+            plan = layer.plans[index % len(layer.plans)] if index < matrices else None
+            variable.regularizer = bound(penalty, ops.convert_to_numpy(variable), plan)
+    return model
+
+
+def _permutation_cost(weights, radices):
+    """Return the sum of all blocks' costs of butterflies packed by `kmatrix_weights`."""
+    total, place = 0.0, 0
+    for outer, inner, r, _ in constructions.stage_shapes(radices):
+        size = outer * inner * r * r
+        stage = ops.reshape(weights[:, :, place : place + size], (-1, 2, outer, r, r, inner))
+        real, imaginary = ops.unstack(stage, axis=1)
+        total = total + ops.sum(ops.square(real * (1.0 - real))) + ops.sum(ops.square(imaginary))
+        for axis in (2, 3):
+            total = total + ops.sum(ops.square(ops.sum(real, axis=axis) - 1.0))
+        place += size
+    return total

@@ -1,0 +1,329 @@
+import random
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd import layers, visualization
+from keras_xd.layers.distances import METRICS, Nearest, distance, nearest
+
+NAMES = ("convolution", "average_pooling", "identity", "zero", "fourier_operator")
+
+
+def built(kind, shape, *args, scale=0.0, **kwargs):
+    """A built layer, its architecture perturbed by normal numbers times `scale`."""
+    layer = kind(*args, **kwargs)
+    layer.build((None, *shape))
+    perturb(layer, scale)
+    return layer
+
+
+def perturb(layer, scale, seed=3):
+    rng = np.random.default_rng(seed)
+    for variable in layer.architecture_variables:
+        variable.assign_add(scale * rng.normal(size=variable.shape))
+
+
+def at_start(layer, name):
+    """An XDConv of the same arguments at a named start, made without the code under test."""
+    copy = layers.XDConv(
+        layer.rank,
+        layer.filters,
+        layer.kernel_size,
+        layer.strides,
+        layer.padding,
+        groups=layer.groups,
+        depth=layer.depth,
+        warm_start=name,
+    )
+    copy.build(layer.get_build_config()["input_shape"])
+    return copy
+
+
+def whole_map(layer):
+    """The matrix from all inputs to all outputs of a layer, by applying it to unit inputs."""
+    shape = layer.get_build_config()["input_shape"][1:]
+    units = np.eye(np.prod(shape), dtype="float32").reshape(-1, *shape)
+    return keras.ops.convert_to_numpy(layer(units)).reshape(len(units), -1).astype("float64")
+
+
+def with_kernel(layer, kernel):
+    layer.kernel.assign(kernel)
+    return whole_map(layer)
+
+
+def averaged_squares(a, b):
+    """Mean squared norms of two operations and of their difference, kernel entry by entry."""
+    zero = np.zeros(a.kernel.shape, "float32")
+    fixed = [with_kernel(layer, zero) for layer in (a, b)]
+    squares = [np.sum(m**2) for m in (*fixed, fixed[0] - fixed[1])]
+    for index in np.ndindex(zero.shape):
+        unit = zero.copy()
+        unit[index] = 1
+        maps = [with_kernel(layer, unit) - f for layer, f in zip((a, b), fixed, strict=True)]
+        for i, m in enumerate((*maps, maps[0] - maps[1])):
+            squares[i] += np.sum(m**2) / np.prod(a.kernel_size)
+    return squares
+
+
+CASES = {
+    "1d strided": (layers.XDConv1D, (9, 2), 2, 3, {"strides": 2, "scale": 0.2}),
+    "1d causal": (layers.XDConv1D, (7, 2), 2, 2, {"padding": "causal", "depth": 3, "scale": 0.1}),
+    "2d": (layers.XDConv2D, (4, 3, 2), 2, (3, 2), {"padding": "circular", "scale": 0.2}),
+    "2d same": (layers.XDConv2D, (3, 4, 2), 2, 2, {"padding": "same", "scale": 0.2}),
+    "2d groups": (layers.XDConv2D, (3, 4, 2), 2, 2, {"groups": 2, "scale": 0.1}),
+    "2d with b and C": (
+        layers.XDConv2D,
+        (3, 3, 2),
+        2,
+        2,
+        {"padding": "circular", "frequency_bias": True, "channel_gates": True, "scale": 0.2},
+    ),
+    "2d pooling": (
+        layers.XDConv2D,
+        (4, 4, 2),
+        2,
+        2,
+        {"strides": 2, "warm_start": "average_pooling", "scale": 0.1},
+    ),
+    "3d": (layers.XDConv3D, (3, 2, 3, 1), 1, 2, {"padding": "circular", "scale": 0.1}),
+    "k operation": (layers.KOpConv2D, (3, 4, 2), 2, 2, {"padding": "same", "scale": 0.1}),
+}
+each_case = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+each_name = pytest.mark.parametrize("name", ["convolution", "identity", "zero"])
+
+
+def layer_of(case):
+    kind, shape, *args, options = case
+    return built(kind, shape, *args, use_bias=False, **options)
+
+
+@each_case
+@each_name
+def test_averaged_is_the_mean_over_kernels(case, name):
+    layer = layer_of(case)
+    _, norm, change = averaged_squares(layer_of(case), at_start(layer, name))
+    expected = np.sqrt(change)
+    assert distance(layer, name, "averaged", relative=False) == pytest.approx(expected, rel=1e-5)
+    if norm:
+        relative = np.sqrt(change / norm)
+        assert distance(layer, name, "averaged") == pytest.approx(relative, rel=1e-5)
+
+
+@each_case
+@each_name
+def test_own_kernel_compares_the_layers_as_they_are(case, name):
+    layer = layer_of(case)
+    named = at_start(layer, name)
+    named.kernel.assign(layer.kernel)
+    now, then = whole_map(layer), whole_map(named)
+    expected = np.linalg.norm(now - then)
+    assert distance(layer, name, "own_kernel", relative=False) == pytest.approx(expected, rel=1e-5)
+    scale = np.linalg.norm(then) or np.linalg.norm(now)
+    assert distance(layer, name, "own_kernel") == pytest.approx(expected / scale, rel=1e-5)
+
+
+def test_own_kernel_sums_the_operator_matrices_over_channels():
+    layer = layer_of(CASES["2d"])
+    named = at_start(layer, "identity")
+    pairs = [(channel, filter) for channel in range(2) for filter in range(2)]
+    changes = [
+        visualization.operator_matrix(layer, *pair) - visualization.operator_matrix(named, *pair)
+        for pair in pairs
+    ]
+    expected = np.linalg.norm(changes)
+    assert distance(layer, "identity", "own_kernel", False) == pytest.approx(expected, rel=1e-5)
+
+
+def parts_in_use(layer):
+    """`K`, `L` and `M` multiplied out over the axes and cut, then `b` and `C`."""
+    described = layer.describe()
+    parts = {name: np.ones((1, 1)) for name in "KLM"}
+    for axis, g in enumerate(layer.geometry):
+        cut = {
+            "K": described[f"matrix/K{axis}"][: g.stride * g.output_size : g.stride],
+            "L": described[f"matrix/L{axis}"] @ g.placement(),
+            "M": described[f"matrix/M{axis}"][:, : g.size],
+        }
+        parts = {name: np.kron(parts[name], cut[name]) for name in "KLM"}
+    values = {variable.name: variable.numpy() for variable in layer.architecture_variables}
+    b = values.get("frequency_bias", np.zeros((*(plan.n for plan in layer.plans), 2)))
+    gates = values.get("channel_gates", np.ones(layer.kernel.shape[-2:]))
+    return [*parts.values(), b, gates]
+
+
+def norm_of(arrays):
+    return np.sqrt(sum(np.sum(np.abs(array) ** 2) for array in arrays))
+
+
+@each_case
+@each_name
+def test_frobenius_compares_matrices_multiplied_out(case, name):
+    layer = layer_of(case)
+    now, then = parts_in_use(layer), parts_in_use(at_start(layer, name))
+    change = norm_of([a - b for a, b in zip(now, then, strict=True)])
+    absolute = distance(layer, name, "frobenius", relative=False)
+    assert absolute == pytest.approx(change, rel=1e-5)
+    assert distance(layer, name, "frobenius") == pytest.approx(change / norm_of(then), rel=1e-5)
+
+
+@each_case
+def test_euclidean_compares_weights(case):
+    kind, shape, *args, options = case
+    start = options.get("warm_start", "convolution")
+    begin = built(kind, shape, *args, **{**options, "scale": 0.0})
+    layer = built(kind, shape, *args, **options)
+    values = [[v.numpy() for v in x.architecture_variables] for x in (layer, begin)]
+    change = norm_of([a - b for a, b in zip(*values, strict=True)])
+    assert distance(layer, start, relative=False) == pytest.approx(change, rel=1e-5)
+    gates = [] if layer.channel_gates else [np.ones(layer.kernel.shape[-2:])]
+    expected = change / norm_of([*values[1], *gates])
+    assert distance(layer, start) == pytest.approx(expected, rel=1e-5)
+
+
+def test_euclidean_counts_missing_gates_as_open():
+    layer = built(layers.XDConv1D, (8, 3), 5, 3)
+    assert distance(layer, "zero", relative=False) == pytest.approx(np.sqrt(3 * 5))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_start_is_nearest_to_itself_at_distance_zero(name, metric, depth):
+    layer = built(
+        layers.XDConv2D, (6, 5, 4), 4, 3, padding="circular", warm_start=name, depth=depth
+    )
+    assert distance(layer, name, metric) == 0.0
+    found = nearest(layer, metric)
+    assert found.operation == name
+    assert set(found.distances) == set(NAMES)
+    assert found.distances[name] == 0.0
+    assert list(found.distances.values()) == sorted(found.distances.values())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_distance_grows_as_a_layer_moves_away(metric):
+    distances = []
+    for scale in (0.0, 0.01, 0.05, 0.2, 0.8):
+        layer = built(layers.XDConv2D, (6, 5, 4), 4, 3, padding="same", depth=3, scale=scale)
+        distances.append(distance(layer, "convolution", metric))
+    assert distances[0] == 0.0
+    assert all(a < b for a, b in zip(distances[:-1], distances[1:], strict=True)), distances
+
+
+def test_nearest_follows_a_layer_from_one_operation_to_another():
+    options = {"padding": "circular", "frequency_bias": True, "channel_gates": True}
+    layer = built(layers.XDConv1D, (12, 3), 3, 3, **options)
+    target = built(layers.XDConv1D, (12, 3), 3, 3, padding="circular", warm_start="identity")
+    start = [variable.numpy() for variable in layer.architecture_variables]
+    found = []
+    for step in (0.0, 0.05, 0.95, 1.0):
+        pairs = zip(layer.architecture_variables, start, target.architecture_variables, strict=True)
+        for variable, old, new in pairs:
+            variable.assign((1 - step) * old + step * new.numpy())
+        found.append(nearest(layer).operation)
+    assert found == ["convolution", "convolution", "identity", "identity"]
+
+
+def test_averaged_ignores_how_a_map_is_written():
+    layer = built(layers.XDConv1D, (10, 2), 3, 3, padding="circular", radix=10)
+    k, _, m = layer.architecture_variables  # one stage each, so that factors move exactly
+    k.assign(4 * k)
+    m.assign(m / 4)
+    assert distance(layer, "convolution", "averaged") == 0.0
+    assert distance(layer, "convolution", "euclidean") > 0.1
+    assert distance(layer, "convolution", "frobenius") > 0.1
+
+
+def test_unit_impulse_as_own_kernel_is_the_identity():
+    layer = built(layers.XDConv1D, (9, 2), 2, 3, padding="same")
+    kernel = np.zeros((3, 2, 2), "float32")
+    kernel[1] = np.eye(2)
+    layer.kernel.assign(kernel)
+    assert distance(layer, "identity", "own_kernel") < 1e-6
+    assert distance(layer, "identity", "averaged") > 1
+
+
+def test_operations_that_do_not_fit_are_left_out():
+    layer = built(layers.XDConv2D, (6, 6, 3), 5, 3, padding="same")
+    found = nearest(layer)
+    assert isinstance(found, Nearest)
+    assert list(found.distances) == ["convolution", "zero"]
+    with pytest.raises(ValueError, match="`filters` must be the number of input channels"):
+        distance(layer, "identity")
+    with pytest.raises(ValueError, match="padding='circular'"):
+        distance(layer, "fourier_operator")
+
+
+def test_own_starts_without_a_name_and_random_ones():
+    graph = np.roll(np.eye(8), 1, axis=1) + np.eye(8)
+    start = layers.warm_starts.GraphConvolution(graph)
+    options = {"padding": "circular", "radix": 8}
+    layer = built(layers.XDConv1D, (8, 2), 2, 1, warm_start=start, **options)
+    found = nearest(layer)
+    assert found.operation == "start"
+    assert {"convolution", "identity"} < set(found.distances)
+    assert distance(layer, start) == 0.0
+
+    layer = built(layers.XDConv1D, (8, 2), 2, 3, warm_start="random_unitary", depth=2)
+    assert nearest(layer).operation == "random_unitary"
+    assert distance(layer, "random_unitary", "averaged") == 0.0
+    with pytest.raises(ValueError, match="a layer with a seed"):
+        distance(built(layers.XDConv1D, (8, 2), 2, 3), "random_unitary")
+
+
+def test_a_perturbed_start_is_near_what_it_was():
+    start = layers.warm_starts.Perturbed("identity", 0.02)
+    layer = built(layers.XDConv1D, (8, 2), 2, 3, warm_start=start, padding="same", seed=1)
+    found = nearest(layer)
+    assert found.operation == "identity"
+    assert 0 < found.distances["identity"] < 0.2
+    assert distance(layer, start) == 0.0
+
+
+def test_shared_operation():
+    operation = layers.KOperation(warm_start="random_unitary", seed=2, depth=2)
+    options = {"padding": "circular", "operation": operation}
+    layer = built(layers.KOpConv1D, (8, 2), 2, 3, **options)
+    assert nearest(layer).operation == "random_unitary"
+    assert distance(layer, "random_unitary") == 0.0
+
+
+def test_measuring_changes_nothing():
+    layer = built(layers.XDConv1D, (8, 2), 2, 3, scale=0.1)
+    before, state = layer.get_weights(), random.getstate()
+    nearest(layer)
+    assert random.getstate() == state
+    for now, then in zip(layer.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+def test_channels_first_and_mixed_precision():
+    options = {"padding": "same", "scale": 0.1}
+    layer = built(layers.XDConv2D, (6, 5, 2), 2, 3, **options)
+    options |= {"data_format": "channels_first", "dtype": "mixed_bfloat16"}
+    other = built(layers.XDConv2D, (2, 6, 5), 2, 3, **options)
+    for metric in ("euclidean", "frobenius", "averaged"):
+        assert distance(layer, "identity", metric) == distance(other, "identity", metric)
+
+
+def test_bad_arguments_are_refused():
+    layer = built(layers.XDConv1D, (8, 2), 2, 3)
+    with pytest.raises(ValueError, match="`metric` must be one of"):
+        distance(layer, "convolution", metric="manhattan")
+    with pytest.raises(ValueError, match="must be one of 'convolution'"):
+        distance(layer, "max_pooling")
+    with pytest.raises(ValueError, match="must be a built XD-operation"):
+        distance(layers.XDConv1D(2, 3), "convolution")
+    with pytest.raises(ValueError, match="must be a built XD-operation"):
+        nearest(keras.layers.Conv1D(2, 3))
+    long = built(layers.XDConv1D, (5000, 1), 1, 3, padding="circular")
+    with pytest.raises(ValueError, match="at most 4096 points"):
+        nearest(long)
+    assert distance(long, "convolution") == 0.0
+
+
+def test_names_of_the_package():
+    assert keras_xd.distance is distance
+    assert keras_xd.nearest is nearest

@@ -1,0 +1,217 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_xd
+from keras_xd import kmatrix, layers, penalties
+
+SIZES = [(12, None), (12, (2, 6)), (7, None), (16, 4)]
+
+
+def block_cost(block):
+    """The docstring's formula for one complex block."""
+    t, s = block.real, block.imag
+    entries = np.sum(t**2 * (1 - t) ** 2 + s**2)
+    return entries + np.sum((t.sum(axis=0) - 1) ** 2) + np.sum((t.sum(axis=1) - 1) ** 2)
+
+
+def permutation_cost(weights, radices, free):
+    stages = [t for b in kmatrix.butterflies_of(weights, radices)[free:] for t in b]
+    return sum(block_cost(block) for t in stages for block in t.reshape(-1, *t.shape[2:]))
+
+
+def random_matrix(n, radix, depth, seed=5):
+    matrix = kmatrix.KMatrix.random_unitary(n, radix, depth, seed=seed)
+    return np.array(matrix.weights), matrix.plan
+
+
+@pytest.mark.parametrize("n, radix", SIZES)
+def test_permutations_cost_nothing(n, radix, rng):
+    matrix = kmatrix.KMatrix.permutation(rng.permutation(n), radix)
+    penalty = penalties.NearPermutation(2.0, free=0).bind(matrix.weights, matrix.plan)
+    assert float(penalty(matrix.weights)) == 0.0
+    assert float(penalty(matrix.weights * 1.01)) > 0.0
+    assert float(penalty(-matrix.weights)) > 1.0
+    exchanged = matrix.weights[:, ::-1]  # blocks i times a permutation
+    assert float(penalty(exchanged)) > 1.0
+
+
+def test_uniform_blocks_are_no_permutation():
+    plan = kmatrix.plan(8)
+    weights = np.zeros((1, 2, plan.parameters), "float32")
+    weights[:, 0] = 0.5  # rows and columns sum to one
+    penalty = penalties.NearPermutation(1.0, free=0).bind(weights, plan)
+    assert float(penalty(weights)) == pytest.approx(plan.parameters * 0.25**2)
+
+
+@pytest.mark.parametrize("n, radix", SIZES)
+@pytest.mark.parametrize("free", [0, 1, 2])
+def test_cost_is_that_of_every_block(n, radix, free):
+    weights, plan = random_matrix(n, radix, depth=3)
+    penalty = penalties.NearPermutation(0.3, free).bind(weights, plan)
+    expected = 0.3 * permutation_cost(weights, plan.radices, free)
+    assert float(penalty(weights)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_free_fourier_transform_before_a_permutation_costs_nothing(rng):
+    plan = kmatrix.plan(12)
+    order = kmatrix.permutation(rng.permutation(12), plan.radices)
+    weights = kmatrix.kmatrix_weights([kmatrix.dft(plan.radices), *order])
+    assert float(penalties.NearPermutation(1.0).bind(weights, plan)(weights)) == 0.0
+    assert float(penalties.NearPermutation(1.0, free=0).bind(weights, plan)(weights)) > 1.0
+
+
+def test_nothing_to_penalise():
+    weights, plan = random_matrix(6, None, depth=1)
+    assert penalties.NearPermutation(1.0).bind(weights, plan) is None
+    assert penalties.NearPermutation(1.0, free=0).bind(np.ones((6, 2))) is None
+
+
+def test_distance_from_the_start(rng):
+    start = rng.normal(size=(4, 3)).astype("float32")
+    now = start + rng.normal(size=(4, 3)).astype("float32")
+    penalty = penalties.NearStart(0.5).bind(start)
+    assert float(penalty(start)) == 0.0
+    assert float(penalty(now)) == pytest.approx(0.5 * np.sum((now - start) ** 2), rel=1e-6)
+
+
+def test_the_start_is_not_the_array_that_training_changes():
+    start = np.zeros(3, "float32")
+    penalty = penalties.NearStart(1.0).bind(start)
+    start += 1
+    assert float(penalty(start)) == 3.0
+
+
+@pytest.mark.parametrize("penalty", [penalties.NearStart(0.7), penalties.NearPermutation(0.7)])
+def test_gradient_by_finite_differences(penalty, rng):
+    weights, plan = random_matrix(6, None, depth=2)
+    start = weights + rng.normal(size=weights.shape)
+    bound = penalty.bind(start.astype("float64"), plan)
+    x = tf.constant(weights.astype("float64"))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        value = bound(x)
+    gradient = tape.gradient(value, x).numpy()
+    for index in [(0, 0, 3), (1, 0, 0), (1, 0, 17), (1, 1, 9), (1, 1, 29)]:
+        step = np.zeros(weights.shape)
+        step[index] = 1e-5
+        expected = (float(bound(x + step)) - float(bound(x - step))) / 2e-5
+        assert gradient[index] == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+
+def small_search(**options):
+    """A model whose data ask for another operation, and its data."""
+    keras.utils.set_random_seed(4)
+    rng = np.random.default_rng(4)
+    inputs = rng.normal(size=(32, 12, 1)).astype("float32")
+    targets = inputs[:, rng.permutation(12)]
+    layer = layers.XDConv1D(1, 3, padding="circular", **options)
+    return keras.Sequential([keras.Input((12, 1)), layer]), inputs, targets
+
+
+def trained(penalty, **options):
+    model, inputs, targets = small_search(**options)
+    layer = model.layers[0]
+    if penalty is not None:
+        penalties.attach(model, penalty)
+    model.compile(keras.optimizers.Adam(0.02), "mse")
+    model.fit(inputs, targets, batch_size=32, epochs=30, verbose=0)
+    return layer
+
+
+def test_a_strong_penalty_keeps_an_operation_near_its_start():
+    far, near, nearer = (
+        keras_xd.distance(trained(penalty), "convolution")
+        for penalty in (None, penalties.NearStart(1.0), penalties.NearStart(100.0))
+    )
+    assert far > 0.2
+    assert near < far / 8
+    assert nearer < near / 2
+
+
+def test_a_penalty_draws_matrices_towards_permutations():
+    costs = []
+    for penalty in (None, penalties.NearPermutation(1.0)):
+        layer = trained(penalty, depth=3)
+        costs.append(
+            sum(
+                permutation_cost(v.numpy(), layer.plans[0].radices, free=1)
+                for v in layer.architecture_variables
+            )
+        )
+    assert costs[0] > 1.0
+    assert costs[1] < costs[0] / 100
+
+
+def test_a_search_model_adds_penalties_to_its_loss():
+    model, inputs, targets = small_search()
+    search = keras_xd.SearchModel(model)
+    penalties.attach(search, penalties.NearStart(10.0))
+    for variable in keras_xd.architecture_variables(search):
+        variable.assign_add(keras.ops.full(variable.shape, 0.1))
+    search.compile(optimizer="sgd", architecture_optimizer="sgd", loss="mse")
+    entries = sum(np.prod(v.shape) for v in keras_xd.architecture_variables(search))
+    error = np.mean((search.predict(inputs, verbose=0) - targets) ** 2)
+    loss = search.evaluate(inputs, targets, batch_size=32, verbose=0)
+    assert loss == pytest.approx(error + 10.0 * 0.01 * entries, rel=1e-4)
+
+
+def test_attach_binds_each_weight_to_its_plan(rng):
+    layer = layers.XDConv2D(2, 3, depth=2, frequency_bias=True, channel_gates=True)
+    model = keras.Sequential([keras.Input((7, 9, 2)), layer])
+    assert penalties.attach(model, penalties.NearPermutation(0.1)) is model
+    for variable in layer.architecture_variables:
+        variable.assign_add(rng.normal(size=variable.shape))
+    expected = [
+        0.1 * permutation_cost(variable.numpy(), layer.plans[index % 2].radices, free=1)
+        for index, variable in enumerate(layer.architecture_variables[:6])
+    ]
+    np.testing.assert_allclose(model.losses, expected, rtol=1e-5)
+
+    penalties.attach(layer, penalties.NearStart(0.1))
+    assert len(model.losses) == 8 and not np.any(model.losses)
+    penalties.attach(layer, keras.regularizers.L2(0.1))
+    squares = [0.1 * np.sum(v.numpy() ** 2) for v in layer.architecture_variables]
+    np.testing.assert_allclose(model.losses, squares, rtol=1e-5)
+    penalties.attach(layer, None)
+    assert model.losses == []
+
+
+def test_attach_works_on_k_operations():
+    layer = layers.KOpConv1D(2, 3, padding="circular", warm_start="random_unitary", depth=2, seed=1)
+    layer.build((None, 6, 2))
+    penalties.attach(layer, penalties.NearPermutation(1.0, free=0))
+    assert len(layer.losses) == 3
+    assert all(float(loss) > 1 for loss in layer.losses)
+
+
+@pytest.mark.parametrize(
+    "penalty", [penalties.NearStart(0.25), penalties.NearPermutation(0.125, free=2)]
+)
+def test_configuration_round_trip(penalty):
+    restored = keras.regularizers.get(keras.regularizers.serialize(penalty))
+    assert type(restored) is type(penalty)
+    assert restored.get_config() == penalty.get_config()
+
+
+def test_bound_takes_other_regularizers_as_they_are():
+    l2 = keras.regularizers.L2(0.1)
+    assert penalties.bound(l2, np.ones(3)) is l2
+    assert penalties.bound(None, np.ones(3)) is None
+    assert float(penalties.bound(penalties.NearStart(2.0), np.ones(3))(np.zeros(3))) == 6.0
+
+
+def test_bad_arguments_are_refused():
+    for weight in (-1, float("nan"), "0.1", True):
+        with pytest.raises(ValueError, match="`weight` must be a number of at least 0"):
+            penalties.NearStart(weight)
+    for free in (-1, 1.5, True):
+        with pytest.raises(ValueError, match="`free` must be an integer of at least 0"):
+            penalties.NearPermutation(0.1, free=free)
+    with pytest.raises(ValueError, match="must be bound to a weight"):
+        penalties.NearStart()(np.ones(3))
+    with pytest.raises(ValueError, match="must have XD- or K-operations"):
+        penalties.attach(keras.Sequential([keras.layers.Dense(2)]), penalties.NearStart())
+    with pytest.raises(TypeError, match="must implement `bind`"):
+        penalties.ArchitecturePenalty(1.0).bind(np.ones(3))
