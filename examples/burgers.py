@@ -1,0 +1,34 @@
+"""Burgers' equation: CNN, Fourier neural operator and XD search, by the XD paper's recipe.
+
+    python examples/burgers.py
+    python examples/burgers.py --resolution 256 1024 --epochs 100 25 --data-dir path/of/the/data
+
+The map from the velocity at time 0 to that at time 1. Without a data folder the data are
+generated. See `pde_experiment.py` for what is done, and `examples/results/burgers.md`.
+"""
+
+import pde_experiment
+from datasets import pde
+
+PROBLEM = pde_experiment.Problem(
+    name="burgers",
+    load=pde.burgers,
+    resolutions=(256,),
+    epochs=100,
+    width=64,
+    modes=16,
+    architecture="adam",
+    architecture_rate=1e-3,
+    normalize=False,
+    jit_compile=True,
+    published={256: (0.0518, 0.0181, 0.0141), 1024: (0.1830, 0.0188, 0.0154)},
+)
+
+
+def main(arguments=None):
+    """Run the experiment; return the records of all runs."""
+    return pde_experiment.main(PROBLEM, arguments)
+
+
+if __name__ == "__main__":
+    main()

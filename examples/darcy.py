@@ -1,0 +1,34 @@
+"""Darcy flow: CNN, Fourier neural operator and XD search, by the XD paper's recipe.
+
+    python examples/darcy.py
+    python examples/darcy.py --resolution 85 --epochs 50 --data-dir path/of/the/data
+
+The map from a porous medium's coefficient to the pressure in it. Without a data folder the data
+are generated. See `pde_experiment.py` for what is done, and `examples/results/darcy.md`.
+"""
+
+import pde_experiment
+from datasets import pde
+
+PROBLEM = pde_experiment.Problem(
+    name="darcy",
+    load=pde.darcy,
+    resolutions=(43,),
+    epochs=50,
+    width=32,
+    modes=12,
+    architecture="sgd",
+    architecture_rate=0.1,
+    normalize=True,
+    jit_compile=False,
+    published={85: (0.0404, 0.0096, 0.0065)},
+)
+
+
+def main(arguments=None):
+    """Run the experiment; return the records of all runs."""
+    return pde_experiment.main(PROBLEM, arguments)
+
+
+if __name__ == "__main__":
+    main()

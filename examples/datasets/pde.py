@@ -1,0 +1,279 @@
+"""Operator learning on two partial differential equations: Burgers in 1-D, Darcy flow in 2-D.
+
+Both come from a folder of NumPy files where there is one, and are generated otherwise. Nothing is
+downloaded and nothing is written.
+
+Burgers: `u_t + u u_x = 0.1 u_xx`, periodic on [0, 2π), from `u(x, 0)` to `u(x, 1)`.
+Darcy: `-∇·(a ∇u) = 1` on the unit square, `u = 0` on its border, from `a`, 3 or 12, to `u`.
+"""
+
+import os
+import pathlib
+
+import numpy as np
+from scipy import fft
+
+VARIABLE = "KERAS_XD_DATA_DIR"
+BURGERS_FILE, BURGERS_SIZE = "burgers1d.npz", 1024
+DARCY_FILE, DARCY_SIZE = "darcy85.npz", 85
+VISCOSITY = 0.1
+GRID = 512  # points that Burgers' equation is solved on, and twice the modes of the start
+MODES = 64  # cosine modes of Darcy's coefficient on each axis
+TOLERANCE = 1e-9
+
+
+def burgers(resolution, data_dir=None, train=1000, test=100, seed=0):
+    """Return `(train, test)`, each a pair of inputs and outputs.
+
+    Args:
+        resolution: number of points; from a file a divisor of 1024.
+        data_dir: folder of `burgers1d.npz`, or `None` for the one that the environment variable
+            `KERAS_XD_DATA_DIR` names. Without either the data are generated.
+        train: number of training samples, the first of the file's.
+        test: number of test samples, likewise.
+        seed: what generated data follow from.
+
+    Returns:
+        Two pairs of float32 arrays: inputs `(number, resolution, 2)`, which hold `u(x, 0)` and
+        `x`, and outputs `(number, resolution, 1)`, which hold `u(x, 1)`.
+
+    Raises:
+        ValueError: if the file is missing or does not hold what is asked for.
+    """
+    path = _file(data_dir, BURGERS_FILE)
+    if path is None:
+        parts = [
+            generate_burgers(number, resolution, [seed, part])
+            for part, number in enumerate((train, test))
+        ]
+    else:
+        if resolution < 1 or BURGERS_SIZE % resolution:
+            raise ValueError(
+                f"`resolution` must divide {BURGERS_SIZE}. Received: resolution={resolution!r}"
+            )
+        every = slice(None, None, BURGERS_SIZE // resolution)
+        parts = _read(path, ("u0", "u"), (train, test), (slice(None), every))
+    points = 2 * np.pi * np.arange(resolution) / resolution
+    return tuple(_pair(before, after, points) for before, after in parts)
+
+
+def darcy(resolution, data_dir=None, train=1000, test=100, seed=0):
+    """Return `(train, test)`, each a pair of inputs and outputs.
+
+    Args:
+        resolution: number of nodes on each axis, the border's included; from a file
+            `resolution - 1` has to divide 84.
+        data_dir: folder of `darcy85.npz`, or `None` for the one that the environment variable
+            `KERAS_XD_DATA_DIR` names. Without either the data are generated.
+        train: number of training samples, the first of the file's.
+        test: number of test samples, likewise.
+        seed: what generated data follow from.
+
+    Returns:
+        Two pairs of float32 arrays: inputs `(number, resolution, resolution, 3)`, which hold `a`
+        and both coordinates, and outputs `(number, resolution, resolution, 1)`, which hold `u`.
+
+    Raises:
+        ValueError: if the file is missing or does not hold what is asked for.
+    """
+    path = _file(data_dir, DARCY_FILE)
+    if path is None:
+        parts = [
+            generate_darcy(number, resolution, [seed, part])
+            for part, number in enumerate((train, test))
+        ]
+    else:
+        if resolution < 2 or (DARCY_SIZE - 1) % (resolution - 1):
+            raise ValueError(
+                f"`resolution - 1` must divide {DARCY_SIZE - 1}. "
+                f"Received: resolution={resolution!r}"
+            )
+        every = slice(None, None, (DARCY_SIZE - 1) // (resolution - 1))
+        parts = _read(path, ("a", "u"), (train, test), (slice(None), every, every))
+    nodes = np.linspace(0, 1, resolution)
+    coordinates = np.meshgrid(nodes, nodes, indexing="ij")
+    return tuple(_pair(a, u, *coordinates) for a, u in parts)
+
+
+def generate_burgers(number, resolution, seed=0):
+    """Return `u(x, 0)` and `u(x, 1)`, two arrays `(number, resolution)`.
+
+    The start is a Gaussian field of mean zero and covariance `625 (-Δ + 25)^-2`, where the period
+    counts as one. One seed gives the same functions at every resolution.
+    """
+    _check_sizes(number, resolution, smallest=1)
+    rng = np.random.default_rng(seed)
+    wave_numbers = np.arange(1, GRID // 3 + 1)
+    deviations = np.sqrt(2) * 25 / ((2 * np.pi * wave_numbers) ** 2 + 25)
+    parts = rng.normal(size=(2, number, len(wave_numbers))) * deviations
+    spectrum = np.zeros((number, GRID // 2 + 1), complex)
+    spectrum[:, 1 : len(wave_numbers) + 1] = GRID / 2 * (parts[0] - 1j * parts[1])
+    initial = fft.irfft(spectrum, GRID)
+    return _sample(initial, resolution), _sample(solve_burgers(initial), resolution)
+
+
+def solve_burgers(initial, viscosity=VISCOSITY, time=1.0):
+    """Return Burgers' solution after `time`, on the periodic grid of the start.
+
+    The derivative is exact for the modes that two thirds of the spectrum hold, which products do
+    not alias into. Diffusion is integrated exactly, advection by the classical Runge–Kutta method
+    in steps that the largest velocity sets.
+
+    Args:
+        initial: array `(number, points)`.
+        viscosity: factor of the second derivative.
+        time: time of the solution.
+    """
+    points = initial.shape[-1]
+    wave_numbers = np.arange(points // 2 + 1)
+    kept = wave_numbers <= points // 3
+    derivative = -0.5j * wave_numbers * kept
+    largest = np.abs(initial).max(initial=0) * points / 3
+    steps = max(50, int(np.ceil(time * largest)))
+    step = time / steps
+    half = np.exp(-viscosity * wave_numbers**2 * step / 2)
+    whole = half**2
+
+    def advection(spectrum):
+        return derivative * fft.rfft(fft.irfft(spectrum, points) ** 2)
+
+    u = fft.rfft(initial) * kept
+    for _ in range(steps):
+        first = advection(u)
+        second = advection(half * (u + step / 2 * first))
+        third = advection(half * u + step / 2 * second)
+        fourth = advection(whole * u + step * half * third)
+        u = whole * (u + step / 6 * first) + step / 3 * half * (second + third) + step / 6 * fourth
+    return fft.irfft(u, points)
+
+
+def generate_darcy(number, resolution, seed=0):
+    """Return `a` and `u`, two arrays `(number, resolution, resolution)`.
+
+    `a` is 12 where a Gaussian field of mean zero and covariance `(-Δ + 9)^-2`, with cosine modes,
+    is not negative, and 3 elsewhere. The equation is solved with nodes half as far apart. One
+    seed gives the same fields at every resolution.
+    """
+    _check_sizes(number, resolution, smallest=2)
+    rng = np.random.default_rng(seed)
+    nodes = np.linspace(0, 1, 2 * resolution - 1)
+    wave_numbers = np.arange(MODES)
+    basis = np.cos(np.pi * np.outer(nodes, wave_numbers)) * np.where(wave_numbers, np.sqrt(2), 1)
+    squares = wave_numbers[:, None] ** 2 + wave_numbers**2
+    deviations = 1 / (np.pi**2 * squares + 9)
+    deviations[0, 0] = 0
+    field = basis @ (rng.normal(size=(number, MODES, MODES)) * deviations) @ basis.T
+    coefficient = np.where(field >= 0, 12.0, 3.0)
+    chunks = [solve_darcy(coefficient[i : i + 100]) for i in range(0, number, 100)]
+    return coefficient[:, ::2, ::2], np.concatenate(chunks)[:, ::2, ::2]
+
+
+def solve_darcy(coefficient, source=1.0):
+    """Return the solution of `-∇·(a ∇u) = f` that is zero on the border of the unit square.
+
+    Finite volumes of second order: the flux between two nodes takes the mean of `a` at both.
+    Solved by conjugate gradients to a relative residual of 1e-9, preconditioned by Poisson's
+    equation, which sine transforms solve: the number of iterations does not grow with the grid.
+
+    Args:
+        coefficient: array `(number, nodes, nodes)` of positive numbers.
+        source: number, or array that broadcasts to the coefficient's shape.
+
+    Raises:
+        ValueError: if the coefficient is not positive.
+    """
+    if not np.all(coefficient > 0):
+        raise ValueError(
+            "The coefficient must be positive everywhere. "
+            f"Received: a smallest value of {np.min(coefficient)}"
+        )
+    nodes = coefficient.shape[-1]
+    solution = np.zeros(coefficient.shape)
+    if nodes < 3:
+        return solution
+    rows = (coefficient[:, 1:, 1:-1] + coefficient[:, :-1, 1:-1]) / 2
+    columns = (coefficient[:, 1:-1, 1:] + coefficient[:, 1:-1, :-1]) / 2
+    wave_numbers = np.arange(1, nodes - 1)
+    eigenvalues = 2 - 2 * np.cos(np.pi * wave_numbers / (nodes - 1))
+    eigenvalues = eigenvalues[:, None] + eigenvalues
+
+    def operator(u):
+        u = np.pad(u, ((0, 0), (1, 1), (1, 1)))
+        across_rows = rows * np.diff(u[:, :, 1:-1], axis=1)
+        across_columns = columns * np.diff(u[:, 1:-1], axis=2)
+        return -np.diff(across_rows, axis=1) - np.diff(across_columns, axis=2)
+
+    def preconditioner(residual):
+        return fft.idstn(fft.dstn(residual, 1, axes=(1, 2)) / eigenvalues, 1, axes=(1, 2))
+
+    def inner(first, second):
+        return np.sum(first * second, axis=(1, 2), keepdims=True)
+
+    u = np.zeros_like(solution[:, 1:-1, 1:-1])
+    residual = np.broadcast_to(source, solution.shape)[:, 1:-1, 1:-1] / (nodes - 1) ** 2
+    goal = TOLERANCE**2 * inner(residual, residual)
+    direction = preconditioner(residual)
+    product = inner(residual, direction)
+    while np.any(inner(residual, residual) > goal):
+        image = operator(direction)
+        # A sample that is solved exactly has no direction left: 0 / 0.
+        length = product / np.maximum(inner(direction, image), np.finfo(float).tiny)
+        u = u + length * direction
+        residual = residual - length * image
+        conditioned = preconditioner(residual)
+        previous, product = product, inner(residual, conditioned)
+        direction = conditioned + product / np.maximum(previous, np.finfo(float).tiny) * direction
+    solution[:, 1:-1, 1:-1] = u
+    return solution
+
+
+def _file(data_dir, name):
+    """Return the path of a file in the given folder, or `None` where no folder is given."""
+    folder = data_dir or os.environ.get(VARIABLE)
+    if not folder:
+        return None
+    path = pathlib.Path(folder, name)
+    if not path.is_file():
+        raise ValueError(
+            f"The data folder must hold {name}; without a folder (`data_dir` or {VARIABLE}) the "
+            f"data are generated. Received: {str(folder)!r}"
+        )
+    return path
+
+
+def _read(path, names, numbers, places):
+    """Return for each of both parts the arrays of `names`, cut to the numbers and places."""
+    parts = []
+    with np.load(path, allow_pickle=False) as arrays:
+        for part, number in zip(("train", "test"), numbers, strict=True):
+            found = [arrays[f"{name}_{part}"] for name in names]
+            if not 1 <= number <= len(found[0]):
+                raise ValueError(
+                    f"`{part}` must be from 1 to {len(found[0])}, the samples in {path.name}. "
+                    f"Received: {part}={number!r}"
+                )
+            parts.append([array[places][:number] for array in found])
+    return parts
+
+
+def _pair(function, solution, *coordinates):
+    """Return inputs, with the coordinates as further channels, and outputs."""
+    channels = [function, *(np.broadcast_to(c, function.shape) for c in coordinates)]
+    return np.stack(channels, axis=-1).astype("float32"), solution[..., None].astype("float32")
+
+
+def _sample(values, resolution):
+    """Return a periodic function without high frequencies at other points."""
+    points = values.shape[-1]
+    finer = resolution * -(-points // resolution)
+    spectrum = np.zeros((len(values), finer // 2 + 1), complex)
+    spectrum[:, : points // 2] = fft.rfft(values)[:, : points // 2]
+    return (fft.irfft(spectrum, finer) * (finer / points))[:, :: finer // resolution]
+
+
+def _check_sizes(number, resolution, smallest):
+    if number < 1 or resolution < smallest:
+        raise ValueError(
+            f"There must be at least one sample and a resolution of at least {smallest}. "
+            f"Received: number={number!r}, resolution={resolution!r}"
+        )

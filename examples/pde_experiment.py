@@ -1,0 +1,399 @@
+"""Train a CNN, a Fourier neural operator and an XD search on one equation, and write the results.
+
+`burgers.py` and `darcy.py` say which equation and with which settings. All methods get the same
+data, epochs, batches and schedule. The CNN and the search start from the same weights and compute
+the same function before the first step.
+
+The loss is the relative L2 error, summed over the batch. Weights are trained by Adam, the
+architecture by an optimizer of its own on the same batches; a decay of 1e-4 of both is added to
+the gradient, as PyTorch's optimizers do it. Rates are halved each fifth of the epochs. The
+reported errors of the search are those of its finalized model. `--evaluate-on validation` keeps
+the last tenth of the training samples for choices; test samples are for the final run only.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+import keras_xd
+
+METHODS = ("CNN", "FNO", "XD")
+WEIGHTS_RATE, DECAY, HALVINGS = 1e-3, 1e-4, 5
+LAST = 10  # epochs that the second error is a mean of
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """What differs between the equations.
+
+    Attributes:
+        name: name of the equation and of the results files.
+        load: function `(resolution, data_dir, train, test, seed) -> (train, test)`.
+        resolutions: points on each axis, by default.
+        epochs: number of epochs, by default.
+        width: channels of the networks.
+        modes: frequencies that the FNO keeps on each axis; kernels are one larger.
+        architecture: `"adam"` or `"sgd"` (momentum 0.5), optimizer of the architecture.
+        architecture_rate: its first learning rate.
+        normalize: whether function and solution are normalised at each point.
+        jit_compile: whether XLA is used; it is where it is faster on a CPU.
+        published: errors in the XD paper, by resolution, of CNN, FNO and XD.
+    """
+
+    name: str
+    load: object
+    resolutions: tuple
+    epochs: int
+    width: int
+    modes: int
+    architecture: str
+    architecture_rate: float
+    normalize: bool
+    jit_compile: bool
+    published: dict
+
+
+class AddedDecay:
+    """Adds `decay` times each weight to its gradient; Keras' `weight_decay` acts on the weight."""
+
+    def __init__(self, learning_rate, decay, **kwargs):
+        super().__init__(learning_rate, **kwargs)
+        self.decay = decay
+
+    def update_step(self, gradient, variable, learning_rate):
+        gradient = gradient + self.decay * ops.cast(variable, gradient.dtype)
+        super().update_step(gradient, variable, learning_rate)
+
+    def get_config(self):
+        return {**super().get_config(), "decay": self.decay}
+
+
+class Adam(AddedDecay, keras.optimizers.Adam):
+    """Adam with the decay in its gradient."""
+
+
+class SGD(AddedDecay, keras.optimizers.SGD):
+    """Gradient descent with the decay in its gradient."""
+
+
+class Normalization:
+    """Mean and deviation of the training functions at each point; of channel 0 only."""
+
+    def __init__(self, values):
+        self.mean = values[..., :1].mean(axis=0)
+        self.deviation = values[..., :1].std(axis=0) + 1e-5
+
+    def encode(self, values):
+        first = (values[..., :1] - self.mean) / self.deviation
+        return np.concatenate([first, values[..., 1:]], axis=-1)
+
+    def decode(self, values):
+        return values * self.deviation + self.mean
+
+
+class RelativeError(keras.losses.Loss):
+    """`‖decode(y_pred) - y_true‖ / ‖y_true‖` of each sample, summed over the batch."""
+
+    def __init__(self, decode):
+        super().__init__(reduction="sum", name="relative_error")
+        self.decode = decode
+
+    def call(self, y_true, y_pred):
+        size = int(np.prod(y_true.shape[1:]))
+        error = ops.reshape(self.decode(y_pred) - y_true, (-1, size))
+        return ops.norm(error, axis=-1) / ops.norm(ops.reshape(y_true, (-1, size)), axis=-1)
+
+
+class ErrorPerEpoch(keras.callbacks.Callback):
+    """Notes the error on the evaluation samples and the seconds of each epoch's training."""
+
+    def __init__(self, error, report):
+        super().__init__()
+        self.error, self.report = error, report
+        self.errors, self.seconds = [], []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.start = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seconds.append(time.perf_counter() - self.start)
+        self.errors.append(self.error(self.model))
+        self.report(epoch + 1, self.errors[-1], self.seconds[-1])
+
+
+def make_model(method, input_shape, options):
+    """Return the network of a method; that of XD is still its backbone, rewritten."""
+    arguments = {"width": options.width, "modes": options.modes}
+    if method == "FNO":
+        return keras_xd.models.fno(input_shape, **arguments)
+    if method == "CNN":
+        return keras_xd.models.fno(input_shape, operation="convolution", **arguments)
+    backbone = keras_xd.models.fno(
+        input_shape, operation="convolution", padding="same", **arguments
+    )
+    return keras_xd.rewrite(backbone, to="xd", depth=1, padding="circular", only="convolution.*")
+
+
+def optimizers(problem, steps_per_epoch, epochs, architecture_rate):
+    """Return the optimizers of the weights and of the architecture."""
+    interval = steps_per_epoch * max(1, round(epochs / HALVINGS))
+
+    def schedule(rate):
+        return keras.optimizers.schedules.ExponentialDecay(rate, interval, 0.5, staircase=True)
+
+    rate = schedule(architecture_rate)
+    if problem.architecture == "adam":
+        architecture = Adam(rate, DECAY, epsilon=1e-8)
+    else:
+        architecture = SGD(rate, DECAY, momentum=0.5)
+    return Adam(schedule(WEIGHTS_RATE), DECAY, epsilon=1e-8), architecture
+
+
+def run(method, problem, data, epochs, seed, options):
+    """Train one network; return what was measured of it."""
+    (inputs, outputs), (test_inputs, test_outputs) = data
+    loss = RelativeError(lambda values: values)
+    if problem.normalize:
+        encoding, decoding = Normalization(inputs), Normalization(outputs)
+        inputs, test_inputs = encoding.encode(inputs), encoding.encode(test_inputs)
+        loss = RelativeError(decoding.decode)
+
+    def error(model):
+        predicted = loss.decode(model.predict(test_inputs, batch_size=100, verbose=0))
+        axes = tuple(range(1, predicted.ndim))
+        norms = [np.sqrt(np.sum(v**2, axis=axes)) for v in (predicted - test_outputs, test_outputs)]
+        return float(np.mean(norms[0] / norms[1]))
+
+    def report(epoch, value, seconds):
+        if epoch % max(1, epochs // 20) == 0:
+            size = inputs.shape[1]
+            print(f"{method}, size {size}, seed {seed}, epoch {epoch}: {value:.4f}", end=" ")
+            print(f"({seconds:.1f} s / epoch)", flush=True)
+
+    keras.utils.set_random_seed(seed)
+    model = make_model(method, inputs.shape[1:], options)
+    steps = -(-len(inputs) // options.batch_size)
+    weights_optimizer, architecture_optimizer = optimizers(
+        problem, steps, epochs, options.architecture_rate
+    )
+    compiling = {"loss": loss, "jit_compile": options.jit}
+    if method == "XD":
+        model = keras_xd.SearchModel(model)
+        model.compile(weights_optimizer, architecture_optimizer, **compiling)
+    else:
+        model.compile(weights_optimizer, **compiling)
+    log = ErrorPerEpoch(error, report)
+    keras.utils.set_random_seed(seed)  # the same batches for every method
+    model.fit(
+        inputs,
+        outputs,
+        batch_size=options.batch_size,
+        epochs=epochs,
+        verbose=0,
+        callbacks=[log],
+    )
+    final = keras_xd.finalize(model) if method == "XD" else model
+    record = {
+        "method": method,
+        "resolution": int(inputs.shape[1]),
+        "seed": seed,
+        "epochs": epochs,
+        "parameters": sum(int(np.prod(v.shape)) for v in model.trainable_variables),
+        "error": error(final),
+        "errors": [round(value, 6) for value in log.errors],
+        "mean_of_last": statistics.mean(log.errors[-LAST:]),
+        "seconds_per_epoch": statistics.median(log.seconds),  # the first includes the tracing
+        "jit_compile": options.jit,
+    }
+    if abs(record["error"] - log.errors[-1]) > 1e-3 * log.errors[-1]:
+        raise RuntimeError(
+            f"The finalized {method} has the error {record['error']}, not {log.errors[-1]}."
+        )
+    return record
+
+
+def table(problem, records):
+    """Return a Markdown table, a line for each resolution and method: means over the seeds."""
+    lines = [
+        f"| size | method | epochs | error | mean of last {LAST} | published | parameters "
+        "| s / epoch |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for resolution in sorted({record["resolution"] for record in records}):
+        published = problem.published.get(resolution, ["–"] * len(METHODS))
+        for method, reference in zip(METHODS, published, strict=True):
+            found = [r for r in records if (r["resolution"], r["method"]) == (resolution, method)]
+            if found:
+                cells = [resolution, method, found[0]["epochs"]]
+                cells += [_mean(found, "error"), _mean(found, "mean_of_last"), reference]
+                cells.append(f"{found[0]['parameters']:,}")
+                cells.append(f"{statistics.median(r['seconds_per_epoch'] for r in found):.1f}")
+                lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def _mean(records, key):
+    values = [record[key] for record in records]
+    deviation = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4f}{deviation}"
+
+
+def page(problem, records, settings):
+    """Return the results page."""
+    lines = [
+        f"# {problem.name.capitalize()}: relative L2 error of CNN, FNO and XD",
+        f"`{settings['command']}` wrote this page.",
+        table(problem, records),
+        f"![Error per epoch]({problem.name}.png)",
+        f"Error on the {settings['evaluated_on']} samples after the last epoch, and mean of those "
+        f"after each of the last {LAST}, over {settings['seeds']} seed(s). XD is evaluated as "
+        "its finalized model. All methods have the same budget of epochs, the same batches and "
+        "the same schedule. The published figures are those of the XD paper after 500 epochs on "
+        "other data: compare methods with each other.",
+        "\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in settings.items()),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def curves(records):
+    """Return a figure of the error after each epoch."""
+    from matplotlib.figure import Figure
+
+    resolutions = sorted({record["resolution"] for record in records})
+    figure = Figure(figsize=(4.5 * len(resolutions), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(resolutions), squeeze=False)[0]
+    for axis, resolution in zip(axes, resolutions, strict=True):
+        for method in METHODS:
+            found = [r for r in records if (r["resolution"], r["method"]) == (resolution, method)]
+            if found:
+                errors = np.mean([record["errors"] for record in found], axis=0)
+                axis.plot(range(1, len(errors) + 1), errors, label=method, linewidth=1)
+        axis.set(title=f"{resolution} points", xlabel="epoch", ylabel="relative L2", yscale="log")
+        axis.grid(which="both", alpha=0.3)
+        axis.legend()
+    return figure
+
+
+def write(problem, records, settings, output):
+    """Write the page, the records and the curves into the folder."""
+    output.mkdir(parents=True, exist_ok=True)
+    (output / f"{problem.name}.md").write_text(page(problem, records, settings), encoding="utf-8")
+    text = json.dumps({"settings": settings, "runs": records}, indent=1)
+    (output / f"{problem.name}.json").write_text(text + "\n", encoding="utf-8")
+    curves(records).savefig(output / f"{problem.name}.png", dpi=110)
+
+
+def describe(problem, options, arguments):
+    """Return the settings that the results depend on."""
+    words = ["…" if word == options.data_dir else word for word in arguments]
+    folder = options.data_dir or os.environ.get("KERAS_XD_DATA_DIR")
+    variable = "KERAS_XD_DATA_DIR=… " if folder and not options.data_dir else ""
+    architecture = {"adam": "Adam", "sgd": "SGD with momentum 0.5"}[problem.architecture]
+    return {
+        "command": f"{variable}python examples/{problem.name}.py {' '.join(words)}".strip(),
+        "data": "read from the data folder" if folder else "generated",
+        "evaluated_on": options.evaluate_on,
+        "samples": f"{options.train} for training, {options.test} for evaluation",
+        "seeds": options.seeds,
+        "batch_size": options.batch_size,
+        "network": f"4 blocks, width {options.width}, modes {options.modes}; kernels one larger, "
+        "circular",
+        "weights": f"Adam, rate {WEIGHTS_RATE:g}",
+        "architecture": f"{architecture}, rate {options.architecture_rate:g}; depth 1, no bias of "
+        "the spectrum, no gates",
+        "decay": f"{DECAY:g}, added to the gradient of weights and architecture",
+        "schedule": f"rates halved each {HALVINGS}th of the epochs",
+        "normalization": "of each point, function and solution" if problem.normalize else "none",
+        "versions": f"Keras {keras.__version__}, TensorFlow {tf.__version__}",
+        "threads": tf.config.threading.get_intra_op_parallelism_threads()
+        or int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0))
+        or "all",
+    }
+
+
+def positive(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
+    return int(text)
+
+
+def parse(problem, arguments):
+    """Return the options and, for each resolution, the data."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--resolution", type=positive, nargs="+", default=list(problem.resolutions))
+    parser.add_argument(
+        "--epochs",
+        type=positive,
+        nargs="+",
+        default=[problem.epochs],
+        help="one number, or one for each resolution",
+    )
+    parser.add_argument("--seeds", type=positive, default=1, help="number of repetitions")
+    parser.add_argument("--methods", choices=METHODS, nargs="+", default=list(METHODS))
+    parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
+    parser.add_argument("--train", type=positive, default=1000, help="training samples")
+    parser.add_argument("--test", type=positive, default=100, help="test samples")
+    parser.add_argument("--batch-size", type=positive, default=20)
+    parser.add_argument("--width", type=positive, default=problem.width)
+    parser.add_argument("--modes", type=positive, default=problem.modes)
+    parser.add_argument("--architecture-rate", type=float, default=problem.architecture_rate)
+    parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
+    parser.add_argument(
+        "--jit", action=argparse.BooleanOptionalAction, default=problem.jit_compile, help="use XLA"
+    )
+    parser.add_argument("--output", help="folder of the results; examples/results by default")
+    parser.add_argument("--overwrite", action="store_true", help="write over existing results")
+    options = parser.parse_args(arguments)
+    if len(options.epochs) == 1:
+        options.epochs *= len(options.resolution)
+    if len(options.epochs) != len(options.resolution):
+        parser.error("--epochs must have one number, or as many as --resolution")
+    default = pathlib.Path(__file__).parent / "results"
+    options.output = pathlib.Path(options.output or default)
+    existing = [options.output / f"{problem.name}.{ending}" for ending in ("md", "json", "png")]
+    existing = [str(path) for path in existing if path.exists()]
+    if existing and not options.overwrite:
+        parser.error(f"{', '.join(existing)} would be overwritten: give --overwrite or --output")
+    try:
+        data = [_load(problem, resolution, options) for resolution in options.resolution]
+    except ValueError as error:
+        parser.error(str(error))
+    return options, data
+
+
+def _load(problem, resolution, options):
+    """Return the samples to train and to evaluate on."""
+    train, test = problem.load(resolution, options.data_dir, options.train, options.test)
+    if options.evaluate_on == "test":
+        return train, test
+    border = options.train - max(1, options.train // 10)
+    return tuple(x[:border] for x in train), tuple(x[border:] for x in train)
+
+
+def main(problem, arguments=None):
+    """Run the experiment; return the records of all runs."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options, every_data = parse(problem, arguments)
+    settings, records = describe(problem, options, arguments), []
+    started = time.perf_counter()
+    for data, epochs in zip(every_data, options.epochs, strict=True):
+        for seed in range(options.seeds):
+            for method in options.methods:
+                records.append(run(method, problem, data, epochs, seed, options))
+                # After every run, so that a long experiment that is cut short leaves its results.
+                write(problem, records, settings, options.output)
+    print(f"\n{table(problem, records)}\n\nResults: {options.output}")
+    print(f"Total: {time.perf_counter() - started:.0f} s")
+    return records
