@@ -17,6 +17,16 @@ from keras_xd.layers.spectral_conv import SpectralConv2D as SpectralConv2D
 from keras_xd.layers.spectral_conv import SpectralConv3D as SpectralConv3D
 from keras_xd.layers.static_xd import StaticXD as StaticXD
 from keras_xd.layers.xd_conv import XDConv as XDConv
+from keras_xd.layers.xd_conv_transpose import XDConv1DTranspose as XDConv1DTranspose
+from keras_xd.layers.xd_conv_transpose import XDConv2DTranspose as XDConv2DTranspose
+from keras_xd.layers.xd_conv_transpose import XDConv3DTranspose as XDConv3DTranspose
+from keras_xd.layers.xd_conv_transpose import XDConvTranspose as XDConvTranspose
 from keras_xd.layers.xd_convolutions import XDConv1D as XDConv1D
 from keras_xd.layers.xd_convolutions import XDConv2D as XDConv2D
 from keras_xd.layers.xd_convolutions import XDConv3D as XDConv3D
+from keras_xd.layers.xd_depthwise import XDDepthwiseConv as XDDepthwiseConv
+from keras_xd.layers.xd_depthwise import XDDepthwiseConv1D as XDDepthwiseConv1D
+from keras_xd.layers.xd_depthwise import XDDepthwiseConv2D as XDDepthwiseConv2D
+from keras_xd.layers.xd_separable import XDSeparableConv as XDSeparableConv
+from keras_xd.layers.xd_separable import XDSeparableConv1D as XDSeparableConv1D
+from keras_xd.layers.xd_separable import XDSeparableConv2D as XDSeparableConv2D

@@ -3,12 +3,11 @@
 import keras
 
 from keras_xd import validation
-from keras_xd.layers import xd_geometry
-from keras_xd.layers.xd_layer import XDLayer
+from keras_xd.layers.xd_layer import SlidingXDLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDConv(XDLayer):
+class XDConv(SlidingXDLayer):
     """N-D XD-operation: a convolution with searched K-matrices in place of the Fourier transforms.
 
     A convolution multiplies by a kernel's spectrum between a Fourier transform and its inverse. An
@@ -117,7 +116,12 @@ class XDConv(XDLayer):
     ):
         super().__init__(
             rank,
+            kernel_size=kernel_size,
+            strides=strides,
+            padding=padding,
+            paddings=("valid", "same", "circular") + (("causal",) if rank == 1 else ()),
             data_format=data_format,
+            dilation_rate=dilation_rate,
             activation=activation,
             use_bias=use_bias,
             kernel_initializer=kernel_initializer,
@@ -127,6 +131,7 @@ class XDConv(XDLayer):
             activity_regularizer=activity_regularizer,
             kernel_constraint=kernel_constraint,
             bias_constraint=bias_constraint,
+            window_size=window_size,
             depth=depth,
             radix=radix,
             warm_start=warm_start,
@@ -137,29 +142,11 @@ class XDConv(XDLayer):
             **kwargs,
         )
         self.filters = validation.positive_integer(filters, "filters")
-        self.kernel_size = validation.integer_tuple(kernel_size, rank, "kernel_size")
-        window_size = self.kernel_size if window_size is None else window_size
-        self.window_size = validation.integer_tuple(window_size, rank, "window_size")
-        self.strides = validation.integer_tuple(strides, rank, "strides")
-        paddings = ("valid", "same", "circular") + (("causal",) if rank == 1 else ())
-        padding = padding.lower() if isinstance(padding, str) else padding
-        self.padding = validation.one_of(padding, paddings, "padding")
-        self.dilation_rate = validation.integer_tuple(dilation_rate, rank, "dilation_rate")
         self.groups = validation.positive_integer(groups, "groups")
         if self.filters % self.groups:
             raise ValueError(
                 "`groups` must divide `filters`. "
                 f"Received: groups={self.groups}, filters={self.filters}"
-            )
-        if any(w > k for w, k in zip(self.window_size, self.kernel_size, strict=True)):
-            raise ValueError(
-                "`window_size` must not be larger than `kernel_size`. "
-                f"Received: window_size={self.window_size}, kernel_size={self.kernel_size}"
-            )
-        if max(self.strides) > 1 and max(self.dilation_rate) > 1:
-            raise ValueError(
-                "`strides > 1` cannot be combined with `dilation_rate > 1`. "
-                f"Received: strides={self.strides}, dilation_rate={self.dilation_rate}"
             )
 
     def build(self, input_shape):
@@ -172,27 +159,7 @@ class XDConv(XDLayer):
         super().build(input_shape)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "filters": self.filters,
-            "kernel_size": self.kernel_size,
-            "window_size": self.window_size,
-            "strides": self.strides,
-            "padding": self.padding,
-            "dilation_rate": self.dilation_rate,
-            "groups": self.groups,
-        }
+        return {**super().get_config(), "filters": self.filters, "groups": self.groups}
 
     def _kernel_shape(self, channels):
         return (*self.kernel_size, channels // self.groups, self.filters)
-
-    def _axis_geometries(self, sizes):
-        return xd_geometry.axis_geometries(
-            sizes,
-            self.kernel_size,
-            self.strides,
-            self.dilation_rate,
-            self.padding,
-            self.radix,
-            self.window_size,
-        )

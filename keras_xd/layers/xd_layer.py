@@ -152,11 +152,12 @@ class XDLayer(SearchableLayer):
         return outputs if self.activation is None else self.activation(outputs)
 
     def compute_output_shape(self, input_shape):
-        _, sizes = self._split_shape(input_shape)
+        channels, sizes = self._split_shape(input_shape)
         spatial = tuple(g.output_size for g in self._axis_geometries(sizes))
+        filters = self._output_channels(channels)
         if self.data_format == "channels_last":
-            return (input_shape[0], *spatial, self.filters)
-        return (input_shape[0], self.filters, *spatial)
+            return (input_shape[0], *spatial, filters)
+        return (input_shape[0], filters, *spatial)
 
     def complexity(self, input_shape):
         """Multiply–adds of one sample; folding and `L w`, done once a batch, are not counted."""
@@ -305,6 +306,75 @@ class XDLayer(SearchableLayer):
         """Return the weights of `K`, `L` or `M` for each axis, as the operation uses them."""
         return [ops.convert_to_tensor(weight) for weight in self._matrices[name]]
 
+    def _output_channels(self, channels):
+        """Return the number of filters for a number of input channels."""
+        return self.filters
+
     def _grouped_kernel(self):
         """Return the kernel as a tensor `(*kernel_size, channels / groups, filters)`."""
         return ops.convert_to_tensor(self.kernel)
+
+
+class SlidingXDLayer(XDLayer):
+    """Base class of the XD-operations with the windows of a convolution: `XDConv` and depthwise.
+
+    Args:
+        rank: number of spatial axes.
+        kernel_size, strides, padding, dilation_rate, window_size: as in `XDConv`.
+        paddings: what `padding` may be.
+        **kwargs: the arguments of `XDLayer`.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> isinstance(layers.XDDepthwiseConv2D(3), layers.xd_layer.SlidingXDLayer)
+    True
+    """
+
+    def __init__(
+        self, rank, *, kernel_size, strides, padding, dilation_rate, window_size, paddings, **kwargs
+    ):
+        super().__init__(rank, **kwargs)
+        self.kernel_size = validation.integer_tuple(kernel_size, rank, "kernel_size")
+        window_size = self.kernel_size if window_size is None else window_size
+        self.window_size = validation.integer_tuple(window_size, rank, "window_size")
+        self.strides = validation.integer_tuple(strides, rank, "strides")
+        padding = padding.lower() if isinstance(padding, str) else padding
+        self.padding = validation.one_of(padding, paddings, "padding")
+        self.dilation_rate = validation.integer_tuple(dilation_rate, rank, "dilation_rate")
+        if any(w > k for w, k in zip(self.window_size, self.kernel_size, strict=True)):
+            raise ValueError(
+                "`window_size` must not be larger than `kernel_size`. "
+                f"Received: window_size={self.window_size}, kernel_size={self.kernel_size}"
+            )
+        check_strides(self.strides, self.dilation_rate)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "kernel_size": self.kernel_size,
+            "window_size": self.window_size,
+            "strides": self.strides,
+            "padding": self.padding,
+            "dilation_rate": self.dilation_rate,
+        }
+
+    def _axis_geometries(self, sizes):
+        return xd_geometry.axis_geometries(
+            sizes,
+            self.kernel_size,
+            self.strides,
+            self.dilation_rate,
+            self.padding,
+            self.radix,
+            self.window_size,
+        )
+
+
+def check_strides(strides, dilation_rate):
+    """Raise `ValueError` for strides and dilation that Keras does not combine either."""
+    if max(strides) > 1 and max(dilation_rate) > 1:
+        raise ValueError(
+            "`strides > 1` cannot be combined with `dilation_rate > 1`. "
+            f"Received: strides={strides}, dilation_rate={dilation_rate}"
+        )

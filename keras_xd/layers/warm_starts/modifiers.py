@@ -27,6 +27,10 @@ class _Modified(Convolution):
     def is_random(self):
         return self.start.is_random
 
+    @property
+    def is_transposable(self):
+        return self.start.is_transposable
+
     def check(self, layer, channels):
         self.start.check(layer, channels)
 

@@ -43,6 +43,7 @@ class Convolution:
     needs_frequency_bias = False
     needs_channel_gates = False
     is_random = False
+    is_transposable = True
 
     def __init__(self, trainable_dilation=False):
         self.trainable_dilation = trainable_dilation
@@ -111,6 +112,7 @@ class _Parameterless(Convolution):
 
     needs_frequency_bias = True
     needs_channel_gates = True
+    is_transposable = False
 
     def __init__(self):
         super().__init__()
@@ -228,6 +230,8 @@ class FourierOperator(Convolution):
         al., "Fourier Neural Operator for Parametric Partial Differential Equations", 2021.
     """
 
+    is_transposable = False
+
     def check(self, layer, channels):
         super().check(layer, channels)
         sizes = [axis.padded_size for axis in layer.geometry]
@@ -274,6 +278,8 @@ class GraphConvolution(Convolution):
     Reference:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 3.
     """
+
+    is_transposable = False
 
     def __init__(self, adjacency):
         super().__init__()
