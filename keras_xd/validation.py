@@ -40,6 +40,16 @@ def one_of(value, allowed, name):
     return value
 
 
+def channel_groups(groups, filters=None, channels=None):
+    """Raise `ValueError` unless `groups` divides the numbers of channels that are given."""
+    for count, name in ((filters, "filters"), (channels, "channels")):
+        if count is not None and count % groups:
+            whole = "`filters`" if name == "filters" else "the number of input channels"
+            raise ValueError(
+                f"`groups` must divide {whole}. Received: groups={groups}, {name}={count}"
+            )
+
+
 def known_dimensions(shape, axes, layer_name):
     """Raise `ValueError` if one of the `axes` of `shape` is unknown (`None`)."""
     if any(shape[axis] is None for axis in axes):

@@ -143,19 +143,11 @@ class XDConv(SlidingXDLayer):
         )
         self.filters = validation.positive_integer(filters, "filters")
         self.groups = validation.positive_integer(groups, "groups")
-        if self.filters % self.groups:
-            raise ValueError(
-                "`groups` must divide `filters`. "
-                f"Received: groups={self.groups}, filters={self.filters}"
-            )
+        validation.channel_groups(self.groups, filters=self.filters)
 
     def build(self, input_shape):
         channels, _ = self._split_shape(input_shape)
-        if channels % self.groups:
-            raise ValueError(
-                "`groups` must divide the number of input channels. "
-                f"Received: groups={self.groups}, input_shape={tuple(input_shape)}"
-            )
+        validation.channel_groups(self.groups, channels=channels)
         super().build(input_shape)
 
     def get_config(self):

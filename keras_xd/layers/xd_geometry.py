@@ -82,14 +82,13 @@ class CausalAxisGeometry(AxisGeometry):
     """One time axis of an operation whose frequencies are ordered in time.
 
     There are `k` frequencies a step. Step `t` of the input, and of the output, stands at `k t`;
-    frequency `k t − j` is that of weight `j` at step `t`.
+    frequency `k t − j` is that of step `t` for the weight that looks back `j` times the dilation.
     """
 
     def placement(self):
         """Return the `(n, k)` zero-one array that gives every frequency its weight."""
-        return np.eye(self.kernel_size, dtype="float32")[
-            -np.arange(self.padded_size) % self.kernel_size
-        ]
+        delays = -np.arange(self.padded_size) % self.kernel_size
+        return np.eye(self.kernel_size, dtype="float32")[self.kernel_size - 1 - delays]
 
 
 def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None, window_size=None):

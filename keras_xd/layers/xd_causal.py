@@ -1,0 +1,263 @@
+"""An XD-operation that cannot look ahead."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd import validation
+from keras_xd.kmatrix import constructions
+from keras_xd.layers import warm_starts, xd_geometry
+from keras_xd.layers.xd_layer import XDLayer, check_strides
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDCausalConv1D(XDLayer):
+    """Causal XD-operation on sequences, a drop-in for `keras.layers.Conv1D(padding="causal")`.
+
+    The frequencies of an `XDConv1D` belong to no time, so once its matrices have moved from those
+    of a causal convolution its outputs depend on later inputs. Here the frequencies are ordered in
+    time, `k` of them a step for a kernel of `k` weights, and `K` and `M` are lower triangular:
+
+        y_i = Σ_j C[i, j] · Re( K · diag(L w[i, j] + b) · M · x_j ),   K, M lower triangular
+
+    so that no output depends on later inputs, whatever the weights. With steps at the places
+    `k t`, `M` that copies `x[t − dilation · j]` to frequency `k t − j`, `L` that gives that
+    frequency the weight `k − 1 − j`, and `K` that sums the `k` frequencies of a step, the operation
+    is a causal convolution; `warm_start="convolution"` begins there.
+
+    Every factor of `K` and `M` is one dense triangular block: in products of triangular stages of
+    several radices a step reaches only those later steps none of whose digits is smaller, which
+    leaves out the next one. Time and parameters grow with the square of `k` times the steps.
+
+    Args:
+        filters: number of output channels.
+        kernel_size: integer or tuple of one integer, size of the kernel.
+        strides: integer or tuple; every `strides`-th output is kept.
+        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
+        dilation_rate: integer or tuple; cannot be combined with `strides > 1`.
+        groups: number of groups the channels are split into.
+        activation: activation function, or `None`.
+        use_bias: whether a bias is added to the outputs.
+        kernel_initializer, bias_initializer: initializers of the model weights.
+        kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers.
+        kernel_constraint, bias_constraint: optional constraints.
+        depth: number of factors of each matrix, an integer or a triple `(K, L, M)`.
+        warm_start: `"convolution"`, `"zero"` (the same with closed channel gates) or
+            `"random_triangular"` (Gaussian rows of norm 1).
+        frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
+
+    Call arguments:
+        inputs: tensor of three axes. The number of steps must be known when the layer is built; the
+            batch size may be dynamic.
+
+    Input shape:
+        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
+
+    Output shape:
+        `(batch, new_steps, filters)` or `(batch, filters, new_steps)`, as in Keras.
+
+    Raises:
+        ValueError: for arguments outside these rules and an unknown number of steps.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_xd import layers
+    >>> music = np.random.default_rng(0).normal(size=(2, 40, 3)).astype("float32")
+    >>> convolution = keras.layers.Conv1D(4, 2, padding="causal")
+    >>> expected = convolution(music)
+    >>> operation = layers.XDCausalConv1D(4, 2)
+    >>> _ = operation(music)
+    >>> _ = operation.kernel.assign(convolution.kernel)
+    >>> bool(np.allclose(operation(music), expected, atol=1e-5))
+    True
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 5: causal
+        operations for sequences.
+    """
+
+    def __init__(
+        self,
+        filters,
+        kernel_size,
+        strides=1,
+        data_format=None,
+        dilation_rate=1,
+        groups=1,
+        activation=None,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        *,
+        depth=1,
+        warm_start="convolution",
+        frequency_bias=None,
+        channel_gates=None,
+        architecture_regularizer=None,
+        seed=None,
+        **kwargs,
+    ):
+        validation.one_of(warm_start, tuple(STARTS), "warm_start")
+        super().__init__(
+            1,
+            data_format=data_format,
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            depth=depth,
+            radix=None,
+            warm_start=STARTS[warm_start](),
+            frequency_bias=frequency_bias,
+            channel_gates=channel_gates,
+            architecture_regularizer=architecture_regularizer,
+            seed=seed,
+            **kwargs,
+        )
+        self.padding = "causal"
+        self.filters = validation.positive_integer(filters, "filters")
+        self.kernel_size = validation.integer_tuple(kernel_size, 1, "kernel_size")
+        self.strides = validation.integer_tuple(strides, 1, "strides")
+        self.dilation_rate = validation.integer_tuple(dilation_rate, 1, "dilation_rate")
+        self.groups = validation.positive_integer(groups, "groups")
+        validation.channel_groups(self.groups, filters=self.filters)
+        check_strides(self.strides, self.dilation_rate)
+
+    def build(self, input_shape):
+        channels, (steps,) = self._split_shape(input_shape)
+        validation.channel_groups(self.groups, channels=channels)
+        (axis,) = self._axis_geometries((steps,))
+        self.radix = ((axis.padded_size,),)
+        lower = np.tri(axis.padded_size)
+        triangles = {  # factor by factor; see `product.fold` for their directions
+            "K": [lower.T if slot % 2 else lower for slot in range(self.depth[0])],
+            "M": [lower if slot % 2 else lower.T for slot in range(self.depth[2])],
+        }
+        self._triangles = {
+            name: constructions.kmatrix_weights([_butterfly(factor) for factor in factors])[:, :1]
+            for name, factors in triangles.items()
+        }
+        super().build(input_shape)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["rank"], config["radix"]
+        names = {kind: name for name, kind in STARTS.items()}
+        return {
+            **config,
+            "warm_start": names[type(self.warm_start)],
+            "filters": self.filters,
+            "kernel_size": self.kernel_size,
+            "strides": self.strides,
+            "dilation_rate": self.dilation_rate,
+            "groups": self.groups,
+        }
+
+    def _kernel_shape(self, channels):
+        return (*self.kernel_size, channels // self.groups, self.filters)
+
+    def _axis_geometries(self, sizes):
+        arguments = (self.kernel_size, self.strides, self.dilation_rate)
+        return tuple(
+            xd_geometry.causal_axis_geometry(*values)
+            for values in zip(sizes, *arguments, strict=True)
+        )
+
+    def _matrix_tensors(self, name):
+        tensors = super()._matrix_tensors(name)
+        if name not in self._triangles:
+            return tensors
+        # What is outside the triangle counts as zero and gets no gradient.
+        return [tensor * ops.convert_to_tensor(self._triangles[name]) for tensor in tensors]
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class CausalConvolution(warm_starts.Convolution):
+    """The start "convolution" of `XDCausalConv1D`.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> type(layers.XDCausalConv1D(4, 2).warm_start).__name__
+    'CausalConvolution'
+    """
+
+    def __init__(self):
+        super().__init__()
+
+    def matrices(self, axis, radices, rng, index=0):
+        n, k = axis.padded_size, axis.kernel_size
+        frequencies = np.arange(n)
+        steps = -(-frequencies // k)
+        sources = steps - axis.dilation * (k * steps - frequencies)
+        inside = sources >= 0
+        m = np.zeros((n, n))
+        m[frequencies[inside], k * sources[inside]] = 1
+        sums = np.zeros((n, n))
+        sums[k * steps, frequencies] = 1
+        identity = constructions.identity(radices)
+        return {"K": [_butterfly(sums)], "L": [identity], "M": [_butterfly(m.T)]}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class CausalZero(CausalConvolution):
+    """The start "zero" of `XDCausalConv1D`.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layers.XDCausalConv1D(4, 2, warm_start="zero").channel_gates
+    True
+    """
+
+    needs_channel_gates = True
+
+    def channel_gates(self, channels, filters):
+        return np.zeros((channels, filters))
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class RandomTriangular(CausalConvolution):
+    """The start "random_triangular" of `XDCausalConv1D`.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layers.XDCausalConv1D(4, 2, warm_start="random_triangular", seed=1).seed
+    1
+    """
+
+    is_random = True
+
+    def matrices(self, axis, radices, rng, index=0):
+        def triangular():
+            shape = (axis.padded_size, axis.padded_size)
+            values = np.tri(*shape) * (rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
+            return values / np.linalg.norm(values, axis=1, keepdims=True)
+
+        identity = constructions.identity(radices)
+        m = triangular()
+        return {"K": [_butterfly(triangular())], "L": [identity], "M": [_butterfly(m.T)]}
+
+
+STARTS = {
+    "convolution": CausalConvolution,
+    "zero": CausalZero,
+    "random_triangular": RandomTriangular,
+}
+
+
+def _butterfly(matrix):
+    """Return a dense matrix as a butterfly of one stage."""
+    return [matrix[None, None].astype(complex)]
