@@ -15,6 +15,7 @@ from keras_xd.layers.searchable import model_variables as model_variables
 from keras_xd.layers.searchable import reset_weights as reset_weights
 from keras_xd.rewriting import compare as compare
 from keras_xd.rewriting import rewrite as rewrite
+from keras_xd.rewriting import forecast as forecast
 from keras_xd.search import SearchModel as SearchModel
 from keras_xd.search import callbacks as callbacks
 from keras_xd.search import optimizers as optimizers

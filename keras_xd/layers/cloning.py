@@ -7,7 +7,7 @@ import keras
 from keras_xd.layers.searchable import flatten_layers, is_graph
 
 
-def clone(model, replace, rename_inputs=None, insert=None):
+def clone(model, replace, rename_inputs=None, insert=None, shapes=None):
     """Return a copy of a model in which some layers are replaced by others, or new ones inserted.
 
     The copy has the names, inputs and outputs (dictionaries and lists too), layers, values of
@@ -26,6 +26,10 @@ def clone(model, replace, rename_inputs=None, insert=None):
             number)`: the model, the layer or operation that is called, and how often it was called
             before in this model. Returns a dictionary of the layers through which inputs of the
             call are passed first, by the place of the tensor among all tensors of the call.
+        shapes: shapes for the inputs of the copy, batch size included, as a flat list; `None` for
+            those of `model`. With shapes `replace` is called with a layer and the shapes of the
+            tensors it is given in the copy, Sequential models become Functional, and nothing can be
+            inserted.
 
     Returns:
         `(copy, replaced)`: the new model, and the list of `(layer, replacement)`.
@@ -35,16 +39,17 @@ def clone(model, replace, rename_inputs=None, insert=None):
     """
     graphs, copies, replaced, parts = {}, {}, {}, {}
 
-    def copy(operation):
+    def copy(operation, *at):
         for known in (graphs, copies, replaced):
             if id(operation) in known:
                 return known[id(operation)][1]
         if is_graph(operation):
             rename = rename_inputs if operation is model else None
-            new = _clone_graph(operation, copy, rename, insert)
+            clone_graph = _clone_at if at else _clone_graph
+            new = clone_graph(operation, copy, rename, *(at or [insert]))
             graphs[id(operation)] = (operation, new)
             return new
-        new = replace(operation) if isinstance(operation, keras.layers.Layer) else None
+        new = replace(operation, *at) if isinstance(operation, keras.layers.Layer) else None
         if new is not None:
             replaced[id(operation)] = (operation, new)
         else:
@@ -52,7 +57,7 @@ def clone(model, replace, rename_inputs=None, insert=None):
             copies[id(operation)] = (operation, new)
         return new
 
-    result = copy(model)
+    result = copy(model) if shapes is None else copy(model, shapes)
     for old, new in reversed(graphs.values()):  # from the outermost, as each sets those inside
         new.trainable = old.trainable
         new.dtype_policy = old.dtype_policy
@@ -171,6 +176,21 @@ def _clone_graph(model, copy, rename=None, insert=None):
         changes = {"batch_shape": (None, *model.input_shape[1:])}
     (tensor,) = _new_inputs(view, [changes], rename)
     return keras.Sequential([tensor, *map(copy, model.layers)], name=model.name)
+
+
+def _clone_at(model, copy, rename, shapes):
+    """Return a Functional copy for inputs of other shapes, its layers made by `copy` when called.
+
+    `copy(operation, shapes)` is given the shapes of all tensors in the first call of an operation.
+    """
+
+    def call(operation, number, new, args, kwargs):
+        tensors = [
+            t for t in keras.tree.flatten((args, kwargs)) if isinstance(t, keras.KerasTensor)
+        ]
+        return copy(operation, [tuple(t.shape) for t in tensors])(*args, **kwargs)
+
+    return _clone_functional(_view(model), lambda operation: operation, shapes, rename, call)
 
 
 def _clone_functional(view, copy, shapes=None, rename=None, call=None):

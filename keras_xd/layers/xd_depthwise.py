@@ -136,6 +136,9 @@ class XDDepthwiseConv(SlidingXDLayer):
     def _output_channels(self, channels):
         return channels * self.depth_multiplier
 
+    def _channel_groups(self, channels):
+        return channels
+
     def _kernel_shape(self, channels):
         return (*self.kernel_size, channels, self.depth_multiplier)
 

@@ -85,7 +85,9 @@ class XDLayer(SearchableLayer):
 
     def build(self, input_shape):
         channels, sizes = self._split_shape(input_shape)
-        self._set_sizes(sizes, channels)
+        self._geometry, self._plans = self._sizes(input_shape)
+        self.warm_start.check(self, channels)
+        self._placements = tuple(self.warm_start.placement(g) for g in self._geometry)
         self.input_spec = xd_operation.input_spec(sizes, channels, self.data_format)
         self.kernel = self.add_weight(
             name="kernel",
@@ -166,6 +168,23 @@ class XDLayer(SearchableLayer):
             self._plans, self._geometry, self.depth, channels, self.filters, self.groups
         )
 
+    def forecast(self, input_shape):
+        """Return the sizes the layer will have on inputs of a shape, without building it.
+
+        The dictionary holds the number of `parameters`, of `matrix_parameters` among them (those
+        of `K`, `L` and `M`) and of numbers in the `spectrum` `L w`, and the `multiply_adds` of one
+        sample.
+        """
+        channels, _ = self._split_shape(input_shape)
+        filters, groups = self._output_channels(channels), self._channel_groups(channels)
+        sizes = xd_operation.forecast(
+            *self._sizes(input_shape), self.depth, channels, filters, groups
+        )
+        weights = math.prod(self._kernel_shape(channels)) + filters * bool(self.use_bias)
+        weights += sizes.pop("frequency_bias") * self.frequency_bias
+        weights += sizes.pop("channel_gates") * self.channel_gates
+        return {"parameters": weights + sizes["matrix_parameters"], **sizes}
+
     def finalize(self):
         """Return a built `StaticXD` layer: `K`, `L w` and `M` multiplied out, same outputs."""
         return StaticXD.from_tensors(self, *self._folded())
@@ -240,19 +259,16 @@ class XDLayer(SearchableLayer):
             )
         super().load_own_variables(saved)
 
-    def _set_sizes(self, sizes, channels):
-        """Decide on geometry and plans, and check that the layer can start as it is asked to."""
-        self._geometry = self._axis_geometries(sizes)
-        columns = [
-            math.prod(g.size for g in self._geometry) // g.size * channels * 16
-            for g in self._geometry
-        ]
-        self._plans = tuple(
+    def _sizes(self, input_shape):
+        """Return the geometry and the plan of each axis."""
+        channels, sizes = self._split_shape(input_shape)
+        geometry = self._axis_geometries(sizes)
+        columns = [math.prod(sizes) // size * channels * 16 for size in sizes]
+        plans = tuple(
             kmatrix.plan(g.padded_size, radix, depth=max(self.depth), columns=count)
-            for g, radix, count in zip(self._geometry, self.radix, columns, strict=True)
+            for g, radix, count in zip(geometry, self.radix, columns, strict=True)
         )
-        self.warm_start.check(self, channels)
-        self._placements = tuple(self.warm_start.placement(g) for g in self._geometry)
+        return geometry, plans
 
     def _radices(self):
         return np.array([value for plan in self._plans for value in (plan.n, *plan.radices)])
@@ -309,6 +325,10 @@ class XDLayer(SearchableLayer):
     def _output_channels(self, channels):
         """Return the number of filters for a number of input channels."""
         return self.filters
+
+    def _channel_groups(self, channels):
+        """Return the number of channel groups for a number of input channels."""
+        return self.groups
 
     def _grouped_kernel(self):
         """Return the kernel as a tensor `(*kernel_size, channels / groups, filters)`."""

@@ -10,7 +10,7 @@ import math
 from keras import ops
 from keras.layers import InputSpec
 
-from keras_xd import validation
+from keras_xd import kmatrix, validation
 from keras_xd.kmatrix import product, transform
 
 
@@ -210,6 +210,24 @@ def multiply_adds(plans, geometry, depths, channels, filters, groups):
             )
         before *= plan.n
     return total + 4 * frequencies * (channels // groups) * filters
+
+
+def forecast(geometry, plans, depths, channels, filters, groups):
+    """Return the sizes of an operation, as `XDConv.forecast`, of `b` and `C` each by itself.
+
+    Args:
+        geometry, plans, depths, channels, filters, groups: as in `multiply_adds`.
+    """
+    frequencies = math.prod(plan.n for plan in plans)
+    connections = channels // groups * filters
+    counts = [kmatrix.parameter_count(p.n, p.radices, depth) for p in plans for depth in depths]
+    return {
+        "frequency_bias": 2 * frequencies,
+        "channel_gates": connections,
+        "matrix_parameters": sum(counts),
+        "spectrum": 2 * frequencies * connections,
+        "multiply_adds": multiply_adds(plans, geometry, depths, channels, filters, groups),
+    }
 
 
 def _depthwise_product(x, spectrum, groups):

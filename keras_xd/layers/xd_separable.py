@@ -217,6 +217,20 @@ class XDSeparableConv(SearchableLayer):
             return total + self.pointwise.complexity(between)
         return total + math.prod(between[1:]) * self.filters
 
+    def forecast(self, input_shape):
+        """Return the sizes the layer will have on inputs of a shape, as `XDConv.forecast`."""
+        first = self.depthwise.forecast(input_shape)
+        between = self.depthwise.compute_output_shape(input_shape)
+        if self.search_pointwise:
+            second = self.pointwise.forecast(between)
+        else:
+            channels = between[-1 if self.data_format == "channels_last" else 1]
+            second = {
+                "parameters": channels * self.filters + self.filters * bool(self.use_bias),
+                "multiply_adds": math.prod(between[1:]) * self.filters,
+            }
+        return {name: value + second.get(name, 0) for name, value in first.items()}
+
     def finalize(self):
         """Return the static depthwise layer and the pointwise one, one after the other."""
         if self.search_pointwise:

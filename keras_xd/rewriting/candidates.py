@@ -21,6 +21,7 @@ class Candidate:
         shape: the shape of its input, `None` if unknown.
         reason: why it cannot be rewritten; `None` if it can, and then all sizes are known.
         skip: the `Skip`, `None` for a layer.
+        calls: how often it is called.
     """
 
     path: str
@@ -29,6 +30,7 @@ class Candidate:
     shape: tuple | None
     reason: str | None
     skip: skips.Skip | None = None
+    calls: int = 1
 
 
 def check_graph(model):
@@ -60,7 +62,7 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
         to: the search space.
         operations: the kinds to look for.
     """
-    shapes, paths = collections.defaultdict(set), named_layers(model)
+    shapes, paths = collections.defaultdict(list), named_layers(model)
 
     def note_calls(graph, graph_shapes):
         for layer, argument in cloning.layer_calls(graph, graph_shapes):
@@ -68,7 +70,7 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
             if is_graph(layer):
                 note_calls(layer, called)
             elif called:
-                shapes[id(layer)].add((None, *called[0][1:]))
+                shapes[id(layer)].append((None, *called[0][1:]))
 
     note_calls(model, None)
     places = dict(paths)
@@ -78,13 +80,14 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
         if operation in operations:
             holder = places.get(path.rpartition("/")[0])
             called = shapes.get(id(layer), ())
-            reason = _reason(layer, called, holder, to)
+            reason = _reason(layer, set(called), holder, to)
             shape = min(called, key=str, default=None)
-            result.append(Candidate(path, operation, layer, shape, reason))
+            candidate = Candidate(path, operation, layer, shape, reason, calls=len(called))
+            result.append(candidate)
     if "skip" in operations:
         for skip in skips.find_skips(model):
             reason, shape = _skip_reason(skip), min(skip.shapes, key=str)
-            result.append(Candidate(skip.path, "skip", None, shape, reason, skip))
+            result.append(Candidate(skip.path, "skip", None, shape, reason, skip, skip.calls))
     return result
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from keras_xd import layers
 from keras_xd.layers import cloning
 from keras_xd.layers.complexity import multiply_adds
-from keras_xd.layers.searchable import is_graph, named_layers
+from keras_xd.layers.searchable import SearchableLayer, is_graph, named_layers
 from keras_xd.rewriting import kinds, skips
 from keras_xd.rewriting.candidates import check_graph, find_candidates
 
@@ -196,9 +196,9 @@ def _layer_comparison(path, layer, other, reason, arguments):
         + sum(tensor_bytes(both[index].shape[1:], both[index].dtype) for both in outputs)
         for index, which in enumerate((layer, other))
     ]
-    if isinstance(other, layers.XDConv):
-        frequencies = math.prod(plan.n for plan in other.plans)
-        memory[1] += tensor_bytes((frequencies, 2, *other.kernel.shape[-2:]), other.compute_dtype)
+    if isinstance(other, SearchableLayer) and arguments:
+        spectrum = other.forecast(arguments[0].shape)["spectrum"]
+        memory[1] += tensor_bytes((spectrum,), other.compute_dtype)
     return LayerComparison(
         path,
         "identity" if identity else type(layer).__name__,

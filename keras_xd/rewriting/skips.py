@@ -25,6 +25,7 @@ class Skip:
         place: the place of the skip among the tensors of the call.
         shapes: the set of its shapes in all calls of the graph, batch size `None`.
         dtype: the dtype policy of a layer in it.
+        calls: how often the graph is called.
     """
 
     path: str
@@ -34,6 +35,7 @@ class Skip:
     place: int
     shapes: frozenset
     dtype: str
+    calls: int
 
     @property
     def name(self):
@@ -47,7 +49,7 @@ def find_skips(model):
     An input of `keras.layers.Add`, `keras.ops.add` or `x + y` is an identity skip if another input
     of the same addition is computed from it and it has the shape of the sum.
     """
-    shapes, dtypes, places = collections.defaultdict(set), {}, {}
+    shapes, dtypes, places = collections.defaultdict(list), {}, {}
 
     def visit(graph, graph_shapes):
         ancestors, numbers = {}, collections.Counter()
@@ -66,7 +68,7 @@ def find_skips(model):
                     continue
                 if "float" in x.dtype and any(id(x) in ancestors.get(id(y), ()) for y in tensors):
                     key = (id(graph), id(operation), number, place)
-                    shapes[key].add((None, *x.shape[1:]))
+                    shapes[key].append((None, *x.shape[1:]))
                     dtypes[key] = _MIXED.get(x.dtype, x.dtype)
                     places[key] = (graph, operation, number, place)
 
@@ -83,8 +85,8 @@ def find_skips(model):
             name = f"{operation.name}_skip_{count}"
         names.add(name)
         path = f"{paths[id(graph)]}/{name}" if paths[id(graph)] else name
-        skip = Skip(path, graph, operation, number, place, frozenset(shapes[key]), dtypes[key])
-        skips.append(skip)
+        called = frozenset(shapes[key]), dtypes[key], len(shapes[key])
+        skips.append(Skip(path, graph, operation, number, place, *called))
     return skips
 
 

@@ -1,0 +1,149 @@
+"""Forecasts are the counts of the rewritten model."""
+
+import json
+import tracemalloc
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_xd
+from keras_xd.layers import KOperation
+from keras_xd.layers.complexity import complexity
+from keras_xd.rewriting import compare, forecast, rewrite
+from keras_xd_tests import sample_models
+
+
+def every_kind():
+    """A model of every kind of layer that is rewritten, and one that is left."""
+    inputs = keras.Input((9, 8, 4), name="image")
+    x = layers.Conv2D(6, 3, groups=2, strides=2, name="plain")(inputs)
+    x = layers.DepthwiseConv2D(2, depth_multiplier=2, padding="same", name="depthwise")(x)
+    x = layers.SeparableConv2D(4, 3, padding="same", depth_multiplier=2, name="separable")(x)
+    x = layers.Conv2DTranspose(4, 3, strides=2, use_bias=False, name="transposed")(x)
+    x = layers.Add(name="sum")([x, layers.Conv2D(4, 3, padding="same", name="residual")(x)])
+    x = layers.MaxPooling2D(1, name="maximum")(x)
+    x = layers.AveragePooling2D(2, padding="same", name="pool")(x)
+    return keras.Model(inputs, layers.Dense(3, name="dense")(layers.Flatten()(x)))
+
+
+ALL_OPERATIONS = ("convolution", "pooling", "skip")
+
+
+@pytest.mark.parametrize("make", [*sample_models.ALL, every_kind])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"depth": (1, 2, 3), "operations": ALL_OPERATIONS, "radix": 4},
+        {"frequency_bias": True, "channel_gates": True, "padding": "circular"},
+        {"to": "k_operation", "warm_start": "random_unitary"},
+    ],
+    ids=str,
+)
+def test_forecast_is_what_becomes(make, arguments, rng):
+    model = make()
+    before = sample_models.fingerprint(model)
+    expected = forecast(model, **arguments)
+    assert sample_models.fingerprint(model) == before
+    space = rewrite(model, **arguments)
+    comparison = compare(model, space, sample_models.inputs_of(model, rng, batch=2))
+    rows = {row.name: row for row in comparison.rows}
+    assert {row.name for row in expected.rows if row.left_because is None} == {
+        row.name for row in comparison.rows if row.left_because is None
+    }
+    for row in expected.rows:
+        actual = rows[row.name].__dict__
+        assert row.__dict__ == {name: actual[name] for name in row.__dict__}
+    assert expected.parameters_before == model.count_params()
+    assert expected.parameters_after == space.count_params()
+    assert expected.multiply_adds_before == complexity(model)
+    assert expected.multiply_adds_after == complexity(space)
+    for which, memory in ((model, expected.memory_before), (space, expected.memory_after)):
+        when = "before" if which is model else "after"
+        weights = sum(weight.nbytes for weight in which.get_weights())
+        inside = {id(w) for layer in which.layers for w in layer.weights}
+        assert len(inside) == len(which.weights)
+        rest = sum(getattr(rows[row.name], f"memory_{when}") for row in expected.rows)
+        counted = sum(getattr(row, f"parameters_{when}") for row in expected.rows) * 4
+        assert memory == weights + rest - counted
+
+
+def test_a_shared_operation_counts_once():
+    model = sample_models.residual()
+    options = {"to": "k_operation", "padding": "circular", "only": "block0_.*"}
+    expected = forecast(model, operation=KOperation(), **options)
+    space = rewrite(model, operation=KOperation(), **options)
+    assert expected.parameters_after == space.count_params()
+    weights = 4 * (expected.parameters_after - expected.parameters_before)
+    spectra = 2 * 4 * (2 * 8 * 8 * 4 * 4)
+    assert expected.memory_after - expected.memory_before == weights + spectra
+
+
+def test_selection_and_reasons():
+    model = every_kind()
+    result = keras_xd.forecast(model, operations=ALL_OPERATIONS, only=["plain", "pool"])
+    assert {row.name: row.left_because for row in result.rows} == {
+        "plain": None,
+        "depthwise": "it was not chosen",
+        "separable": "it was not chosen",
+        "transposed": "it was not chosen",
+        "residual": "it was not chosen",
+        "maximum": "no linear operation can start as a maximum",
+        "pool": None,
+        "sum_skip": "it was not chosen",
+    }
+    with pytest.raises(ValueError, match="only='missing', which does not exist"):
+        forecast(model, only="missing")
+
+
+def test_table_and_dictionary():
+    result = forecast(every_kind(), operations=ALL_OPERATIONS, skip="plain")
+    head, rule, *lines = str(result).splitlines()
+    assert head.split() == "layer kind parameters multiply–adds bytes".split()
+    assert set(rule) == {"-", " "}
+    assert [line.split()[0] for line in lines] == [*(row.name for row in result.rows), "whole"]
+    assert "Conv2D, left: it was not chosen" in lines[0]
+    assert f"{result.parameters_before:,} → {result.parameters_after:,}" in lines[-1]
+    data = json.loads(json.dumps(result.to_dict()))
+    assert data["memory_after"] == result.memory_after
+    assert data["rows"][0]["name"] == "plain"
+
+
+def test_unknown_sizes():
+    inputs = keras.Input((None, None, 1))
+    x = layers.Conv2D(2, 3, name="open")(inputs)
+    x = layers.Resizing(4, 4)(x)
+    result = forecast(keras.Model(inputs, layers.Conv2D(2, 3, name="known")(x)))
+    open_row, known = result.rows
+    assert open_row.left_because.startswith("its spatial size is unknown")
+    assert open_row.multiply_adds_before is None and result.multiply_adds_before is None
+    assert known.multiply_adds_after > known.multiply_adds_before > 0
+    assert "? → ?" in str(result)
+
+
+def test_a_large_model_takes_little_memory():
+    """Its kernels' spectra would take more than 20 GB."""
+    inputs = keras.Input((512, 512, 64))
+    x = layers.Conv2D(256, 3, padding="same")(inputs)
+    model = keras.Model(inputs, layers.Conv2D(64, 5, padding="same")(x))
+    tracemalloc.start()
+    result = forecast(model, depth=3, frequency_bias=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result.memory_after > 2e10
+    assert peak < 1e7
+
+
+def test_forecast_needs_no_weights(monkeypatch):
+    model = sample_models.residual()
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("a weight was made")
+
+    monkeypatch.setattr(keras.layers.Layer, "add_weight", refuse)
+    assert forecast(model, operations=ALL_OPERATIONS).parameters_after > model.count_params()
+    with pytest.raises(AssertionError, match="a weight was made"):
+        rewrite(model)
+    assert np.isfinite(model.count_params())
