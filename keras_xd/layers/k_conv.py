@@ -212,9 +212,9 @@ class KOpConv(XDConv):
             del config[name]
         return {**config, "operation": self._serialized_operation()}
 
-    def _architecture_weight(self, name, value):
+    def _architecture_weight(self, name, value, plan=None):
         def create():
-            return super(KOpConv, self)._architecture_weight(name, value)
+            return super(KOpConv, self)._architecture_weight(name, value, plan)
 
         return create() if self.operation is None else self.operation.matrix(self, name, create)
 

@@ -8,7 +8,7 @@ from keras import activations, constraints, initializers, ops, regularizers
 
 from keras_xd import kmatrix, validation
 from keras_xd.kmatrix import product
-from keras_xd.layers import warm_starts, xd_geometry, xd_operation
+from keras_xd.layers import penalties, warm_starts, xd_geometry, xd_operation
 from keras_xd.layers.searchable import SearchableLayer
 from keras_xd.layers.static_xd import StaticXD
 from keras_xd.layers.warm_starts import MATRICES, initial
@@ -108,7 +108,7 @@ class XDLayer(SearchableLayer):
         starts = self._initial_matrices()
         self._matrices = {
             name: [
-                self._architecture_weight(f"{name}{axis}", start)
+                self._architecture_weight(f"{name}{axis}", start, self._plans[axis])
                 for axis, start in enumerate(starts[name])
             ]
             for name in MATRICES
@@ -273,12 +273,12 @@ class XDLayer(SearchableLayer):
     def _radices(self):
         return np.array([value for plan in self._plans for value in (plan.n, *plan.radices)])
 
-    def _architecture_weight(self, name, value):
+    def _architecture_weight(self, name, value, plan=None):
         return self.add_weight(
             name=name,
             shape=value.shape,
             initializer=lambda shape, dtype=None: ops.convert_to_tensor(value, dtype=dtype),
-            regularizer=self.architecture_regularizer,
+            regularizer=penalties.bound(self.architecture_regularizer, value, plan),
             autocast=False,
         )
 

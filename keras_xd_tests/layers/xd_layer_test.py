@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd import layers
+from keras_xd import layers, penalties
 
 
 def test_the_architecture_regularizer_counts_every_architecture_variable(rng):
@@ -83,3 +83,21 @@ def test_average_pooling_of_a_window_in_a_larger_kernel(rng):
 def test_a_window_larger_than_the_kernel_is_refused():
     with pytest.raises(ValueError, match=r"not be larger.*window_size=\(5,\), kernel_size=\(3,\)"):
         layers.XDConv1D(2, 3, window_size=5)
+
+
+def test_penalties_know_the_start_and_the_plan(rng):
+    near = penalties.NearStart(0.5)
+    layer = layers.XDConv1D(2, 3, channel_gates=True, architecture_regularizer=near)
+    layer.build((None, 9, 2))
+    assert float(sum(layer.losses)) == 0
+    steps = [rng.standard_normal(w.shape).astype("float32") for w in layer.architecture_variables]
+    for variable, step in zip(layer.architecture_variables, steps, strict=True):
+        variable.assign_add(step)
+    expected = 0.5 * sum(np.sum(step**2) for step in steps)
+    np.testing.assert_allclose(float(sum(layer.losses)), expected, rtol=1e-4)
+    permutation = penalties.NearPermutation(1.0, free=0)
+    layer = layers.XDConv1D(2, 3, depth=2, architecture_regularizer=permutation)
+    layer.build((None, 9, 2))
+    assert len(layer.losses) == 3 and float(sum(layer.losses)) > 0
+    config = layers.XDConv1D.from_config(layer.get_config()).get_config()
+    assert config == layer.get_config()
