@@ -13,7 +13,6 @@ the last tenth of the training samples for choices; test samples are for the fin
 
 import argparse
 import dataclasses
-import json
 import os
 import pathlib
 import statistics
@@ -24,14 +23,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
+import pde_report
 import tensorflow as tf
 from keras import ops
 
 import keras_xd
 
-METHODS = ("CNN", "FNO", "XD")
 WEIGHTS_RATE, DECAY, HALVINGS = 1e-3, 1e-4, 5
-LAST = 10  # epochs that the second error is a mean of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +114,26 @@ class RelativeError(keras.losses.Loss):
         return ops.norm(error, axis=-1) / ops.norm(ops.reshape(y_true, (-1, size)), axis=-1)
 
 
+class Batches(keras.utils.PyDataset):
+    """Batches in another order each epoch; `fit` repeats one order where TensorFlow has a seed."""
+
+    def __init__(self, inputs, outputs, batch_size, seed):
+        super().__init__()
+        self.inputs, self.outputs, self.batch_size = inputs, outputs, batch_size
+        self.rng = np.random.default_rng(seed)
+        self.on_epoch_end()
+
+    def __len__(self):
+        return -(-len(self.inputs) // self.batch_size)
+
+    def __getitem__(self, index):
+        places = self.order[index * self.batch_size : (index + 1) * self.batch_size]
+        return self.inputs[places], self.outputs[places]
+
+    def on_epoch_end(self):
+        self.order = self.rng.permutation(len(self.inputs))
+
+
 class ErrorPerEpoch(keras.callbacks.Callback):
     """Notes the error on the evaluation samples and the seconds of each epoch's training."""
 
@@ -184,9 +202,9 @@ def run(method, problem, data, epochs, seed, options):
 
     keras.utils.set_random_seed(seed)
     model = make_model(method, inputs.shape[1:], options)
-    steps = -(-len(inputs) // options.batch_size)
+    batches = Batches(inputs, outputs, options.batch_size, seed)
     weights_optimizer, architecture_optimizer = optimizers(
-        problem, steps, epochs, options.architecture_rate
+        problem, len(batches), epochs, options.architecture_rate
     )
     compiling = {"loss": loss, "jit_compile": options.jit}
     if method == "XD":
@@ -195,15 +213,7 @@ def run(method, problem, data, epochs, seed, options):
     else:
         model.compile(weights_optimizer, **compiling)
     log = ErrorPerEpoch(error, report)
-    keras.utils.set_random_seed(seed)  # the same batches for every method
-    model.fit(
-        inputs,
-        outputs,
-        batch_size=options.batch_size,
-        epochs=epochs,
-        verbose=0,
-        callbacks=[log],
-    )
+    model.fit(batches, epochs=epochs, verbose=0, shuffle=False, callbacks=[log])
     final = keras_xd.finalize(model) if method == "XD" else model
     record = {
         "method": method,
@@ -213,7 +223,7 @@ def run(method, problem, data, epochs, seed, options):
         "parameters": sum(int(np.prod(v.shape)) for v in model.trainable_variables),
         "error": error(final),
         "errors": [round(value, 6) for value in log.errors],
-        "mean_of_last": statistics.mean(log.errors[-LAST:]),
+        "mean_of_last": statistics.mean(log.errors[-pde_report.LAST :]),
         "seconds_per_epoch": statistics.median(log.seconds),  # the first includes the tracing
         "jit_compile": options.jit,
     }
@@ -222,77 +232,6 @@ def run(method, problem, data, epochs, seed, options):
             f"The finalized {method} has the error {record['error']}, not {log.errors[-1]}."
         )
     return record
-
-
-def table(problem, records):
-    """Return a Markdown table, a line for each resolution and method: means over the seeds."""
-    lines = [
-        f"| size | method | epochs | error | mean of last {LAST} | published | parameters "
-        "| s / epoch |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for resolution in sorted({record["resolution"] for record in records}):
-        published = problem.published.get(resolution, ["–"] * len(METHODS))
-        for method, reference in zip(METHODS, published, strict=True):
-            found = [r for r in records if (r["resolution"], r["method"]) == (resolution, method)]
-            if found:
-                cells = [resolution, method, found[0]["epochs"]]
-                cells += [_mean(found, "error"), _mean(found, "mean_of_last"), reference]
-                cells.append(f"{found[0]['parameters']:,}")
-                cells.append(f"{statistics.median(r['seconds_per_epoch'] for r in found):.1f}")
-                lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
-
-
-def _mean(records, key):
-    values = [record[key] for record in records]
-    deviation = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.4f}{deviation}"
-
-
-def page(problem, records, settings):
-    """Return the results page."""
-    lines = [
-        f"# {problem.name.capitalize()}: relative L2 error of CNN, FNO and XD",
-        f"`{settings['command']}` wrote this page.",
-        table(problem, records),
-        f"![Error per epoch]({problem.name}.png)",
-        f"Error on the {settings['evaluated_on']} samples after the last epoch, and mean of those "
-        f"after each of the last {LAST}, over {settings['seeds']} seed(s). XD is evaluated as "
-        "its finalized model. All methods have the same budget of epochs, the same batches and "
-        "the same schedule. The published figures are those of the XD paper after 500 epochs on "
-        "other data: compare methods with each other.",
-        "\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in settings.items()),
-    ]
-    return "\n\n".join(lines) + "\n"
-
-
-def curves(records):
-    """Return a figure of the error after each epoch."""
-    from matplotlib.figure import Figure
-
-    resolutions = sorted({record["resolution"] for record in records})
-    figure = Figure(figsize=(4.5 * len(resolutions), 3.4), layout="constrained")
-    axes = figure.subplots(1, len(resolutions), squeeze=False)[0]
-    for axis, resolution in zip(axes, resolutions, strict=True):
-        for method in METHODS:
-            found = [r for r in records if (r["resolution"], r["method"]) == (resolution, method)]
-            if found:
-                errors = np.mean([record["errors"] for record in found], axis=0)
-                axis.plot(range(1, len(errors) + 1), errors, label=method, linewidth=1)
-        axis.set(title=f"{resolution} points", xlabel="epoch", ylabel="relative L2", yscale="log")
-        axis.grid(which="both", alpha=0.3)
-        axis.legend()
-    return figure
-
-
-def write(problem, records, settings, output):
-    """Write the page, the records and the curves into the folder."""
-    output.mkdir(parents=True, exist_ok=True)
-    (output / f"{problem.name}.md").write_text(page(problem, records, settings), encoding="utf-8")
-    text = json.dumps({"settings": settings, "runs": records}, indent=1)
-    (output / f"{problem.name}.json").write_text(text + "\n", encoding="utf-8")
-    curves(records).savefig(output / f"{problem.name}.png", dpi=110)
 
 
 def describe(problem, options, arguments):
@@ -314,7 +253,7 @@ def describe(problem, options, arguments):
         "architecture": f"{architecture}, rate {options.architecture_rate:g}; depth 1, no bias of "
         "the spectrum, no gates",
         "decay": f"{DECAY:g}, added to the gradient of weights and architecture",
-        "schedule": f"rates halved each {HALVINGS}th of the epochs",
+        "schedule": f"rates halved {HALVINGS - 1} times, after equal numbers of epochs",
         "normalization": "of each point, function and solution" if problem.normalize else "none",
         "versions": f"Keras {keras.__version__}, TensorFlow {tf.__version__}",
         "threads": tf.config.threading.get_intra_op_parallelism_threads()
@@ -341,7 +280,9 @@ def parse(problem, arguments):
         help="one number, or one for each resolution",
     )
     parser.add_argument("--seeds", type=positive, default=1, help="number of repetitions")
-    parser.add_argument("--methods", choices=METHODS, nargs="+", default=list(METHODS))
+    parser.add_argument(
+        "--methods", choices=pde_report.METHODS, nargs="+", default=list(pde_report.METHODS)
+    )
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
     parser.add_argument("--train", type=positive, default=1000, help="training samples")
     parser.add_argument("--test", type=positive, default=100, help="test samples")
@@ -393,7 +334,7 @@ def main(problem, arguments=None):
             for method in options.methods:
                 records.append(run(method, problem, data, epochs, seed, options))
                 # After every run, so that a long experiment that is cut short leaves its results.
-                write(problem, records, settings, options.output)
-    print(f"\n{table(problem, records)}\n\nResults: {options.output}")
+                pde_report.write(problem, records, settings, options.output)
+    print(f"\n{pde_report.table(problem, records)}\n\nResults: {options.output}")
     print(f"Total: {time.perf_counter() - started:.0f} s")
     return records

@@ -27,6 +27,7 @@ def examples_on_path():
 with examples_on_path():
     pde = importlib.import_module("datasets.pde")
     experiment = importlib.import_module("pde_experiment")
+    report = importlib.import_module("pde_report")
     scripts = {name: importlib.import_module(name) for name in ("burgers", "darcy")}
 
 
@@ -259,6 +260,41 @@ def test_rates_are_halved_each_fifth():
         assert rates == pytest.approx([rate, rate, rate / 2, rate / 16])
 
 
+class Recorder(keras.Model):
+    """Notes the samples of every training batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.seen = []
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, data):
+        x, y = data
+        np.testing.assert_array_equal(y, 2 * x)
+        self.seen.append([float(value) for value in np.ravel(x)])
+        return {"loss": 0.0}
+
+
+def test_batches_come_in_another_order_each_epoch():
+    inputs = np.arange(7.0)[:, None]
+    runs = []
+    for _ in range(2):
+        keras.utils.set_random_seed(1)
+        model = Recorder()
+        model.compile("sgd", "mse", run_eagerly=True)
+        batches = experiment.Batches(inputs, 2 * inputs, 3, seed=1)
+        model.fit(batches, epochs=3, verbose=0, shuffle=False)
+        assert [len(batch) for batch in model.seen] == [3, 3, 1] * 3
+        runs.append([sum(model.seen[i : i + 3], []) for i in (0, 3, 6)])
+    first, second, third = runs[0]
+    assert sorted(first) == sorted(second) == sorted(third) == list(range(7))
+    assert first != second and second != third and first != third
+    assert runs[0] == runs[1]
+
+
 def test_the_search_starts_as_the_baseline(rng):
     options = experiment.parse(scripts["burgers"].PROBLEM, ["--output", "none", *SMALL, *TINY])[0]
     outputs = []
@@ -306,7 +342,7 @@ def test_the_table_holds_means_over_seeds():
         {**record, "error": 0.5, "mean_of_last": 0.2, "seconds_per_epoch": 9.0},
     ]
     single = {**records[0], "method": "XD", "resolution": 85}
-    *_, first, second = experiment.table(scripts["darcy"].PROBLEM, [single, *records]).splitlines()
+    *_, first, second = report.table(scripts["darcy"].PROBLEM, [single, *records]).splitlines()
     assert first == "| 43 | FNO | 5 | 0.3000 ± 0.2000 | 0.2000 ± 0.0000 | – | 1,234 | 2.0 |"
     assert second == "| 85 | XD | 5 | 0.1000 | 0.2000 | 0.0065 | 1,234 | 1.0 |"
 

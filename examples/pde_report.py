@@ -1,0 +1,80 @@
+"""The results of the experiments on differential equations: table, page, records, curves."""
+
+import json
+import statistics
+
+import numpy as np
+
+METHODS = ("CNN", "FNO", "XD")
+LAST = 10  # epochs that the second error is a mean of
+
+
+def table(problem, records):
+    """Return a Markdown table, a line for each resolution and method: means over the seeds."""
+    lines = [
+        f"| size | method | epochs | error | mean of last {LAST} | published | parameters "
+        "| s / epoch |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for resolution in sorted({record["resolution"] for record in records}):
+        published = problem.published.get(resolution, ["–"] * len(METHODS))
+        for method, reference in zip(METHODS, published, strict=True):
+            found = [r for r in records if (r["resolution"], r["method"]) == (resolution, method)]
+            if found:
+                cells = [resolution, method, found[0]["epochs"]]
+                cells += [_mean(found, "error"), _mean(found, "mean_of_last"), reference]
+                cells.append(f"{found[0]['parameters']:,}")
+                cells.append(f"{statistics.median(r['seconds_per_epoch'] for r in found):.1f}")
+                lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def _mean(records, key):
+    values = [record[key] for record in records]
+    deviation = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4f}{deviation}"
+
+
+def page(problem, records, settings):
+    """Return the results page."""
+    lines = [
+        f"# {problem.name.capitalize()}: relative L2 error of CNN, FNO and XD",
+        f"`{settings['command']}` wrote this page.",
+        table(problem, records),
+        f"![Error per epoch]({problem.name}.png)",
+        f"Error on the {settings['evaluated_on']} samples after the last epoch, and mean of those "
+        f"after each of the last {LAST}, over {settings['seeds']} seed(s). XD is evaluated as "
+        "its finalized model. All methods have the same budget of epochs, the same batches and "
+        "the same schedule. The published figures are those of the XD paper after 500 epochs on "
+        "other data: compare methods with each other.",
+        "\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in settings.items()),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def curves(records):
+    """Return a figure of the error after each epoch."""
+    from matplotlib.figure import Figure
+
+    resolutions = sorted({record["resolution"] for record in records})
+    figure = Figure(figsize=(4.5 * len(resolutions), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(resolutions), squeeze=False)[0]
+    for axis, resolution in zip(axes, resolutions, strict=True):
+        for method in METHODS:
+            found = [r for r in records if (r["resolution"], r["method"]) == (resolution, method)]
+            if found:
+                errors = np.mean([record["errors"] for record in found], axis=0)
+                axis.plot(range(1, len(errors) + 1), errors, label=method, linewidth=1)
+        axis.set(title=f"{resolution} points", xlabel="epoch", ylabel="relative L2", yscale="log")
+        axis.grid(which="both", alpha=0.3)
+        axis.legend()
+    return figure
+
+
+def write(problem, records, settings, output):
+    """Write the page, the records and the curves into the folder."""
+    output.mkdir(parents=True, exist_ok=True)
+    (output / f"{problem.name}.md").write_text(page(problem, records, settings), encoding="utf-8")
+    text = json.dumps({"settings": settings, "runs": records}, indent=1)
+    (output / f"{problem.name}.json").write_text(text + "\n", encoding="utf-8")
+    curves(records).savefig(output / f"{problem.name}.png", dpi=110)
