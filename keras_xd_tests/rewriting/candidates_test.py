@@ -26,9 +26,11 @@ def reason_of(layer, shape=(8, 8, 2)):
         (layers.Conv2D(2, 3), (None, 8, 2), "its spatial size is unknown, (None, None, 8, 2)"),
         (layers.Conv2D(2, 3, data_format="channels_first"), (2, 8, 8), None),
         (OwnConvolution(2, 3), (8, 8, 2), "OwnConvolution is a subclass of Conv2D"),
-        (layers.DepthwiseConv2D(3), (8, 8, 2), "there is no searchable DepthwiseConv2D"),
-        (layers.SeparableConv1D(2, 3), (8, 2), "there is no searchable SeparableConv1D"),
-        (layers.Conv3DTranspose(2, 3), (4, 4, 4, 2), "there is no searchable Conv3DTranspose"),
+        (layers.DepthwiseConv2D(3), (8, 8, 2), None),
+        (layers.SeparableConv1D(2, 3), (8, 2), None),
+        (layers.Conv3DTranspose(2, 3), (4, 4, 4, 2), None),
+        (layers.AveragePooling1D(2), (8, 2), None),
+        (layers.MaxPooling1D(2), (8, 2), "no linear operation can start as a maximum"),
         (
             layers.TimeDistributed(layers.Conv1D(2, 3), name="steps"),
             (4, 8, 2),
@@ -45,6 +47,13 @@ def reason_of(layer, shape=(8, 8, 2)):
 )
 def test_reasons(layer, shape, reason):
     assert reason_of(layer, shape) == reason
+
+
+def test_reason_of_k_operations():
+    inputs = keras.Input((8, 8, 2))
+    model = keras.Model(inputs, layers.DepthwiseConv2D(3)(inputs))
+    (candidate,) = find_candidates(model, "k_operation", ("convolution",))
+    assert candidate.reason == "no K-operation replaces DepthwiseConv2D"
 
 
 def test_reason_of_lora():

@@ -8,6 +8,7 @@ import pytest
 from keras import layers
 
 from keras_xd import layers as xd_layers
+from keras_xd.finalizing import finalize
 from keras_xd.layers.searchable import searchable_layers
 from keras_xd.rewriting import kinds, rewrite
 from keras_xd_tests import sample_models
@@ -26,6 +27,68 @@ def test_arguments_of_every_class_are_attributes(space):
             expected = set(inspect.signature(keras_class).parameters) - {"kwargs"}
             config = twin.from_config(twin(**{n: 4 for n in expected & set(required)}).get_config())
             assert expected <= set(config.get_config()) | {"activation"}
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (layers.Conv1DTranspose(3, 3, 2, padding="same", activation="relu"), (7, 2)),
+        (layers.Conv2DTranspose(3, (3, 2), 2, output_padding=1, use_bias=False), (4, 5, 2)),
+        (layers.Conv3DTranspose(2, 3, dilation_rate=2), (3, 3, 4, 2)),
+        (layers.DepthwiseConv1D(3, 2, depth_multiplier=2, padding="same"), (8, 3)),
+        (layers.DepthwiseConv2D(3, dilation_rate=2, activation="gelu"), (8, 7, 2)),
+        (layers.SeparableConv1D(4, 3, depth_multiplier=2, padding="same"), (8, 3)),
+        (layers.SeparableConv2D(4, 3, 2, use_bias=False, activation="relu"), (8, 9, 2)),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_other_convolutions(layer, shape, rng):
+    model = keras.Sequential([keras.Input(shape), layer])
+    sample_models.randomize(model, rng)
+    space = rewrite(model, depth=(1, 2, 1))
+    assert type(space.layers[0]).__name__ == f"XD{type(layer).__name__}"
+    inputs = sample_models.inputs_of(model, rng)
+    sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
+    sample_models.assert_same_outputs(model, finalize(space), inputs, RELATIVE_ERROR)
+    config = space.layers[0].get_config()
+    for name in set(layer.get_config()) & {"activation", "use_bias", "padding", "strides"}:
+        expected = getattr(layer, name)
+        expected = keras.activations.serialize(expected) if name == "activation" else expected
+        assert config[name] == expected
+
+
+@pytest.mark.parametrize("padding", ["exact", "circular"])
+@pytest.mark.parametrize(
+    ("layer", "circular"),
+    [
+        (layers.Conv1DTranspose(1, 3, 2, padding="same"), True),
+        (layers.Conv1DTranspose(1, 3, 2, padding="same", output_padding=1), False),
+        (layers.Conv1DTranspose(1, 3, 2), False),
+        (layers.DepthwiseConv1D(3, padding="same"), True),
+        (layers.DepthwiseConv1D(3, 2, padding="same"), False),
+        (layers.DepthwiseConv1D(7, padding="same"), False),
+        (layers.SeparableConv1D(1, 3, padding="same"), True),
+        (layers.AveragePooling1D(3, 1, padding="same"), True),
+        (layers.AveragePooling1D(3, 2, padding="same"), False),
+    ],
+    ids=range(9),
+)
+def test_which_layers_become_circular(layer, circular, padding, rng):
+    model = keras.Sequential([keras.Input((6, 1)), layer])
+    space = rewrite(model, operations=("convolution", "pooling"), padding=padding)
+    circular = circular and padding == "circular"
+    assert (searchable_layers(space)[0].padding == "circular") == circular
+    if circular:  # away from the borders all is as before
+        model, space = (
+            keras.ops.convert_to_numpy(m(x))
+            for x in rng.normal(size=(1, 2, 6, 1))
+            for m in (model, space)
+        )
+        assert model.shape == space.shape
+        border = model.shape[1] // 3
+        inner = slice(border, -border)
+        np.testing.assert_allclose(space[:, inner], model[:, inner], atol=1e-5)
+        assert not np.allclose(space, model, atol=1e-3)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

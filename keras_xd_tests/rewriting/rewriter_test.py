@@ -152,10 +152,17 @@ def test_selection(arguments, rewritten, rng):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"only": "missing"}, "only='missing', which does not exist.*'stem', 'block0_a'"),
+        (
+            {"only": "missing"},
+            "only='missing', which does not exist.*'stem', 'depthwise', 'block0_a'",
+        ),
         ({"only": ["stem", "mis.*"]}, r"only='mis\.\*', which does not exist"),
         ({"only": "classifier"}, r"only='classifier', which cannot be \('classifier' is a Dense"),
-        ({"only": "depthwise"}, "'depthwise': there is no searchable DepthwiseConv2D"),
+        ({"only": "maximum"}, r"only='maximum', which cannot be \('maximum' is a MaxPooling2D"),
+        (
+            {"only": "maximum", "operations": ("convolution", "pooling")},
+            "cannot be .'maximum': no linear operation can start as a maximum",
+        ),
         ({"skip": "missing"}, "skip='missing', which does not exist"),
         ({"only": "stem("}, r"only='stem\(', which is no layer's name and not a pattern"),
         ({"only": 3}, "`only` must be a layer name.*only=3"),
@@ -171,7 +178,7 @@ def test_selection(arguments, rewritten, rng):
 def test_bad_arguments(arguments, message):
     inputs = keras.Input((8, 8, 3))
     x = layers.DepthwiseConv2D(3, name="depthwise")(layers.Conv2D(2, 3, name="stem")(inputs))
-    x = layers.Conv2D(2, 3, name="block0_a")(x)
+    x = layers.MaxPooling2D(1, name="maximum")(layers.Conv2D(2, 3, name="block0_a")(x))
     model = keras.Model(inputs, layers.Dense(2, name="classifier")(x))
     with pytest.raises(ValueError, match=message):
         rewrite(model, **arguments)
@@ -187,14 +194,14 @@ def test_what_is_left_is_listed(caplog, rng):
     inputs = keras.Input((4, 8, 8, 1), name="frames")
     x = layers.TimeDistributed(layers.Conv2D(2, 3, name="inner"), name="steps")(inputs)
     x = layers.Conv3D(2, 2, name="volume")(x)
-    x = layers.Conv3DTranspose(2, 2, name="up_a")(layers.Conv3DTranspose(2, 2, name="up_b")(x))
+    x = layers.MaxPooling3D(1, name="max_a")(layers.MaxPooling3D(1, name="max_b")(x))
     model = keras.Model(inputs, x)
     with caplog.at_level(logging.WARNING):
-        space = rewrite(model)
+        space = rewrite(model, operations=("convolution", "pooling"))
     assert [record.name for record in caplog.records] == ["keras_xd.rewriting"]
     assert caplog.messages == [
         "keras_xd.rewrite: left as they are: steps/inner (it is called inside the layer "
-        "TimeDistributed 'steps'); up_b, up_a (there is no searchable Conv3DTranspose)"
+        "TimeDistributed 'steps'); max_b, max_a (no linear operation can start as a maximum)"
     ]
     inputs = sample_models.inputs_of(model, rng)
     sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
@@ -261,16 +268,45 @@ def test_saved_and_loaded(tmp_path, rng):
     sample_models.assert_same_outputs(space, loaded, inputs, 1e-6)
 
 
-@pytest.mark.parametrize(("application", "variance"), [("MobileNetV2", 0.1), ("ResNet50", 1.0)])
-def test_networks_of_keras_applications(application, variance, rng):
+def test_network_of_keras_applications(rng):
     """At these statistics an untrained network neither lets values fade nor amplifies rounding."""
-    make = getattr(keras.applications, application)
-    model = make(weights=None, input_shape=(32, 32, 3), include_top=False, pooling="avg")
+    model = keras.applications.MobileNetV2(
+        (64, 64, 3), alpha=0.35, weights=None, include_top=False, pooling="avg"
+    )
     for layer in model.layers:
         if isinstance(layer, layers.BatchNormalization):
-            layer.moving_variance.assign(np.full(layer.moving_variance.shape, variance))
-    space = rewrite(model)
-    count = sum(type(layer) is layers.Conv2D for layer in model.layers)
-    assert len(searchable_layers(space)) == count > 30
+            layer.moving_variance.assign(np.full(layer.moving_variance.shape, 0.1))
+    space = rewrite(model, operations=("convolution", "skip"))
+    convolutions = (layers.Conv2D, layers.DepthwiseConv2D)
+    count = sum(type(layer) in convolutions for layer in model.layers)
+    assert len(searchable_layers(space)) == count + 10 == 62
     inputs = sample_models.inputs_of(model, rng, batch=2)
     sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class Scaled(layers.Layer):
+    """A layer of the user's own."""
+
+    def build(self, input_shape):
+        self.scale = self.add_weight(shape=input_shape[-1:], initializer="ones")
+
+    def call(self, inputs):
+        return inputs * self.scale
+
+
+def test_model_loaded_from_a_file(tmp_path, rng):
+    """With a layer of the user's own, raw operations, and an optimizer that was used."""
+    inputs = keras.Input((8, 8, 3), name="image")
+    x = Scaled(name="scaled")(sample_models.residual()(inputs) * 0.5 + 1.0)
+    model = sample_models.randomize(keras.Model(inputs, x), rng)
+    model.compile("adam", "mse")
+    x = sample_models.inputs_of(model, rng)
+    model.fit(x, np.ones((3, 3)), verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for operations in ("convolution", ("convolution", "pooling", "skip")):
+        space = rewrite(loaded, operations=operations)
+        sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+        assert space.get_layer("residual").get_layer("stem").depth == (1, 1, 1)
+    assert isinstance(space.get_layer("scaled"), Scaled)
