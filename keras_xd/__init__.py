@@ -13,9 +13,10 @@ from keras_xd.layers.searchable import describe as describe
 from keras_xd.layers.searchable import freeze_architecture as freeze_architecture
 from keras_xd.layers.searchable import model_variables as model_variables
 from keras_xd.layers.searchable import reset_weights as reset_weights
+from keras_xd.resizing import resize as resize
 from keras_xd.rewriting import compare as compare
-from keras_xd.rewriting import rewrite as rewrite
 from keras_xd.rewriting import forecast as forecast
+from keras_xd.rewriting import rewrite as rewrite
 from keras_xd.search import SearchModel as SearchModel
 from keras_xd.search import callbacks as callbacks
 from keras_xd.search import optimizers as optimizers

@@ -34,6 +34,7 @@ ORDER = (
     "keras_xd.optimizers",
     "keras_xd.callbacks",
     "keras_xd.finalizing",
+    "keras_xd.resizing",
     "keras_xd.models",
     "keras_xd.grammar",
     "keras_xd.visualization",

@@ -1,0 +1,217 @@
+"""Layers that are fixed to one grid, used on another one."""
+
+import dataclasses
+
+import keras
+from keras import activations
+
+from keras_xd import validation
+from keras_xd.layers import fourier_resampling, warm_starts
+from keras_xd.layers.searchable import SearchableLayer, flatten_layers
+from keras_xd.layers.static_xd import StaticXD
+from keras_xd.layers.xd_layer import XDLayer
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class Resampled(keras.layers.Layer):
+    """A layer of fixed spatial sizes in a model of other sizes: `y = activation(U · layer(D · x))`.
+
+    `D` resamples the inputs to the sizes of the layer, `U` its outputs to the sizes of the inputs,
+    both along every axis as `FourierResampling` does. A linear layer thus acts on the frequencies
+    that both grids hold, by the same factors on both, as a Fourier neural operator does; on a finer
+    grid all others are zero. `SearchableResampled` holds layers that are searched.
+
+    Args:
+        layer: a layer whose output has the spatial sizes of its input, both periodic, such as an
+            `XDConv2D` with `padding="circular"`, or a `StaticXD` made of one. It should have no
+            activation of its own, which would act on the layer's grid.
+        sizes: integer or tuple, the spatial sizes that the layer works at.
+        activation: activation function of the output, or `None`.
+
+    Input shape:
+        That of the layer, of other known spatial sizes.
+
+    Output shape:
+        That of the layer, with the spatial sizes of the input.
+
+    Raises:
+        ValueError: for arguments outside these rules, and when it is built on other sizes than
+            `sizes` if the layer is strided or not periodic.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> inner = layers.XDConv1D(4, 3, padding="circular")
+    >>> inner.build((None, 64, 2))
+    >>> layers.Resampled(inner.finalize(), 64)(np.ones((1, 128, 2))).shape
+    TensorShape([1, 128, 4])
+    """
+
+    def __init__(self, layer, sizes, activation=None, **kwargs):
+        super().__init__(**kwargs)
+        if isinstance(layer, dict):
+            layer = keras.saving.deserialize_keras_object(layer)
+        if not isinstance(layer, keras.layers.Layer):
+            raise ValueError(f"`layer` must be a Keras layer. Received: layer={layer!r}")
+        if isinstance(layer, SearchableLayer) != isinstance(self, SearchableLayer):
+            raise ValueError(
+                "A layer that is searched needs a SearchableResampled, any other one a Resampled. "
+                f"Received: {type(layer).__name__} '{layer.name}' for a {type(self).__name__}"
+            )
+        self.layer = layer
+        sizes = (sizes,) if validation.is_integer(sizes) else sizes
+        self.sizes = validation.integer_tuple(sizes, len(sizes), "sizes")
+        self.activation = activations.get(activation)
+
+    @property
+    def data_format(self):
+        """That of the layer."""
+        return getattr(self.layer, "data_format", "channels_last")
+
+    @property
+    def shared_parts(self):
+        """What the layer shares with others, such as a `KOperation`, by the argument's name."""
+        return getattr(self.layer, "shared_parts", {})
+
+    def build(self, input_shape):
+        rank = len(self.sizes)
+        outer = fourier_resampling.spatial_sizes(input_shape, rank, self.data_format, self.name)
+        inner_shape = self._inner_shape(input_shape)
+        if not self.layer.built:
+            self.layer.build(inner_shape)
+        outputs = self.layer.compute_output_shape(inner_shape)
+        same = outputs == fourier_resampling.with_sizes(outputs, self.sizes, self.data_format)
+        if outer != self.sizes and not (same and is_periodic(self.layer)):
+            raise ValueError(
+                "Only an operation on a circle, with as many outputs as inputs, can be resampled "
+                "to another size: padding='circular' and strides=1. Received: layer "
+                f"'{self.layer.name}', which maps sizes {self.sizes} to shape {tuple(outputs)}, "
+                f"at sizes {outer}"
+            )
+        self._down = fourier_resampling.resampling_matrices(outer, self.sizes)
+        self._up = fourier_resampling.resampling_matrices(self.sizes, outer)
+        first = 1 if self.data_format == "channels_last" else 2
+        axes = {first + axis: size for axis, size in enumerate(outer)}
+        self.input_spec = keras.layers.InputSpec(ndim=rank + 2, axes=axes)
+
+    def call(self, inputs):
+        x = fourier_resampling.resample(inputs, self._down, self.data_format)
+        x = keras.ops.cast(self.layer(x), self.compute_dtype)
+        return self.activation(fourier_resampling.resample(x, self._up, self.data_format))
+
+    def compute_output_shape(self, input_shape):
+        rank = len(self.sizes)
+        outer = fourier_resampling.spatial_sizes(input_shape, rank, self.data_format, self.name)
+        outputs = self.layer.compute_output_shape(self._inner_shape(input_shape))
+        return fourier_resampling.with_sizes(outputs, outer, self.data_format)
+
+    def get_config(self):
+        layer = keras.saving.serialize_keras_object(self.layer)
+        layer.pop("build_config", None)  # the layer is built here, at `sizes`
+        return {
+            **super().get_config(),
+            "layer": layer,
+            "sizes": self.sizes,
+            "activation": activations.serialize(self.activation),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Make the layer again; keys beside the arguments are shared parts of the layer inside."""
+        config = dict(config)
+        own = {"name", "trainable", "dtype", "layer", "sizes", "activation"}
+        parts = {name: config.pop(name) for name in list(config) if name not in own}
+        if parts:
+            inner = config["layer"]
+            config["layer"] = {**inner, "config": {**inner["config"], **parts}}
+        return super().from_config(config)
+
+    def _inner_shape(self, input_shape):
+        return fourier_resampling.with_sizes(input_shape, self.sizes, self.data_format)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class SearchableResampled(Resampled, SearchableLayer):
+    """A searched layer in a model of other sizes: see `Resampled`.
+
+    The architecture is the layer's, at the layer's own sizes: its K-matrices keep their stages, and
+    training on the other grid trains the same weights.
+
+    Args:
+        layer: a searched layer whose output has the spatial sizes of its input, both periodic, such
+            as an `XDConv2D` or `KOpConv2D` with `padding="circular"`.
+        sizes: integer or tuple, the spatial sizes that the layer works at.
+        activation: activation function of the output, or `None`.
+
+    Raises:
+        ValueError: as `Resampled`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> inner = layers.XDConv2D(4, 3, padding="circular")
+    >>> layer = layers.SearchableResampled(inner, (43, 43), activation="relu")
+    >>> layer(np.ones((1, 85, 85, 2))).shape, layer.finalize().name == layer.name
+    (TensorShape([1, 85, 85, 4]), True)
+    """
+
+    @property
+    def architecture_variables(self):
+        """Those of the layer."""
+        return self.layer.architecture_variables
+
+    def complexity(self, input_shape):
+        """Multiply–adds of one sample: the layer's and those of the resampling."""
+        inner = self._inner_shape(input_shape)
+        rank, data_format = len(self.sizes), self.data_format
+        outer = fourier_resampling.spatial_sizes(input_shape, rank, data_format, self.name)
+        channel_axis = -1 if data_format == "channels_last" else 1
+        filters = self.layer.compute_output_shape(inner)[channel_axis]
+        down = fourier_resampling.multiply_adds(outer, self.sizes, input_shape[channel_axis])
+        up = fourier_resampling.multiply_adds(self.sizes, outer, filters)
+        return self.layer.complexity(inner) + down + up
+
+    def finalize(self):
+        """Return a built `Resampled` layer around the finalized layer."""
+        static = Resampled(
+            self.layer.finalize(),
+            self.sizes,
+            activation=self.activation,
+            name=self.name,
+            dtype=self.dtype_policy,
+            trainable=self.trainable,
+        )
+        static.build(self.get_build_config()["input_shape"])
+        return static
+
+    def describe(self):
+        """Return what the layer has become."""
+        return self.layer.describe()
+
+
+def is_periodic(layer):
+    """Return whether all operations in a layer act on a circle of the size of inputs and outputs.
+
+    That is known of XD-operations, searched or finalized; other layers are taken to be periodic.
+    """
+    return all(_is_circle(inner) for inner in flatten_layers(layer))
+
+
+def _is_circle(layer):
+    if isinstance(layer, XDLayer):
+        start = layer.warm_start
+        while hasattr(start, "start"):
+            start = start.start
+        if isinstance(start, warm_starts.GraphConvolution):
+            return False  # neighbours in a graph are no neighbours on a grid
+        axes = [dataclasses.asdict(g) | {"n": g.padded_size} for g in layer.geometry]
+    elif isinstance(layer, StaticXD):
+        axes = layer.axes
+    else:
+        return True
+    return all(
+        a["n"] == a["size"] == a["output_size"] and a["stride"] == a["input_stride"] == 1
+        for a in axes
+    )

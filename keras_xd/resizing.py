@@ -1,0 +1,196 @@
+"""A model at another spatial input size."""
+
+import keras
+import numpy as np
+from keras import activations, ops
+
+from keras_xd import layers
+from keras_xd.finalizing import FinalizedModel
+from keras_xd.layers import cloning, fourier_resampling
+from keras_xd.layers.searchable import SearchableLayer, flatten_layers
+from keras_xd.layers.static_xd import StaticXD
+from keras_xd.layers.xd_layer import XDLayer
+from keras_xd.rewriting.candidates import check_graph
+from keras_xd.search import SearchModel
+
+XD = (XDLayer, StaticXD)
+
+
+def resize(model, input_shape):
+    """Return a copy of a model for another spatial input size, with the same weights.
+
+    Train at 256 points, evaluate at 1024; or search on a small grid and train on from there on a
+    large one. Smaller sizes are possible too.
+
+    - Keras' layers, spectral convolutions and all others without fixed sizes are made again at the
+      new size and take over their weights.
+    - An XD- or K-operation on a circle (`padding="circular"`, no strides; searched or finalized)
+      keeps its matrices at its own size, stages included, and is put between two Fourier
+      resamplings: inputs down to its grid, outputs up to the new one (`SearchableResampled`,
+      `Resampled`). It multiplies the frequencies that both grids hold by the factors they are
+      multiplied by at the old size, as a Fourier neural operator does. So a convolution keeps its
+      width as a part of the domain, not as a number of points, and a Fourier operator computes
+      what one built at the new size does. An activation is applied on the new grid.
+    - An XD-operation with padding of zeros is not periodic and has no such meaning. Only where its
+      architecture still is exactly its start, it is made again at the new size with the same
+      kernel, which like a Keras convolution then has its width in points.
+
+    Args:
+        model: a built Sequential or Functional model, searched, finalized or plain, or a
+            `SearchModel`.
+        input_shape: the new input shape without the batch, as in `keras.Input`: `(1024, 1)`. For
+            several inputs a list of shapes or a dictionary, as the model has them.
+
+    Returns:
+        A Functional `keras.Model`, not compiled, for any batch size. `model` is left untouched.
+
+    Raises:
+        ValueError: if a layer cannot work at the new size: an XD-operation with strides or padding
+            of zeros that has left its start, a graph convolution, a `Dense` layer after `Flatten`,
+            a spectral convolution with more modes than the new size has.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> import keras_xd
+    >>> space = keras.Sequential([
+    ...     keras.Input((43, 43, 1)),
+    ...     keras_xd.layers.XDConv2D(4, 3, padding="circular", activation="relu"),
+    ...     keras.layers.Conv2D(1, 1),
+    ... ])
+    >>> fine = keras_xd.resize(space, (85, 85, 1))
+    >>> fine(np.ones((1, 85, 85, 1))).shape
+    TensorShape([1, 85, 85, 1])
+    """
+    if isinstance(model, SearchModel):
+        model = model.model
+    check_graph(model)
+    shapes = _input_shapes(model, input_shape)
+    # A first copy at the old size, whose layers can be put inside others: what layers share
+    # stays shared, and nothing is shared with `model`.
+    base, _ = cloning.clone(model, lambda layer: None)
+    flags = [(variable, variable.trainable) for variable in base.variables]
+    rebuilt = []
+    try:
+        result, _ = cloning.clone(
+            base, lambda layer, at: _at_size(layer, at, rebuilt), shapes=shapes
+        )
+    except ValueError as error:
+        raise ValueError(
+            "Every layer of the model must be able to work at the new size with the weights it "
+            "has: convolutions, pooling, GlobalAveragePooling, normalizations over channels, "
+            "circular XD-operations, but not, for example, a Dense layer after Flatten. Received: "
+            f"model '{model.name}' with input_shape={input_shape}, which fails with: {error}"
+        ) from error
+    for variable, trainable in flags:
+        variable.trainable = trainable
+    for old, new in rebuilt:
+        _copy_weights(old, new)
+    if isinstance(model, FinalizedModel):
+        return FinalizedModel(result.input, result.output, name=result.name)
+    return result
+
+
+def _input_shapes(model, input_shape):
+    """Return the shapes of all inputs with the batch size, as a flat list."""
+    inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
+    if isinstance(inputs, keras.KerasTensor):
+        given = [input_shape]
+    elif isinstance(inputs, dict):
+        names = keras.tree.flatten({name: name for name in inputs})
+        given = [input_shape[n] for n in names] if isinstance(input_shape, dict) else []
+    else:
+        given = list(input_shape)
+    expected = [tuple(tensor.shape[1:]) for tensor in keras.tree.flatten(inputs)]
+    fits = len(given) == len(expected) and all(
+        isinstance(new, (tuple, list)) and len(new) == len(old)
+        for new, old in zip(given, expected, strict=True)
+    )
+    if not fits:
+        raise ValueError(
+            "`input_shape` must have a shape for each input of the model, without the batch and of "
+            f"as many axes as before, {expected}. Received: input_shape={input_shape}"
+        )
+    return [(None, *shape) for shape in given]
+
+
+def _at_size(layer, shapes, rebuilt):
+    """Return the layer that takes the place of one with fixed sizes, `None` for others.
+
+    Args:
+        layer: a layer that may become part of the new model.
+        shapes: the shapes of its inputs there.
+        rebuilt: list of `(layer, new layer)`, filled here with those that need their weights.
+    """
+    if isinstance(layer, layers.Resampled):
+        return _resampled(layer.layer, layer.sizes, layer.activation)
+    if not any(isinstance(inner, XD) for inner in flatten_layers(layer)):
+        return None
+    if not hasattr(layer, "data_format"):
+        raise ValueError(
+            "XD-operations must be called in the graph of the model, not inside other layers. "
+            f"Received: layer '{layer.name}' of class {type(layer).__name__}"
+        )
+    before, after = (
+        fourier_resampling.spatial_sizes(shape, len(shape) - 2, layer.data_format, layer.name)
+        for shape in (layer.get_build_config()["input_shape"], shapes[0])
+    )
+    if before == after:
+        return layer
+    if layers.resampled.is_periodic(layer):
+        activation = layer.activation
+        _remove_activation(layer)
+        return _resampled(layer, before, activation)
+    if _is_at_start(layer):
+        new = type(layer).from_config(layer.get_config())
+        try:
+            new.build(shapes[0])
+        except ValueError as error:
+            raise ValueError(
+                f"Layer '{layer.name}' cannot be made again at sizes {after}: {error}"
+            ) from error
+        rebuilt.append((layer, new))
+        return new
+    raise ValueError(
+        f"The matrices of layer '{layer.name}' belong to sizes {before}: with strides or padding "
+        "of zeros they mean nothing at other sizes once they have been trained or finalized. "
+        "Search with padding='circular', for example by `keras_xd.rewrite(model, "
+        f"padding='circular')`. Received: sizes {after}"
+    )
+
+
+def _resampled(layer, sizes, activation):
+    searched = isinstance(layer, SearchableLayer)
+    kind = layers.SearchableResampled if searched else layers.Resampled
+    return kind(layer, sizes, activation, name=layer.name, dtype=layer.dtype_policy)
+
+
+def _remove_activation(layer):
+    """Take the activation of a layer away, which is to act on the new grid instead."""
+    layer.activation = activations.linear
+    if isinstance(layer, layers.XDSeparableConv):
+        layer.pointwise.activation = activations.linear
+
+
+def _is_at_start(layer):
+    """Return whether the architecture of a layer is the one that its arguments begin with."""
+    if not isinstance(layer, SearchableLayer) or layer.warm_start.is_random:
+        return False
+    if getattr(layer, "shared_parts", {}):
+        return False
+    config = layer.get_config()
+    # Zeros, because drawing weights would change the random numbers that a training gets.
+    config |= {name: "zeros" for name in config if name.endswith("initializer")}
+    fresh = type(layer).from_config(config)
+    fresh.build(layer.get_build_config()["input_shape"])
+    pairs = zip(layer.architecture_variables, fresh.architecture_variables, strict=True)
+    return all(np.array_equal(*map(ops.convert_to_numpy, pair)) for pair in pairs)
+
+
+def _copy_weights(old, new):
+    """Copy the weights of a layer that are not architecture, and all flags."""
+    architecture = {id(variable) for variable in old.architecture_variables}
+    for before, after in zip(old.variables, new.variables, strict=True):
+        if id(before) not in architecture:
+            after.assign(before)
+        after.trainable = before.trainable

@@ -1,0 +1,90 @@
+import keras
+import numpy as np
+import pytest
+import scipy.signal
+
+from keras_xd import layers
+from keras_xd.layers import fourier_resampling
+from keras_xd_tests.layer_checks import check_layer
+
+PAIRS = [(43, 85), (64, 128), (128, 64), (85, 43), (7, 12), (8, 6), (6, 9), (9, 4), (5, 5), (1, 4)]
+pairs = pytest.mark.parametrize("before, after", PAIRS)
+
+
+def band_limited(sizes, modes, seed=1):
+    """Samples of one real trigonometric polynomial of frequencies up to `modes` on any grid."""
+    rng = np.random.default_rng(seed)
+    grid = np.meshgrid(*(np.arange(n) / n for n in sizes), indexing="ij")
+    result = np.zeros(sizes)
+    for frequency in np.ndindex(*(2 * modes + 1 for _ in sizes)):
+        phase = sum((f - modes) * x for f, x in zip(frequency, grid, strict=True))
+        amplitude, shift = rng.normal(size=2)
+        result += amplitude * np.cos(2 * np.pi * phase + shift)
+    return result
+
+
+@pytest.mark.parametrize(
+    "init_kwargs, input_shape",
+    [
+        ({"sizes": (9,), "data_format": "channels_last"}, (2, 6, 3)),
+        ({"sizes": (5, 8), "data_format": "channels_last"}, (3, 8, 5, 2)),
+        ({"sizes": (4, 3, 6), "data_format": "channels_first"}, (2, 2, 3, 3, 4)),
+    ],
+)
+def test_layer(init_kwargs, input_shape):
+    check_layer(layers.FourierResampling, init_kwargs, input_shape)
+
+
+@pairs
+def test_band_limited_functions_are_sampled_on_the_new_grid(before, after):
+    modes = (min(before, after) - 1) // 2
+    x = band_limited((before,), modes)
+    expected = band_limited((after,), modes)
+    actual = fourier_resampling.resampling_matrix(before, after) @ x
+    np.testing.assert_allclose(actual, expected, atol=1e-10)
+
+
+@pairs
+def test_any_signal_is_resampled_as_by_the_fourier_transform(before, after, rng):
+    x = rng.normal(size=(before, 3))
+    expected = scipy.signal.resample(x, after)
+    actual = fourier_resampling.resampling_matrix(before, after) @ x
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("before", range(1, 13))
+@pytest.mark.parametrize("more", [0, 1, 2, 5])
+def test_up_and_down_again_is_the_identity(before, more):
+    up = fourier_resampling.resampling_matrix(before, before + more)
+    down = fourier_resampling.resampling_matrix(before + more, before)
+    np.testing.assert_allclose(down @ up, np.eye(before), atol=1e-12)
+
+
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+def test_every_axis_of_an_image(data_format):
+    x, expected = (band_limited(sizes, 2) for sizes in ((6, 8), (15, 5)))
+    axis = -1 if data_format == "channels_last" else 1
+    layer = layers.FourierResampling((15, 5), data_format=data_format)
+    batch = np.expand_dims(np.stack([x, 2 * x]), axis)
+    actual = keras.ops.convert_to_numpy(layer(batch))
+    np.testing.assert_allclose(
+        actual, np.expand_dims(np.stack([expected, 2 * expected]), axis), atol=2e-4
+    )
+
+
+def test_multiply_adds():
+    assert fourier_resampling.multiply_adds((6, 8), (15, 8), 2) == 15 * 6 * 8 * 2
+    assert fourier_resampling.multiply_adds((6, 8), (3, 4), 1) == 3 * 6 * 8 + 4 * 3 * 8
+    assert fourier_resampling.multiply_adds((6,), (6,), 5) == 0
+
+
+def test_bad_arguments_are_refused():
+    for sizes in (0, (3, -1), "3", (2, 2, 2, 2), ()):
+        with pytest.raises(ValueError, match="sizes"):
+            layers.FourierResampling(sizes)
+    with pytest.raises(ValueError, match="`data_format` must be one of"):
+        layers.FourierResampling(3, data_format="last")
+    with pytest.raises(ValueError, match="needs inputs of 3 axes"):
+        layers.FourierResampling(3)(np.ones((1, 4, 4, 1)))
+    with pytest.raises(ValueError, match="every spatial size to be known"):
+        layers.FourierResampling(3)(keras.Input((None, 2)))

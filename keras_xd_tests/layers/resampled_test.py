@@ -1,0 +1,123 @@
+import keras
+import numpy as np
+import pytest
+import scipy.signal
+
+import keras_xd
+from keras_xd import layers
+from keras_xd.layers.resampled import is_periodic
+from keras_xd_tests.layer_checks import assert_close, check_layer
+
+
+def serialized(layer):
+    return keras.saving.serialize_keras_object(layer)
+
+
+@pytest.mark.parametrize(
+    "layer, sizes, input_shape",
+    [
+        (layers.XDConv1D(3, 3, padding="circular", depth=2), (8,), (2, 12, 2)),
+        (layers.KOpConv2D(2, 2, padding="circular"), (6, 5), (2, 4, 7, 2)),
+        (
+            layers.XDConv2D(2, 3, padding="circular", data_format="channels_first"),
+            (5, 6),
+            (2, 3, 10, 9),
+        ),
+    ],
+)
+def test_searched_layer(layer, sizes, input_shape):
+    init_kwargs = {"layer": serialized(layer), "sizes": sizes, "activation": "tanh"}
+    check_layer(layers.SearchableResampled, init_kwargs, input_shape)
+
+
+def test_plain_layer(rng):
+    inner = layers.XDConv1D(3, 3, padding="circular")
+    inner.build((None, 8, 2))
+    init_kwargs = {"layer": serialized(inner.finalize()), "sizes": (8,), "activation": None}
+    check_layer(layers.Resampled, init_kwargs, (2, 12, 2))
+
+
+def test_outputs_are_those_of_the_layer_on_its_own_grid(rng):
+    inner = layers.XDConv2D(3, 3, padding="circular", depth=3)
+    inner.build((None, 8, 9, 2))
+    for variable in inner.architecture_variables:
+        variable.assign_add(0.1 * rng.normal(size=variable.shape))
+    layer = layers.SearchableResampled(inner, (8, 9), activation="relu")
+    x = rng.normal(size=(2, 13, 16, 2))
+    coarse = scipy.signal.resample(scipy.signal.resample(x, 8, axis=1), 9, axis=2)
+    y = keras.ops.convert_to_numpy(inner(coarse))
+    y = scipy.signal.resample(scipy.signal.resample(y, 13, axis=1), 16, axis=2)
+    outputs = keras.ops.convert_to_numpy(layer(x))
+    assert_close(outputs, np.maximum(y, 0).astype("float32"))
+    assert_close(keras.ops.convert_to_numpy(layer.finalize()(x)), outputs)
+
+
+def test_protocol_is_the_layers(rng):
+    inner = layers.XDConv1D(3, 3, padding="circular")
+    layer = layers.SearchableResampled(inner, 8)
+    layer.build((None, 12, 2))
+    assert [v.name for v in layer.architecture_variables] == ["K0", "L0", "M0"]
+    assert set(layer.describe()) == set(inner.describe())
+    extra = layer.complexity((None, 12, 2)) - inner.complexity((None, 8, 2))
+    assert extra == 8 * 12 * 2 + 12 * 8 * 3
+    model = keras.Sequential([keras.Input((12, 2)), layer])
+    assert len(keras_xd.architecture_variables(model)) == 3
+    assert keras_xd.complexity(model) == layer.complexity((None, 12, 2))
+
+
+def test_equal_sizes_need_no_resampling(rng):
+    inner = layers.XDConv1D(3, 3, padding="same")  # not periodic
+    layer = layers.SearchableResampled(inner, 8)
+    x = rng.normal(size=(2, 8, 2)).astype("float32")
+    np.testing.assert_array_equal(layer(x), inner(x))
+    assert layer.complexity((None, 8, 2)) == inner.complexity((None, 8, 2))
+
+
+@pytest.mark.parametrize(
+    "layer, sizes, expected",
+    [
+        (layers.XDConv1D(2, 3, padding="circular"), (9,), True),
+        (layers.XDConv1D(2, 3, padding="same"), (9,), False),
+        (layers.XDConv1D(2, 3, padding="causal"), (9,), False),
+        (layers.XDConv1D(2, 1), (9,), True),
+        (layers.XDConv2D(2, 3, padding="circular", strides=2), (8, 8), False),
+        (layers.XDConv2D(2, 3, padding="circular", dilation_rate=2), (8, 8), True),
+        (layers.KOpConv2D(2, 3, padding="circular"), (7, 6), True),
+        (layers.XDConv2DTranspose(2, 2, strides=2, padding="circular"), (4, 4), False),
+        (layers.XDSeparableConv2D(2, 3, padding="circular"), (5, 6), True),
+        (layers.XDSeparableConv2D(2, 3), (5, 6), False),
+    ],
+)
+def test_circles_are_known(layer, sizes, expected):
+    layer.build((None, *sizes, 2))
+    assert is_periodic(layer) is expected
+    assert is_periodic(layer.finalize()) is expected
+
+
+def test_graphs_are_no_grids():
+    start = layers.warm_starts.GraphConvolution(np.eye(6))
+    options = {"padding": "circular", "radix": 6}
+    layer = layers.XDConv1D(2, 1, warm_start=start, **options)
+    layer.build((None, 6, 2))
+    assert not is_periodic(layer)
+    start = layers.warm_starts.Perturbed(start, 0.1)
+    layer = layers.XDConv1D(2, 1, warm_start=start, **options)
+    layer.build((None, 6, 2))
+    assert not is_periodic(layer)
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="`layer` must be a Keras layer"):
+        layers.Resampled("conv", 8)
+    with pytest.raises(ValueError, match="needs a SearchableResampled"):
+        layers.Resampled(layers.XDConv1D(2, 3), 8)
+    with pytest.raises(ValueError, match="any other one a Resampled"):
+        layers.SearchableResampled(keras.layers.Conv1D(2, 3), 8)
+    with pytest.raises(ValueError, match="`sizes` must be"):
+        layers.Resampled(keras.layers.Conv1D(2, 3), (0,))
+    layer = layers.SearchableResampled(layers.XDConv1D(2, 3, padding="same"), 8)
+    with pytest.raises(ValueError, match="padding='circular' and strides=1"):
+        layer(np.ones((1, 9, 2)))
+    layer = layers.SearchableResampled(layers.XDConv1D(2, 3, padding="circular"), 8)
+    with pytest.raises(ValueError, match="needs inputs of 3 axes"):
+        layer(np.ones((1, 9, 9, 2)))

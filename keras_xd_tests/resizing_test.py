@@ -1,0 +1,335 @@
+import keras
+import numpy as np
+import pytest
+import scipy.signal
+
+import keras_xd
+from keras_xd import layers
+from keras_xd.finalizing import FinalizedModel
+from keras_xd_tests.layer_checks import assert_close
+from keras_xd_tests.layers.fourier_resampling_test import band_limited
+
+
+def signal(n, modes, channels=2, seed=1):
+    """A batch of two signals with frequencies up to `modes`, on a grid of `n` points."""
+    parts = [band_limited((n,), modes, seed + i) for i in range(2 * channels)]
+    return np.reshape(parts, (2, channels, n)).transpose(0, 2, 1).astype("float32")
+
+
+def model_of(*inside, shape):
+    return keras.Sequential([keras.Input(shape), *inside])
+
+
+def trained(model, scale=0.1):
+    """The model with all architectures and weights moved."""
+    rng = np.random.default_rng(7)
+    for variable in model.trainable_variables:
+        variable.assign_add(scale * rng.normal(size=variable.shape))
+    return model
+
+
+def predict(model, x):
+    return keras.ops.convert_to_numpy(model(x))
+
+
+def circular(filters=3, **kwargs):
+    return layers.XDConv1D(filters, 3, padding="circular", depth=2, **kwargs)
+
+
+@pytest.mark.parametrize("before, after", [(64, 128), (43, 85), (128, 64), (85, 43)])
+def test_spectral_models_agree_on_band_limited_functions(before, after):
+    model = trained(
+        model_of(
+            layers.SpectralConv1D(4, 9),
+            keras.layers.Conv1D(3, 1),
+            layers.SpectralConv1D(2, 8, use_bias=True),
+            shape=(before, 2),
+        )
+    )
+    other = keras_xd.resize(model, (after, 2))
+    expected = scipy.signal.resample(predict(model, signal(before, 15)), after, axis=1)
+    assert_close(predict(other, signal(after, 15)), expected.astype("float32"))
+
+
+def test_fourier_neural_operator_is_the_one_built_at_the_new_size(rng):
+    model = keras_xd.models.fno((32, 1), width=4, modes=6, blocks=2)
+    fine = keras_xd.resize(model, (51, 1))
+    expected = keras_xd.models.fno((51, 1), width=4, modes=6, blocks=2)
+    expected.set_weights(model.get_weights())
+    x = rng.normal(size=(2, 51, 1)).astype("float32")
+    np.testing.assert_allclose(fine(x), expected(x), atol=1e-6)
+
+
+FOURIER_OPERATORS = [
+    (layers.XDConv1D, 11, (43,), (85,)),
+    (layers.XDConv1D, 11, (85,), (43,)),
+    (layers.XDConv1D, 15, (16,), (24,)),
+    (layers.XDConv2D, (7, 5), (10, 9), (16, 21)),
+    (layers.XDConv2D, (7, 5), (16, 21), (10, 9)),
+]
+
+
+@pytest.mark.parametrize("kind, kernel_size, before, after", FOURIER_OPERATORS)
+def test_fourier_operators_are_those_built_at_the_new_size(kind, kernel_size, before, after, rng):
+    options = {"padding": "circular", "warm_start": "fourier_operator", "activation": "tanh"}
+    model = model_of(kind(3, kernel_size, **options), shape=(*before, 2))
+    model.layers[0].bias.assign([1.0, -0.5, 0.2])
+    other = keras_xd.resize(model, (*after, 2))
+    expected = kind(3, kernel_size, **options)
+    expected.build((None, *after, 2))
+    expected.kernel.assign(model.layers[0].kernel)
+    expected.bias.assign(model.layers[0].bias)
+    x = rng.normal(size=(2, *after, 2)).astype("float32")
+    assert_close(predict(other, x), predict(expected, x))
+
+
+@pytest.mark.parametrize("before, after", [(64, 128), (43, 85), (128, 64), (20, 50)])
+@pytest.mark.parametrize("moved", [False, True])
+def test_convolutions_act_on_the_function_not_on_its_points(before, after, moved):
+    model = model_of(circular(), shape=(before, 2))
+    model = trained(model) if moved else model
+    other = keras_xd.resize(model, (after, 2))
+    coarse = predict(model, signal(before, 9))
+    expected = scipy.signal.resample(coarse, after, axis=1)
+    assert_close(predict(other, signal(after, 9)), expected.astype("float32"))
+
+
+def test_old_points_keep_their_values():
+    model = trained(model_of(circular(), circular(2), shape=(32, 2)))
+    fine = keras_xd.resize(model, (96, 2))
+    coarse = predict(model, signal(32, 15))
+    assert_close(predict(fine, signal(96, 15))[:, ::3], coarse)
+
+
+def test_images():
+    layer = layers.KOpConv2D(2, 3, padding="circular", data_format="channels_first")
+    model = trained(model_of(layer, shape=(1, 8, 9)))
+    other = keras_xd.resize(model, (1, 13, 12))
+    x, y = (band_limited(sizes, 3)[None, None] for sizes in ((8, 9), (13, 12)))
+    expected = scipy.signal.resample(predict(model, x), 13, axis=2)
+    expected = scipy.signal.resample(expected, 12, axis=3)
+    assert_close(predict(other, y), expected.astype("float32"))
+
+
+def test_activations_act_on_the_new_grid():
+    model = model_of(circular(activation="relu"), shape=(16, 2))
+    fine = keras_xd.resize(model, (32, 2))
+    outputs = predict(fine, signal(32, 5))
+    assert outputs.min() == 0.0
+    assert model.layers[0].activation is keras.activations.relu
+    separable = layers.XDSeparableConv1D(3, 3, padding="circular", activation="relu")
+    fine = keras_xd.resize(model_of(separable, shape=(16, 2)), (32, 2))
+    assert predict(fine, signal(32, 5)).min() == 0.0
+    assert separable.pointwise.activation is keras.activations.relu
+
+
+def network(shape=(16, 16, 2)):
+    """Nested, with skips, normalization, a shared layer, and all that can be resized."""
+    inputs = keras.Input(shape)
+    x = layers.XDConv2D(4, 3, padding="circular", depth=2, activation="relu", name="first")(inputs)
+    x = keras.layers.BatchNormalization()(x)
+    block = keras.Sequential(
+        [
+            keras.layers.Conv2D(4, 3, padding="same", activation="relu"),
+            layers.XDSeparableConv2D(4, 3, padding="circular", name="separable"),
+        ],
+        name="block",
+    )
+    block.build((None, *shape[:2], 4))
+    x = keras.layers.Add()([x, block(x)])
+    shared = layers.XDConv2D(4, 3, padding="circular", name="shared")
+    x = shared(keras.ops.relu(shared(x)))
+    x = keras.layers.AveragePooling2D(2)(x)
+    x = layers.SpectralConv2D(3, 3)(x)
+    x = keras.layers.GlobalAveragePooling2D()(x)
+    return keras.Model(inputs, keras.layers.Dense(2)(x), name="network")
+
+
+def test_a_network_keeps_weights_and_structure(rng):
+    model = trained(network())
+    before = [v.numpy() for v in model.variables]
+    fine = keras_xd.resize(model, (24, 20, 2))
+    assert fine.input_shape == (None, 24, 20, 2)
+    assert [layer.name for layer in fine.layers] == [layer.name for layer in model.layers]
+    assert type(fine.get_layer("first")) is layers.SearchableResampled
+    assert type(fine.get_layer("block").layers[-1]) is layers.SearchableResampled
+    for now, then, value in zip(fine.variables, model.variables, before, strict=True):
+        assert now.name == then.name
+        np.testing.assert_array_equal(now, value)
+    names = [v.name for v in keras_xd.architecture_variables(model)]
+    assert [v.name for v in keras_xd.architecture_variables(fine)] == names
+    assert not {id(v) for v in fine.variables} & {id(v) for v in model.variables}
+    for variable in fine.variables:
+        variable.assign(variable * 0)
+    for now, then in zip(model.variables, before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+def test_the_same_size_wraps_nothing(rng):
+    model = trained(network())
+    same = keras_xd.resize(model, (16, 16, 2))
+    assert type(same.get_layer("first")) is layers.XDConv2D
+    x = rng.normal(size=(2, 16, 16, 2)).astype("float32")
+    np.testing.assert_allclose(same(x), model(x), atol=1e-6)
+
+
+def test_there_and_back_is_the_old_model(rng):
+    model = trained(network())
+    back = keras_xd.resize(keras_xd.resize(model, (24, 20, 2)), (16, 16, 2))
+    x = rng.normal(size=(2, 16, 16, 2)).astype("float32")
+    np.testing.assert_allclose(back(x), model(x), atol=1e-5)
+
+
+def test_files_finalizing_and_export(rng, tmp_path):
+    fine = keras_xd.resize(trained(network()), (24, 20, 2))
+    x = rng.normal(size=(2, 24, 20, 2)).astype("float32")
+    expected = predict(fine, x)
+    fine.save(tmp_path / "fine.keras")
+    assert_close(predict(keras.models.load_model(tmp_path / "fine.keras"), x), expected)
+
+    final = keras_xd.finalize(fine)
+    assert type(final.get_layer("first")) is layers.Resampled
+    assert not any(isinstance(layer, layers.SearchableLayer) for layer in final.layers)
+    assert_close(predict(final, x), expected)
+    final.save(tmp_path / "final.keras")
+    assert_close(predict(keras.models.load_model(tmp_path / "final.keras"), x), expected)
+
+    final.export(tmp_path / "served", verbose=False)
+    served = keras.layers.TFSMLayer(tmp_path / "served", call_endpoint="serve")
+    assert_close(keras.ops.convert_to_numpy(served(x)), expected)
+
+
+def test_finalized_models_resize_to_the_same(rng):
+    model = trained(network())
+    final = keras_xd.resize(keras_xd.finalize(model), (24, 20, 2))
+    assert isinstance(final, FinalizedModel)
+    x = rng.normal(size=(2, 24, 20, 2)).astype("float32")
+    assert_close(predict(final, x), predict(keras_xd.resize(model, (24, 20, 2)), x))
+
+
+def test_search_goes_on_at_the_new_size():
+    rng = np.random.default_rng(2)
+    model = model_of(circular(4), circular(1), shape=(12, 1))
+    search = keras_xd.SearchModel(keras_xd.resize(model, (18, 1)))
+    search.compile(optimizer="adam", architecture_optimizer="adam", loss="mse")
+    start = [v.numpy() for v in keras_xd.architecture_variables(search)]
+    x = rng.normal(size=(32, 18, 1)).astype("float32")
+    history = search.fit(x, x[:, ::-1], epochs=8, batch_size=8, verbose=0)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    for now, then in zip(keras_xd.architecture_variables(search), start, strict=True):
+        assert not np.array_equal(now, then)
+    resized = keras_xd.resize(search, (24, 1))
+    assert resized.output_shape == (None, 24, 1)
+
+
+def test_what_is_shared_stays_shared():
+    operation = layers.KOperation(warm_start="random_unitary", depth=2, seed=1)
+    options = {"padding": "circular", "operation": operation}
+    model = model_of(
+        layers.KOpConv1D(3, 3, **options), layers.KOpConv1D(2, 5, **options), shape=(12, 2)
+    )
+    fine = keras_xd.resize(model, (20, 2))
+    assert len(keras_xd.architecture_variables(fine)) == 3
+    again = keras_xd.resize(fine, (15, 2))
+    assert len(keras_xd.architecture_variables(again)) == 3
+    first, second = (layer.layer for layer in again.layers[1:])
+    assert first.operation is second.operation is not operation
+
+
+def test_flags_and_policies_are_kept():
+    model = network()
+    model.get_layer("first").trainable = False
+    keras_xd.freeze_architecture(model)
+    fine = keras_xd.resize(model, (24, 20, 2))
+    flags = {v.name: v.trainable for v in fine.get_layer("first").variables}
+    assert not any(flags.values())
+    separable = fine.get_layer("block").layers[-1]
+    assert not any(v.trainable for v in separable.architecture_variables)
+    assert any(v.trainable for v in separable.variables)
+    assert [v.trainable for v in fine.variables] == [v.trainable for v in model.variables]
+
+    mixed = model_of(circular(dtype="mixed_bfloat16"), shape=(8, 2))
+    fine = keras_xd.resize(mixed, (12, 2))
+    assert fine.layers[-1].compute_dtype == "bfloat16"
+    assert fine.output.dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("options", [{}, {"padding": "same"}, {"padding": "same", "strides": 2}])
+def test_operations_at_their_start_are_made_again(options, rng):
+    backbone = model_of(keras.layers.Conv2D(3, 3, **options), shape=(9, 8, 2))
+    backbone.layers[0].bias.assign([1.0, 2.0, 3.0])
+    search = keras_xd.rewrite(backbone, depth=2)
+    keras_xd.freeze_architecture(search)
+    other = keras_xd.resize(search, (14, 11, 2))
+    assert type(other.layers[-1]) is layers.XDConv2D
+    assert not any(v.trainable for v in keras_xd.architecture_variables(other))
+    assert other.layers[-1].kernel.trainable
+    expected = keras_xd.resize(backbone, (14, 11, 2))
+    x = rng.normal(size=(2, 14, 11, 2)).astype("float32")
+    assert_close(predict(other, x), predict(expected, x))
+
+
+def test_several_inputs(rng):
+    left, right = keras.Input((8, 2), name="left"), keras.Input((8, 2), name="right")
+    y = keras.layers.Add()([circular(2)(left), keras.layers.Conv1D(2, 3, padding="same")(right)])
+    x = rng.normal(size=(2, 12, 2)).astype("float32")
+    model = keras.Model([left, right], y)
+    fine = keras_xd.resize(model, [(12, 2), (12, 2)])
+    named = keras_xd.resize(
+        keras.Model({"right": right, "left": left}, y), {"left": (12, 2), "right": (12, 2)}
+    )
+    assert_close(predict(named, {"left": x, "right": 2 * x}), predict(fine, [x, 2 * x]))
+    for shapes in ((12, 2), [(12, 2)], [(12, 2), (12,)]):
+        with pytest.raises(ValueError, match="a shape for each input"):
+            keras_xd.resize(model, shapes)
+
+
+def refused(*inside, shape, to, match):
+    model = trained(model_of(*inside, shape=shape))
+    before = [v.numpy() for v in model.variables]
+    with pytest.raises(ValueError, match=match) as raised:
+        keras_xd.resize(model, to)
+    for now, then in zip(model.variables, before, strict=True):
+        np.testing.assert_array_equal(now, then)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"padding": "same"}, {"padding": "causal"}, {"padding": "circular", "strides": 2}],
+)
+def test_operations_without_a_meaning_at_other_sizes(options):
+    layer = layers.XDConv1D(3, 3, name="conv", **options)
+    message = refused(layer, shape=(16, 2), to=(32, 2), match="padding='circular'")
+    assert "'conv'" in message and "(16,)" in message and "(32,)" in message
+
+
+def test_finalized_operations_without_a_meaning_at_other_sizes():
+    model = keras_xd.finalize(model_of(layers.XDConv1D(3, 3, name="conv"), shape=(16, 2)))
+    with pytest.raises(ValueError, match="'conv' belong to sizes"):
+        keras_xd.resize(model, (32, 2))
+
+
+def test_layers_of_one_size():
+    head = (keras.layers.Flatten(), keras.layers.Dense(2, name="head"))
+    message = refused(
+        circular(), *head, shape=(16, 2), to=(32, 2), match="Dense layer after Flatten"
+    )
+    assert "head" in message
+    spectral = layers.SpectralConv1D(2, 9)
+    refused(spectral, shape=(32, 2), to=(8, 2), match="`modes` must not exceed the spectrum")
+    inside = keras.layers.TimeDistributed(circular(), name="inside")
+    refused(inside, shape=(4, 16, 2), to=(4, 32, 2), match="not inside other layers.*'inside'")
+    start = layers.warm_starts.GraphConvolution(np.eye(6))
+    graph = layers.XDConv1D(2, 1, padding="circular", radix=6, warm_start=start, name="graph")
+    refused(graph, shape=(6, 2), to=(8, 2), match="'graph'")
+    fresh = layers.XDConv1D(2, 1, padding="circular", radix=6, warm_start=start, name="fresh")
+    with pytest.raises(ValueError, match="'fresh' cannot be made again at sizes"):
+        keras_xd.resize(model_of(fresh, shape=(6, 2)), (8, 2))
+
+
+def test_models_that_cannot_be_copied():
+    with pytest.raises(ValueError, match="`model` must be built"):
+        keras_xd.resize(keras.Sequential([circular()]), (8, 2))
+    with pytest.raises(ValueError, match="of as many axes as before"):
+        keras_xd.resize(network(), (24, 2))
