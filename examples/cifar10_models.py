@@ -19,6 +19,8 @@ def searched():
 
     Every K-matrix has depth 3; all four operations have a frequency bias `b` and channel gates `C`.
     The convolutions are not padded, so that circular padding would change nothing.
+    `keras_xd.rewrite` with `operations=("convolution", "pooling")` makes the same of
+    `keras_xd.models.lenet(…, pooling="average")`; here it is written out, to be seen.
     """
     options = {"depth": 3, "frequency_bias": True, "channel_gates": True}
     inputs = keras.Input(IMAGE_SHAPE, name="image")

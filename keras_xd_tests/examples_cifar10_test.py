@@ -114,6 +114,14 @@ def test_the_search_starts_as_lenet_with_average_pooling(rng):
     inputs = rng.normal(size=(4, 32, 32, 3)).astype("float32")
     expected = twin.predict(inputs, verbose=0)
     np.testing.assert_allclose(space.predict(inputs, verbose=0), expected, atol=2e-5)
+    rewritten = keras_xd.rewrite(
+        twin,
+        operations=("convolution", "pooling"),
+        depth=3,
+        frequency_bias=True,
+        channel_gates=True,
+    )
+    assert [x.get_config() for x in space.layers] == [x.get_config() for x in rewritten.layers]
     searchable = [x for x in space.layers if isinstance(x, keras_xd.layers.SearchableLayer)]
     assert [layer.name for layer in searchable] == ["conv1", "pool1", "conv2", "pool2"]
     for layer in searchable:
