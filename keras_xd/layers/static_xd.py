@@ -98,7 +98,7 @@ class StaticXD(keras.layers.Layer):
             )
         static = cls(
             axes,
-            channels=spectrum.shape[2] * layer.groups,
+            channels=spectrum[0].shape[1] * layer.groups,
             filters=layer.filters,
             groups=layer.groups,
             data_format=layer.data_format,
@@ -114,7 +114,8 @@ class StaticXD(keras.layers.Layer):
             static._matrices, [m for t in (*analyses, *syntheses) for m in t.matrices], strict=True
         ):
             weight.assign(value)
-        static.spectrum.assign(spectrum)
+        for weight, value in zip(static.spectrum, spectrum, strict=True):
+            weight.assign(value)
         if layer.use_bias:
             static.bias.assign(layer.bias)
         return static
@@ -134,11 +135,14 @@ class StaticXD(keras.layers.Layer):
                     )
                     self._matrices.append(weight)
         frequencies = math.prod(axis["n"] for axis in self.axes)
-        self.spectrum = self.add_weight(
-            name="spectrum",
-            shape=(frequencies, 2, self.channels // self.groups, self.filters),
-            initializer="glorot_uniform",
-        )
+        self.spectrum = [
+            self.add_weight(
+                name=f"spectrum_{part}",
+                shape=(frequencies, self.channels // self.groups, self.filters),
+                initializer="glorot_uniform",
+            )
+            for part in ("real", "imaginary")
+        ]
         self.bias = None
         if self.use_bias:
             self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
@@ -148,7 +152,7 @@ class StaticXD(keras.layers.Layer):
         analyses = [self._transform("analysis", i, matrices) for i in range(len(self.axes))]
         syntheses = [self._transform("synthesis", i, matrices) for i in range(len(self.axes))]
         x = xd_operation.to_columns(inputs, self.data_format)
-        spectrum = ops.convert_to_tensor(self.spectrum)
+        spectrum = [ops.convert_to_tensor(part) for part in self.spectrum]
         outputs = xd_operation.apply(x, analyses, spectrum, syntheses, self.groups)
         if self.bias is not None:
             outputs = outputs + self.bias

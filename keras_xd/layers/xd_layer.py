@@ -144,7 +144,7 @@ class XDLayer(SearchableLayer):
         outputs = xd_operation.apply(
             xd_operation.to_columns(inputs, self.data_format),
             [xd_operation.cast(analysis, dtype) for analysis in analyses],
-            ops.cast(spectrum, dtype),
+            [ops.cast(part, dtype) for part in spectrum],
             [xd_operation.cast(synthesis, dtype) for synthesis in syntheses],
             self.groups,
         )
@@ -306,10 +306,11 @@ class XDLayer(SearchableLayer):
         spectrum = xd_operation.spectrum(kernel, l_factors, self._plans, self._placements)
         if self._frequency_bias is not None:
             b = ops.reshape(ops.convert_to_tensor(self._frequency_bias), (-1, 2, 1, 1))
-            spectrum = spectrum + ops.cast(b, spectrum.dtype)
+            b = ops.cast(b, kernel.dtype)
+            spectrum = tuple(d + p for d, p in zip(spectrum, ops.unstack(b, axis=1), strict=True))
         if self._channel_gates is not None:
-            gates = ops.convert_to_tensor(self._channel_gates)
-            spectrum = spectrum * ops.cast(gates, spectrum.dtype)
+            gates = ops.cast(ops.convert_to_tensor(self._channel_gates), kernel.dtype)
+            spectrum = tuple(gates * part for part in spectrum)
         analyses, syntheses = xd_operation.transforms(
             m_factors, k_factors, self._plans, self._geometry
         )

@@ -46,30 +46,37 @@ def spectrum(kernel, factors, plans, placements):
         kernel: tensor of shape `(*kernel_size, channels / groups, filters)`.
         factors: factors of `L` for each axis.
         plans: the `Plan` of each axis.
-        placements: zero-one array `(n, k)` of each axis, from `AxisGeometry.placement`.
+        placements: array `(n, k)` of each axis, from `AxisGeometry.placement`.
 
     Returns:
-        Tensor of shape `(n_1 ⋯ n_N, 2, channels / groups, filters)`.
+        Real and imaginary part, tensors of shape `(n_1 ⋯ n_N, channels / groups, filters)`.
     """
     kernel = ops.convert_to_tensor(kernel)
     *_, channels, filters = kernel.shape
-    result = kernel
+    result, rows = kernel, 1
     for axis, (factor, plan, placement) in enumerate(zip(factors, plans, placements, strict=True)):
         taps = placement.shape[1]
         # The columns of L at the kernel's positions: L applied to the placed unit vectors.
-        columns = transform.analysis(factor, plan, pair=False)(
-            ops.convert_to_tensor(placement[None])
+        unit_vectors = ops.convert_to_tensor(placement[None])
+        real, imaginary = ops.unstack(
+            transform.analysis(factor, plan, pair=False)(unit_vectors)[0], axis=1
         )
-        if axis == 0:
-            matrix = ops.reshape(columns, (plan.n * 2, taps))
-        else:
-            real, imaginary = ops.unstack(columns[0], axis=1)
-            matrix = ops.transpose(product.complex_blocks(real, imaginary), (0, 1, 3, 2))
-            matrix = ops.reshape(matrix, (plan.n * 2, 2 * taps))
-        rows = math.prod(p.n for p in plans[:axis])
-        result = ops.reshape(result, (rows, matrix.shape[1], -1))
-        result = ops.matmul(ops.cast(matrix, kernel.dtype), result)
-    return ops.reshape(result, (-1, 2, channels, filters))
+        if axis > 0:
+            blocks = product.complex_blocks(real, imaginary)  # (n, 2, taps, 2)
+            blocks = ops.reshape(ops.transpose(blocks, (1, 0, 3, 2)), (2, plan.n, 2 * taps))
+            real, imaginary = ops.unstack(blocks, axis=0)
+            taps = 2 * taps
+        result = ops.reshape(result, (rows, taps, -1))
+        if axis < len(plans) - 1:
+            matrix = ops.reshape(ops.stack([real, imaginary], axis=1), (plan.n * 2, taps))
+            result = ops.matmul(ops.cast(matrix, kernel.dtype), result)
+        rows *= plan.n
+    shape = (rows, channels, filters)
+    # The largest tensors of all: their two parts are never joined and cut again.
+    return tuple(
+        ops.reshape(ops.matmul(ops.cast(part, kernel.dtype), result), shape)
+        for part in (real, imaginary)
+    )
 
 
 def apply(x, analyses, spectrum, syntheses, groups):
@@ -78,14 +85,14 @@ def apply(x, analyses, spectrum, syntheses, groups):
     Args:
         x: tensor of shape `(*sizes, batch, channels)`, real; the batch may be dynamic.
         analyses: the `Analysis` of each axis.
-        spectrum: `D`, tensor of shape `(frequencies, 2, channels / groups, filters)`.
+        spectrum: `D`, real and imaginary part of shape `(frequencies, channels / groups, filters)`.
         syntheses: the `Synthesis` of each axis.
         groups: number of channel groups.
 
     Returns:
         Tensor of shape `(*output_sizes, batch, filters)`.
     """
-    channels, filters = x.shape[-1], spectrum.shape[-1]
+    channels, filters = x.shape[-1], spectrum[0].shape[-1]
     rows = 1
     for axis, analysis in enumerate(analyses):
         shape = (rows, 2, analysis.size, -1) if axis else (1, analysis.size, -1)
@@ -104,33 +111,16 @@ def channel_product(x, spectrum, groups):
 
     Args:
         x: tensor of shape `(frequencies, 2, batch, channels)`.
-        spectrum: tensor of shape `(frequencies, 2, channels / groups, filters)`.
+        spectrum: real and imaginary part, of shape `(frequencies, channels / groups, filters)`.
         groups: number of channel groups.
 
     Returns:
         Tensor of shape `(frequencies, 2, batch, filters)`.
     """
-    frequencies, _, group_channels, filters = spectrum.shape
-    if group_channels == 1:
-        return _depthwise_product(x, spectrum, groups)
-    if groups > 1:
-        x = ops.reshape(x, (frequencies, 2, -1, groups, group_channels))
-        x = ops.transpose(x, (0, 3, 1, 2, 4))
-        shape = (frequencies, 2, group_channels, groups, filters // groups)
-        spectrum = ops.transpose(ops.reshape(spectrum, shape), (0, 3, 1, 2, 4))
-        frequencies, filters = frequencies * groups, filters // groups
-        x = ops.reshape(x, (frequencies, 2, -1, group_channels))
-    # Rows (real | imaginary) of the product against [D_r; D_i]: the pair joins the contraction.
-    real, imaginary = ops.unstack(x, axis=1)
-    upper = ops.concatenate([real, -imaginary], axis=-1)
-    lower = ops.concatenate([imaginary, real], axis=-1)
-    x = ops.concatenate([upper, lower], axis=1)
-    y = ops.matmul(x, ops.reshape(spectrum, (frequencies, 2 * group_channels, filters)))
-    if groups > 1:
-        y = ops.reshape(y, (frequencies // groups, groups, 2, -1, filters))
-        y = ops.transpose(y, (0, 2, 3, 1, 4))
-        return ops.reshape(y, (frequencies // groups, 2, -1, groups * filters))
-    return ops.reshape(y, (frequencies, 2, -1, filters))
+    real, imaginary = spectrum
+    upper, lower = ops.unstack(x, axis=1)
+    turned = ops.stack([-lower, upper], axis=1)  # i x; so the product is x D_r + (i x) D_i
+    return _real_product(x, real, groups) + _real_product(turned, imaginary, groups)
 
 
 def split_shape(input_shape, rank, data_format, layer_name):
@@ -230,17 +220,17 @@ def forecast(geometry, plans, depths, channels, filters, groups):
     }
 
 
-def _depthwise_product(x, spectrum, groups):
-    """`channel_product` with one channel a group: element by element."""
-    frequencies, _, _, filters = spectrum.shape
-    real, imaginary = ops.unstack(ops.reshape(x, (frequencies, 2, -1, groups, 1)), axis=1)
-    shape = (frequencies, 2, 1, groups, filters // groups)
-    spectrum_real, spectrum_imaginary = ops.unstack(ops.reshape(spectrum, shape), axis=1)
-    y = ops.stack(
-        [
-            real * spectrum_real - imaginary * spectrum_imaginary,
-            real * spectrum_imaginary + imaginary * spectrum_real,
-        ],
-        axis=1,
-    )
+def _real_product(x, matrix, groups):
+    """`channel_product` with a real matrix `(frequencies, channels / groups, filters)`."""
+    frequencies, group_channels, filters = matrix.shape
+    if group_channels == 1:
+        x = ops.reshape(x, (frequencies, -1, groups, 1))
+        y = x * ops.reshape(matrix, (frequencies, 1, groups, filters // groups))
+    elif groups > 1:
+        x = ops.reshape(x, (frequencies, -1, groups, group_channels))
+        shape = (frequencies, group_channels, groups, filters // groups)
+        matrix = ops.transpose(ops.reshape(matrix, shape), (0, 2, 1, 3))
+        y = ops.transpose(ops.matmul(ops.transpose(x, (0, 2, 1, 3)), matrix), (0, 2, 1, 3))
+    else:
+        y = ops.matmul(ops.reshape(x, (frequencies, -1, group_channels)), matrix)
     return ops.reshape(y, (frequencies, 2, -1, filters))

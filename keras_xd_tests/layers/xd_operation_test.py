@@ -67,10 +67,10 @@ def test_the_operation_is_its_definition(rng, groups, channels):
 @pytest.mark.parametrize("groups", [1, 2, 3, 6])
 def test_channel_product_multiplies_complex_numbers(rng, groups):
     x = rng.standard_normal((5, 2, 3, 6)).astype("float32")
-    spectrum = rng.standard_normal((5, 2, 6 // groups, 12)).astype("float32")
+    spectrum = rng.standard_normal((2, 5, 6 // groups, 12)).astype("float32")
     result = np.array(xd_operation.channel_product(x, spectrum, groups))
     z = (x[:, 0] + 1j * x[:, 1]).reshape(5, 3, groups, 6 // groups)
-    d = (spectrum[:, 0] + 1j * spectrum[:, 1]).reshape(5, 6 // groups, groups, 12 // groups)
+    d = (spectrum[0] + 1j * spectrum[1]).reshape(5, 6 // groups, groups, 12 // groups)
     expected = np.einsum("fbgc,fcgo->fbgo", z, d).reshape(5, 3, 12)
     np.testing.assert_allclose(result[:, 0], expected.real, atol=1e-5)
     np.testing.assert_allclose(result[:, 1], expected.imag, atol=1e-5)
