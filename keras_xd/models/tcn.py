@@ -1,0 +1,109 @@
+"""Temporal convolutional networks for sequences."""
+
+import keras
+
+from keras_xd import validation
+
+
+def tcn(
+    input_shape,
+    outputs,
+    channels=150,
+    levels=3,
+    kernel_size=2,
+    dilated=True,
+    dropout=0.5,
+    name="tcn",
+):
+    """Return a temporal convolutional network: an output for each step, from it and earlier ones.
+
+    Each level has two causal convolutions, each with ReLU and dropout after it. Their result is
+    added to the level's input, which passes a convolution of size 1 where it has another number of
+    channels, and a ReLU follows. A Dense layer makes the outputs of each step alone. The
+    convolutions are named `level1_conv1`, `level1_conv2`, `level1_skip` and so on.
+
+    The published network normalises the weights of its convolutions, each filter to a length of
+    its own. Keras has no such layer, and this network does without.
+
+    Args:
+        input_shape: `(steps, channels)`. The number of steps may be `None`, but a search over the
+            operations has to know it.
+        outputs: number of outputs of each step, which are logits.
+        channels: number of channels between.
+        levels: number of levels.
+        kernel_size: size of the convolutions.
+        dilated: whether the dilation doubles from level to level, beginning with 1. Otherwise it
+            is 1 everywhere. An output depends on its own step and on
+            `2 * (kernel_size - 1) * (2**levels - 1)` steps before it, or on
+            `2 * (kernel_size - 1) * levels` of them without dilation.
+        dropout: share of the channels that each dropout sets to zero in training.
+        name: name of the model.
+
+    Returns:
+        A `keras.Model` from `(batch, steps, channels)` to `(batch, steps, outputs)`, whatever
+        Keras' image data format; 278,938 parameters at 88 channels and 88 outputs, dilated or not.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import models
+    >>> model = models.tcn((40, 88), outputs=88, channels=16)
+    >>> tuple(model(np.zeros((1, 40, 88))).shape)
+    (1, 40, 88)
+
+    Reference:
+        Bai et al., "An Empirical Evaluation of Generic Convolutional and Recurrent Networks for
+        Sequence Modeling", 2018; without dilation the backbone of Roberts et al., "Rethinking
+        Neural Operations for Diverse Tasks", 2021, section 5.
+    """
+    input_shape = _checked_shape(input_shape)
+    outputs = validation.positive_integer(outputs, "outputs")
+    channels = validation.positive_integer(channels, "channels")
+    levels = validation.positive_integer(levels, "levels")
+    kernel_size = validation.positive_integer(kernel_size, "kernel_size")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"`dropout` must be from 0 to below 1. Received: dropout={dropout!r}")
+
+    inputs = keras.Input(input_shape, name="sequence")
+    x = inputs
+    for level in range(1, levels + 1):
+        dilation = 2 ** (level - 1) if dilated else 1
+        shortcut = x
+        if x.shape[-1] != channels:
+            shortcut = _convolution(channels, 1, 1, f"level{level}_skip")(x)
+        for number in (1, 2):
+            convolution = f"level{level}_conv{number}"
+            x = _convolution(channels, kernel_size, dilation, convolution)(x)
+            x = keras.layers.ReLU(name=f"level{level}_relu{number}")(x)
+            x = keras.layers.Dropout(dropout, name=f"level{level}_dropout{number}")(x)
+        x = keras.layers.Add(name=f"level{level}_add")([x, shortcut])
+        x = keras.layers.ReLU(name=f"level{level}_relu")(x)
+    return keras.Model(inputs, keras.layers.Dense(outputs, name="outputs")(x), name=name)
+
+
+def _checked_shape(input_shape):
+    shape = tuple(input_shape) if isinstance(input_shape, (tuple, list)) else ()
+    steps, channels = shape if len(shape) == 2 else (None, None)
+    known = [channels] if steps is None else [steps, channels]
+    if not all(validation.is_integer(size) and size > 0 for size in known):
+        raise ValueError(
+            "`input_shape` must be (steps, channels), positive integers; the steps may be None. "
+            f"Received: input_shape={input_shape!r}"
+        )
+    return shape
+
+
+def _convolution(filters, kernel_size, dilation, name):
+    """A causal convolution whose kernel is drawn as in the published network."""
+    return keras.layers.Conv1D(
+        filters,
+        kernel_size,
+        padding="causal",
+        data_format="channels_last",
+        dilation_rate=dilation,
+        kernel_initializer=keras.initializers.RandomNormal(stddev=0.01),
+        name=name,
+    )
