@@ -1,11 +1,12 @@
 """How far an XD-operation is from the named operations, and which of them is nearest."""
 
 import dataclasses
+import functools
 
 import numpy as np
 from keras import ops
 
-from keras_xd import kmatrix, validation
+from keras_xd import validation
 from keras_xd.layers import warm_starts
 from keras_xd.layers.k_conv import KOpConv
 from keras_xd.layers.warm_starts import MATRICES
@@ -84,7 +85,7 @@ def distance(layer, operation, metric="euclidean", relative=True):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 4.
     """
     _check(layer, metric)
-    return _distance(_read(layer, layer.warm_start), layer, operation, metric, relative)
+    return _distance(_Operation(layer), operation, metric, relative)
 
 
 def nearest(layer, metric="averaged", relative=True):
@@ -117,56 +118,70 @@ def nearest(layer, metric="averaged", relative=True):
     start = layer.warm_start
     while isinstance(start, warm_starts.Perturbed):  # the question is what it was before
         start = start.start
-    own = warm_starts.identifier(start)
-    candidates = {own if isinstance(own, str) else "start": start}
+    own = _own_start(layer) if start is layer.warm_start else warm_starts.identifier(start)
+    candidates = {own: own} if isinstance(own, str) else {"start": start}
     for name, kind in warm_starts.STARTS.items():
         if not kind.is_random:
-            candidates.setdefault(name, kind())
-    parts, distances = _read(layer, layer.warm_start), {}
+            candidates.setdefault(name, name)
+    parts, distances = _Operation(layer), {}
     for name, operation in candidates.items():
         try:
-            distances[name] = _distance(parts, layer, operation, metric, relative)
+            distances[name] = _distance(parts, operation, metric, relative)
         except ValueError:  # not expressible with these arguments
             continue
     distances = dict(sorted(distances.items(), key=lambda item: item[1]))
     return Nearest(next(iter(distances)), distances)
 
 
-@dataclasses.dataclass(frozen=True)
 class _Operation:
-    """The architecture of a layer in double precision.
+    """The architecture of a layer as arrays in double precision.
+
+    Args:
+        layer: a built XD-operation.
 
     Attributes:
-        weights: `{"K": [weight of each axis], "L": …, "M": …}`, packed.
+        weights: all of `K`, `L` and `M`, packed, one after the other.
         bias: `b`, shape `(n_1, …, n_N)`, complex.
         gates: `C`, shape `(channels of a group, filters)`.
-        plans, geometry: of each axis.
-        placements: what puts the kernel on each axis, `(n, k)`.
-        kernel: the layer's kernel.
     """
 
-    weights: dict
-    bias: np.ndarray
-    gates: np.ndarray
-    plans: tuple
-    geometry: tuple
-    placements: tuple
-    kernel: np.ndarray
-
-    def matrices(self, name):
-        """Return a matrix of every axis multiplied out, in analysis form (`K` transposed)."""
-        return [
-            kmatrix.kmatrix_dense(kmatrix.butterflies_of(weight, plan.radices))
-            for weight, plan in zip(self.weights[name], self.plans, strict=True)
+    def __init__(self, layer):
+        self.layer = layer
+        values = [ops.convert_to_numpy(v).astype("float64") for v in layer.architecture_variables]
+        count = len(MATRICES) * len(layer.plans)
+        self.weights, rest = np.concatenate([v.ravel() for v in values[:count]]), values[count:]
+        self.bias = np.zeros(self.sizes, dtype=complex)
+        if layer.frequency_bias:
+            b = rest.pop(0)
+            self.bias = b[..., 0] + 1j * b[..., 1]
+        channels = layer.get_build_config()["input_shape"][
+            -1 if layer.data_format == "channels_last" else 1
         ]
+        pairs = (channels // layer.groups, layer.filters)
+        self.gates = rest.pop(0) if layer.channel_gates else np.ones(pairs)
 
-    def matrices_in_use(self):
-        """Return `M`'s columns at inputs, `L`'s at weights and the transposed rows of `K` kept."""
-        inputs = [slice(0, g.input_stride * g.size, g.input_stride) for g in self.geometry]
-        outputs = [slice(0, g.stride * g.output_size, g.stride) for g in self.geometry]
-        m = [a[:, used] for a, used in zip(self.matrices("M"), inputs, strict=True)]
-        k = [a[:, used] for a, used in zip(self.matrices("K"), outputs, strict=True)]
-        return m, [a @ p for a, p in zip(self.matrices("L"), self.placements, strict=True)], k
+    @property
+    def sizes(self):
+        """The padded size of each axis."""
+        return [plan.n for plan in self.layer.plans]
+
+    @functools.cached_property
+    def matrices(self):
+        """By axis: `M`'s columns at inputs, `L`'s at weights, the transposed rows of `K` kept."""
+        described, m, placed, k = self.layer.describe(), [], [], []
+        for axis, g in enumerate(self.layer.geometry):
+            of = {name: described[f"matrix/{name}{axis}"].astype(complex) for name in MATRICES}
+            m.append(of["M"][:, : g.input_stride * g.size : g.input_stride])
+            placed.append(of["L"] @ self.layer.warm_start.placement(g))
+            k.append(of["K"][: g.stride * g.output_size : g.stride].T)
+        return m, placed, k
+
+    @functools.cached_property
+    def spectrum(self):
+        """`C ∘ (L w + b)` of the layer's kernel, shape `(n_1, …, n_N, channels, filters)`."""
+        parts = [ops.convert_to_numpy(part) for part in self.layer.finalize().spectrum]
+        values = parts[0].astype("float64") + 1j * parts[1].astype("float64")
+        return values.reshape(*self.sizes, *values.shape[1:])
 
 
 def _check(layer, metric):
@@ -184,71 +199,48 @@ def _check(layer, metric):
         )
 
 
-def _distance(parts, layer, operation, metric, relative):
-    """Return the distance of the layer, read into `parts`, from an operation."""
-    named, start = _named(layer, operation)
-    squares = _SQUARES[metric](parts, _read(named, start, layer))
+def _distance(parts, operation, metric, relative):
+    """Return the distance of a layer, read into `parts`, from an operation."""
+    named = _Operation(_named(parts.layer, operation))
+    squares = _SQUARES[metric](parts, named)
     own, norm, difference = (float(np.sqrt(max(square, 0.0))) for square in squares)
     scale = (norm or own or 1.0) if relative else 1.0
     return difference / scale
 
 
+def _own_start(layer):
+    """Return the layer's argument `warm_start`, a name or a serialized start."""
+    return layer.get_config().get("warm_start", warm_starts.identifier(layer.warm_start))
+
+
 def _named(layer, operation):
-    """Return a layer of the same arguments that is at its start `operation`, and that start."""
-    start = warm_starts.get(operation)
-    if isinstance(operation, str) and type(layer.warm_start) is type(start):
-        start = layer.warm_start
-    if start.is_random and layer.seed is None:
+    """Return a layer of the same arguments and kernel that is at its start `operation`."""
+    kind, config, start = type(layer), layer.get_config(), operation
+    if isinstance(operation, str) and type(layer.warm_start) is warm_starts.STARTS.get(operation):
+        start = _own_start(layer)
+    if isinstance(layer, KOpConv):  # has neither b nor C, which some starts need
+        kind = XDConv
+        del config["operation"]
+        config |= {name: getattr(layer, name) for name in ("rank", "depth", "radix")}
+    # Zeros and a seed, because drawing would change the random numbers that a training gets.
+    config |= {name: "zeros" for name in config if name.endswith("initializer")}
+    config |= {"warm_start": start, "seed": layer.seed or 0}
+    config |= {"frequency_bias": None, "channel_gates": None}
+    named = kind(**config)  # `from_config` would turn a ValueError into a TypeError
+    if named.warm_start.is_random and layer.seed is None:
         raise ValueError(
             "A random operation is known only for a layer with a seed. "
             f"Received: layer '{layer.name}', operation={operation!r}"
         )
-    kind, config = type(layer), layer.get_config()
-    if isinstance(layer, KOpConv):  # has neither b nor C, which some starts need
-        kind = XDConv
-        del config["operation"]
-        names = ("rank", "depth", "radix", "seed")
-        config |= {name: getattr(layer, name) for name in names}
-    # Zeros, because drawing a kernel would change the random numbers that a training gets.
-    config |= {name: "zeros" for name in config if name.endswith("initializer")}
-    config |= {"warm_start": start, "frequency_bias": None, "channel_gates": None}
-    named = kind.from_config(config)
     named.build(layer.get_build_config()["input_shape"])
-    return named, start
-
-
-def _read(layer, start, source=None):
-    """Return the `_Operation` of a built layer, with the kernel of `source` or its own."""
-    values = [ops.convert_to_numpy(v).astype("float64") for v in layer.architecture_variables]
-    rank = len(layer.plans)
-    weights = {name: values[i * rank : (i + 1) * rank] for i, name in enumerate(MATRICES)}
-    rest = values[len(MATRICES) * rank :]
-    bias = np.zeros([plan.n for plan in layer.plans], dtype=complex)
-    if layer.frequency_bias:
-        b = rest.pop(0)
-        bias = b[..., 0] + 1j * b[..., 1]
-    kernel = ops.convert_to_numpy((source or layer).kernel).astype("float64")
-    channels = layer.get_build_config()["input_shape"][
-        -1 if layer.data_format == "channels_last" else 1
-    ]
-    pairs = (channels // layer.groups, layer.filters)
-    gates = rest.pop(0) if layer.channel_gates else np.ones(pairs)
-    placements = tuple(start.placement(g) for g in layer.geometry)
-    kernel = kernel.reshape(*layer.kernel_size, *pairs)
-    return _Operation(weights, bias, gates, layer.plans, layer.geometry, placements, kernel)
+    named.kernel.assign(layer.kernel)
+    return named
 
 
 def _euclidean(a, b):
     """Return the squared norms of two operations and of their difference."""
     vectors = [
-        np.concatenate(
-            [
-                *(weight.ravel() for name in MATRICES for weight in x.weights[name]),
-                x.bias.real.ravel(),
-                x.bias.imag.ravel(),
-                x.gates.ravel(),
-            ]
-        )
+        np.concatenate([x.weights, x.bias.real.ravel(), x.bias.imag.ravel(), x.gates.ravel()])
         for x in (a, b)
     ]
     return tuple(np.sum(v**2) for v in (*vectors, vectors[0] - vectors[1]))
@@ -256,7 +248,7 @@ def _euclidean(a, b):
 
 def _frobenius(a, b):
     result = np.zeros(3)
-    for xs, ys in zip(a.matrices_in_use(), b.matrices_in_use(), strict=True):
+    for xs, ys in zip(a.matrices, b.matrices, strict=True):
         result += _kronecker_squares(xs, ys)
     for x, y in ((a.bias, b.bias), (a.gates, b.gates)):
         result += [np.sum(np.abs(v) ** 2) for v in (x, y, x - y)]
@@ -300,12 +292,11 @@ def _map_products(a, b, products):
     `Σ Re(Z) Re(Z') = Re(Σ Z conj(Z') + Σ Z Z') / 2`, where
     `Σ Z Z' = Σ_fg D_f D'_g (Kᵀ K')_fg (M M'ᵀ)_fg` is a Kronecker product over the axes.
     """
-    used = {id(x): x.matrices_in_use() for x in (a, b)}
     result = []
     for x, y in ((a, a), (b, b), (a, b)):
         total = 0.0
         for same in (np.conj, np.positive):
-            axes = zip(*used[id(x)], *used[id(y)], strict=True)
+            axes = zip(*x.matrices, *y.matrices, strict=True)
             grams, weights = [], []
             for m, placed, k, other_m, other_placed, other_k in axes:
                 grams.append((k @ same(other_k).T) * (m @ same(other_m).T))
@@ -316,7 +307,7 @@ def _map_products(a, b, products):
 
 
 def _averaged_products(x, y, grams, weights, same):
-    """Average over kernels: `E[D_f D'_g] = (L L'ᵀ)_fg / places + b_f b'_g`."""
+    """Take the average over kernels: `E[D_f D'_g] = (L L'ᵀ)_fg / places + b_f b'_g`."""
     average = 1.0
     for gram, (placed, other) in zip(grams, weights, strict=True):
         average = average * np.sum(gram * (placed @ other.T)) / placed.shape[1]
@@ -324,12 +315,8 @@ def _averaged_products(x, y, grams, weights, same):
 
 
 def _spectrum_products(x, y, grams, weights, same):
-    """The spectra that the kernel gives, summed over all pairs of channels."""
-    spectra = [
-        (_along_axes([pair[i] for pair in weights], z.kernel) + bias[..., None, None]) * z.gates
-        for i, (z, bias) in enumerate(((x, x.bias), (y, same(y.bias))))
-    ]
-    return np.sum(spectra[0] * _along_axes(grams, spectra[1]))
+    """Take the spectra of the kernel, summed over all pairs of channels."""
+    return np.sum(x.spectrum * _along_axes(grams, same(y.spectrum)))
 
 
 def _along_axes(matrices, array):
