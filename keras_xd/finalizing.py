@@ -4,9 +4,9 @@ import re
 
 import keras
 
-from keras_xd.layers import cloning
-from keras_xd.layers.searchable import SearchableLayer, named_layers
-from keras_xd.rewriting.candidates import check_graph
+from keras_xd.layers.rewritten import Exchange, Rewritten
+from keras_xd.layers.searchable import SearchableLayer, flatten_layers, named_layers
+from keras_xd.rewriting.candidates import check_model
 from keras_xd.search import SearchModel
 from keras_xd.validation import check_export_path
 
@@ -48,22 +48,23 @@ def finalize(model):
     at inference. Everything else is copied with its weights. Nested models and shared layers stay
     so; `model` is left untouched.
 
-    The result is a Functional model, not compiled. `model.save("model.keras")` is Keras' own;
+    The result is not compiled. It is a Functional model, or of a subclassed one a
+    `keras_xd.layers.rewritten.Rewritten`. `model.save("model.keras")` is Keras' own;
     reading the file again needs `import keras_xd`. `model.export(path)` is Keras' own too, except
     that it refuses a path where there is something; the SavedModel needs neither keras_xd nor
     Keras. Its signature's keys are the names of the inputs: those given, and `inputs`
     (`inputs_0`, `inputs_1`, … of several) for an input without a name.
 
     Args:
-        model: a built Sequential or Functional search space, or a `SearchModel` of one.
+        model: a built search space (Functional, Sequential or subclassed), or a `SearchModel`.
 
     Returns:
-        A `FinalizedModel`.
+        A `FinalizedModel`; of a subclassed model a `Rewritten`.
 
     Raises:
-        ValueError: if the model is subclassed or not built, if nothing in it is searchable (a
-            plain model needs no finalizing), or if a searchable layer lies inside another layer
-            that cannot be taken apart, such as `TimeDistributed`.
+        ValueError: if the model is not built, if nothing in it is searchable (a plain model needs
+            no finalizing), or if a searchable layer lies inside another layer that cannot be taken
+            apart, such as one made in the `build` of a layer.
 
     Example:
 
@@ -78,33 +79,36 @@ def finalize(model):
     """
     if isinstance(model, SearchModel):
         model = model.model
-    check_graph(model)
+    check_model(model)
     searchable = [pair for pair in named_layers(model) if isinstance(pair[1], SearchableLayer)]
     if not searchable:
         raise ValueError(
             "`model` must have searchable layers; a model without them is plain already, so save "
             f"or export it as it is. Received: model '{model.name}'"
         )
-    copy, replaced = cloning.clone(model, _finalized, rename_inputs=_stable_names)
-    done = {id(layer) for old, _ in replaced for _, layer in named_layers(old)}
+    done = set()
+
+    def finalized(layer):
+        """Return the plain layer of a searchable one, under its name."""
+        done.update(id(inner) for inner in flatten_layers(layer))
+        plain = layer.finalize()
+        plain.name = layer.name
+        return plain
+
+    exchange = Exchange(lambda layer: isinstance(layer, SearchableLayer), finalized)
+    copy = exchange(model, rename_inputs=_stable_names)
     missed = [path for path, layer in searchable if id(layer) not in done]
     if missed:
         raise ValueError(
-            "Searchable layers must be called in the graph of the model, not inside other layers, "
-            f"to be finalized. Received: {missed}"
+            "Searchable layers can be finalized in graphs, in attributes of layers and models that "
+            "are there from the constructor on, and in TimeDistributed. Received: others, "
+            f"{missed}"
         )
+    if isinstance(copy, Rewritten):
+        return copy
     if isinstance(copy, keras.Sequential):
         return FinalizedModel(copy.inputs[0], copy.outputs[0], name=copy.name)
     return FinalizedModel(copy.input, copy.output, name=copy.name)
-
-
-def _finalized(layer):
-    """Return the plain layer of a searchable one, under its name; `None` for others."""
-    if not isinstance(layer, SearchableLayer):
-        return None
-    plain = layer.finalize()
-    plain.name = layer.name
-    return plain
 
 
 def _stable_names(names):

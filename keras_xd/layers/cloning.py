@@ -53,7 +53,7 @@ def clone(model, replace, rename_inputs=None, insert=None, shapes=None):
         if new is not None:
             replaced[id(operation)] = (operation, new)
         else:
-            new = _copy(operation, parts)
+            new = copy_layer(operation, parts)
             copies[id(operation)] = (operation, new)
         return new
 
@@ -63,7 +63,7 @@ def clone(model, replace, rename_inputs=None, insert=None, shapes=None):
         new.dtype_policy = old.dtype_policy
     for old, new in copies.values():
         if isinstance(old, keras.layers.Layer):
-            _copy_state(old, new)
+            copy_state(old, new)
     flags = [
         (v, old.trainable and v.trainable) for old, new in replaced.values() for v in new.variables
     ]
@@ -91,12 +91,18 @@ def layer_calls(model, shapes=None, inputs=None, insert=None):
         A list of pairs. `argument` is what the layer was given first: a `keras.KerasTensor`, or a
         tensor where there are `inputs`, or a structure of these.
     """
+    calls = graph_calls(model, shapes, inputs, insert)
+    return [(layer, [*args, *kwargs.values()][0]) for layer, args, kwargs in calls]
+
+
+def graph_calls(model, shapes=None, inputs=None, insert=None):
+    """Return `(layer, positional arguments, keyword arguments)` of the calls of `layer_calls`."""
     calls = []
 
     def probe(operation):
         if isinstance(operation, keras.layers.Layer):
-            return _Probe(operation, calls)
-        return _copy(operation)
+            return Probe(operation, calls)
+        return copy_layer(operation)
 
     graph = _clone_functional(_view(model), probe, shapes, call=_inserting(model, insert, probe))
     if inputs is not None:
@@ -120,7 +126,9 @@ def operation_calls(model, shapes=None):
 
     def probe(operation):
         return (
-            _Probe(operation, []) if isinstance(operation, keras.layers.Layer) else _copy(operation)
+            Probe(operation, [])
+            if isinstance(operation, keras.layers.Layer)
+            else copy_layer(operation)
         )
 
     def call(operation, number, new, args, kwargs):
@@ -138,23 +146,34 @@ def shapes_of(argument):
     return [tuple(tensor.shape) for tensor in tensors if tensor is not None]
 
 
-class _Probe(keras.layers.Layer):
-    """Takes the place of a layer in a copied graph: computes the same and notes each call."""
+class Probe(keras.layers.Layer):
+    """Takes the place of a layer in a copy of a model: computes the same and notes each call.
+
+    Args:
+        layer: the layer.
+        calls: list to which `(layer, positional arguments, keyword arguments)` are appended.
+    """
 
     def __init__(self, layer, calls):
         super().__init__(name=layer.name, dtype=layer.dtype_policy, autocast=False)
         self.supports_masking = True
         # In functions, because Keras would count the layer and the list as parts of this one.
         self.target = lambda: layer
-        self.note = lambda argument: calls.append((layer, argument))
+        self.note = lambda args, kwargs: calls.append((layer, args, kwargs))
         self.built = True
 
+    def __getattr__(self, name):
+        """Return what only the layer has, for models that look at their layers."""
+        if name.startswith("_") or "target" not in vars(self):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return getattr(self.target(), name)
+
     def call(self, *args, **kwargs):
-        self.note([*args, *kwargs.values()][0])
+        self.note(args, kwargs)
         return self.target()(*args, **kwargs)
 
     def compute_output_spec(self, *args, **kwargs):
-        self.note([*args, *kwargs.values()][0])
+        self.note(args, kwargs)
         return self.target().compute_output_spec(*args, **kwargs)
 
 
@@ -263,7 +282,7 @@ def _new_inputs(view, changes, rename):
     ]
 
 
-def _copy(operation, parts=None):
+def copy_layer(operation, parts=None):
     """Return a layer or operation made anew from the configuration of `operation`.
 
     Args:
@@ -302,7 +321,7 @@ def _copy_lambda(layer, config):
     )
 
 
-def _copy_state(old, new):
+def copy_state(old, new):
     """Copy values and trainable flags of all variables of a layer."""
     before, after = old.variables, new.variables
     if len(before) != len(after):  # metrics of a compiled model inside

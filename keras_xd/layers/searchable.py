@@ -113,8 +113,8 @@ def named_layers(model):
     """Return `(path, layer)` of every distinct layer inside `model`, and of `model` itself.
 
     A path is the names of the layers around a layer and its own, joined by "/". The name of
-    `model` is not part of it, nor that of a model wrapped by `model`, as by `SearchModel`; so a
-    model and its wrapper have the same paths. Containers come before their content, and a shared
+    `model` is not part of it, nor that of a model wrapped by `model`, as by `SearchModel`, or by a
+    model of the same name, as by `rewrite`; so a model and its wrapper have the same paths. Containers come before their content, and a shared
     layer once, where it is found first. Layers of the same path get the endings `:1`, `:2`, ….
     """
     found, paths = {}, {}
@@ -125,10 +125,11 @@ def named_layers(model):
         number = paths[path] = paths.get(path, -1) + 1
         found[id(layer)] = (f"{path}:{number}" if path and number else path, layer)
         inside = sublayers(layer)
-        wraps = not path and not is_graph(layer) and isinstance(layer, keras.Model)
-        if wraps and len(inside) == 1 and isinstance(inside[0], keras.Model):
-            visit(inside[0], "")
-            return
+        if len(inside) == 1 and isinstance(layer, keras.Model) and not is_graph(layer):
+            (inner,) = inside
+            if inner.name == layer.name or (not path and isinstance(inner, keras.Model)):
+                visit(inner, path)
+                return
         for sublayer in inside:
             visit(sublayer, f"{path}/{sublayer.name}" if path else sublayer.name)
 

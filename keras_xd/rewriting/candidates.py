@@ -5,7 +5,7 @@ import dataclasses
 
 import keras
 
-from keras_xd.layers import cloning
+from keras_xd.layers import cloning, rewritten
 from keras_xd.layers.searchable import is_graph, named_layers
 from keras_xd.rewriting import kinds, skips
 
@@ -52,27 +52,31 @@ def check_graph(model):
     )
 
 
+def check_model(model):
+    """Raise `ValueError` unless `model` is a built model: Functional, Sequential or subclassed."""
+    subclassed = isinstance(model, keras.Model) and not isinstance(model, keras.Sequential)
+    if subclassed and not is_graph(model):
+        rewritten.symbolic_call(model)
+    else:
+        check_graph(model)
+
+
 def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
     """Return the `Candidate` of every convolution, pooling and skip in `model`.
 
     Layers come first, in the order of `named_layers`, then skips in the order of the graph.
 
     Args:
-        model: a Functional or built Sequential model.
+        model: a built model.
         to: the search space.
         operations: the kinds to look for.
     """
     shapes, paths = collections.defaultdict(list), named_layers(model)
 
-    def note_calls(graph, graph_shapes):
-        for layer, argument in cloning.layer_calls(graph, graph_shapes):
-            called = cloning.shapes_of(argument)
-            if is_graph(layer):
-                note_calls(layer, called)
-            elif called:
-                shapes[id(layer)].append((None, *called[0][1:]))
-
-    note_calls(model, None)
+    for layer, argument in rewritten.every_call(model, lambda x: kinds.operation_of(x) is not None):
+        called = cloning.shapes_of(argument)
+        if called:
+            shapes[id(layer)].append((None, *called[0][1:]))
     places = dict(paths)
     result = []
     for path, layer in paths:

@@ -9,11 +9,11 @@ import keras
 import numpy as np
 
 from keras_xd import layers
-from keras_xd.layers import cloning
 from keras_xd.layers.complexity import multiply_adds
-from keras_xd.layers.searchable import SearchableLayer, is_graph, named_layers
+from keras_xd.layers.rewritten import every_call
+from keras_xd.layers.searchable import SearchableLayer, named_layers
 from keras_xd.rewriting import kinds, skips
-from keras_xd.rewriting.candidates import check_graph, find_candidates
+from keras_xd.rewriting.candidates import check_model, find_candidates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +123,7 @@ def compare(model, rewritten, inputs):
     >>> comparison.rows[0].kind_after, comparison.worst.relative_error < 1e-5
     ('XDConv2D', True)
     """
-    check_graph(model)
+    check_model(model)
     inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
     counterparts = dict(named_layers(rewritten))
     k_operations = any(isinstance(layer, layers.KOpConv) for layer in counterparts.values())
@@ -146,14 +146,11 @@ def compare(model, rewritten, inputs):
     insert = skips.inserting([(c.skip, skipped[c.path]) for c in candidates if c.path in skipped])
     arguments = collections.defaultdict(list)
 
-    def note_calls(graph, graph_inputs):
-        for layer, argument in cloning.layer_calls(graph, inputs=graph_inputs, insert=insert):
-            if is_graph(layer):
-                note_calls(layer, argument)
-            else:
-                arguments[id(layer)].append(argument)
+    def wanted(layer):
+        return kinds.operation_of(layer) is not None
 
-    note_calls(model, inputs)
+    for layer, argument in every_call(model, wanted, inputs, insert):
+        arguments[id(layer)].append(argument)
     rows = []
     for candidate in candidates:
         path, layer = candidate.path, candidate.layer or skipped.get(candidate.path)

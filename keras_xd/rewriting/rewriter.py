@@ -4,10 +4,10 @@ import logging
 import re
 
 from keras_xd import validation
-from keras_xd.layers import cloning
+from keras_xd.layers.rewritten import Exchange
 from keras_xd.layers.searchable import named_layers
 from keras_xd.rewriting import kinds, skips
-from keras_xd.rewriting.candidates import check_graph, find_candidates
+from keras_xd.rewriting.candidates import check_model, find_candidates
 
 logger = logging.getLogger("keras_xd.rewriting")
 
@@ -34,16 +34,23 @@ def rewrite(
     Sequential model stays one, and inputs and outputs keep their names and structure. Outputs equal
     the original's up to float32 rounding.
 
+    Subclassed models and layers of several layers are rewritten where they hold layers: in
+    attributes, lists, tuples and dictionaries, from their constructors on. They must be able to be
+    made again by `from_config(get_config())`, and become a `keras_xd.layers.rewritten.Rewritten`
+    with the model in it, as `.model`. Layers in `TimeDistributed` are rewritten too. The additions
+    that a `call` of one's own makes are not seen: no skip is found there.
+
     The original is left untouched. The new model is not compiled, and where `model` is a
     subclass of a Functional model (with a `train_step` of its own, say) it is a plain one.
 
     Layers that cannot be rewritten stay as they are: those called at unknown or at several
-    spatial sizes, those inside `TimeDistributed` and other layers, subclasses of Keras'
-    layers, max pooling, and convolutions with LoRA or quantization. They are listed by a warning of
-    the logger `keras_xd.rewriting`, and with their reasons by `keras_xd.compare`.
+    spatial sizes, those made in the `build` of a layer or inside wrappers such as
+    `SpectralNormalization`, subclasses of Keras' layers, max pooling, and convolutions with LoRA or
+    quantization. They are listed by a warning of the logger `keras_xd.rewriting`, and with their
+    reasons by `keras_xd.compare`.
 
     Args:
-        model: a built Sequential or Functional model.
+        model: a built model: Functional, Sequential or subclassed (called on data once).
         to: the search space: `"xd"`, or `"k_operation"` for K-operations (plain convolutions only).
         operations: what is rewritten, a string or a tuple of these: `"convolution"`: all
             convolutions. `"pooling"`: `AveragePooling`, which becomes an `XDConv` that starts as
@@ -69,7 +76,7 @@ def rewrite(
         A new `keras.Model`.
 
     Raises:
-        ValueError: if the model is subclassed or not built; if `only` names a layer that does not
+        ValueError: if the model is not built or cannot be copied; if `only` names a layer that does not
             exist or cannot be rewritten, or `skip` one that does not exist; if options do not fit
             a layer; if nothing is rewritten.
 
@@ -94,11 +101,15 @@ def rewrite(
     found, chosen = plan(model, to, operations, options, padding, only, skip)
     new_layers = {id(old.layer): new for old, new in chosen if old.skip is None}
     inserted = [(old.skip, new) for old, new in chosen if old.skip is not None]
-    result, replaced = cloning.clone(
-        model, lambda layer: new_layers.get(id(layer)), insert=skips.inserting(inserted)
+    wanted = {*new_layers, *(id(skip.graph) for skip, _ in inserted)}
+    exchange = Exchange(
+        lambda layer: id(layer) in wanted,
+        lambda layer: new_layers[id(layer)],
+        skips.inserting(inserted),
     )
-    for old, new in replaced:
-        kinds.copy_weights(old, new)
+    result = exchange(model)
+    for old, new in chosen:
+        kinds.copy_weights(old.layer, new)
     left = {}
     for candidate in found:
         if candidate.reason:
@@ -126,7 +137,7 @@ def plan(model, to, operations, options, padding, only, skip):
     classes = kinds.SEARCH_SPACES[validation.one_of(to, tuple(kinds.SEARCH_SPACES), "to")]
     validation.one_of(padding, ("exact", "circular"), "padding")
     operations = _checked_operations(operations, to)
-    check_graph(model)
+    check_model(model)
     options = {
         name: value
         for name, value in options.items()

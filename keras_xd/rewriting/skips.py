@@ -44,14 +44,15 @@ class Skip:
 
 
 def find_skips(model):
-    """Return every `Skip` in a Functional or built Sequential model, nested models included.
+    """Return every `Skip` in the graphs of a model: its own and those of models inside.
 
     An input of `keras.layers.Add`, `keras.ops.add` or `x + y` is an identity skip if another input
     of the same addition is computed from it and it has the shape of the sum.
     """
-    shapes, dtypes, places = collections.defaultdict(list), {}, {}
+    shapes, dtypes, places, visited = collections.defaultdict(list), {}, {}, set()
 
     def visit(graph, graph_shapes):
+        visited.add(id(graph))
         ancestors, numbers = {}, collections.Counter()
         for operation, inputs, outputs in cloning.operation_calls(graph, graph_shapes):
             tensors = [x for x in inputs if isinstance(x, keras.KerasTensor)]
@@ -72,7 +73,9 @@ def find_skips(model):
                     dtypes[key] = _MIXED.get(x.dtype, x.dtype)
                     places[key] = (graph, operation, number, place)
 
-    visit(model, None)
+    for _, layer in named_layers(model):
+        if is_graph(layer) and id(layer) not in visited:
+            visit(layer, None)
     paths = {id(layer): path for path, layer in named_layers(model)}
     taken = collections.defaultdict(set)
     skips = []

@@ -34,7 +34,7 @@ def reason_of(layer, shape=(8, 8, 2)):
         (
             layers.TimeDistributed(layers.Conv1D(2, 3), name="steps"),
             (4, 8, 2),
-            "it is called inside the layer TimeDistributed 'steps'",
+            None,
         ),
         (layers.Conv2D(2, 3, activation=layers.ReLU()), (8, 8, 2), None),
         (

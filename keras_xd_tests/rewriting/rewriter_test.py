@@ -191,17 +191,17 @@ def test_model_without_convolutions():
 
 
 def test_what_is_left_is_listed(caplog, rng):
-    inputs = keras.Input((4, 8, 8, 1), name="frames")
-    x = layers.TimeDistributed(layers.Conv2D(2, 3, name="inner"), name="steps")(inputs)
-    x = layers.Conv3D(2, 2, name="volume")(x)
-    x = layers.MaxPooling3D(1, name="max_a")(layers.MaxPooling3D(1, name="max_b")(x))
+    inputs = keras.Input((8, 8, 1), name="image")
+    x = layers.SpectralNormalization(layers.Conv2D(2, 3, name="inner"), name="outer")(inputs)
+    x = layers.Conv2D(2, 2, name="seen")(x)
+    x = layers.MaxPooling2D(1, name="max_a")(layers.MaxPooling2D(1, name="max_b")(x))
     model = keras.Model(inputs, x)
     with caplog.at_level(logging.WARNING):
         space = rewrite(model, operations=("convolution", "pooling"))
     assert [record.name for record in caplog.records] == ["keras_xd.rewriting"]
     assert caplog.messages == [
-        "keras_xd.rewrite: left as they are: steps/inner (it is called inside the layer "
-        "TimeDistributed 'steps'); max_b, max_a (no linear operation can start as a maximum)"
+        "keras_xd.rewrite: left as they are: outer/inner (it is called inside the layer "
+        "SpectralNormalization 'outer'); max_b, max_a (no linear operation can start as a maximum)"
     ]
     inputs = sample_models.inputs_of(model, rng)
     sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)

@@ -1,0 +1,391 @@
+"""Models and layers of several layers in which some layers have been exchanged for others."""
+
+import json
+
+import keras
+
+from keras_xd.layers import cloning, places
+from keras_xd.layers.searchable import SearchableLayer, flatten_layers, is_graph
+from keras_xd.validation import check_export_path
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class Rewritten(keras.Model):
+    """A subclassed model, or a layer of several layers, with other layers in some of its places.
+
+    It calls the model in it and has its name. In a file it is the configuration of the model as
+    its class makes it, and the layers that are different; reading the file needs the class.
+    `keras_xd.rewrite` and `keras_xd.finalize` make these.
+
+    Args:
+        model: the model or layer, made from its configuration and not built. It is changed.
+        new_layers: list of `(place, layer)`, see `keras_xd.layers.places`.
+        names: list of `(place, name)`: names that the layers of `model` get.
+        call: positional and keyword arguments of a symbolic call by which to build the model, a
+            pair of a tuple and a dictionary with `keras.KerasTensor` in them; `None` leaves that
+            to the first call.
+
+    Raises:
+        ValueError: if there is no layer at a place.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> import keras_xd
+    >>> class Block(keras.Model):
+    ...     def __init__(self, **kwargs):
+    ...         super().__init__(**kwargs)
+    ...         self.convolution = keras.layers.Conv1D(2, 3, padding="same", name="conv")
+    ...     def call(self, inputs):
+    ...         return inputs + self.convolution(inputs)
+    >>> block, signal = Block(), np.ones((1, 8, 2), "float32")
+    >>> expected = block(signal)
+    >>> space = keras_xd.rewrite(block)
+    >>> type(space).__name__, type(space.model.convolution).__name__
+    ('Rewritten', 'XDConv1D')
+    >>> bool(np.allclose(space(signal), expected, atol=1e-5))
+    True
+    """
+
+    def __init__(self, model, new_layers, names=(), call=None, **kwargs):
+        kwargs.setdefault("name", model.name)
+        kwargs.setdefault("dtype", model.dtype_policy)
+        super().__init__(autocast=False, **kwargs)
+        # As text, because Keras would look for layers in it.
+        self.original = json.dumps(keras.saving.serialize_keras_object(model))
+        self.places = json.dumps([place for place, _ in new_layers])
+        self.names = json.dumps(list(names))
+        self.building_call = None
+        if call is not None:
+            self.building_call = json.dumps(keras.saving.serialize_keras_object(call))
+        places.put(model, new_layers)
+        for place, name in names:
+            inner = places.layer_at(model, place)
+            if inner is not None:
+                inner.name = name
+        model.name = self.name
+        self.model = model
+        self.supports_masking = model.supports_masking
+        self.built = True  # the model in it builds itself
+        if call is not None:
+            args, kwargs = call
+            self.compute_output_spec(*args, **kwargs)
+
+    def call(self, *args, **kwargs):
+        return self.model(*args, **kwargs)
+
+    def compute_mask(self, *args, **kwargs):
+        return self.model.compute_mask(*args, **kwargs)
+
+    @property
+    def new_places(self):
+        """The places of the layers that have been exchanged."""
+        return [_as_place(place) for place in json.loads(self.places)]
+
+    def original_copy(self):
+        """Return a new copy, not built, of the model as its class makes it."""
+        return type(self.model).from_config(json.loads(self.original)["config"])
+
+    def recorded_call(self):
+        """Return the `call` it was built by, or `None`."""
+        if self.building_call is None:
+            return None
+        args, kwargs = keras.saving.deserialize_keras_object(json.loads(self.building_call))
+        return tuple(args), kwargs
+
+    def export(self, filepath, *args, overwrite=False, **kwargs):
+        """Export the model in it; the arguments are those of `keras.Model.export`.
+
+        Args:
+            filepath: where to write.
+            overwrite: whether to write where there is something already.
+            *args, **kwargs: as in `keras.Model.export`.
+
+        Raises:
+            ValueError: if there is something at `filepath` and `overwrite` is not set.
+        """
+        check_export_path(filepath, overwrite)
+        self.model.export(filepath, *args, **kwargs)
+
+    def get_config(self):
+        serialize = keras.saving.serialize_keras_object
+        new_layers = [
+            {"place": place, "layer": serialize(places.layer_at(self.model, _as_place(place)))}
+            for place in json.loads(self.places)
+        ]
+        return {
+            **super().get_config(),
+            "model": json.loads(self.original),
+            "new_layers": new_layers,
+            "names": json.loads(self.names),
+            "call": None if self.building_call is None else json.loads(self.building_call),
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config, restored = dict(config), {}
+        for name in ("model", "call"):
+            restored[name] = keras.saving.deserialize_keras_object(
+                config.pop(name), custom_objects=custom_objects
+            )
+        new_layers = [
+            (
+                _as_place(item["place"]),
+                keras.saving.deserialize_keras_object(item["layer"], custom_objects=custom_objects),
+            )
+            for item in config.pop("new_layers")
+        ]
+        names = [(_as_place(place), name) for place, name in config.pop("names")]
+        return cls(**restored, new_layers=new_layers, names=names, **config)
+
+
+class Exchange:
+    """Makes copies of models of every form in which some layers are replaced by others.
+
+    Args:
+        wanted: function that tells of a layer, and of a graph, whether something is done about it.
+        replace: function from a wanted layer to the layer in its place, or `None` for a copy.
+        insert: as in `cloning.clone`.
+    """
+
+    def __init__(self, wanted, replace, insert=None):
+        self.wanted, self.replace, self.insert = wanted, replace, insert
+        self.rewritten = []
+
+    def __call__(self, model, rename_inputs=None):
+        """Return a copy of a built model: Functional, Sequential or subclassed."""
+        if is_graph(model):
+            copy, _ = cloning.clone(model, self._of_layer, rename_inputs, self.insert)
+        else:
+            copy = self._rewritten(model, symbolic_call(model))
+        for old, new in self.rewritten:
+            _copy_state(old, new)
+        return copy
+
+    def _of_layer(self, layer):
+        """Return what takes the place of a layer, or `None`."""
+        if not is_graph(layer) and self.wanted(layer):
+            return self.replace(layer)
+        if not concerns(layer, self.wanted):
+            return None
+        if is_graph(layer):
+            return cloning.clone(layer, self._of_layer, insert=self.insert)[0]
+        if type(layer) is keras.layers.TimeDistributed:
+            inner = self._of_layer(layer.layer)
+            if inner is None:
+                return None
+            return keras.layers.TimeDistributed(inner, name=layer.name, dtype=layer.dtype_policy)
+        return self._rewritten(layer) if is_composite(layer, self.wanted) else None
+
+    def _rewritten(self, layer, call=None):
+        if isinstance(layer, Rewritten):
+            base, copy, before = layer.model, layer.original_copy(), set(layer.new_places)
+        else:
+            base, copy, before = layer, cloning.copy_layer(layer), set()
+        new_layers, names = [], []
+        for place, inner in _walk(base, self.wanted):
+            if places.layer_at(copy, place) is None:  # made when the layer is built
+                continue
+            new = None if is_composite(inner, self.wanted) else self._of_layer(inner)
+            if new is None and place in before:
+                new = _plain_copy(inner)
+            if new is None:
+                names.append((place, inner.name))
+            else:
+                new_layers.append((place, new))
+        new = Rewritten(copy, new_layers, names, call)
+        self.rewritten.append((layer, new))
+        return new
+
+
+def concerns(layer, wanted):
+    """Return whether something is `wanted` of a layer or of a layer in it."""
+    return any(wanted(inner) for inner in (layer, *flatten_layers(layer)))
+
+
+def is_composite(layer, wanted):
+    """Return whether a layer can be taken apart and has something `wanted` in it."""
+    whole = (SearchableLayer, keras.layers.Wrapper)
+    return (
+        not is_graph(layer)
+        and not isinstance(layer, whole)
+        and not wanted(layer)
+        and concerns(layer, wanted)
+    )
+
+
+def every_call(model, wanted, inputs=None, insert=None):
+    """Yield `(layer, argument)` of every call of a layer in a model of any form.
+
+    Nested models, `TimeDistributed` (once a step) and layers with something wanted in them are
+    taken apart.
+
+    Args:
+        model: a built model: Functional, Sequential or subclassed.
+        wanted: what to take layers apart for.
+        inputs: arrays or tensors for which to compute the calls, in inference mode; `None` for
+            shapes only, and then arguments are `keras.KerasTensor`.
+        insert: as in `cloning.clone`.
+    """
+
+    def calls_in(graph, shapes, graph_inputs):
+        for call in cloning.graph_calls(graph, shapes, graph_inputs, insert):
+            yield from calls_of(*call)
+
+    def calls_of(layer, args, kwargs):
+        first = [*args, *kwargs.values()][0]
+        if is_graph(layer):
+            symbolic = inputs is None
+            shapes, tensors = (cloning.shapes_of(first), None) if symbolic else (None, first)
+            yield from calls_in(layer, shapes, tensors)
+        elif type(layer) is keras.layers.TimeDistributed and concerns(layer.layer, wanted):
+            for step in range(first.shape[1] or 0):
+                yield from calls_of(layer.layer, (_step(first, step),), {})
+        elif is_composite(layer, wanted):
+            for call in inner_calls(layer, args, kwargs, wanted):
+                yield from calls_of(*call)
+        else:
+            yield layer, first
+
+    if is_graph(model):
+        yield from calls_in(model, None, inputs)
+    else:
+        args, kwargs = symbolic_call(model) if inputs is None else ((inputs,), {})
+        for call in inner_calls(model, args, kwargs, wanted):
+            yield from calls_of(*call)
+
+
+def inner_calls(layer, args, kwargs, wanted):
+    """Return the calls of layers by a call of a composite layer, as `cloning.graph_calls`.
+
+    Args:
+        layer: a layer or model that is composite, or a `Rewritten` one.
+        args, kwargs: arguments of the call; with `keras.KerasTensor` in them, only shapes are
+            computed.
+        wanted: what to take layers apart for; a layer that has nothing of this is one call.
+    """
+    base = layer.model if isinstance(layer, Rewritten) else layer
+    copy = layer.original_copy() if isinstance(layer, Rewritten) else cloning.copy_layer(layer)
+    calls, probes = [], []
+    for place, inner in _walk(base, wanted):
+        if not is_composite(inner, wanted) and places.layer_at(copy, place) is not None:
+            probes.append((place, cloning.Probe(inner, calls)))
+    places.put(copy, probes)
+    copy(*args, **kwargs)
+    _copy_all(base, copy, [place for place, _ in probes])
+    calls.clear()  # building may have called them too
+    copy(*args, **kwargs)
+    tensors = keras.tree.flatten((args, kwargs))
+    if not any(isinstance(tensor, keras.KerasTensor) for tensor in tensors):
+        return calls
+    return [(inner, *_symbolic(arguments)) for inner, *arguments in calls]
+
+
+def symbolic_call(model):
+    """Return the arguments, `keras.KerasTensor` in them, of a call like that which built a model.
+
+    Raises:
+        ValueError: if that is not known.
+    """
+    if isinstance(model, Rewritten):
+        return model.recorded_call()
+    config = model.get_build_config() if model.built else None
+    if not config:
+        raise ValueError(
+            "`model` must be built: call it on data. "
+            f"Received: '{model.name}' of class {type(model).__name__}, which is not"
+        )
+
+    def tensors(shapes):
+        return keras.tree.map_shape_structure(
+            lambda shape: keras.Input(batch_shape=(None, *shape[1:]), dtype=model.compute_dtype),
+            shapes,
+        )
+
+    if "input_shape" in config:
+        return (tensors(config["input_shape"]),), {}
+    shapes = config["shapes_dict"].items()
+    return (), {name.removesuffix("_shape"): tensors(shape) for name, shape in shapes}
+
+
+def _walk(base, wanted):
+    return places.walk(base, lambda layer: is_composite(layer, wanted))
+
+
+def _step(tensor, step):
+    """Return one step of the input of a `TimeDistributed`."""
+    if isinstance(tensor, keras.KerasTensor):
+        return keras.Input(batch_shape=(None, *tensor.shape[2:]), dtype=tensor.dtype)
+    return tensor[:, step]
+
+
+def _symbolic(arguments):
+    """Return arguments with a new `keras.KerasTensor` in place of each tensor."""
+
+    def convert(value):
+        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+            return value
+        dtype = keras.backend.standardize_dtype(value.dtype)
+        return keras.Input(batch_shape=(None, *tuple(value.shape)[1:]), dtype=dtype)
+
+    return keras.tree.map_structure(convert, arguments)
+
+
+def _plain_copy(layer):
+    if is_graph(layer):
+        return cloning.clone(layer, lambda inner: None)[0]
+    return cloning.copy_layer(layer)
+
+
+def _copy_state(old, new):
+    """Copy the state of all that is the same in a layer and in the `Rewritten` one."""
+    base = old.model if isinstance(old, Rewritten) else old
+    new.trainable = old.trainable
+    _copy_all(base, new.model, new.new_places)
+    for place in new.new_places:
+        before, after = places.layer_at(base, place), places.layer_at(new.model, place)
+        shapes = [[v.shape for v in layer.variables] for layer in (before, after)]
+        if is_graph(before):
+            continue
+        if type(before) is type(after) and shapes[0] == shapes[1]:
+            cloning.copy_state(before, after)
+        else:
+            flags = {id(v): v.trainable for v in after.variables}
+            after.trainable = before.trainable
+            for variable in after.variables:
+                variable.trainable = before.trainable and flags[id(variable)]
+
+
+def _copy_all(base, copy, except_places):
+    """Copy the state of `base` to a built copy, but for the layers at some places."""
+    kept = set(except_places)
+    above = {place[:depth] for place in kept for depth in range(len(place))}
+    pairs, skipped = [(base, copy)], []
+    for place, inner in places.walk(base, lambda layer: True):
+        other = places.layer_at(copy, place)
+        if place in kept:
+            skipped += [inner, other]
+        elif place in above:
+            other.trainable = inner.trainable
+            pairs.append((inner, other))
+        elif place[:-1] in above and other is not None:
+            cloning.copy_state(inner, other)
+            skipped += [inner, other]
+    inside = {id(v) for layer in skipped for v in layer.variables}
+    for old, new in pairs:  # the variables of containers themselves
+        before, after = (
+            [v for v in layer.variables if id(v) not in inside] for layer in (old, new)
+        )
+        if [v.shape for v in before] != [v.shape for v in after]:
+            raise ValueError(
+                "A layer made again by `from_config(get_config())` must have the same weights, in "
+                f"the same attributes. Received: {type(old).__name__} '{old.name}' with "
+                f"{[v.path for v in before]}, its copy with {[v.path for v in after]}"
+            )
+        for old_variable, new_variable in zip(before, after, strict=True):
+            new_variable.assign(old_variable)
+            new_variable.trainable = old_variable.trainable
+
+
+def _as_place(place):
+    return tuple(tuple(steps) for steps in place)

@@ -1,0 +1,348 @@
+"""Subclassed models and layers of several layers, with some layers exchanged."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_xd
+from keras_xd import layers as xd_layers
+from keras_xd.finalizing import finalize
+from keras_xd.layers import rewritten
+from keras_xd.layers.searchable import architecture_variables, named_layers, searchable_layers
+from keras_xd.layers.static_xd import StaticXD
+from keras_xd.rewriting import compare, forecast, rewrite
+from keras_xd.search import SearchModel
+from keras_xd_tests import sample_models
+
+RELATIVE_ERROR = 1e-4
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class Block(layers.Layer):
+    """A layer of several layers with a weight and a layer made in `build`."""
+
+    def __init__(self, filters, **kwargs):
+        super().__init__(**kwargs)
+        self.filters = filters
+        self.first = layers.Conv2D(filters, 3, padding="same", name="first")
+        self.norm = layers.BatchNormalization(name="norm")
+        self.second = layers.DepthwiseConv2D(3, padding="same", use_bias=False, name="second")
+
+    def build(self, input_shape):
+        self.scale = self.add_weight(shape=(self.filters,), initializer="ones", name="scale")
+        self.late = layers.Dense(self.filters, name="late")
+        self.late.build((*input_shape[:-1], self.filters))
+
+    def call(self, inputs, shift=None, training=None):
+        x = self.norm(self.first(inputs), training=training)
+        x = self.late(self.second(x)) * self.scale
+        return x if shift is None else x + shift
+
+    def get_config(self):
+        return {**super().get_config(), "filters": self.filters}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class Network(keras.Model):
+    """Layers in attributes, an alias, lists, tuples, dictionaries, a Sequential, and nested."""
+
+    def __init__(self, filters=3, **kwargs):
+        super().__init__(**kwargs)
+        self.filters = filters
+        self.stem = layers.Conv2D(filters, 3, padding="same", name="stem")
+        self.alias = self.stem
+        self.blocks = [Block(filters, name="block0"), Block(filters, name="block1")]
+        self.pair = (layers.ReLU(name="relu"), layers.Conv2D(filters, 1, name="in_tuple"))
+        self.table = {"deep": {"conv": layers.Conv2D(filters, 3, name="in_dict")}}
+        self.body = keras.Sequential(
+            [layers.Conv2D(filters, 2, name="in_sequential"), layers.AveragePooling2D(2)],
+            name="body",
+        )
+        self.steps = layers.TimeDistributed(layers.Conv1D(2, 2, name="inner"), name="steps")
+        self.dropout = layers.Dropout(0.5, name="dropout")
+        self.head = layers.Dense(2, name="head")
+
+    def call(self, inputs, training=None):
+        x = self.stem(inputs)
+        for block in self.blocks:
+            x = x + block(x, training=training)
+        x = self.pair[1](self.pair[0](x))
+        x = self.steps(self.body(self.table["deep"]["conv"](x)))
+        x = self.dropout(keras.ops.mean(x, axis=(1, 2)), training=training)
+        return self.head(x)
+
+    def get_config(self):
+        return {**super().get_config(), "filters": self.filters}
+
+
+EXCHANGED = {
+    "stem": "XDConv2D",
+    "block0/first": "XDConv2D",
+    "block0/second": "XDDepthwiseConv2D",
+    "block1/first": "XDConv2D",
+    "block1/second": "XDDepthwiseConv2D",
+    "in_tuple": "XDConv2D",
+    "in_dict": "XDConv2D",
+    "body/in_sequential": "XDConv2D",
+    "steps/inner": "XDConv1D",
+}
+
+
+def built(model, rng, shape=(9, 9, 2)):
+    x = rng.normal(size=(3, *shape)).astype("float32")
+    model(x)
+    return sample_models.randomize(model, rng), x
+
+
+def kinds(model):
+    return {
+        path: type(layer).__name__
+        for path, layer in named_layers(model)
+        if isinstance(layer, (xd_layers.SearchableLayer, StaticXD))
+    }
+
+
+@pytest.fixture
+def network(rng):
+    return built(Network(name="network"), rng)
+
+
+def test_every_container_is_reached_and_the_original_untouched(network):
+    model, x = network
+    before = [weight.tobytes() for weight in model.get_weights()]
+    held = [id(layer) for _, layer in named_layers(model)]
+    space = rewrite(model, depth=(1, 2, 1))
+    assert kinds(space) == EXCHANGED
+    assert space.model.alias is space.model.stem and space.name == "network"
+    assert [layer.name for layer in space.model.layers] == [layer.name for layer in model.layers]
+    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+    for weight in space.weights:
+        weight.assign(weight * 0.0)
+    assert [weight.tobytes() for weight in model.get_weights()] == before
+    assert [id(layer) for _, layer in named_layers(model)] == held
+    weights = {id(weight) for weight in space.weights}
+    inside = {id(w) for _, layer in named_layers(space) for w in layer.weights}
+    assert weights == inside and len(weights) == len(space.weights)
+
+
+def test_selection_options_and_forecast(network):
+    model, x = network
+    arguments = {"operations": ("convolution", "pooling"), "only": ["block0", "in_.*", "average.*"]}
+    with pytest.raises(ValueError, match="only='block0', which cannot be"):
+        rewrite(model, **arguments)
+    arguments["only"][0] = "first"
+    space = rewrite(model, **arguments)
+    names = [layer.name.partition("_pooling")[0] for layer in searchable_layers(space)]
+    assert names == ["first", "first", "in_tuple", "in_dict", "in_sequential", "average"]
+    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+    expected = forecast(model, **arguments)
+    assert expected.parameters_after == space.count_params()
+    rows = {row.name: row for row in compare(model, space, x).rows}
+    for row in expected.rows:
+        actual = rows[row.name].__dict__
+        assert row.__dict__ == {name: actual[name] for name in row.__dict__}
+
+
+def test_comparison_uses_the_inputs_of_the_original(network):
+    model, x = network
+    space = rewrite(model)
+    comparison = compare(model, space, x)
+    assert {row.name: row.kind_after for row in comparison.rows} == EXCHANGED
+    assert all(0 < row.relative_error < 1e-5 for row in comparison.rows)
+    changed = dict(named_layers(space))["block1/first"]
+    changed.kernel.assign(changed.kernel * 1.5)
+    changed.bias.assign(changed.bias * 1.5)
+    comparison = compare(model, space, x)
+    assert comparison.worst.name == "block1/first"
+    assert comparison.worst.relative_error == pytest.approx(0.5, rel=1e-4)
+    assert sum(row.relative_error > 1e-5 for row in comparison.rows) == 1
+    assert comparison.output_error > 1e-3
+
+
+def test_saved_fitted_and_loaded(network, tmp_path):
+    model, x = network
+    y = np.ones((3, 2), "float32")
+    space = rewrite(model)
+    space.compile("adam", "mse")
+    space.fit(x, y, epochs=2, verbose=0)
+    space.save(tmp_path / "space.keras")
+    loaded = keras.models.load_model(tmp_path / "space.keras")
+    assert kinds(loaded) == EXCHANGED
+    sample_models.assert_same_outputs(space, loaded, x, 1e-6)
+    assert int(loaded.optimizer.iterations) == 2
+    for before, after in zip(space.optimizer.variables, loaded.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(before, after)
+    sample_models.assert_same_outputs(finalize(loaded), space, x, RELATIVE_ERROR)
+
+
+def test_searched_finalized_and_exported(network, tmp_path):
+    model, x = network
+    space = rewrite(model)
+    search = SearchModel(space)
+    search.compile("adam", "adam", "mse", complexity_target=1000)
+    before = [np.copy(v) for v in map(keras.ops.convert_to_numpy, architecture_variables(space))]
+    history = search.fit(x, np.ones((3, 2), "float32"), verbose=0).history
+    assert history["complexity"][0] == pytest.approx(keras_xd.complexity(space) / 1000)
+    after = architecture_variables(space)
+    assert len(after) == len(before) == 8 * 6 + 3
+    assert all(
+        np.any(a != keras.ops.convert_to_numpy(b)) for a, b in zip(before, after, strict=True)
+    )
+    search.save(tmp_path / "search.keras")
+    loaded = keras.models.load_model(tmp_path / "search.keras")
+    sample_models.assert_same_outputs(search, loaded, x, 1e-6)
+    plain = finalize(search)
+    assert set(kinds(plain).values()) == {"StaticXD"} and kinds(plain).keys() == EXCHANGED.keys()
+    sample_models.assert_same_outputs(space, plain, x, RELATIVE_ERROR)
+    plain.save(tmp_path / "plain.keras")
+    again = keras.models.load_model(tmp_path / "plain.keras")
+    sample_models.assert_same_outputs(plain, again, x, 1e-6)
+    plain.export(tmp_path / "served", verbose=False)
+    served = keras.layers.TFSMLayer(tmp_path / "served", call_endpoint="serve")
+    np.testing.assert_allclose(served(x), plain(x), atol=1e-5)
+    with pytest.raises(ValueError, match="never overwrites"):
+        plain.export(tmp_path / "served")
+
+
+def test_composite_layers_in_a_graph(rng, tmp_path):
+    """With a second argument, a shared layer and a frozen one."""
+    image, shift = keras.Input((8, 8, 2), name="image"), keras.Input((8, 8, 2), name="shift")
+    block = Block(2, name="block")
+    x = block(block(image, shift=shift))
+    frozen = Block(2, name="frozen")
+    model = sample_models.randomize(keras.Model([image, shift], frozen(x)), rng)
+    frozen.trainable = False
+    block.norm.trainable = False
+    inputs = sample_models.inputs_of(model, rng)
+    space = rewrite(model)
+    assert list(kinds(space)) == ["block/first", "block/second", "frozen/first", "frozen/second"]
+    sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
+    trainable = {v.path.split("/", 1)[1] for v in space.trainable_variables}
+    assert not any(path.startswith(("frozen", "norm")) for path in trainable)
+    assert {"scale", "late/kernel"} <= {
+        "/".join(p.split("/")[-k:]) for p in trainable for k in (1, 2)
+    }
+    assert space.get_layer("frozen").trainable is False
+    comparison = compare(model, space, inputs)
+    assert all(0 < row.relative_error < 1e-5 for row in comparison.rows)
+    assert len(comparison.rows) == 4
+    space.save(tmp_path / "space.keras")
+    loaded = keras.models.load_model(tmp_path / "space.keras")
+    sample_models.assert_same_outputs(space, loaded, inputs, 1e-6)
+    sample_models.assert_same_outputs(space, finalize(loaded), inputs, RELATIVE_ERROR)
+    again = rewrite(space.__class__.from_config(model.get_config()))
+    assert kinds(again).keys() == kinds(space).keys()
+
+
+def test_time_distributed_in_a_graph(rng, tmp_path):
+    inputs = keras.Input((4, 8, 8, 1), name="frames")
+    inside = keras.Sequential([keras.Input((6, 6, 2)), layers.Conv2D(1, 2, name="conv")], name="in")
+    x = layers.TimeDistributed(layers.Conv2D(2, 3, name="inner"), name="steps")(inputs)
+    model = keras.Model(inputs, layers.TimeDistributed(inside, name="graph")(x))
+    sample_models.randomize(model, rng)
+    x = sample_models.inputs_of(model, rng)
+    space = rewrite(model)
+    assert kinds(space) == {"steps/inner": "XDConv2D", "graph/in/conv": "XDConv2D"}
+    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+    comparison = compare(model, space, x)
+    assert all(0 < row.relative_error < 1e-5 for row in comparison.rows)
+    assert comparison.rows[0].multiply_adds_before == 4 * 36 * 9 * 2
+    assert sum(row.multiply_adds_after for row in comparison.rows) == keras_xd.complexity(space)
+    space.save(tmp_path / "space.keras")
+    loaded = keras.models.load_model(tmp_path / "space.keras")
+    sample_models.assert_same_outputs(finalize(loaded), model, x, RELATIVE_ERROR)
+
+
+def test_a_graph_in_an_attribute_with_a_skip(rng):
+    class Holder(keras.Model):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            inputs = keras.Input((8, 2))
+            x = layers.Add(name="sum")([inputs, layers.Conv1D(2, 3, padding="same")(inputs)])
+            self.graph = keras.Model(inputs, x, name="graph")
+
+        def call(self, inputs):
+            return self.graph(inputs)
+
+    model, x = built(Holder(), rng, (8, 2))
+    space = rewrite(model, operations="skip")
+    assert kinds(space) == {"sum_skip": "XDConv1D"}  # the graph is all there is
+    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+    row = compare(model, space, x).worst
+    assert (row.name, row.kind_before) == ("sum_skip", "identity")
+    assert kinds(finalize(space)) == {"sum_skip": "StaticXD"}
+
+
+def test_layers_called_at_several_sizes_are_left(rng):
+    class Pyramid(keras.Model):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.conv = layers.Conv1D(1, 3, padding="same", name="conv")
+            self.other = layers.Conv1D(1, 3, padding="same", name="other")
+
+        def call(self, inputs):
+            return self.conv(self.conv(inputs)[:, ::2]) + self.other(inputs)[:, ::2]
+
+    model, x = built(Pyramid(), rng, (8, 1))
+    space = rewrite(model)
+    assert list(kinds(space)) == ["other"]
+    rows = compare(model, space, x).rows
+    assert rows[0].left_because == "it is called at several shapes, (None, 4, 1), (None, 8, 1)"
+    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+
+
+def test_several_inputs(rng):
+    class Two(keras.Model):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.conv = layers.Conv1D(2, 3, padding="same", name="conv")
+
+        def call(self, inputs):
+            return {"out": self.conv(inputs["a"]) * inputs["b"][0]}
+
+    model = Two()
+    x = {"a": rng.normal(size=(2, 8, 1)), "b": [rng.normal(size=(2, 8, 2))]}
+    model(x)
+    sample_models.assert_same_outputs(model, rewrite(model), x, RELATIVE_ERROR)
+
+
+def test_layers_made_in_build_are_left(rng):
+    class Late(layers.Layer):
+        def build(self, input_shape):
+            self.late = layers.Conv1D(2, 3, name="late")
+            self.late.build(input_shape)
+
+        def call(self, inputs):
+            return self.late(inputs)
+
+    inputs = keras.Input((8, 2))
+    model = keras.Model(inputs, layers.Conv1D(2, 3, name="conv")(Late(name="holder")(inputs)))
+    space = rewrite(model)
+    assert list(kinds(space)) == ["conv"]
+    x = sample_models.inputs_of(model, rng)
+    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+    reasons = [row.left_because for row in compare(model, space, x).rows]
+    assert reasons == ["it is called inside the layer Late 'holder'", None]
+
+
+def test_models_that_cannot_be_rewritten(rng):
+    with pytest.raises(ValueError, match="must be built: call it on data.*'network' of class Net"):
+        rewrite(Network(name="network"))
+
+    class Opaque(keras.Model):
+        def __init__(self, function):
+            super().__init__()
+            self.function, self.conv = function, layers.Conv1D(1, 3)
+
+        def call(self, inputs):
+            return self.function(self.conv(inputs))
+
+    model, _ = built(Opaque(lambda x: x), rng, (8, 1))
+    with pytest.raises(ValueError, match="made again by .*Received: Opaque"):
+        rewrite(model)
+
+
+def test_a_place_that_is_not_there():
+    with pytest.raises(ValueError, match="must have its layers in the same attributes"):
+        rewritten.Rewritten(Network(), [((("missing",),), layers.ReLU())])
