@@ -226,6 +226,7 @@ def run(method, problem, data, epochs, seed, options):
         "mean_of_last": statistics.mean(log.errors[-pde_report.LAST :]),
         "seconds_per_epoch": statistics.median(log.seconds),  # the first includes the tracing
         "jit_compile": options.jit,
+        "architecture_rate": options.architecture_rate if method == "XD" else None,
     }
     if abs(record["error"] - log.errors[-1]) > 1e-3 * log.errors[-1]:
         raise RuntimeError(
@@ -295,7 +296,9 @@ def parse(problem, arguments):
         "--jit", action=argparse.BooleanOptionalAction, default=problem.jit_compile, help="use XLA"
     )
     parser.add_argument("--output", help="folder of the results; examples/results by default")
-    parser.add_argument("--overwrite", action="store_true", help="write over existing results")
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument("--overwrite", action="store_true", help="write over existing results")
+    existing.add_argument("--resume", action="store_true", help="add the runs they do not hold")
     options = parser.parse_args(arguments)
     if len(options.epochs) == 1:
         options.epochs *= len(options.resolution)
@@ -303,10 +306,14 @@ def parse(problem, arguments):
         parser.error("--epochs must have one number, or as many as --resolution")
     default = pathlib.Path(__file__).parent / "results"
     options.output = pathlib.Path(options.output or default)
-    existing = [options.output / f"{problem.name}.{ending}" for ending in ("md", "json", "png")]
-    existing = [str(path) for path in existing if path.exists()]
-    if existing and not options.overwrite:
-        parser.error(f"{', '.join(existing)} would be overwritten: give --overwrite or --output")
+    paths = [options.output / f"{problem.name}.{ending}" for ending in ("md", "json", "png")]
+    paths = [str(path) for path in paths if path.exists()]
+    if paths and not options.overwrite and not options.resume:
+        parser.error(
+            f"{', '.join(paths)} would be overwritten: give --overwrite, --resume or --output"
+        )
+    if options.resume and not (options.output / f"{problem.name}.json").exists():
+        parser.error(f"--resume needs results in {options.output}, and there are none")
     try:
         data = [_load(problem, resolution, options) for resolution in options.resolution]
     except ValueError as error:
@@ -328,10 +335,16 @@ def main(problem, arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     options, every_data = parse(problem, arguments)
     settings, records = describe(problem, options, arguments), []
+    if options.resume:
+        earlier, records = pde_report.read(problem, options.output)
+        settings["command"] = f"{earlier['command']}`, then `{settings['command']}"
+    done = [(r["resolution"], r["seed"], r["method"]) for r in records]
     started = time.perf_counter()
     for data, epochs in zip(every_data, options.epochs, strict=True):
         for seed in range(options.seeds):
             for method in options.methods:
+                if (data[0][0].shape[1], seed, method) in done:
+                    continue
                 records.append(run(method, problem, data, epochs, seed, options))
                 # After every run, so that a long experiment that is cut short leaves its results.
                 pde_report.write(problem, records, settings, options.output)

@@ -78,3 +78,10 @@ def write(problem, records, settings, output):
     text = json.dumps({"settings": settings, "runs": records}, indent=1)
     (output / f"{problem.name}.json").write_text(text + "\n", encoding="utf-8")
     curves(records).savefig(output / f"{problem.name}.png", dpi=110)
+
+
+def read(problem, output):
+    """Return the settings and the records that `write` left in a folder."""
+    text = (output / f"{problem.name}.json").read_text(encoding="utf-8")
+    written = json.loads(text)
+    return written["settings"], written["runs"]

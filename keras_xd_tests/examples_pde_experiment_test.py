@@ -1,0 +1,223 @@
+"""The experiments on differential equations: loss, optimizers, batches, a small run of each."""
+
+import contextlib
+import importlib
+import json
+import pathlib
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+SMALL = ("--epochs", "2", "--train", "12", "--test", "4", "--batch-size", "6", "--no-jit")
+TINY = ("--width", "3", "--modes", "3")
+
+
+@contextlib.contextmanager
+def examples_on_path():
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+with examples_on_path():
+    pde = importlib.import_module("datasets.pde")
+    experiment = importlib.import_module("pde_experiment")
+    report = importlib.import_module("pde_report")
+    scripts = {name: importlib.import_module(name) for name in ("burgers", "darcy")}
+
+
+@pytest.fixture(autouse=True)
+def no_data_folder(request, monkeypatch):
+    """Data are generated unless a test asks for the real ones."""
+    if request.node.get_closest_marker("real_data") is None:
+        monkeypatch.delenv(pde.VARIABLE, raising=False)
+
+
+def test_the_loss_sums_relative_errors(rng):
+    truth, encoded = rng.normal(size=(2, 3, 4, 5, 1)).astype("float32")
+    normalization = experiment.Normalization(rng.normal(2, 3, size=(6, 4, 5, 1)))
+    loss = experiment.RelativeError(normalization.decode)
+    predicted = normalization.decode(encoded)
+    expected = sum(
+        np.linalg.norm(predicted[i] - truth[i]) / np.linalg.norm(truth[i]) for i in range(3)
+    )
+    assert float(loss(truth, encoded)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_normalization_leaves_the_coordinates(rng):
+    values = rng.normal(2, 3, size=(50, 4, 3))
+    normalization = experiment.Normalization(values)
+    encoded = normalization.encode(values)
+    np.testing.assert_allclose(encoded[..., 0].mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(encoded[..., 0].std(axis=0), 1, atol=1e-4)
+    np.testing.assert_array_equal(encoded[..., 1:], values[..., 1:])
+    np.testing.assert_allclose(normalization.decode(encoded[..., :1]), values[..., :1])
+
+
+def test_decay_is_part_of_the_gradient():
+    """One step of each by hand: momentum and moments see gradient + decay · weight."""
+    start, gradient = np.array([2.0, -1.0]), np.array([0.5, 0.5])
+    decayed = gradient + 0.5 * start
+    for optimizer, expected in (
+        (experiment.SGD(0.1, 0.5, momentum=0.5), start - 0.1 * decayed),
+        (experiment.Adam(0.1, 0.5, epsilon=1e-8), start - 0.1 * np.sign(decayed)),
+    ):
+        weight = keras.Variable(start)
+        optimizer.apply([keras.ops.convert_to_tensor(gradient, "float32")], [weight])
+        np.testing.assert_allclose(weight, expected, atol=1e-6)
+        assert type(optimizer).from_config(optimizer.get_config()).decay == 0.5
+
+
+def test_rates_are_halved_each_fifth():
+    weights, architecture = experiment.optimizers(scripts["darcy"].PROBLEM, 7, 50, 0.1)
+    assert isinstance(architecture, experiment.SGD) and architecture.momentum == 0.5
+    for optimizer, rate in ((weights, 1e-3), (architecture, 0.1)):
+        rates = []
+        for step in (0, 69, 70, 7 * 40):
+            optimizer.iterations.assign(step)
+            rates.append(float(optimizer.learning_rate))
+        assert rates == pytest.approx([rate, rate, rate / 2, rate / 16])
+
+
+class Recorder(keras.Model):
+    """Notes the samples of every training batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.seen = []
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, data):
+        x, y = data
+        np.testing.assert_array_equal(y, 2 * x)
+        self.seen.append([float(value) for value in np.ravel(x)])
+        return {"loss": 0.0}
+
+
+def test_batches_come_in_another_order_each_epoch():
+    inputs = np.arange(7.0)[:, None]
+    runs = []
+    for _ in range(2):
+        keras.utils.set_random_seed(1)
+        model = Recorder()
+        model.compile("sgd", "mse", run_eagerly=True)
+        batches = experiment.Batches(inputs, 2 * inputs, 3, seed=1)
+        model.fit(batches, epochs=3, verbose=0, shuffle=False)
+        assert [len(batch) for batch in model.seen] == [3, 3, 1] * 3
+        runs.append([sum(model.seen[i : i + 3], []) for i in (0, 3, 6)])
+    first, second, third = runs[0]
+    assert sorted(first) == sorted(second) == sorted(third) == list(range(7))
+    assert first != second and second != third and first != third
+    assert runs[0] == runs[1]
+
+
+def test_the_search_starts_as_the_baseline(rng):
+    options = experiment.parse(scripts["burgers"].PROBLEM, ["--output", "none", *SMALL, *TINY])[0]
+    outputs = []
+    inputs = rng.normal(size=(2, 16, 2)).astype("float32")
+    for method in ("CNN", "XD"):
+        keras.utils.set_random_seed(3)
+        model = experiment.make_model(method, (16, 2), options)
+        outputs.append(np.asarray(model(inputs)))
+    np.testing.assert_allclose(outputs[1], outputs[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "size"), [("burgers", 16), ("darcy", 7)])
+def test_a_small_run_writes_its_results(name, size, tmp_path):
+    output = tmp_path / "results"
+    arguments = [*SMALL, *TINY, "--resolution", str(size), "--output", str(output)]
+    records = scripts[name].main(arguments)
+    assert [(r["resolution"], r["method"]) for r in records] == [
+        (size, method) for method in ("CNN", "FNO", "XD")
+    ]
+    text = (output / f"{name}.md").read_text()
+    written = json.loads((output / f"{name}.json").read_text())
+    assert written["runs"] == records
+    assert written["settings"]["command"] in text
+    assert written["settings"]["command"].endswith(" ".join(arguments))
+    assert (output / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert {file.suffix for file in output.iterdir()} == {".md", ".json", ".png"}
+    for record in records:
+        assert f"| {record['method']} | 2 | {record['error']:.4f} |" in text
+        assert len(record["errors"]) == 2 and record["seconds_per_epoch"] > 0
+        assert record["error"] == pytest.approx(record["errors"][-1], rel=1e-3)
+        assert record["mean_of_last"] == pytest.approx(np.mean(record["errors"]), rel=1e-3)
+    cnn, _, xd = records
+    # K, L and M of four layers: pairs of numbers, n · Σ radices, for each axis.
+    added = {16: 16 * (2 + 2 + 2 + 2), 7: 2 * 7 * 7}[size]
+    assert xd["parameters"] == cnn["parameters"] + 4 * 3 * 2 * added
+    with pytest.raises(SystemExit):
+        scripts[name].main(arguments)  # nothing is overwritten
+    assert scripts[name].main([*arguments, "--resume"]) == records  # and nothing is missing
+
+
+def test_the_table_holds_means_over_seeds():
+    record = {"resolution": 43, "method": "FNO", "epochs": 5, "parameters": 1234}
+    records = [
+        {**record, "error": 0.1, "mean_of_last": 0.2, "seconds_per_epoch": 1.0},
+        {**record, "error": 0.3, "mean_of_last": 0.2, "seconds_per_epoch": 2.0},
+        {**record, "error": 0.5, "mean_of_last": 0.2, "seconds_per_epoch": 9.0},
+    ]
+    single = {**records[0], "method": "XD", "resolution": 85}
+    *_, first, second = report.table(scripts["darcy"].PROBLEM, [single, *records]).splitlines()
+    assert first == "| 43 | FNO | 5 | 0.3000 ± 0.2000 | 0.2000 ± 0.0000 | – | 1,234 | 2.0 |"
+    assert second == "| 85 | XD | 5 | 0.1000 | 0.2000 | 0.0065 | 1,234 | 1.0 |"
+
+
+def test_nonsense_is_refused(tmp_path, capsys):
+    def refusal(*arguments):
+        with pytest.raises(SystemExit):
+            scripts["burgers"].main([*SMALL, "--output", str(tmp_path), *arguments])
+        return capsys.readouterr().err
+
+    assert "as many as --resolution" in refusal("--resolution", "8", "--epochs", "1", "2")
+    assert "at least 1" in refusal("--seeds", "0")
+    assert "must hold burgers1d.npz" in refusal("--data-dir", str(tmp_path / "none"))
+    (tmp_path / "burgers.md").write_text("kept")
+    assert "burgers.md would be overwritten" in refusal()
+    assert "and there are none" in refusal("--resume")
+    assert "not allowed with argument" in refusal("--resume", "--overwrite")
+    assert (tmp_path / "burgers.md").read_text() == "kept"
+
+
+def test_choices_are_made_on_training_samples():
+    arguments = ["--resolution", "8", "--output", "none", *SMALL, "--train", "20"]
+    problem = scripts["burgers"].PROBLEM
+    _, [(train, test)] = experiment.parse(problem, arguments)
+    _, [(shorter, kept)] = experiment.parse(problem, [*arguments, "--evaluate-on", "validation"])
+    np.testing.assert_array_equal(shorter[0], train[0][:18])
+    np.testing.assert_array_equal(kept[1], train[1][18:])
+    assert len(test[0]) == 4
+
+
+def test_an_experiment_is_resumed(tmp_path):
+    arguments = [*SMALL, *TINY, "--output", str(tmp_path), "--methods", "FNO", "--resolution"]
+    (first,) = scripts["burgers"].main([*arguments, "8"])
+    kept, second = scripts["burgers"].main([*arguments, "8", "16", "--resume"])
+    assert kept == first and (second["resolution"], second["method"]) == (16, "FNO")
+    text = (tmp_path / "burgers.md").read_text()
+    assert "--resolution 8`, then `python examples/burgers.py" in text
+    assert "| 8 | FNO |" in text and "| 16 | FNO |" in text
+
+
+@pytest.mark.real_data("KERAS_XD_DATA_DIR", "burgers1d.npz")
+def test_runs_on_the_real_data(tmp_path, data_path, monkeypatch):
+    arguments = [*SMALL, *TINY, "--resolution", "16", "--methods", "FNO", "--output", str(tmp_path)]
+    scripts["burgers"].main(arguments)
+    settings = json.loads((tmp_path / "burgers.json").read_text())["settings"]
+    assert settings["data"] == "read from the data folder"
+    assert settings["command"].startswith("KERAS_XD_DATA_DIR=… python examples/burgers.py")
+    monkeypatch.delenv("KERAS_XD_DATA_DIR")
+    folder = str(data_path.parent)
+    records = scripts["burgers"].main([*arguments, "--overwrite", "--data-dir", folder])
+    text = (tmp_path / "burgers.md").read_text()
+    assert folder not in text and "--data-dir …" in text
+    assert len(records) == 1
