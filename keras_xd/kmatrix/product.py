@@ -143,26 +143,28 @@ def _multiply(groups, depth, group_count):
         List of `(group, blocks)` in product order, blocks of shape `(matrices, O, S, R, 2, R, 2)`.
     """
     if group_count == 1:
-        chain = _chain_product(groups[0])[:, 0]
-        return [(0, complex_blocks(*ops.split(chain, 2, axis=-1)))]
-    slots = []
-    for blocks in groups:
-        falling = complex_blocks(*ops.split(blocks, 2, axis=-1))
-        if depth == 1:
-            slots.append([falling[:, 0]])
-            continue
-        rising = ops.transpose(falling, (0, 1, 2, 3, 6, 5, 4, 7))
-        falling_list, rising_list = ops.unstack(falling, axis=1), ops.unstack(rising, axis=1)
-        slots.append([(rising_list if k % 2 else falling_list)[k] for k in range(depth)])
-    factors = []
-    for slot in range(depth):
-        order = range(group_count) if slot % 2 == 0 else range(group_count - 1, -1, -1)
-        for group in order:
-            block = slots[group][slot]
-            if factors and factors[-1][0] == group:
-                block = _block_product(factors.pop()[1], block)
-            factors.append((group, block))
-    return factors
+        factors = [(0, _chain_product(groups[0])[:, 0])]
+    else:
+        slots = [ops.unstack(blocks, axis=1) for blocks in groups]
+        factors = []
+        for slot in range(depth):
+            rising = slot % 2 == 1
+            order = range(group_count - 1, -1, -1) if rising else range(group_count)
+            for group in order:
+                block = slots[group][slot]
+                if factors and factors[-1][0] == group:
+                    block = _wide_product(factors.pop()[1], block, rising)
+                elif rising:
+                    block = _transposed(block)
+                factors.append((group, block))
+    return [(group, complex_blocks(*ops.split(wide, 2, axis=-1))) for group, wide in factors]
+
+
+def _transposed(blocks):
+    """Transpose complex matrices kept as `[A | B]`."""
+    *leading, size, _ = blocks.shape
+    pairs = ops.reshape(blocks, (-1, size, 2, size))
+    return ops.reshape(ops.transpose(pairs, (0, 3, 2, 1)), (*leading, size, 2 * size))
 
 
 def _chain_product(blocks):
@@ -193,11 +195,3 @@ def _wide_product(left, right, transposed):
     upper = ops.concatenate([real, imaginary], axis=-1)
     lower = ops.concatenate([-imaginary, real], axis=-1)
     return ops.matmul(left, ops.concatenate([upper, lower], axis=-2))
-
-
-def _block_product(left, right):
-    shape = left.shape
-    size = 2 * shape[-2]
-    left = ops.reshape(left, (-1, size, size))
-    right = ops.reshape(right, (-1, size, size))
-    return ops.reshape(ops.matmul(left, right), shape)

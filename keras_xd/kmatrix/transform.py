@@ -57,7 +57,7 @@ class Analysis(Transform):
         plan, size, pairs = self.plan, self.reach, 2 if self.pair else 1
         pre, first = x.shape[0], self.matrices[0]
         if len(plan.group_sizes) == 1:
-            x = ops.matmul(first, ops.reshape(x, (pre, pairs * self.size, -1)))
+            x = _matmul(first, ops.reshape(x, (pre, pairs * self.size, -1)))
             return ops.reshape(x, (pre, plan.n, 2, -1))
         if self.stride > 1:
             x = _pad(ops.reshape(x, (pre, pairs, self.size, 1, -1)), 3, self.stride - 1)
@@ -95,7 +95,7 @@ class Synthesis(Transform):
         reach = self.reach
         shape = (pre, pairs, size, -1) if self.pair else (pre, size, -1)
         if len(plan.group_sizes) == 1:
-            y = ops.matmul(last, ops.reshape(y, (pre, plan.n * 2, -1)))
+            y = _matmul(last, ops.reshape(y, (pre, plan.n * 2, -1)))
             return ops.reshape(y, shape)
         for group, matrix in zip(self.groups[:-1], self.matrices[:-1], strict=True):
             y = _apply_block(matrix, plan, group, self._inner(group), y)
@@ -199,6 +199,11 @@ def multiply_adds(plan, depth, *, size, stride=1, pair, columns):
     else:
         end = plan.n * -(-reach * last // plan.n)
     return columns * (total + (4 if pair else 2) * end)
+
+
+def _matmul(matrix, x):
+    """Multiply every `x[p]` by one matrix; a product without a batch axis is the faster one."""
+    return ops.matmul(matrix, ops.squeeze(x, axis=0) if x.shape[0] == 1 else x)
 
 
 def _block_matrix(blocks):
