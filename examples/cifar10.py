@@ -14,10 +14,12 @@ permutation is in the search space. Every method trains for the same number of e
 - `k_layer`: a K-matrix (`keras_xd.layers.KDense`) in place of each of these dense layers.
 
 Each finished run is kept in examples/results/cifar10.json at once, and not repeated when the script
-is started again with the same settings; table and curves are in cifar10.md and cifar10.png.
+is started again with the same settings; cifar10.md and cifar10.png hold table and curves of the
+runs finished so far.
 """
 
 import argparse
+import itertools
 import os
 import pathlib
 import shlex
@@ -237,23 +239,21 @@ def parse(arguments):
 
 def main(arguments=None):
     options, train, evaluation, results = parse(arguments)
-    for seed in options.seeds:
-        for kind in options.kinds:
-            pair = [train, evaluation]
-            if kind == "permuted":
-                pair = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
-            for method in options.methods:
-                record = results.find(method, kind, seed)
-                if record is None:
-                    record = run(method, kind, seed, *pair, options)
-                    results.add(record)
-                seconds = sum(record["seconds"])
-                print(
-                    f"{kind}, seed {seed}, {method}: {100 * record['accuracy']:.2f} %, trained in "
-                    f"{seconds:.0f} s",
-                    flush=True,
-                )
-    results.write(options.command)
+    for kind, seed in itertools.product(options.kinds, options.seeds):
+        pair = [train, evaluation]
+        if kind == "permuted":
+            pair = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
+        for method in options.methods:
+            record = results.find(method, kind, seed)
+            if record is None:
+                record = run(method, kind, seed, *pair, options)
+                results.add(record)
+            results.write(options.command)
+            print(
+                f"{kind}, seed {seed}, {method}: {100 * record['accuracy']:.2f} %, trained in "
+                f"{sum(record['seconds']):.0f} s",
+                flush=True,
+            )
     print(f"\n{results.paths['md'].read_text()}")
     return results
 

@@ -87,9 +87,10 @@ def report(settings, runs, command):
         "",
         f"Accuracy in percent on {settings['evaluation_images']:,} {settings['evaluate_on']} "
         f"images after {settings['epochs']} epochs on {counted} images, the same for every method; "
-        f"mean ± standard deviation over the seeds {', '.join(map(str, seeds))}; no model is "
-        "chosen by its accuracy on these images. XD is measured after `keras_xd.finalize`. "
-        f"Seconds of an epoch are medians, on {_threads()}; all runs took {hours:.2f} hours.",
+        f"mean ± standard deviation over the seeds {', '.join(map(str, seeds))}, or those in "
+        "brackets; no model is chosen by its accuracy on these images. XD is measured after "
+        "`keras_xd.finalize`. Seconds are those of the fastest epoch, because other programs ran "
+        f"on the machine, on {_threads()}; all epochs together took {hours:.2f} hours.",
         "",
         f"| method | {' | '.join(kinds)} | trained parameters | of them architecture | s / epoch |",
         "|---" * (len(kinds) + 4) + "|",
@@ -98,10 +99,12 @@ def report(settings, runs, command):
         own = [run for run in runs if run["method"] == method]
         cells = [NAMES[method]]
         for kind in kinds:
-            scores = [100 * run["accuracy"] for run in own if run["kind"] == kind]
-            cells.append(spread(scores, 1) if scores else "")
+            scores = {run["seed"]: 100 * run["accuracy"] for run in own if run["kind"] == kind}
+            cells.append(spread(list(scores.values()), 1) if scores else "not run")
+            if scores and len(scores) < len(seeds):
+                cells[-1] += f" ({', '.join(map(str, sorted(scores)))})"
         cells += [f"{own[0]['parameters']:,}", f"{own[0]['architecture_parameters']:,}"]
-        cells.append(f"{statistics.median(s for run in own for s in run['seconds']):.1f}")
+        cells.append(f"{min(seconds for run in own for seconds in run['seconds']):.1f}")
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", *_differences(runs, kinds), *_distances(runs, kinds)]
     lines += ["## Settings", "", *(f"- {line}" for line in settings["text"]), ""]
@@ -129,7 +132,8 @@ def _differences(runs, kinds):
             if method == "xd" and ("backbone", seed) in scores
         ]
         if gains:
-            lines += [f"XD minus backbone, {kind}: {spread(gains, 1)} points.", ""]
+            number = f"{len(gains)} seed{'s' * (len(gains) > 1)}"
+            lines += [f"XD minus backbone, {kind}: {spread(gains, 1)} points ({number}).", ""]
     return lines
 
 

@@ -210,9 +210,18 @@ def test_the_table_holds_means_and_deviations():
     ]
     settings = {"epochs": 2, "training_images": 5, "evaluation_images": 6, "text": ["A line."]}
     text = cifar10_report.report({**settings, "evaluate_on": "test"}, runs, "python it")
-    assert "| backbone: LeNet | 42.0 ± 2.0 | 1,234 | 34 | 2.0 |" in text
-    assert "| XD: LeNet, searched | 55.0 ± 5.0 | 1,234 | 34 | 2.0 |" in text
-    assert "XD minus backbone, permuted: 13.0 ± 3.0 points." in text
+    assert "| backbone: LeNet | 42.0 ± 2.0 | 1,234 | 34 | 1.0 |" in text
+    assert "| XD: LeNet, searched | 55.0 ± 5.0 | 1,234 | 34 | 1.0 |" in text
+    assert "XD minus backbone, permuted: 13.0 ± 3.0 points (3 seeds)." in text
+    text = cifar10_report.report({**settings, "evaluate_on": "test"}, runs[:4], "python it")
+    assert "| XD: LeNet, searched | 50.0 (0) | 1,234 | 34 | 1.0 |" in text
+    assert "XD minus backbone, permuted: 10.0 points (1 seed)." in text
+
+
+def test_the_table_holds_distances():
+    runs = [run_record("xd", "permuted", seed, 0.5) for seed in range(3)]
+    settings = {"epochs": 2, "training_images": 5, "evaluation_images": 6, "text": ["A line."]}
+    text = cifar10_report.report({**settings, "evaluate_on": "test"}, runs, "python it")
     assert "| conv1 | 0.25 / 0.50 / 1.00 |" in text
     assert "`python it`" in text and "after 2 epochs on 5 training images" in text
 
