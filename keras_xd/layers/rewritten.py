@@ -305,7 +305,7 @@ def symbolic_call(model):
     if "input_shape" in config:
         return (tensors(config["input_shape"]),), {}
     shapes = config["shapes_dict"].items()
-    return (), {name.removesuffix("_shape"): tensors(shape) for name, shape in shapes}
+    return (), {name.rpartition("_")[0]: tensors(shape) for name, shape in shapes}
 
 
 def _walk(base, wanted):

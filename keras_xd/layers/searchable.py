@@ -114,8 +114,9 @@ def named_layers(model):
 
     A path is the names of the layers around a layer and its own, joined by "/". The name of
     `model` is not part of it, nor that of a model wrapped by `model`, as by `SearchModel`, or by a
-    model of the same name, as by `rewrite`; so a model and its wrapper have the same paths. Containers come before their content, and a shared
-    layer once, where it is found first. Layers of the same path get the endings `:1`, `:2`, ….
+    model of the same name, as by `rewrite`; so a model and its wrapper have the same paths.
+    Containers come before their content, and a shared layer once, where it is found first. Layers
+    of the same path get the endings `:1`, `:2`, ….
     """
     found, paths = {}, {}
 

@@ -76,9 +76,9 @@ def rewrite(
         A new `keras.Model`.
 
     Raises:
-        ValueError: if the model is not built or cannot be copied; if `only` names a layer that does not
-            exist or cannot be rewritten, or `skip` one that does not exist; if options do not fit
-            a layer; if nothing is rewritten.
+        ValueError: if the model is not built or cannot be copied; if `only` names a layer that
+            does not exist or cannot be rewritten, or `skip` one that does not exist; if options do
+            not fit a layer; if nothing is rewritten.
 
     Example:
 
