@@ -8,13 +8,16 @@ backward (inputs and all weights) in float32 with circular padding, all contesta
 on the same sizes, in turn; milliseconds are medians. `peak MiB` is
 by how much resident memory rises during the first three steps (after tracing) in a process of its
 own (Linux). The floor counts the multiply–adds of forward and twice as many of backward, and the
-bytes of input, output, spectrum and their gradients, each moved once.
+bytes of input, output, spectrum and their gradients, each moved once. Its time is the larger of
+the two at the rates that this process measures: a product of two 2048 × 2048 matrices, and adding
+to a tensor of 256 MB.
 The table is written to benchmarks/xd_conv.md, or nowhere with `--dry-run`.
 """
 
 import argparse
 import gc
 import importlib.metadata
+import math
 import os
 import pathlib
 import statistics
@@ -29,9 +32,13 @@ RESULTS = pathlib.Path(__file__).with_suffix(".md")
 CASES = {
     "2d-32": (32, 16, (32, 32), 3, 1, 8),
     "2d-16": (32, 64, (16, 16), 3, 3, 15),
-    "2d-64": (8, 32, (64, 64), 3, 3, 25),
-    "1d-1024": (8, 64, (1024,), 5, 3, 30),
+    "2d-64": (8, 32, (64, 64), 3, 3, 50),
+    "1d-1024": (8, 64, (1024,), 5, 3, 50),
+    "2d-32-64": (32, 64, (32, 32), 3, 3, None),
 }
+MOST_OF_CONVOLUTION = {"2d-32-64": 3}  # required: at most so many times Keras' convolution
+MOST_OF_SPECTRAL = 2  # and of SpectralConv with all modes
+MOST_OF_SPECTRAL_INFERENCE = 1.5
 # One sample of one channel: what is left of its memory is the libraries' own.
 FIXED = (1, 1, (32, 32), 3, 1, 0)
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -53,26 +60,64 @@ def keras_step(layer, batch, channels, sizes, *, jit):
         return tape.gradient(loss, [x, *weights])
 
     step.get_concrete_function(x)
-    return lambda: [gradient.numpy() for gradient in step(x)[:1]]
+    return lambda: step(x)[0].numpy()
 
 
-def make_xd(case, *, jit, depth=None):
+def keras_inference(layer, batch, channels, sizes):
+    """Return a function that runs a Keras layer forward once."""
+    import tensorflow as tf
+
+    x = tf.random.stateless_normal((batch, *sizes, channels), (0, 1))
+    forward = tf.function(layer)
+    forward(x)
+    return lambda: forward(x).numpy()
+
+
+def xd_layer(case, depth=None, dtype=None):
     from keras_xd import layers
 
-    batch, channels, sizes, kernel, case_depth, _ = case
-    layer = layers.XDConv(
-        len(sizes), channels, kernel, padding="circular", use_bias=False, depth=depth or case_depth
+    _, channels, sizes, kernel, case_depth, _ = case
+    return layers.XDConv(
+        len(sizes),
+        channels,
+        kernel,
+        padding="circular",
+        use_bias=False,
+        depth=depth or case_depth,
+        dtype=dtype,
     )
-    return keras_step(layer, batch, channels, sizes, jit=jit)
 
 
-def make_convolution(case):
+def make_xd(case, *, jit, depth=None, dtype=None):
+    batch, channels, sizes, *_ = case
+    return keras_step(xd_layer(case, depth, dtype), batch, channels, sizes, jit=jit)
+
+
+def spectral_layer(case):
+    """Return the layer of the Fourier neural operator with all modes."""
+    from keras_xd import layers
+
+    _, channels, sizes, *_ = case
+    modes = (*(n // 2 for n in sizes[:-1]), sizes[-1] // 2 + 1)
+    return layers.SpectralConv(len(sizes), channels, modes)
+
+
+def make_spectral(case):
+    batch, channels, sizes, *_ = case
+    return keras_step(spectral_layer(case), batch, channels, sizes, jit=False)
+
+
+def convolution_layer(case, dtype=None):
     import keras
 
-    batch, channels, sizes, kernel, _, _ = case
+    _, channels, sizes, kernel, *_ = case
     kind = keras.layers.Conv1D if len(sizes) == 1 else keras.layers.Conv2D
-    layer = kind(channels, kernel, padding="same", use_bias=False)
-    return keras_step(layer, batch, channels, sizes, jit=False)
+    return kind(channels, kernel, padding="same", use_bias=False, dtype=dtype)
+
+
+def make_convolution(case, dtype=None):
+    batch, channels, sizes, *_ = case
+    return keras_step(convolution_layer(case, dtype), batch, channels, sizes, jit=False)
 
 
 def make_relax(case):
@@ -139,6 +184,7 @@ def report_peak_memory(contestant, case):
         "keras_xd": lambda case: make_xd(case, jit=False),
         "keras_xd jit": lambda case: make_xd(case, jit=True),
         "Conv": make_convolution,
+        "SpectralConv": make_spectral,
     }
     # Libraries are loaded and warm, and TensorFlow's graph is traced, before the growth is taken.
     contestants[contestant]((2, 2, (4,) * len(case[2]), 3, 1, 0))()
@@ -158,50 +204,127 @@ def process_memory(field):
     return int(line.split()[1]) / 1024
 
 
-def floor(case):
-    """Return the multiply–adds (in millions) and bytes (in MB) no implementation can avoid."""
-    from keras_xd import layers
+def machine_rates():
+    """Return the multiply–adds and the bytes a millisecond that TensorFlow reaches here."""
+    import tensorflow as tf
 
-    batch, channels, sizes, kernel, depth, _ = case
-    layer = layers.XDConv(len(sizes), channels, kernel, padding="circular", depth=depth)
+    square = tf.random.stateless_normal((2048, 2048), (0, 1))
+    large = tf.random.stateless_normal((64 * 10**6,), (0, 1))
+    steps = {
+        "product": lambda: tf.matmul(square, square).numpy(),
+        "sum": lambda: (large + 1.0).numpy(),
+    }
+    times = interleaved_medians(steps, 5)
+    return 2048**3 / times["product"], 2 * 4 * 64 * 10**6 / times["sum"]
+
+
+def floor(case):
+    """Return the multiply–adds and bytes that no implementation can avoid."""
+    batch, channels, sizes, *_ = case
+    layer = xd_layer(case)
     layer.build((None, *sizes, channels))
-    values = batch * channels
-    frequencies = 1
-    for size in sizes:
-        values *= size
-        frequencies *= size
+    frequencies = math.prod(sizes)
+    values = batch * channels * frequencies
     spectrum = 2 * frequencies * channels * channels
     multiply_adds = 3 * batch * layer.complexity((None, *sizes, channels))
-    return multiply_adds / 1e6, 4 * (4 * values + 4 * spectrum) / 1e6
+    return multiply_adds, 4 * (4 * values + 4 * spectrum)
 
 
 def table_of_cases(options):
+    rates = machine_rates()
     lines = [
-        "| case: batch, channels, sizes, kernel, depth | contestant | ms | relax / this | target "
-        "| peak MiB | relax / this |",
-        "|---|---|---|---|---|---|---|",
+        f"Rates measured: {rates[0] / 1e6:.0f} G multiply–adds a second, "
+        f"{rates[1] / 1e6:.1f} GB a second.",
+        "",
+        "| case: batch, channels, sizes, kernel, depth | contestant | ms | time / floor "
+        "| relax / this | target | peak MiB | relax / this |",
+        "|---|---|---|---|---|---|---|---|",
     ]
+    summaries = []
     for name in options.cases:
         case = CASES[name]
         batch, channels, sizes, kernel, depth, target = case
         steps = {"keras_xd": make_xd(case, jit=False), "keras_xd jit": make_xd(case, jit=True)}
-        steps["Conv"] = make_convolution(case)
-        if options.relax:
+        steps |= {"Conv": make_convolution(case), "SpectralConv": make_spectral(case)}
+        if options.relax and target:
             steps["relax"] = make_relax(case)
         times = interleaved_medians(steps, options.repetitions)
         memory = {contestant: peak_memory(contestant, name, options.relax) for contestant in steps}
-        multiply_adds, megabytes = floor(case)
+        counts = floor(case)
+        least = max(count / rate for count, rate in zip(counts, rates, strict=True))
         label = f"{batch}, {channels}, {'×'.join(map(str, sizes))}, {kernel}, {depth}"
         for contestant in steps:
-            cells = [f"{times[contestant]:.1f}", "", "", f"{memory[contestant]:.0f}", ""]
-            if options.relax:
-                cells[1] = f"{times['relax'] / times[contestant]:.1f}"
-                cells[4] = f"{memory['relax'] / max(memory[contestant], 1):.1f}"
-                cells[2] = f"≥ {target}" if contestant.startswith("keras_xd") else ""
+            ours = contestant.startswith("keras_xd")
+            cells = [f"{times[contestant]:.1f}", f"{times[contestant] / least:.1f}" if ours else ""]
+            cells += ["", "", f"{memory[contestant]:.0f}", ""]
+            if "relax" in steps:
+                cells[2] = f"{times['relax'] / times[contestant]:.1f}"
+                cells[5] = f"{memory['relax'] / max(memory[contestant], 1):.1f}"
+                cells[3] = f"≥ {target}" if ours else ""
             lines.append(f"| {label} | {contestant} | " + " | ".join(cells) + " |")
             print(lines[-1], flush=True)
         lines.append(
-            f"| {label} | floor: {multiply_adds:.0f} M mult–adds, {megabytes:.0f} MB | | | | | |"
+            f"| {label} | floor: {counts[0] / 1e6:.0f} M mult–adds, {counts[1] / 1e6:.0f} MB "
+            f"| {least:.1f} | 1 | | | | |"
+        )
+        print(lines[-1], flush=True)
+        summaries.append((name, label, times))
+    lines += [
+        "",
+        "| case | keras_xd / Conv | target | keras_xd / SpectralConv, all modes | target |",
+        "|---|---|---|---|---|",
+    ]
+    for name, label, times in summaries:
+        most = f"≤ {MOST_OF_CONVOLUTION[name]}" if name in MOST_OF_CONVOLUTION else ""
+        ratios = [times["keras_xd"] / times[other] for other in ("Conv", "SpectralConv")]
+        lines.append(
+            f"| {label} | {ratios[0]:.2f} | {most} | {ratios[1]:.2f} | ≤ {MOST_OF_SPECTRAL} |"
+        )
+        print(lines[-1], flush=True)
+    return lines
+
+
+def table_of_inference(options):
+    """Forward only: the finalized layer beside the Fourier neural operator's and Keras' own."""
+    lines = [
+        "| case | finalized ms | SpectralConv, all modes | Conv | finalized / SpectralConv "
+        "| target |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in options.cases:
+        batch, channels, sizes, *_ = case = CASES[name]
+        searched = xd_layer(case)
+        searched.build((batch, *sizes, channels))
+        contestants = (searched.finalize(), spectral_layer(case), convolution_layer(case))
+        steps = {
+            index: keras_inference(layer, batch, channels, sizes)
+            for index, layer in enumerate(contestants)
+        }
+        times = interleaved_medians(steps, options.repetitions)
+        cells = " | ".join(f"{times[index]:.2f}" for index in steps)
+        ratio = times[0] / times[1]
+        lines.append(f"| {name} | {cells} | {ratio:.2f} | ≤ {MOST_OF_SPECTRAL_INFERENCE} |")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def table_of_precisions(options):
+    lines = [
+        "| case | float32 ms | mixed_bfloat16 ms | bfloat16 / float32 | Conv, mixed_bfloat16 ms |",
+        "|---|---|---|---|---|",
+    ]
+    for name in options.cases:
+        case = CASES[name]
+        steps = {
+            "float32": make_xd(case, jit=False),
+            "bfloat16": make_xd(case, jit=False, dtype="mixed_bfloat16"),
+            "Conv": make_convolution(case, dtype="mixed_bfloat16"),
+        }
+        times = interleaved_medians(steps, options.repetitions)
+        ratio = times["bfloat16"] / times["float32"]
+        lines.append(
+            f"| {name} | {times['float32']:.1f} | {times['bfloat16']:.1f} | {ratio:.2f} "
+            f"| {times['Conv']:.1f} |"
         )
         print(lines[-1], flush=True)
     return lines
@@ -231,8 +354,6 @@ def table_of_depths(options):
 
 
 def table_of_lengths(options):
-    import math
-
     lines = ["| length | ms | growth exponent from 256 |", "|---|---|---|"]
     steps = {n: make_xd((2, 32, (n,), 5, 3, 0), jit=False) for n in LENGTHS}
     times = interleaved_medians(steps, options.repetitions)
@@ -271,6 +392,14 @@ def main():
         *table_of_cases(options),
         "",
         line_of_fixed_memory(options),
+        "",
+        "Inference (forward only):",
+        "",
+        *table_of_inference(options),
+        "",
+        "Precision (forward and backward, without XLA):",
+        "",
+        *table_of_precisions(options),
         "",
         "Depth (without XLA):",
         "",

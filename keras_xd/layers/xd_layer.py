@@ -196,7 +196,7 @@ class XDLayer(SearchableLayer):
         warm start's weights, the same for `b` and `C` as plain norms of the difference, and
         complex arrays `matrix/{K,L,M}{axis}`.
         """
-        now = {n: [ops.convert_to_numpy(w) for w in self._matrices[n]] for n in MATRICES}
+        now = {n: [ops.convert_to_numpy(w) for w in self._matrix_tensors(n)] for n in MATRICES}
         result = {
             f"distance_from_start/{name}": initial.relative_distance(now[name], start)
             for name, start in self._initial_matrices().items()

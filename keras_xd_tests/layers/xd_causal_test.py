@@ -49,6 +49,9 @@ def test_no_output_depends_on_later_inputs(start, depth, rng):
         assert np.abs(after[:, step] - before[:, step]).max() > 1e-3
     static = layer.finalize()
     assert_close(static(x), before)
+    described = layer.describe()
+    for name in ("K", "M"):
+        assert np.all(np.triu(described[f"matrix/{name}0"], 1) == 0)
 
 
 def test_an_ordinary_operation_looks_ahead_once_it_has_moved(rng):
