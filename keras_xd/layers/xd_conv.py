@@ -49,7 +49,7 @@ class XDConv(SlidingXDLayer):
         frequency_bias: whether there is a bias `b`; `None`: where the start needs it.
         channel_gates: whether there are gates `C`, with groups on the connections inside each
             group; `None`: where the start needs them.
-        architecture_regularizer: regularizer of each of `K`, `L`, `M`, `b` and `C`, Keras' or one of
+        architecture_regularizer: regularizer of each of `K`, `L`, `M`, `b` and `C`: Keras' or of
             `keras_xd.penalties`.
         seed: integer, makes a random start reproducible.
 

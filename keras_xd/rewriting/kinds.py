@@ -3,8 +3,9 @@
 import inspect
 
 import keras
+import numpy as np
 
-from keras_xd import layers
+from keras_xd import layers, validation
 from keras_xd.layers.complexity import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
 from keras_xd.layers.searchable import SearchableLayer
 
@@ -77,7 +78,7 @@ def check_options(options, twins):
         keyword_only = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
         sizes = {name: 1 for name in ("filters", "kernel_size") if name in by_position}
         kept = set(twin(**sizes).get_config())  # a subclass may fix what its base lets choose
-        allowed = (keyword_only & kept) - by_position - BASE_ARGUMENTS
+        allowed = (keyword_only & kept) - by_position - BASE_ARGUMENTS | {"kernel_size"}
         wrong = {name: value for name, value in options.items() if name not in allowed}
         if wrong:
             raise ValueError(
@@ -89,8 +90,9 @@ def check_options(options, twins):
 def twin_of(layer, twin, shape, padding, options):
     """Return the new layer, not yet built, in place of a convolution or pooling.
 
-    It is trainable; the flag of the old layer is copied after building, since a layer that is built
-    frozen would freeze what it shares with others.
+    An option `kernel_size` makes smaller kernels as large as that, except for transposed ones. The
+    new layer is trainable; the flag of the old one is copied after building, since a layer that is
+    built frozen would freeze what it shares with others.
 
     Args:
         layer: the layer.
@@ -101,6 +103,8 @@ def twin_of(layer, twin, shape, padding, options):
     """
     arguments = {name: getattr(layer, name) for name in arguments_of(type(layer))}
     arguments["dtype"] = layer.dtype_policy
+    options = dict(options)
+    wanted = options.pop("kernel_size", None)
     if isinstance(layer, POOLING):
         arguments["kernel_size"] = arguments.pop("pool_size")
         arguments["filters"] = shape[_channel_axis(layer)]
@@ -108,7 +112,13 @@ def twin_of(layer, twin, shape, padding, options):
     elif isinstance(layer.activation, keras.layers.Layer):
         activation = layer.activation
         arguments["activation"] = type(activation).from_config(activation.get_config())
-    if padding == "circular" and _may_be_circular(layer, shape):
+    if wanted is not None:
+        wanted = validation.integer_tuple(wanted, len(shape) - 2, "kernel_size")
+    if wanted is not None and not isinstance(layer, TRANSPOSED):
+        window = arguments["kernel_size"]
+        arguments["window_size"] = window
+        arguments["kernel_size"] = tuple(map(max, zip(window, wanted, strict=True)))
+    if padding == "circular" and _may_be_circular(layer, shape, arguments["kernel_size"]):
         arguments["padding"] = "circular"
     return twin(**arguments, **options)
 
@@ -125,11 +135,15 @@ def skip_layer(twin, name, shape, data_format, padding, options):
         options: further arguments.
     """
     spatial = shape[1:-1] if data_format == "channels_last" else shape[2:]
-    wraps = padding == "circular" and min(spatial) >= SKIP_KERNEL_SIZE
+    rank = len(spatial)
+    size = validation.integer_tuple(
+        options.get("kernel_size", SKIP_KERNEL_SIZE), rank, "kernel_size"
+    )
+    wraps = padding == "circular" and all(k <= n for k, n in zip(size, spatial, strict=True))
     arguments = {
         **options,
         "filters": shape[-1 if data_format == "channels_last" else 1],
-        "kernel_size": SKIP_KERNEL_SIZE,
+        "kernel_size": size,
         "padding": "circular" if wraps else "same",
         "data_format": data_format,
         "use_bias": False,
@@ -140,12 +154,17 @@ def skip_layer(twin, name, shape, data_format, padding, options):
 
 
 def copy_weights(old, new):
-    """Copy the values and trainable flags of a convolution's weights to its built twin."""
+    """Copy the values and trainable flags of a convolution's weights to its built twin.
+
+    Kernels are placed in the middle of larger ones, around which there are zeros.
+    """
     for name in WEIGHTS:
         before = getattr(old, name, None)
         if before is not None:
             after = getattr(new, name)
-            after.assign(before)
+            extra = [b - a for a, b in zip(before.shape, after.shape, strict=True)]
+            widths = [(count // 2, count - count // 2) for count in extra]
+            after.assign(np.pad(keras.ops.convert_to_numpy(before), widths))
             after.trainable = before.trainable
 
 
@@ -153,16 +172,14 @@ def _channel_axis(layer):
     return -1 if layer.data_format == "channels_last" else 1
 
 
-def _may_be_circular(layer, shape):
+def _may_be_circular(layer, shape, kernel_size):
     """Return whether the input may be continued periodically at the same sizes of the output."""
     if layer.padding != "same":
         return False
     spatial = shape[1:-1] if layer.data_format == "channels_last" else shape[2:]
-    if isinstance(layer, POOLING):
-        spans = layer.pool_size
-    else:
-        taps = zip(layer.dilation_rate, layer.kernel_size, strict=True)
-        spans = [dilation * (size - 1) + 1 for dilation, size in taps]
+    dilation_rate = (1,) * len(spatial) if isinstance(layer, POOLING) else layer.dilation_rate
+    taps = zip(dilation_rate, kernel_size, strict=True)
+    spans = [dilation * (size - 1) + 1 for dilation, size in taps]
     if isinstance(layer, TRANSPOSED):
         if layer.output_padding is not None:
             return False

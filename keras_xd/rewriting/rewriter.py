@@ -56,7 +56,7 @@ def rewrite(
             convolutions. `"pooling"`: `AveragePooling`, which becomes an `XDConv` that starts as
             the pooling. `"skip"`: an input of `keras.layers.Add`, `keras.ops.add` or `x + y` from
             which another input of the same addition is computed gets an `XDConv` with a kernel of
-            size 3 that starts as the identity, under the name `<addition>_skip`.
+            size 3 (or `kernel_size`) that starts as the identity, under the name `<addition>_skip`.
         depth: depth of the K-matrices, an integer or a triple; `None` for the layers' default.
         radix: block sizes of the K-matrices; see `XDConv`.
         padding: `"exact"` keeps the padding of each layer. `"circular"` continues the input
@@ -69,7 +69,9 @@ def rewrite(
         skip: leave these as they are, likewise.
         **layer_options: further arguments for every new layer: `warm_start` (of convolutions),
             `frequency_bias`, `channel_gates`, `seed` (of the first layer; each further layer's is
-            one higher); for K-operations `warm_start`, `seed` and `operation`, a
+            one higher), `kernel_size` (kernels that are smaller, transposed ones excepted, become
+            as large as that, with the weights in the middle); for K-operations `warm_start`,
+            `seed`, `kernel_size` and `operation`, a
             `keras_xd.layers.KOperation` that all of them share.
 
     Returns:

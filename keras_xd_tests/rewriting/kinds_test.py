@@ -12,6 +12,7 @@ from keras_xd.finalizing import finalize
 from keras_xd.layers.searchable import searchable_layers
 from keras_xd.rewriting import kinds, rewrite
 from keras_xd_tests import sample_models
+from keras_xd_tests.layer_checks import assert_close
 
 RELATIVE_ERROR = 1e-5
 
@@ -185,3 +186,54 @@ def test_operations_that_a_space_does_not_have(operations):
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         rewrite(sample_models.sequential(), to="k_operation", **options)
+
+
+@pytest.mark.parametrize("to", ["xd", "k_operation"])
+def test_larger_kernels_hold_the_weights_in_their_middle(to, rng):
+    model = keras.Sequential(
+        [
+            keras.Input((11, 12, 2)),
+            keras.layers.Conv2D(3, (3, 2), strides=2, padding="same", name="strided"),
+            keras.layers.Conv2D(3, 7, padding="same", name="large"),
+            keras.layers.Conv2D(3, 3, padding="valid", name="valid"),
+        ]
+    )
+    for weight in model.weights:
+        weight.assign(rng.standard_normal(weight.shape))
+    x = rng.standard_normal((2, 11, 12, 2)).astype("float32")
+    space = rewrite(model, to=to, kernel_size=5)
+    sizes = {layer.name: (layer.kernel_size, layer.window_size) for layer in space.layers}
+    assert sizes == {
+        "strided": ((5, 5), (3, 2)),
+        "large": ((7, 7), (7, 7)),
+        "valid": ((5, 5), (3, 3)),
+    }
+    assert_close(space(x), keras.ops.convert_to_numpy(model(x)))
+
+
+def test_larger_kernels_of_other_kinds(rng):
+    inputs = keras.Input((8, 8, 2))
+    x = keras.layers.DepthwiseConv2D(3, padding="same", name="depthwise")(inputs)
+    x = keras.layers.SeparableConv2D(2, 3, padding="same", name="separable")(x)
+    x = keras.layers.Conv2DTranspose(2, 3, name="transposed")(x)
+    x = keras.layers.AveragePooling2D(2, name="pool")(x)
+    model = keras.Model(inputs, keras.layers.Add(name="add")([x, keras.layers.ReLU()(x)]))
+    x = rng.standard_normal((2, 8, 8, 2)).astype("float32")
+    operations = ("convolution", "pooling", "skip")
+    space = rewrite(model, operations=operations, kernel_size=5)
+    sizes = {
+        layer.name: layer.kernel_size for layer in space.layers if hasattr(layer, "kernel_size")
+    }
+    assert sizes.pop("transposed") == (3, 3)
+    assert sizes == dict.fromkeys(["depthwise", "separable", "pool", "add_skip"], (5, 5))
+    assert_close(space(x), keras.ops.convert_to_numpy(model(x)))
+
+
+def test_a_kernel_too_large_for_circular_padding_keeps_its_own(rng):
+    model = keras.Sequential(
+        [keras.Input((4, 2)), keras.layers.Conv1D(2, 3, padding="same", name="conv")]
+    )
+    layer = rewrite(model, padding="circular", kernel_size=5).layers[0]
+    assert (layer.padding, layer.kernel_size) == ("same", (5,))
+    with pytest.raises(ValueError, match="`kernel_size` must be a positive integer"):
+        rewrite(model, kernel_size=0)
