@@ -102,10 +102,10 @@ def forecast(
     >>> forecast.parameters_after == keras_xd.rewrite(model, depth=3).count_params()
     True
     >>> print(forecast)
-    layer        kind               parameters  multiply–adds   bytes
-    -----------  -----------------  ----------  --------------  ...
-    conv         Conv2D → XDConv2D  20 → 884    648 → ...
-    whole model                     20 → 884    648 → ...
+    layer        kind               parameters  multiply–adds  bytes
+    -----------  -----------------  ----------  -------------  -----------
+    conv         Conv2D → XDConv2D  20 → 1,748  648 → 7,808    368 → 8,304
+    whole model                     20 → 1,748  648 → 7,808    368 → 8,304
     """
     options = {"depth": depth, "radix": radix, **layer_options}
     found, chosen = plan(model, to, operations, options, padding, only, skip)
