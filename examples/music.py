@@ -42,7 +42,6 @@ import keras_xd
 METHODS = tuple(music_report.NAMES)
 WEIGHTS_RATE, ARCHITECTURE_RATE, CLIPPING = 1e-3, 2e-4, 0.4
 SEARCH = {"depth": 1, "frequency_bias": True, "channel_gates": True}
-DEFAULT_SHARE = 0.25
 
 
 class NatsPerStep(keras.losses.Loss):
@@ -148,6 +147,7 @@ def backbone(options, steps, dilated=False):
         (steps, music.KEYS),
         music.KEYS,
         channels=options.channels,
+        levels=options.levels,
         dilated=dilated,
         dropout=options.dropout,
     )
@@ -174,7 +174,7 @@ def causal_space(model):
 def windowed_space(model):
     """Return a search space with the network's last output, from XD-operations over all steps."""
     space = keras_xd.rewrite(model, to="xd", **SEARCH)
-    return keras.Model(space.inputs, space.outputs[0][:, -1:], name=model.name)
+    return keras.Model(space.inputs[0], space.outputs[0][:, -1:], name=model.name)
 
 
 def make_search(kind, trained, options):
@@ -191,7 +191,7 @@ def make_search(kind, trained, options):
         weights_optimizer(),
         keras.optimizers.Adam(options.architecture_rate),
         loss=NatsPerStep(),
-        jit_compile=options.jit,
+        jit_compile=False,  # on a CPU the steps of both searches are slower with XLA
     )
     return search
 
@@ -295,8 +295,8 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS[:4]))
     parser.add_argument("--seeds", nargs="+", type=seed, default=[0, 1, 2])
-    parser.add_argument("--epochs", type=positive, default=40)
-    parser.add_argument("--warmup", type=positive, default=10, help="epochs before the searches")
+    parser.add_argument("--epochs", type=positive, default=20)
+    parser.add_argument("--warmup", type=positive, default=5, help="epochs before the searches")
     parser.add_argument("--batch-size", type=positive, default=4, help="chunks of a batch")
     parser.add_argument("--size", type=positive, default=64, help="steps of a chunk")
     parser.add_argument("--context", type=positive, default=24, help="steps a chunk scores not")
@@ -304,13 +304,13 @@ def parse(arguments):
     parser.add_argument(
         "--share",
         type=float,
-        default=DEFAULT_SHARE,
+        default=0.25,
         help="share of the steps that an epoch of windows or of a sampled method scores",
     )
     parser.add_argument("--channels", type=positive, default=150)
+    parser.add_argument("--levels", type=positive, default=3)
     parser.add_argument("--dropout", type=float, default=0.5)
     parser.add_argument("--architecture-rate", type=float, default=ARCHITECTURE_RATE)
-    parser.add_argument("--jit", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
     parser.add_argument("--synthetic", action="store_true", help="made-up pieces, to try it out")
     parser.add_argument("--output", help="folder of the results; examples/results by default")
@@ -336,13 +336,13 @@ def parse(arguments):
 def describe(options, data, arguments):
     """Return the settings that the results depend on."""
     words = ["…" if word == options.data_dir else word for word in arguments]
-    shown = ("batch_size", "size", "context", "window", "share", "channels", "dropout", "epochs")
+    shown = ("batch_size", "size", "context", "window", "share", "channels", "levels", "dropout")
     return {
         "command": shlex.join(["python", "examples/music.py", *words]),
         "data": "made up" if options.synthetic else "JSB chorales",
         "pieces": [len(part) for part in data],
         "steps": [sum(len(piece) - 1 for piece in part) for part in data],
-        **{name: getattr(options, name) for name in (*shown, "warmup", "jit")},
+        **{name: getattr(options, name) for name in (*shown, "epochs", "warmup")},
         "weights_rate": WEIGHTS_RATE,
         "architecture_rate": options.architecture_rate,
         "clipping": CLIPPING,

