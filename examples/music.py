@@ -228,10 +228,11 @@ def run(method, seed, data, options):
     batches = Batches(chunked[0], options.batch_size, seed, share=1.0 if windowed else share)
     log = BestEpoch(lambda model: chunked[1].nats(model, 4 * options.batch_size), report)
     model.fit(batches, epochs=first, callbacks=[log], verbose=0, shuffle=False)
-    before, found, architecture = None, model, []
+    before, found, architecture, start = None, model, [], []
     if searched:
         before, model = log, make_search(kind, model, options)
         architecture = keras_xd.architecture_variables(model)
+        start = [ops.convert_to_numpy(variable) for variable in architecture]
         batches = Batches(samples[0], batch_size, seed, options.warmup, number, share)
         log = BestEpoch(lambda model: samples[1].nats(model, batch_size), report)
         model.fit(
@@ -254,6 +255,10 @@ def run(method, seed, data, options):
         "best_epoch": log.best,
         "parameters": count(model.trainable_variables),
         "architecture_parameters": count(architecture),
+        "architecture_moved": sum(
+            int(np.sum(ops.convert_to_numpy(variable) != value))
+            for variable, value in zip(architecture, start, strict=True)
+        ),
         "updates_per_epoch": len(batches),
         "scored_steps_per_epoch": batches.steps_per_epoch(),
         "cpu_seconds_per_epoch": round(statistics.median(log.seconds), 2),

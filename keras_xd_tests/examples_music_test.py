@@ -222,6 +222,8 @@ def test_a_small_run_writes_its_results(tmp_path):
         assert curve[record["best_epoch"] - 1] == record["validation"]
         assert curve[-1] < curve[0] and 0 < record["test"] < 70
         assert (record["architecture_parameters"] > 0) == searched == ("distances" in record)
+        moved = record["architecture_moved"]
+        assert 0 < moved <= record["architecture_parameters"] if searched else moved == 0
         if searched:
             assert all(record["distances"][matrix] > 0 for matrix in "KM")
     undilated, causal, windowed, sampled = records
