@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import os
 import pathlib
+import shlex
 import statistics
 import sys
 import time
@@ -237,7 +238,7 @@ def run(method, problem, data, epochs, seed, options):
 
 def describe(problem, options, arguments):
     """Return the settings that the results depend on."""
-    words = ["…" if word == options.data_dir else word for word in arguments]
+    words = ["…" if word == options.data_dir else shlex.quote(word) for word in arguments]
     folder = options.data_dir or os.environ.get("KERAS_XD_DATA_DIR")
     variable = "KERAS_XD_DATA_DIR=… " if folder and not options.data_dir else ""
     architecture = {"adam": "Adam", "sgd": "SGD with momentum 0.5"}[problem.architecture]
@@ -260,6 +261,7 @@ def describe(problem, options, arguments):
         "threads": tf.config.threading.get_intra_op_parallelism_threads()
         or int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0))
         or "all",
+        "note": options.note or "none",
     }
 
 
@@ -299,6 +301,7 @@ def parse(problem, arguments):
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--overwrite", action="store_true", help="write over existing results")
     existing.add_argument("--resume", action="store_true", help="add the runs they do not hold")
+    parser.add_argument("--note", help="sentence for the results page")
     options = parser.parse_args(arguments)
     if len(options.epochs) == 1:
         options.epochs *= len(options.resolution)
@@ -338,6 +341,7 @@ def main(problem, arguments=None):
     if options.resume:
         earlier, records = pde_report.read(problem, options.output)
         settings["command"] = f"{earlier['command']}`, then `{settings['command']}"
+        pde_report.write(problem, records, settings, options.output)
     done = [(r["resolution"], r["seed"], r["method"]) for r in records]
     started = time.perf_counter()
     for data, epochs in zip(every_data, options.epochs, strict=True):

@@ -161,6 +161,7 @@ def test_a_small_run_writes_its_results(name, size, tmp_path):
 
 def test_the_table_holds_means_over_seeds():
     record = {"resolution": 43, "method": "FNO", "epochs": 5, "parameters": 1234}
+    record["errors"] = [9.0, *[0.2] * 8, 0.1, 0.3]  # the first is not one of the last ten
     records = [
         {**record, "error": 0.1, "mean_of_last": 0.2, "seconds_per_epoch": 1.0},
         {**record, "error": 0.3, "mean_of_last": 0.2, "seconds_per_epoch": 2.0},
@@ -168,8 +169,9 @@ def test_the_table_holds_means_over_seeds():
     ]
     single = {**records[0], "method": "XD", "resolution": 85}
     *_, first, second = report.table(scripts["darcy"].PROBLEM, [single, *records]).splitlines()
-    assert first == "| 43 | FNO | 5 | 0.3000 ± 0.2000 | 0.2000 ± 0.0000 | – | 1,234 | 2.0 |"
-    assert second == "| 85 | XD | 5 | 0.1000 | 0.2000 | 0.0065 | 1,234 | 1.0 |"
+    means = "0.3000 ± 0.2000 | 0.2000 ± 0.0000"
+    assert first == f"| 43 | FNO | 5 | {means} | 0.1000 to 0.3000 | – | 1,234 | 2.0 |"
+    assert second == "| 85 | XD | 5 | 0.1000 | 0.2000 | 0.1000 to 0.3000 | 0.0065 | 1,234 | 1.0 |"
 
 
 def test_nonsense_is_refused(tmp_path, capsys):
@@ -201,10 +203,11 @@ def test_choices_are_made_on_training_samples():
 def test_an_experiment_is_resumed(tmp_path):
     arguments = [*SMALL, *TINY, "--output", str(tmp_path), "--methods", "FNO", "--resolution"]
     (first,) = scripts["burgers"].main([*arguments, "8"])
-    kept, second = scripts["burgers"].main([*arguments, "8", "16", "--resume"])
+    kept, second = scripts["burgers"].main([*arguments, "8", "16", "--resume", "--note", "A B."])
     assert kept == first and (second["resolution"], second["method"]) == (16, "FNO")
     text = (tmp_path / "burgers.md").read_text()
     assert "--resolution 8`, then `python examples/burgers.py" in text
+    assert "- note: A B." in text and "--note 'A B.'" in text
     assert "| 8 | FNO |" in text and "| 16 | FNO |" in text
 
 
