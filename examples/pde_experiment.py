@@ -15,7 +15,6 @@ import argparse
 import dataclasses
 import os
 import pathlib
-import shlex
 import statistics
 import sys
 import time
@@ -238,7 +237,8 @@ def run(method, problem, data, epochs, seed, options):
 
 def describe(problem, options, arguments):
     """Return the settings that the results depend on."""
-    words = ["…" if word == options.data_dir else shlex.quote(word) for word in arguments]
+    left_out = (options.data_dir, options.note)
+    words = ["…" if word in left_out else word for word in arguments]
     folder = options.data_dir or os.environ.get("KERAS_XD_DATA_DIR")
     variable = "KERAS_XD_DATA_DIR=… " if folder and not options.data_dir else ""
     architecture = {"adam": "Adam", "sgd": "SGD with momentum 0.5"}[problem.architecture]
@@ -340,7 +340,7 @@ def main(problem, arguments=None):
     settings, records = describe(problem, options, arguments), []
     if options.resume:
         earlier, records = pde_report.read(problem, options.output)
-        settings["command"] = f"{earlier['command']}`, then `{settings['command']}"
+        settings["command"] = f"{earlier['command']} && {settings['command']}"
         pde_report.write(problem, records, settings, options.output)
     done = [(r["resolution"], r["seed"], r["method"]) for r in records]
     started = time.perf_counter()
