@@ -21,6 +21,7 @@ def check_layer(
     *,
     run_jit=True,
     run_mixed_precision=True,
+    settle=None,
     seed=7,
 ):
     """Check everything that Keras users expect of a layer (takes about 3 seconds).
@@ -35,6 +36,8 @@ def check_layer(
         input_shape: complete shape of one input batch, the batch size (at least 2) first.
         run_jit: whether to compile a training step with XLA too (the slowest part).
         run_mixed_precision: whether to check the `mixed_bfloat16` policy.
+        settle: function called with the trained layer before its protocol is checked, for layers
+            that equal what they are finalized to only once the search has decided.
         seed: seeds the inputs and the weights.
 
     Returns:
@@ -55,6 +58,8 @@ def check_layer(
     if run_mixed_precision:
         check_mixed_precision(layer_class, init_kwargs, layer, inputs)
     if isinstance(layer, SearchableLayer):
+        if settle is not None:
+            settle(layer)
         check_protocol(layer, inputs)
     return layer
 

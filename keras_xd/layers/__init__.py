@@ -2,6 +2,7 @@
 
 from keras_xd.layers import penalties as penalties
 from keras_xd.layers import warm_starts as warm_starts
+from keras_xd.layers.discrete_operation import DiscreteOperation as DiscreteOperation
 from keras_xd.layers.distances import distance as distance
 from keras_xd.layers.distances import nearest as nearest
 from keras_xd.layers.fourier_resampling import FourierResampling as FourierResampling
@@ -11,6 +12,9 @@ from keras_xd.layers.k_conv import KOpConv2D as KOpConv2D
 from keras_xd.layers.k_conv import KOpConv3D as KOpConv3D
 from keras_xd.layers.k_conv import KOperation as KOperation
 from keras_xd.layers.k_dense import KDense as KDense
+from keras_xd.layers.mixed_operation import MixedOperation as MixedOperation
+from keras_xd.layers.mixed_operation import MixedOperation1D as MixedOperation1D
+from keras_xd.layers.mixed_operation import MixedOperation2D as MixedOperation2D
 from keras_xd.layers.resampled import Resampled as Resampled
 from keras_xd.layers.resampled import SearchableResampled as SearchableResampled
 from keras_xd.layers.searchable import SearchableLayer as SearchableLayer

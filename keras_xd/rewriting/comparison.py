@@ -8,7 +8,6 @@ import re
 import keras
 import numpy as np
 
-from keras_xd import layers
 from keras_xd.layers.complexity import multiply_adds
 from keras_xd.layers.rewritten import every_call
 from keras_xd.layers.searchable import SearchableLayer, named_layers
@@ -126,8 +125,7 @@ def compare(model, rewritten, inputs):
     check_model(model)
     inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
     counterparts = dict(named_layers(rewritten))
-    k_operations = any(isinstance(layer, layers.KOpConv) for layer in counterparts.values())
-    candidates = find_candidates(model, "k_operation" if k_operations else "xd")
+    candidates = find_candidates(model, kinds.search_space_of(counterparts.values()))
     for candidate in candidates:
         if candidate.skip is None and candidate.path not in counterparts:
             raise ValueError(

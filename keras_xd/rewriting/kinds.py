@@ -42,6 +42,16 @@ SEARCH_SPACES = {
         keras.layers.Conv2D: layers.KOpConv2D,
         keras.layers.Conv3D: layers.KOpConv3D,
     },
+    "darts": {
+        keras.layers.Conv1D: layers.MixedOperation1D,
+        keras.layers.Conv2D: layers.MixedOperation2D,
+    },
+}
+# What there is none of for another layer of Keras.
+NO_TWIN = {
+    "xd": "there is no searchable {}",
+    "k_operation": "no K-operation replaces {}",
+    "darts": "no mixture of operations replaces {}",
 }
 # The class of a layer in a skip connection, by its number of spatial axes.
 SKIPS = {"xd": {1: layers.XDConv1D, 2: layers.XDConv2D, 3: layers.XDConv3D}}
@@ -55,6 +65,13 @@ def operation_of(layer):
     if isinstance(layer, ANY_CONVOLUTION):
         return "convolution"
     return "pooling" if isinstance(layer, POOLING) else None
+
+
+def search_space_of(found_layers):
+    """Return the name of the search space that some layers are of, `"xd"` where none is."""
+    classes = {type(layer) for layer in found_layers}
+    found = [name for name, twins in SEARCH_SPACES.items() if classes & {*twins.values()}]
+    return found[0] if found else "xd"
 
 
 def arguments_of(keras_class):
@@ -78,7 +95,9 @@ def check_options(options, twins):
         keyword_only = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
         sizes = {name: 1 for name in ("filters", "kernel_size") if name in by_position}
         kept = set(twin(**sizes).get_config())  # a subclass may fix what its base lets choose
-        allowed = (keyword_only & kept) - by_position - BASE_ARGUMENTS | {"kernel_size"}
+        allowed = (keyword_only & kept) - by_position - BASE_ARGUMENTS
+        if not issubclass(twin, layers.MixedOperation):  # whose windows are the candidates'
+            allowed |= {"kernel_size"}
         wrong = {name: value for name, value in options.items() if name not in allowed}
         if wrong:
             raise ValueError(

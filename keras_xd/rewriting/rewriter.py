@@ -32,7 +32,7 @@ def rewrite(
     frozen, its architecture too. On request average poolings are rewritten and layers are put into
     identity skips. Everything else is copied with its weights; shared layers stay shared, a
     Sequential model stays one, and inputs and outputs keep their names and structure. Outputs equal
-    the original's up to float32 rounding.
+    the original's up to float32 rounding, but for `to="darts"`.
 
     Subclassed models and layers of several layers are rewritten where they hold layers: in
     attributes, lists, tuples and dictionaries, from their constructors on. They must be able to be
@@ -51,7 +51,12 @@ def rewrite(
 
     Args:
         model: a built model: Functional, Sequential or subclassed (called on data once).
-        to: the search space: `"xd"`, or `"k_operation"` for K-operations (plain convolutions only).
+        to: the search space: `"xd"`; `"k_operation"` for K-operations (plain convolutions only);
+            or `"darts"`, where each `Conv1D` and `Conv2D` becomes a `MixedOperation` that has it,
+            with its weights, as one of its operations. That one has the share `1 - perturb`, so
+            this space starts as the same function for `perturb=0` only. The outputs of a layer
+            are else `activation((1 - perturb) · convolution + perturb · m + bias)` with `m` the
+            mean of the layer's other operations on the same inputs.
         operations: what is rewritten, a string or a tuple of these: `"convolution"`: all
             convolutions. `"pooling"`: `AveragePooling`, which becomes an `XDConv` that starts as
             the pooling. `"skip"`: an input of `keras.layers.Add`, `keras.ops.add` or `x + y` from
@@ -72,7 +77,8 @@ def rewrite(
             one higher), `kernel_size` (kernels that are smaller, transposed ones excepted, become
             as large as that, with the weights in the middle); for K-operations `warm_start`,
             `seed`, `kernel_size` and `operation`, a
-            `keras_xd.layers.KOperation` that all of them share.
+            `keras_xd.layers.KOperation` that all of them share; for `"darts"` `perturb` (0.1),
+            `candidates` and `update` of `MixedOperation`, and not `depth` and `radix`.
 
     Returns:
         A new `keras.Model`.

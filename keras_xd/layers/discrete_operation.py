@@ -1,0 +1,337 @@
+"""The operations of the DARTS search space, each as a plain layer."""
+
+import math
+
+import keras
+from keras import activations, constraints, initializers, ops, regularizers
+
+from keras_xd import validation
+from keras_xd.layers import operation_windows
+
+# Kind, window size and dilation rate of each operation, the same along every axis.
+_OPERATIONS = {
+    "convolution_3": ("convolution", 3, 1),
+    "convolution_5": ("convolution", 5, 1),
+    "dilated_convolution_3": ("convolution", 3, 2),
+    "dilated_convolution_5": ("convolution", 5, 2),
+    "max_pooling_3": ("max_pooling", 3, 1),
+    "average_pooling_3": ("average_pooling", 3, 1),
+    "skip": ("skip", 1, 1),
+    "zero": ("zero", 1, 1),
+}
+DARTS_OPERATIONS = tuple(_OPERATIONS)
+
+
+class OperationLayer(keras.layers.Layer):
+    """Base class of layers of DARTS operations whose outputs have the shape of a convolution's.
+
+    The convolution is the Keras one of the same arguments. A subclass tells what it computes of a
+    part of the channels (`operate`) and which weights that has (`build_operations`). Channels that
+    pass it by, bias and activation are added here.
+
+    Args:
+        rank: number of spatial axes, 1 or 2.
+        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
+            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
+        partial_channels: integer `k`; the operations act on the first 1 / k of the channels.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layer = layers.DiscreteOperation(1, 4, "max_pooling_3")
+    >>> isinstance(layer, layers.discrete_operation.OperationLayer)
+    True
+    """
+
+    def __init__(
+        self,
+        rank,
+        filters,
+        kernel_size=3,
+        strides=1,
+        padding="valid",
+        data_format=None,
+        dilation_rate=1,
+        groups=1,
+        activation=None,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        *,
+        partial_channels=1,
+        **kwargs,
+    ):
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.rank = validation.one_of(rank, (1, 2), "rank")
+        self.filters = validation.positive_integer(filters, "filters")
+        self.kernel_size = validation.integer_tuple(kernel_size, rank, "kernel_size")
+        self.strides = validation.integer_tuple(strides, rank, "strides")
+        padding = padding.lower() if isinstance(padding, str) else padding
+        paddings = ("valid", "same") + (("causal",) if rank == 1 else ())
+        self.padding = validation.one_of(padding, paddings, "padding")
+        data_format = keras.config.image_data_format() if data_format is None else data_format
+        formats = ("channels_last", "channels_first")
+        self.data_format = validation.one_of(data_format, formats, "data_format")
+        self.dilation_rate = validation.integer_tuple(dilation_rate, rank, "dilation_rate")
+        self.groups = validation.positive_integer(groups, "groups")
+        self.activation = activations.get(activation)
+        self.use_bias = use_bias
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
+        self.partial_channels = validation.positive_integer(partial_channels, "partial_channels")
+        if max(self.strides) > 1 and max(self.dilation_rate) > 1:
+            raise ValueError(
+                "`strides > 1` cannot be combined with `dilation_rate > 1`. "
+                f"Received: strides={self.strides}, dilation_rate={self.dilation_rate}"
+            )
+        if self.filters % self.partial_channels:
+            raise ValueError(
+                "`partial_channels` must divide `filters`. "
+                f"Received: partial_channels={partial_channels}, filters={filters}"
+            )
+        validation.channel_groups(self.groups, filters=self.operation_filters)
+
+    @property
+    def window(self):
+        """The number of places from the first to the last one that the convolution reads."""
+        return operation_windows.spans(self.kernel_size, self.dilation_rate)
+
+    @property
+    def operation_filters(self):
+        """The number of output channels of the operations."""
+        return self.filters // self.partial_channels
+
+    def build(self, input_shape):
+        channels, _ = self.split_shape(input_shape)
+        self.input_spec = keras.layers.InputSpec(
+            ndim=self.rank + 2,
+            axes={-1 if self.data_format == "channels_last" else 1: channels},
+        )
+        self.build_operations(input_shape)
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias",
+                shape=(self.filters,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+
+    def call(self, inputs):
+        last = self.data_format == "channels_last"
+        x = inputs if last else ops.moveaxis(inputs, 1, -1)
+        part = x.shape[-1] // self.partial_channels
+        y = self.operate(x[..., :part])
+        if self.partial_channels > 1:
+            y = self._with_other_channels(y, x[..., part:])
+        if self.bias is not None:
+            y = y + self.bias
+        return self.activation(y if last else ops.moveaxis(y, -1, 1))
+
+    def compute_output_shape(self, input_shape):
+        _, sizes = self.split_shape(input_shape)
+        outputs = self.output_sizes(sizes)
+        if self.data_format == "channels_last":
+            return (input_shape[0], *outputs, self.filters)
+        return (input_shape[0], self.filters, *outputs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "rank": self.rank,
+            "filters": self.filters,
+            "kernel_size": self.kernel_size,
+            "strides": self.strides,
+            "padding": self.padding,
+            "data_format": self.data_format,
+            "dilation_rate": self.dilation_rate,
+            "groups": self.groups,
+            "activation": activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
+            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
+            "kernel_constraint": constraints.serialize(self.kernel_constraint),
+            "bias_constraint": constraints.serialize(self.bias_constraint),
+            "partial_channels": self.partial_channels,
+        }
+
+    def split_shape(self, input_shape):
+        """Return the number of channels of an input shape and its spatial sizes.
+
+        Raises:
+            ValueError: for a wrong number of axes, a size that is unknown, too small an input or
+                channels that cannot be divided into groups.
+        """
+        if len(input_shape) != self.rank + 2 or None in input_shape[1:]:
+            raise ValueError(
+                f"Layer '{self.name}' needs inputs of {self.rank + 2} axes whose sizes, but for "
+                f"the batch's, are known. Received: input_shape={tuple(input_shape)}"
+            )
+        last = self.data_format == "channels_last"
+        channels = input_shape[-1 if last else 1]
+        sizes = tuple(input_shape[1:-1] if last else input_shape[2:])
+        if channels % self.partial_channels:
+            raise ValueError(
+                "`partial_channels` must divide the number of input channels. Received: "
+                f"partial_channels={self.partial_channels}, channels={channels}"
+            )
+        validation.channel_groups(self.groups, channels=channels // self.partial_channels)
+        if min(self.output_sizes(sizes)) < 1:
+            raise ValueError(
+                "The window of a layer with padding='valid' must fit its input. Received: "
+                f"input_shape={tuple(input_shape)}, kernel_size={self.kernel_size}, "
+                f"dilation_rate={self.dilation_rate}"
+            )
+        return channels, sizes
+
+    def output_sizes(self, sizes):
+        """Return the spatial sizes of the outputs: those of the Keras convolution."""
+        return operation_windows.output_sizes(sizes, self.window, self.strides, self.padding)
+
+    def borders(self, sizes, spans):
+        """Return how many places each axis is extended by for windows of some spans."""
+        return operation_windows.borders(sizes, spans, self.window, self.strides, self.padding)
+
+    def _with_other_channels(self, y, x):
+        """Append the channels that pass the operations by, and shuffle all as PC-DARTS does."""
+        border = self.borders(x.shape[1:-1], self.strides)
+        x = operation_windows.max_pool(x, self.strides, border, self.strides)
+        x = operation_windows.with_channels(x, self.filters - self.operation_filters)
+        return operation_windows.shuffled(ops.concatenate([y, x], axis=-1), self.partial_channels)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DiscreteOperation(OperationLayer):
+    """One operation of the DARTS space, with the output shape of a given convolution.
+
+    A `MixedOperation` is a mixture of such operations and becomes one of them. Windows lie around
+    the places of the convolution's: those of padding "same" and "causal" by Keras' rules, those of
+    "valid" around the same middle, where larger windows read zeros beyond the borders. Poolings do
+    not count such places. With strides `s` the skip is every s-th input.
+
+    Poolings and the skip have no weights but the bias. Where the numbers of input and output
+    channels differ, they multiply channels by the rectangular identity: the first ones are passed
+    on, those missing are zeros.
+
+    Args:
+        rank: number of spatial axes, 1 or 2.
+        filters: number of output channels.
+        operation: one of `keras_xd.layers.discrete_operation.DARTS_OPERATIONS`, or `"convolution"`,
+            the one of the given `kernel_size` and `dilation_rate`.
+        kernel_size: integer or tuple, size of the window that output sizes are counted for.
+        strides: integer or tuple.
+        padding: `"valid"`, `"same"` or, for rank 1, `"causal"`.
+        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
+        dilation_rate: integer or tuple, dilation of that window; not with `strides > 1`. The
+            dilated operations take any strides.
+        groups: number of groups the channels of a convolution are split into.
+        activation, use_bias: of the output, whatever the operation.
+        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+            activity_regularizer, kernel_constraint, bias_constraint: as in Keras.
+        partial_channels: integer `k`. The operation acts on the first 1 / k of the channels and
+            gives the first 1 / k of the filters. The others pass it by (with strides as the
+            maxima of windows of that size), and the channels of all k parts are interleaved.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
+        sizes but the batch's must be known.
+
+    Output shape:
+        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> signal = np.arange(6.0)[None, :, None]
+    >>> layers.DiscreteOperation(1, 1, "skip", strides=2, padding="same")(signal)[0, :, 0].numpy()
+    array([0., 2., 4.], dtype=float32)
+
+    Reference:
+        Liu et al., "DARTS: Differentiable Architecture Search", 2019; Xu et al., "PC-DARTS", 2020.
+    """
+
+    def __init__(self, rank, filters, operation, kernel_size=3, *args, **kwargs):
+        super().__init__(rank, filters, kernel_size, *args, **kwargs)
+        allowed = ("convolution", *DARTS_OPERATIONS)
+        self.operation = validation.one_of(operation, allowed, "operation")
+        if operation == "convolution":
+            window = ("convolution", self.kernel_size, self.dilation_rate)
+        else:
+            kind, size, rate = _OPERATIONS[operation]
+            window = (kind, (size,) * rank, (rate,) * rank)
+        self.kind, self.size, self.rate = window
+
+    def build_operations(self, input_shape):
+        """Make the kernel of a convolution."""
+        self.kernel = None
+        if self.kind == "convolution":
+            self.kernel = self.add_weight(
+                name="kernel",
+                shape=self._kernel_shape(input_shape),
+                initializer=self.kernel_initializer,
+                regularizer=self.kernel_regularizer,
+                constraint=self.kernel_constraint,
+            )
+
+    def operate(self, x):
+        """Return the operation's outputs; inputs and outputs have their channels last."""
+        if self.is_keras_convolution and self.padding != "causal":
+            arguments = (self.strides, self.padding, "channels_last", self.rate)
+            return ops.conv(x, ops.convert_to_tensor(self.kernel), *arguments)
+        border = self.borders(x.shape[1:-1], operation_windows.spans(self.size, self.rate))
+        if self.kind == "convolution":
+            kernel = ops.convert_to_tensor(self.kernel)
+            return operation_windows.convolve(x, kernel, border, self.strides, self.rate)
+        if self.kind == "max_pooling":
+            y = operation_windows.max_pool(x, self.size, border, self.strides)
+        elif self.kind == "average_pooling":
+            y = operation_windows.average_pool(x, self.size, border, self.strides)
+        else:
+            y = operation_windows.every(operation_windows.extended(x, border), self.strides)
+        y = operation_windows.with_channels(y, self.operation_filters)
+        return ops.zeros_like(y) if self.kind == "zero" else y
+
+    def count_kernel(self, input_shape):
+        """Return the number of weights in the kernel."""
+        return math.prod(self._kernel_shape(input_shape)) if self.kind == "convolution" else 0
+
+    def multiply_adds(self, input_shape):
+        """Return the multiply–adds of one sample: those of a convolution, else none."""
+        _, sizes = self.split_shape(input_shape)
+        return math.prod(self.output_sizes(sizes)) * self.count_kernel(input_shape)
+
+    @property
+    def is_keras_convolution(self):
+        """Whether a Keras convolution of `size` and `rate` with the same padding does the same."""
+        same_window = operation_windows.spans(self.size, self.rate) == self.window
+        return (
+            self.kind == "convolution"
+            and (self.padding != "valid" or same_window)
+            and not (max(self.strides) > 1 and max(self.rate) > 1)
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "operation": self.operation}
+
+    def _kernel_shape(self, input_shape):
+        channels, _ = self.split_shape(input_shape)
+        inputs = channels // self.partial_channels // self.groups
+        return (*self.size, inputs, self.operation_filters)

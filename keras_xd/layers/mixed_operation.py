@@ -1,0 +1,429 @@
+"""Mixtures of the operations of the DARTS search space."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd import validation
+from keras_xd.layers.discrete_operation import (
+    DARTS_OPERATIONS,
+    DiscreteOperation,
+    OperationLayer,
+)
+from keras_xd.layers.searchable import SearchableLayer
+
+UPDATES = ("softmax", "exponentiated_gradient")
+SMALLEST_SHARE = 1e-5
+# exp(-150) is zero in float32.
+_LOGIT_OF_ALL = 150.0
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedOperation(OperationLayer, SearchableLayer):
+    """A convolution mixed with other operations, by shares that are searched.
+
+    With the operations `o` of the candidates, one of which is the convolution of the layer's own
+    arguments, and shares `p = softmax(logits)`
+
+        y = activation( Σ_o p_o · o(x) + bias )
+
+    Each convolution has a kernel of its own; `kernel` is that of the layer's own arguments, and
+    with `bias` the weights of the Keras convolution. Bias and activation act on the mixture. Where
+    the operations' windows lie, and how poolings and the skip treat another number of channels,
+    is said in `DiscreteOperation`.
+
+    The outputs are those of the whole mixture, which is what the XD paper evaluates. `finalize()`
+    keeps the operation of the largest share alone, without its share as a factor: the outputs are
+    the same where that share is 1, else as different as the other operations make them.
+
+    Args:
+        rank: number of spatial axes, 1 or 2. `MixedOperation1D` and `MixedOperation2D` fix it.
+        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
+            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
+            Strides, padding and groups hold for all operations, initializers, regularizers and
+            constraints for all kernels.
+        candidates: names of the operations, of
+            `keras_xd.layers.discrete_operation.DARTS_OPERATIONS`. If none of them is the
+            convolution of `kernel_size` and `dilation_rate`, that is one more, the first, under
+            the name `"convolution"`.
+        perturb: what is left for the other operations at the start: that convolution has the share
+            `1 - perturb`, all others the same. `None`: all shares are the same (0.875 with eight
+            operations). With 0 the layer is exactly the convolution, but then the shares are 0 and
+            1 to the last bit, and no gradient reaches the logits by `update="softmax"`.
+        update: `"softmax"`: gradients are those of the logits. `"exponentiated_gradient"`: the
+            gradient that the logits get is the gradient with respect to the shares. A step of
+            `keras.optimizers.SGD(η)` (no momentum, no weight decay) on the logits then is the step
+            `p ← p · exp(-η ∇_p) / Σ` of the exponentiated gradient of GAEA, where η = 0.1, and
+            shares below 1e-5 are raised to that after each step. Other optimizers take other steps.
+        partial_channels: integer `k`; 4 is PC-DARTS: the operations act on the first 1 / k of the
+            channels only, and the rest passes them by; see `DiscreteOperation`.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
+        sizes but the batch's must be known.
+
+    Output shape:
+        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.MixedOperation(2, 8, 3, padding="same", perturb=0.1)
+    >>> layer(np.ones((2, 16, 16, 8))).shape
+    TensorShape([2, 16, 16, 8])
+    >>> round(layer.describe()["share/convolution_3"], 4), layer.largest
+    (0.9, 'convolution_3')
+    >>> type(layer.finalize()).__name__
+    'Conv2D'
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 4 and
+        appendix (the relaxed DARTS operations); Liu et al., "DARTS", 2019, equation 2; Xu et al.,
+        "PC-DARTS", 2020; Li et al., "Geometry-Aware Gradient Algorithms for Neural Architecture
+        Search", 2021 (GAEA).
+    """
+
+    def __init__(
+        self,
+        rank,
+        filters,
+        kernel_size=3,
+        *args,
+        candidates=DARTS_OPERATIONS,
+        perturb=0.1,
+        update="softmax",
+        **kwargs,
+    ):
+        super().__init__(rank, filters, kernel_size, *args, **kwargs)
+        self.candidates = _checked_candidates(candidates)
+        if perturb is not None and not (
+            isinstance(perturb, (int, float)) and not isinstance(perturb, bool) and 0 <= perturb < 1
+        ):
+            raise ValueError(
+                "`perturb` must be a number from 0 to below 1, or None for equal shares. "
+                f"Received: perturb={perturb!r}"
+            )
+        self.perturb = perturb
+        self.update = validation.one_of(update, UPDATES, "update")
+        self.operations = [self._operation(n, name) for n, name in enumerate(self.candidates)]
+        window = (self.kernel_size, self.dilation_rate)
+        own = [o for o in self.operations if o.kind == "convolution" and (o.size, o.rate) == window]
+        if not own:
+            own = [self._operation(len(self.operations), "convolution")]
+            self.operations = own + self.operations
+        self.own_convolution = own[0].operation
+        if len(self.operations) < 2:
+            raise ValueError(
+                "A mixture must have an operation beside the convolution of its own `kernel_size` "
+                f"and `dilation_rate`. Received: candidates={self.candidates}, "
+                f"kernel_size={self.kernel_size}, dilation_rate={self.dilation_rate}"
+            )
+
+    def build_operations(self, input_shape):
+        """Make the kernels of all convolutions, and the logits."""
+        shape = self._operation_shape(input_shape)
+        for operation in self.operations:
+            operation.build(shape)
+        start = self._initial_logits()
+        self.logits = self.add_weight(
+            name="logits",
+            shape=start.shape,
+            initializer=lambda shape, dtype=None: ops.convert_to_tensor(start, dtype),
+            constraint=_ShareFloor() if self.update == "exponentiated_gradient" else None,
+            autocast=False,
+        )
+
+    @property
+    def operation_names(self):
+        """The names of the operations, in the order of the logits."""
+        return tuple(operation.operation for operation in self.operations)
+
+    @property
+    def kernel(self):
+        """The kernel of the convolution of the layer's own arguments."""
+        return self.operations[self.operation_names.index(self.own_convolution)].kernel
+
+    @property
+    def architecture_variables(self):
+        """The logits, before a build nothing."""
+        return [self.logits] if self.built else []
+
+    @property
+    def shares(self):
+        """The share of each operation, a tensor."""
+        logits = ops.convert_to_tensor(self.logits)
+        shares = ops.softmax(logits)
+        if self.update == "softmax":
+            return shares
+        # The value is that of the softmax, and the derivative that of the identity.
+        return ops.stop_gradient(shares) + (logits - ops.stop_gradient(logits))
+
+    @property
+    def largest(self):
+        """The name of the operation of the largest share."""
+        return self.operation_names[int(np.argmax(ops.convert_to_numpy(self.logits)))]
+
+    def operate(self, x):
+        """Return the mixture of the operations; inputs and outputs have their channels last."""
+        shares, total = ops.cast(self.shares, x.dtype), 0
+        for index, operation in enumerate(self.operations):
+            if operation.kind != "zero":
+                total = total + shares[index] * operation.operate(x)
+        return total
+
+    def complexity(self, input_shape):
+        """The expected multiply–adds of one sample: those of each operation times its share.
+
+        Convolutions count; poolings, the skip and zero have none, as in `keras_xd.complexity`.
+        """
+        return self._expected_multiply_adds(self.shares, input_shape)
+
+    def forecast(self, input_shape):
+        """Return the sizes the layer will have on inputs of a shape, without building it.
+
+        The dictionary holds the number of `parameters` and the `multiply_adds` of one sample.
+        There is no `spectrum`.
+        """
+        shape = self._operation_shape(input_shape)
+        kernels = sum(operation.count_kernel(shape) for operation in self.operations)
+        logits = ops.convert_to_tensor(self._initial_logits())
+        return {
+            "parameters": kernels + len(self.operations) + self.filters * bool(self.use_bias),
+            "multiply_adds": int(self._expected_multiply_adds(ops.softmax(logits), input_shape)),
+            "spectrum": 0,
+        }
+
+    def finalize(self):
+        """Return the operation of the largest share as a built layer with its weights.
+
+        That is a Keras convolution where Keras has it, else a `DiscreteOperation`.
+        """
+        found = self.operations[self.operation_names.index(self.largest)]
+        names = (
+            ("filters", "strides", "padding", "data_format", "groups", "activation", "use_bias")
+            + ("kernel_initializer", "kernel_regularizer", "kernel_constraint")
+            + ("bias_initializer", "bias_regularizer", "bias_constraint", "activity_regularizer")
+            + ("name", "trainable")
+        )
+        arguments = {name: getattr(self, name) for name in names}
+        arguments["dtype"] = self.dtype_policy
+        if found.is_keras_convolution and self.partial_channels == 1:
+            keras_class = (keras.layers.Conv1D, keras.layers.Conv2D)[self.rank - 1]
+            plain = keras_class(kernel_size=found.size, dilation_rate=found.rate, **arguments)
+        else:
+            plain = DiscreteOperation(
+                self.rank,
+                operation=found.operation,
+                kernel_size=self.kernel_size,
+                dilation_rate=self.dilation_rate,
+                partial_channels=self.partial_channels,
+                **arguments,
+            )
+        plain.build(self.get_build_config()["input_shape"])
+        for old, new in ((found.kernel, plain.kernel), (self.bias, plain.bias)):
+            if old is not None:
+                new.assign(old)
+        return plain
+
+    def describe(self):
+        """Return `share/<operation>` of each operation, and the `entropy` of the shares in nats.
+
+        The entropy is 0 where one operation has it all, and `entropy/relative`, which is the
+        entropy divided by that of equal shares, is 1 where nothing has been decided.
+        """
+        shares = np.asarray(ops.convert_to_numpy(self.shares), "float64")
+        positive = shares[shares > 0]
+        entropy = abs(float(-np.sum(positive * np.log(positive))))
+        named = zip(self.operation_names, shares, strict=True)
+        return {
+            **{f"share/{name}": float(share) for name, share in named},
+            "entropy": entropy,
+            "entropy/relative": entropy / math.log(len(shares)),
+        }
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "candidates": self.candidates,
+            "perturb": self.perturb,
+            "update": self.update,
+        }
+
+    def _operation(self, number, name):
+        """Return the layer of one operation, whose seed is that of the layer plus a number."""
+        initializer = keras.initializers.serialize(self.kernel_initializer)
+        if isinstance(initializer, dict) and validation.is_integer(
+            initializer.get("config", {}).get("seed")
+        ):
+            config = {**initializer["config"], "seed": initializer["config"]["seed"] + number}
+            initializer = {**initializer, "config": config}
+        return DiscreteOperation(
+            self.rank,
+            self.operation_filters,
+            name,
+            self.kernel_size,
+            self.strides,
+            self.padding,
+            "channels_last",
+            self.dilation_rate,
+            self.groups,
+            use_bias=False,
+            kernel_initializer=initializer,
+            kernel_regularizer=self.kernel_regularizer,
+            kernel_constraint=self.kernel_constraint,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def _operation_shape(self, input_shape):
+        """Return the shape of what the operations are given, channels last."""
+        channels, sizes = self.split_shape(input_shape)
+        return (None, *sizes, channels // self.partial_channels)
+
+    def _expected_multiply_adds(self, shares, input_shape):
+        shape = self._operation_shape(input_shape)
+        counts = [operation.multiply_adds(shape) for operation in self.operations]
+        return ops.sum(shares * ops.convert_to_tensor(counts, "float32"))
+
+    def _initial_logits(self):
+        names = self.operation_names
+        logits = np.zeros(len(names), "float32")
+        if self.perturb is not None:
+            others = self.perturb / (len(names) - 1)
+            logits[names.index(self.own_convolution)] = (
+                math.log((1 - self.perturb) / others) if others else _LOGIT_OF_ALL
+            )
+        return logits
+
+
+class _RankedMixedOperation(MixedOperation):
+    """A `MixedOperation` whose rank is that of the class."""
+
+    def __init__(
+        self,
+        filters,
+        kernel_size,
+        strides=1,
+        padding="valid",
+        data_format=None,
+        dilation_rate=1,
+        groups=1,
+        activation=None,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        **kwargs,
+    ):
+        super().__init__(
+            self.fixed_rank,
+            filters,
+            kernel_size,
+            strides,
+            padding,
+            data_format,
+            dilation_rate,
+            groups,
+            activation,
+            use_bias,
+            kernel_initializer,
+            bias_initializer,
+            kernel_regularizer,
+            bias_regularizer,
+            activity_regularizer,
+            kernel_constraint,
+            bias_constraint,
+            **kwargs,
+        )
+
+    def get_config(self):
+        config = super().get_config()
+        del config["rank"]
+        return config
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedOperation1D(_RankedMixedOperation):
+    """A mixture of operations on sequences in place of a `keras.layers.Conv1D`.
+
+    Takes every argument of `keras.layers.Conv1D` with the same meaning, and the keyword arguments
+    of `MixedOperation` (`candidates`, `perturb`, `update`, `partial_channels`), which has the
+    definitions.
+
+    Input shape:
+        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
+
+    Output shape:
+        `(batch, new_steps, filters)` or `(batch, filters, new_steps)`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.MixedOperation1D(8, 5, padding="causal")(np.ones((2, 100, 3))).shape
+    TensorShape([2, 100, 8])
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 4.
+    """
+
+    fixed_rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedOperation2D(_RankedMixedOperation):
+    """A mixture of operations on images in place of a `keras.layers.Conv2D`.
+
+    Takes every argument of `keras.layers.Conv2D` with the same meaning, and the keyword arguments
+    of `MixedOperation` (`candidates`, `perturb`, `update`, `partial_channels`), which has the
+    definitions.
+
+    Input shape:
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)` for
+        "channels_first".
+
+    Output shape:
+        `(batch, new_height, new_width, filters)` or `(batch, filters, new_height, new_width)`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.MixedOperation2D(6, 5, partial_channels=3)(np.ones((2, 32, 32, 3))).shape
+    TensorShape([2, 28, 28, 6])
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 4.
+    """
+
+    fixed_rank = 2
+
+
+class _ShareFloor(keras.constraints.Constraint):
+    """Keeps logits where no share is below the smallest one that GAEA leaves."""
+
+    def __call__(self, logits):
+        total = ops.logsumexp(logits)
+        return ops.maximum(logits - total, math.log(SMALLEST_SHARE))
+
+
+def _checked_candidates(candidates):
+    """Return a tuple of different names of operations."""
+    names = (candidates,) if isinstance(candidates, str) else tuple(candidates)
+    if not set(names) <= set(DARTS_OPERATIONS) or len(set(names)) < len(names):
+        raise ValueError(
+            f"`candidates` must be different names of {DARTS_OPERATIONS}. "
+            f"Received: candidates={candidates!r}"
+        )
+    return names

@@ -1,0 +1,339 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_xd
+from keras_xd import layers
+from keras_xd.layers.discrete_operation import DARTS_OPERATIONS
+from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd_tests.layers import operation_references
+from keras_xd_tests.layers.drop_in_checks import assert_signature
+
+
+def built(layer, rng, shape):
+    """Return the layer with random weights and shares."""
+    layer.build(shape)
+    for weight in layer.weights:
+        weight.assign(rng.standard_normal(weight.shape))
+    return layer
+
+
+def decide(layer, name):
+    """Give one operation the whole share."""
+    logits = [150.0 * (other == name) for other in layer.operation_names]
+    layer.logits.assign(logits)
+
+
+def softmax(logits):
+    powers = np.exp(np.asarray(logits, "float64"))
+    return powers / powers.sum()
+
+
+@pytest.mark.parametrize("layer_class", [layers.MixedOperation1D, layers.MixedOperation2D])
+def test_signature_is_that_of_keras(layer_class):
+    twin = (keras.layers.Conv1D, keras.layers.Conv2D)[layer_class.fixed_rank - 1]
+    assert_signature(twin, layer_class, 4, 3)
+
+
+@pytest.mark.parametrize(
+    "window, stride, padding, rate, groups",
+    [(3, 1, "same", 1, 1), (3, 2, "same", 1, 2), (5, 1, "valid", 1, 1), (7, 2, "valid", 1, 1)]
+    + [(2, 1, "causal", 3, 1)],
+)
+def test_mixture_equals_numpy(window, stride, padding, rate, groups, rng):
+    for rank in (1, 2) if padding != "causal" else (1,):
+        x = rng.standard_normal((2, *((9,), (7, 8))[rank - 1], 4)).astype("float32")
+        layer = layers.MixedOperation(
+            rank,
+            6,
+            window,
+            strides=stride,
+            padding=padding,
+            dilation_rate=rate,
+            groups=groups,
+            activation="tanh",
+        )
+        built(layer, rng, x.shape)
+        geometry = {"window": window, "stride": stride, "padding": padding, "rate": rate}
+        expected = 0
+        for share, inner in zip(softmax(layer.logits), layer.operations, strict=True):
+            kernel = None if inner.kernel is None else np.asarray(inner.kernel)
+            name = inner.operation
+            expected += share * operation_references.operation(name, x, 6, kernel, **geometry)
+        expected = np.tanh(expected + np.asarray(layer.bias)).astype("float32")
+        y = keras.ops.convert_to_numpy(layer(x))
+        assert y.shape == layer.compute_output_shape(x.shape)
+        assert_close(y, expected)
+
+
+def test_partial_channels(rng):
+    x = rng.standard_normal((2, 6, 8)).astype("float32")
+    layer = layers.MixedOperation(1, 8, padding="same", partial_channels=4, use_bias=False)
+    y = keras.ops.convert_to_numpy(built(layer, rng, x.shape)(x))
+    expected = 0
+    for share, inner in zip(softmax(layer.logits), layer.operations, strict=True):
+        kernel = None if inner.kernel is None else np.asarray(inner.kernel)
+        expected += share * operation_references.operation(
+            inner.operation, x[..., :2], 2, kernel, padding="same"
+        )
+    parts = np.concatenate([expected, x[..., 2:]], axis=-1)
+    assert_close(y, parts[..., [0, 2, 4, 6, 1, 3, 5, 7]].astype("float32"))
+    assert layer.kernel.shape == (3, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "arguments, own",
+    [
+        ({"kernel_size": 3}, "convolution_3"),
+        ({"kernel_size": 5}, "convolution_5"),
+        ({"kernel_size": 3, "dilation_rate": 2}, "dilated_convolution_3"),
+        ({"kernel_size": 5, "dilation_rate": 2}, "dilated_convolution_5"),
+        ({"kernel_size": 7}, "convolution"),
+        ({"kernel_size": (3, 5)}, "convolution"),
+        ({"kernel_size": 3, "candidates": ("skip", "zero")}, "convolution"),
+    ],
+)
+def test_the_own_convolution_is_one_of_the_operations(arguments, own, rng):
+    layer = layers.MixedOperation2D(3, **arguments, padding="same")
+    x = rng.standard_normal((2, 6, 6, 2)).astype("float32")
+    built(layer, rng, x.shape)
+    names = arguments.get("candidates", DARTS_OPERATIONS)
+    assert layer.operation_names == (("convolution", *names) if own == "convolution" else names)
+    assert layer.own_convolution == own
+    rate = arguments.get("dilation_rate", 1)
+    twin = keras.layers.Conv2D(3, arguments["kernel_size"], dilation_rate=rate, padding="same")
+    twin.build(x.shape)
+    twin.set_weights([layer.kernel, layer.bias])
+    decide(layer, own)
+    assert_close(np.asarray(layer(x)), np.asarray(twin(x)))
+
+
+@pytest.mark.parametrize("perturb", [0.1, 0.875, 0.5, None, 0])
+def test_perturb(perturb):
+    layer = layers.MixedOperation1D(2, 5, padding="same", perturb=perturb)
+    layer.build((None, 8, 2))
+    described = layer.describe()
+    rest = 0.875 if perturb is None else perturb
+    expected = {name: rest / 7 for name in DARTS_OPERATIONS} | {"convolution_5": 1 - rest}
+    for name, share in expected.items():
+        np.testing.assert_allclose(described[f"share/{name}"], share, rtol=1e-6)
+    terms = [share * np.log(share) for share in expected.values() if share]
+    np.testing.assert_allclose(described["entropy"], -sum(terms), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        described["entropy/relative"], -sum(terms) / np.log(8), rtol=1e-6, atol=1e-12
+    )
+
+
+def test_without_perturbation_it_is_the_convolution_to_the_bit(rng):
+    x = rng.standard_normal((2, 8, 7, 3)).astype("float32")
+    for padding, stride in (("same", 1), ("same", 2), ("valid", 1)):
+        layer = layers.MixedOperation2D(4, 5, stride, padding, perturb=0, activation="relu")
+        twin = keras.layers.Conv2D(4, 5, stride, padding, activation="relu")
+        twin.build(x.shape)
+        layer.build(x.shape)
+        layer.kernel.assign(twin.kernel)
+        np.testing.assert_array_equal(layer(x), twin(x))
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(x) ** 2)
+        gradient = tape.gradient(loss, layer.logits.value)
+        np.testing.assert_array_equal(gradient, np.zeros(8))
+
+
+@pytest.mark.parametrize("partial_channels", [1, 2])
+@pytest.mark.parametrize(
+    "arguments",
+    [{"strides": 2, "padding": "same"}, {"kernel_size": 5}, {"padding": "causal"}],
+)
+@pytest.mark.parametrize("name", DARTS_OPERATIONS)
+def test_finalized_is_the_operation_that_has_the_whole_share(
+    name, arguments, partial_channels, rng
+):
+    layer = layers.MixedOperation1D(
+        **{"filters": 6, "kernel_size": 3, **arguments},
+        partial_channels=partial_channels,
+        activation="tanh",
+        name="mixture",
+    )
+    x = rng.standard_normal((2, 11, 4)).astype("float32")
+    built(layer, rng, x.shape)
+    decide(layer, name)
+    plain = layer.finalize()
+    assert plain.name == "mixture" and plain.built
+    in_keras = {
+        "same": ("convolution_3", "convolution_5"),
+        "valid": ("convolution_5", "dilated_convolution_3"),  # windows of 5 places
+        "causal": DARTS_OPERATIONS[:4],
+    }[layer.padding]
+    assert (type(plain) is keras.layers.Conv1D) == (name in in_keras and partial_channels == 1)
+    assert_close(np.asarray(plain(x)), np.asarray(layer(x)))
+
+
+def test_finalize_keeps_the_operation_of_the_largest_share(rng):
+    layer = layers.MixedOperation2D(3, 3, padding="same", use_bias=False)
+    x = rng.standard_normal((2, 6, 5, 3)).astype("float32")
+    built(layer, rng, x.shape)
+    layer.logits.assign([0, 0, 0, 0, 0.1, 0, 0, 0])
+    assert layer.largest == "max_pooling_3"
+    twin = keras.layers.MaxPooling2D(3, 1, "same")
+    assert_close(np.asarray(layer.finalize()(x)), np.asarray(twin(x)))
+
+
+@pytest.mark.parametrize("update", ["softmax", "exponentiated_gradient"])
+def test_complexity_by_hand(update, rng):
+    layer = layers.MixedOperation2D(8, 3, 2, padding="same", groups=2, update=update)
+    built(layer, rng, (None, 7, 6, 4))
+    counts = np.array([9, 25, 9, 25, 0, 0, 0, 0]) * (4 * 3) * (4 // 2) * 8
+    shares = softmax(layer.logits)
+    with tf.GradientTape() as tape:
+        value = layer.complexity((None, 7, 6, 4))
+    np.testing.assert_allclose(value, shares @ counts, rtol=1e-6)
+    gradient = tape.gradient(value, layer.logits.value)
+    expected = shares * (counts - shares @ counts) if update == "softmax" else counts
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-3)
+
+
+def test_gradients_by_finite_differences(rng):
+    layer = built(layers.MixedOperation1D(3, 3, 2), rng, (None, 9, 2))
+    x = rng.standard_normal((2, 9, 2)).astype("float32")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(x) ** 2)
+    variables = layer.trainable_variables
+    assert len(variables) == 6
+    gradients = tape.gradient(loss, [variable.value for variable in variables])
+    for variable, gradient in zip(variables, gradients, strict=True):
+        direction = gradient / tf.norm(gradient)
+        change = 0.0
+        for sign in (1, -1):
+            variable.assign_add(sign * 1e-2 * direction)
+            change += sign * float(tf.reduce_sum(layer(x) ** 2))
+            variable.assign_sub(sign * 1e-2 * direction)
+        np.testing.assert_allclose(change / 2e-2, float(tf.norm(gradient)), rtol=2e-2)
+
+
+def test_gradient_descent_on_logits_is_an_exponentiated_gradient_step(rng):
+    """θ ← θ exp(-η g), clamped and normalised, g the gradient with respect to the shares."""
+    layer = layers.MixedOperation1D(
+        1, 3, padding="same", update="exponentiated_gradient", use_bias=False, perturb=None
+    )
+    model = keras.Sequential([keras.Input((8, 1)), layer])
+    x = rng.standard_normal((4, 8, 1)).astype("float32")
+    y = rng.standard_normal((4, 8, 1)).astype("float32")
+    rate = 5.0  # so large that some shares fall below the smallest
+    model.compile(
+        keras_xd.optimizers.architecture_optimizer(
+            model, keras.optimizers.SGD(0.0), keras.optimizers.SGD(rate)
+        ),
+        "mse",
+    )
+    outputs = [
+        np.asarray(inner.operate(keras.ops.convert_to_tensor(x))) for inner in layer.operations
+    ]
+    theta = np.full(8, 1 / 8)
+    for _ in range(3):
+        residual = sum(t * o for t, o in zip(theta, outputs, strict=True)) - y
+        gradient = np.array([np.mean(2 * residual * o) for o in outputs])
+        model.train_on_batch(x, y)
+        theta = theta * np.exp(-rate * gradient)
+        theta = np.maximum(theta / theta.sum(), 1e-5)
+        theta /= theta.sum()
+        np.testing.assert_allclose(layer.shares, theta, rtol=2e-4)
+    assert theta.min() < 1.01e-5
+
+
+@pytest.mark.parametrize("update", ["softmax", "exponentiated_gradient"])
+def test_search_finds_the_operation_of_the_data(update, rng):
+    """Each output is the largest of three neighbours; no convolution computes that."""
+    x = rng.standard_normal((256, 12, 1)).astype("float32")
+    y = np.asarray(keras.layers.MaxPooling1D(3, 1, "same")(x))
+    keras.utils.set_random_seed(1)
+    backbone = keras.Sequential(
+        [keras.Input((12, 1)), keras.layers.Conv1D(1, 3, padding="same", name="layer")]
+    )
+    space = keras_xd.rewrite(backbone, to="darts", update=update)
+    search = keras_xd.SearchModel(space)
+    rule = keras.optimizers.Adam(0.2) if update == "softmax" else keras.optimizers.SGD(0.5)
+    search.compile(keras.optimizers.Adam(0.01), rule, "mse")
+    search.fit(x, y, batch_size=32, epochs=15, verbose=0)
+    layer = space.get_layer("layer")
+    described = layer.describe()
+    assert layer.largest == "max_pooling_3", described
+    assert described["share/max_pooling_3"] > 0.9, described
+    found = keras_xd.finalize(search)
+    bias = np.asarray(found.get_layer("layer").bias)
+    np.testing.assert_allclose(found.predict(x, verbose=0), y + bias, rtol=1e-5, atol=1e-6)
+
+
+def test_seeded_kernels_differ():
+    initializer = keras.initializers.GlorotUniform(seed=3)
+    layer = layers.MixedOperation1D(2, 3, kernel_initializer=initializer)
+    layer.build((None, 8, 2))
+    plain, dilated = layer.operations[0].kernel, layer.operations[2].kernel
+    np.testing.assert_array_equal(plain, initializer(plain.shape))
+    assert np.abs(np.asarray(plain) - np.asarray(dilated)).min() > 0
+
+
+def test_reset_weights_keeps_the_shares(rng):
+    layer = built(layers.MixedOperation1D(2, 3), rng, (None, 8, 2))
+    before = [np.asarray(weight) for weight in layer.weights]
+    keras_xd.reset_weights(layer, seed=0)
+    for old, weight in zip(before, layer.weights, strict=True):
+        assert np.array_equal(old, weight) == (weight is layer.logits)
+
+
+@pytest.mark.parametrize(
+    "layer_class, arguments, shape, settled",
+    [
+        (
+            layers.MixedOperation,
+            {"rank": 2, "filters": 3, "padding": "same"},
+            (2, 6, 5, 2),
+            "convolution_3",
+        ),
+        (
+            layers.MixedOperation1D,
+            {"filters": 4, "kernel_size": 2, "strides": 3},
+            (2, 9, 2),
+            "dilated_convolution_5",
+        ),
+        (
+            layers.MixedOperation1D,
+            {
+                "filters": 8,
+                "kernel_size": 3,
+                "padding": "causal",
+                "partial_channels": 4,
+                "update": "exponentiated_gradient",
+                "candidates": ("max_pooling_3", "average_pooling_3", "skip"),
+                "perturb": 0.5,
+            },
+            (2, 7, 4),
+            "convolution",
+        ),
+    ],
+)
+def test_layer_checks(layer_class, arguments, shape, settled):
+    check_layer(layer_class, arguments, shape, settle=lambda layer: decide(layer, settled))
+
+
+@pytest.mark.parametrize(
+    "arguments, shape, message",
+    [
+        ({"candidates": ("convolution_7",)}, None, "different names of"),
+        ({"candidates": ("skip", "skip")}, None, "different names of"),
+        ({"candidates": ("convolution_3",)}, None, "an operation beside the convolution"),
+        ({"candidates": ()}, None, "an operation beside the convolution"),
+        ({"perturb": 1}, None, "a number from 0 to below 1, or None.* Received: perturb=1"),
+        ({"perturb": -0.1}, None, "Received: perturb=-0.1"),
+        ({"perturb": True}, None, "Received: perturb=True"),
+        ({"update": "sgd"}, None, "`update` must be one of 'softmax', 'exponentiated_gradient'"),
+        ({"partial_channels": 4}, None, "must divide `filters`"),
+        ({"partial_channels": 0}, None, "must be an integer of at least 1"),
+        ({"padding": "circular"}, None, "`padding` must be one of 'valid', 'same'"),
+        ({}, (None, 8, None, 3), "are known"),
+    ],
+)
+def test_bad_input(arguments, shape, message):
+    arguments = {"filters": 6, "kernel_size": 3, **arguments}
+    with pytest.raises(ValueError, match=message):
+        layers.MixedOperation2D(**arguments).build(shape)

@@ -1,0 +1,129 @@
+"""Models rewritten to mixtures of the DARTS operations."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd.layers.discrete_operation import DARTS_OPERATIONS
+from keras_xd_tests import sample_models
+from keras_xd_tests.layer_checks import assert_close
+
+
+def backbone(rng):
+    """A small ResNet of unusual convolutions, with random weights."""
+    inputs = keras.Input((9, 8, 2), name="images")
+    x = keras.layers.Conv2D(4, 3, padding="same", activation="relu", name="first")(inputs)
+    y = keras.layers.Conv2D(6, 3, 2, padding="same", groups=2, use_bias=False, name="strided")(x)
+    y = keras.layers.BatchNormalization(name="norm")(y)
+    shortcut = keras.layers.Conv2D(6, 1, 2, name="shortcut")(x)
+    x = keras.layers.Add(name="add")([y, shortcut])
+    x = keras.layers.Conv2D(3, (2, 4), dilation_rate=(2, 1), name="odd")(x)
+    model = keras.Model(inputs, x)
+    sample_models.randomize(model, rng)
+    return model
+
+
+CONVOLUTIONS = ("first", "strided", "shortcut", "odd")
+
+
+def test_without_perturbation_it_is_the_same_function(rng):
+    model = backbone(rng)
+    space = keras_xd.rewrite(model, to="darts", perturb=0)
+    x = rng.standard_normal((3, 9, 8, 2)).astype("float32")
+    assert_close(space.predict(x, verbose=0), model.predict(x, verbose=0), 1e-6)
+    assert_close(keras_xd.finalize(space).predict(x, verbose=0), model.predict(x, verbose=0), 1e-6)
+    for name in CONVOLUTIONS:
+        assert type(space.get_layer(name)) is keras_xd.layers.MixedOperation2D
+        assert type(keras_xd.finalize(space).get_layer(name)) is keras.layers.Conv2D
+    assert type(space.get_layer("norm")) is keras.layers.BatchNormalization
+    names = {name: space.get_layer(name).operation_names for name in CONVOLUTIONS}
+    assert names["first"] == names["strided"] == DARTS_OPERATIONS
+    assert names["shortcut"] == names["odd"] == ("convolution", *DARTS_OPERATIONS)
+
+
+@pytest.mark.parametrize("perturb", [0.1, 0.01])
+def test_outputs_begin_as_documented(perturb, rng):
+    """(1 - perturb) · convolution + perturb · mean of the others + bias."""
+    inputs = keras.Input((9, 2))
+    model = keras.Model(inputs, keras.layers.Conv1D(3, 5, 2, name="layer")(inputs))
+    sample_models.randomize(model, rng)
+    space = keras_xd.rewrite(model, to="darts", perturb=perturb)
+    x = rng.standard_normal((2, 9, 2)).astype("float32")
+    layer = space.get_layer("layer")
+    tensor = keras.ops.convert_to_tensor(x)
+    others = [
+        np.asarray(o.operate(tensor)) for o in layer.operations if o.operation != "convolution_5"
+    ]
+    bias = np.asarray(model.get_layer("layer").bias)
+    expected = (1 - perturb) * (model.predict(x, verbose=0) - bias) + bias
+    expected += perturb * np.mean(others, axis=0)
+    assert len(others) == 7
+    assert_close(space.predict(x, verbose=0), expected)
+
+
+def test_weights_flags_and_shared_layers_are_carried_over(rng):
+    inputs = keras.Input((9, 2))
+    shared = keras.layers.Conv1D(2, 3, padding="causal", kernel_regularizer="l2", name="shared")
+    frozen = keras.layers.Conv1D(2, 3, padding="same", name="frozen", dtype="mixed_bfloat16")
+    model = keras.Model(inputs, frozen(shared(shared(inputs))))
+    sample_models.randomize(model, rng)
+    frozen.trainable = False
+    space = keras_xd.rewrite(model, to="darts", candidates=("convolution_5", "skip"))
+    new_shared, new_frozen = space.get_layer("shared"), space.get_layer("frozen")
+    for old, new in ((shared, new_shared), (frozen, new_frozen)):
+        np.testing.assert_array_equal(new.kernel, old.kernel)
+        np.testing.assert_array_equal(new.bias, old.bias)
+        assert new.dtype_policy == old.dtype_policy
+    assert new_shared.operation_names == ("convolution", "convolution_5", "skip")
+    assert len(new_shared.losses) == 2 and not new_frozen.trainable_variables
+    assert [v.name for v in keras_xd.architecture_variables(space)] == ["logits", "logits"]
+    assert len(space.trainable_variables) == 4
+
+
+def test_saved_space_and_compare_and_forecast(rng, tmp_path):
+    model = backbone(rng)
+    space = keras_xd.rewrite(model, to="darts", perturb=0.3, update="exponentiated_gradient")
+    x = rng.standard_normal((2, 9, 8, 2)).astype("float32")
+    space.save(tmp_path / "space.keras")
+    again = keras.models.load_model(tmp_path / "space.keras")
+    np.testing.assert_array_equal(again.predict(x, verbose=0), space.predict(x, verbose=0))
+    assert again.get_layer("odd").update == "exponentiated_gradient"
+    described = keras_xd.describe(again)
+    np.testing.assert_allclose(described["first"]["share/convolution_3"], 0.7, rtol=1e-6)
+    np.testing.assert_allclose(described["odd"]["share/zero"], 0.3 / 8, rtol=1e-6)
+    table = keras_xd.compare(model, space, x)
+    forecast = keras_xd.forecast(model, to="darts", perturb=0.3)
+    rows = {row.name: row for row in table.rows}
+    assert {row.name for row in forecast.rows} == set(CONVOLUTIONS)
+    for row in forecast.rows:
+        actual = rows[row.name].__dict__
+        assert row.__dict__ == {name: actual[name] for name in row.__dict__}
+    assert forecast.parameters_after == space.count_params()
+    expected = float(keras_xd.complexity(space))
+    np.testing.assert_allclose(forecast.multiply_adds_after, expected, atol=len(CONVOLUTIONS))
+
+
+def test_what_has_no_mixture_is_left():
+    inputs = keras.Input((6, 6, 6, 1))
+    x = keras.layers.Conv3D(1, 3, name="volume")(inputs)
+    model = keras.Model(inputs, x)
+    with pytest.raises(ValueError, match="no mixture of operations replaces Conv3D"):
+        keras_xd.rewrite(model, to="darts")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"depth": 3}, r"takes the options \['candidates', 'perturb', 'update'\].*'depth': 3"),
+        ({"partial_channels": 4}, "takes the options.*'partial_channels': 4"),
+        ({"kernel_size": 5}, "takes the options.*'kernel_size': 5"),
+        ({"perturb": 2}, "do not fit the layer 'first': `perturb` must be a number"),
+        ({"candidates": ("conv",)}, "do not fit the layer 'first': `candidates` must be"),
+        ({"padding": "circular"}, "do not fit the layer 'first': `padding` must be"),
+        ({"operations": "pooling"}, r"must be one or several of \('convolution',\)"),
+    ],
+)
+def test_bad_options(options, message, rng):
+    with pytest.raises(ValueError, match=message):
+        keras_xd.rewrite(backbone(rng), to="darts", **options)
