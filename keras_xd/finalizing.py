@@ -45,8 +45,9 @@ def finalize(model):
 
     Every searchable layer is replaced by its `finalize()`, under the same name; for an `XDConv`
     that is a layer with its matrices multiplied out, so that no work on the architecture is left
-    at inference. Everything else is copied with its weights. Nested models and shared layers stay
-    so; `model` is left untouched.
+    at inference. A `MixedOperation` becomes the operation of its largest share, so the outputs are
+    the same only where that share is 1. Everything else is copied with its weights. Nested models
+    and shared layers stay so; `model` is left untouched.
 
     The result is not compiled. It is a Functional model, or of a subclassed one a
     `keras_xd.layers.rewritten.Rewritten`. `model.save("model.keras")` is Keras' own;

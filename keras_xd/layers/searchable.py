@@ -19,7 +19,8 @@ class SearchableLayer(keras.layers.Layer):
     - `complexity(input_shape)`: the multiply–adds of one sample, a scalar that may be a tensor
       differentiable in the architecture variables. It includes the layers inside.
     - `finalize()`: a built plain layer, without architecture variables, that computes the same
-      outputs.
+      outputs. A mixture of operations becomes one of them, which computes the same outputs only
+      once that has the whole share.
     - `describe()`: a dictionary of named scalars (`float`) and NumPy arrays for inspection.
 
     Layers of several parts may hold searchable layers in attributes, lists or dictionaries.

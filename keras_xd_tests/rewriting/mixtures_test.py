@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_xd
 from keras_xd.layers.discrete_operation import DARTS_OPERATIONS
@@ -102,6 +103,69 @@ def test_saved_space_and_compare_and_forecast(rng, tmp_path):
     assert forecast.parameters_after == space.count_params()
     expected = float(keras_xd.complexity(space))
     np.testing.assert_allclose(forecast.multiply_adds_after, expected, atol=len(CONVOLUTIONS))
+
+
+def test_a_target_for_the_complexity_moves_the_shares(rng):
+    model = keras.Sequential([keras.Input((9, 2)), keras.layers.Conv1D(3, 5, padding="same")])
+    space = keras_xd.rewrite(model, to="darts", perturb=0.5, candidates=("convolution_3", "skip"))
+    before = float(keras_xd.complexity(space))
+    search = keras_xd.SearchModel(space)
+    search.compile(
+        keras.optimizers.SGD(0.0),
+        keras.optimizers.Adam(0.1),
+        keras.losses.MeanSquaredError(),
+        complexity_target=before / 2,
+        complexity_weight=1e4,
+    )
+    x = rng.standard_normal((2, 9, 2))
+    history = search.fit(x, np.zeros((2, *space.output_shape[1:])), epochs=30, verbose=0)
+    np.testing.assert_allclose(history.history["complexity"][0], 2, rtol=1e-5)
+    np.testing.assert_allclose(float(keras_xd.complexity(space)), before / 2, rtol=0.1)
+
+
+class Block(keras.Model):
+    """A residual block with a convolution in an attribute."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.convolution = keras.layers.Conv1D(2, 3, padding="same", name="conv")
+
+    def call(self, inputs):
+        return inputs + self.convolution(inputs)
+
+
+def test_subclassed_models(rng):
+    block, x = Block(), rng.standard_normal((2, 8, 2)).astype("float32")
+    expected = np.asarray(block(x))
+    space = keras_xd.rewrite(block, to="darts", perturb=0)
+    assert type(space.model.convolution) is keras_xd.layers.MixedOperation1D
+    assert_close(np.asarray(space(x)), expected)
+    found = keras_xd.finalize(space)
+    assert type(found.model.convolution) is keras.layers.Conv1D
+    assert_close(np.asarray(found(x)), expected)
+
+
+def test_exported_resized_and_frozen(rng, tmp_path):
+    model = backbone(rng)
+    space = keras_xd.rewrite(model, to="darts")
+    space.get_layer("first").logits.assign([0, 0, 0, 0, 9, 0, 0, 0])
+    space.get_layer("strided").logits.assign([0, 0, 9, 0, 0, 0, 0, 0])
+    found = keras_xd.finalize(space)
+    kinds = [type(found.get_layer(name)).__name__ for name in CONVOLUTIONS]
+    assert kinds == ["DiscreteOperation", "DiscreteOperation", "Conv2D", "Conv2D"]
+    x = rng.standard_normal((2, 9, 8, 2)).astype("float32")
+    found.export(tmp_path / "exported", verbose=False)
+    served = tf.saved_model.load(tmp_path / "exported")
+    assert_close(np.asarray(served.serve(x)), np.asarray(found(x)))
+    larger = keras_xd.resize(space, (15, 14, 2))
+    assert larger.count_params() == space.count_params()
+    for old, new in zip(space.get_weights(), larger.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+    keras_xd.freeze_architecture(space).save(tmp_path / "frozen.keras")
+    again = keras.models.load_model(tmp_path / "frozen.keras")
+    trainable = {id(variable) for variable in again.trainable_variables}
+    assert not trainable & {id(v) for v in keras_xd.architecture_variables(again)}
+    assert len(trainable) == len(space.trainable_variables) > 0
 
 
 def test_what_has_no_mixture_is_left():
