@@ -17,7 +17,8 @@ The keys of the next step of a piece are told from those of all steps before it.
 
 Both searches begin with the weights that `undilated` has after the epochs of warm-up, in which an
 architecture would be fixed; the convolution and its start as an XD-operation are one function.
-Results are written after every run: `music.md`, `music.json` and `music.png`.
+Results are written after every run: `music.md`, `music.json` and `music.png`. A run that is there
+already is not repeated when the script is started again with the same settings.
 """
 
 import argparse
@@ -296,7 +297,7 @@ def seed(text):
 
 
 def parse(arguments):
-    """Return the options and the data."""
+    """Return the options, the data, the settings and the runs that are finished already."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS[:4]))
     parser.add_argument("--seeds", nargs="+", type=seed, default=[0, 1, 2])
@@ -328,14 +329,19 @@ def parse(arguments):
     if not 0 < options.share <= 1:
         parser.error("--share must be above 0 and at most 1")
     options.output = pathlib.Path(options.output or pathlib.Path(__file__).parent / "results")
-    existing = [str(p) for p in music_report.paths(options.output).values() if p.exists()]
-    if existing and not options.overwrite:
-        parser.error(f"{', '.join(existing)} would be overwritten: give --overwrite or --output")
     try:
         data = music.synthetic() if options.synthetic else music.load(options.data_dir)
     except ValueError as error:
         parser.error(str(error))
-    return options, data
+    settings = describe(options, data, arguments)
+    existing = [str(p) for p in music_report.paths(options.output).values() if p.exists()]
+    runs = [] if options.overwrite else music_report.finished(settings, options.output)
+    if existing and not runs and not options.overwrite:
+        parser.error(
+            f"{', '.join(existing)} of other settings would be overwritten: give --overwrite or "
+            "--output"
+        )
+    return options, data, settings, runs
 
 
 def describe(options, data, arguments):
@@ -355,13 +361,13 @@ def describe(options, data, arguments):
 
 
 def main(arguments=None):
-    """Run the experiment; return the records of all runs."""
+    """Do the runs that are not there yet; return the records of all."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    options, data = parse(arguments)
-    settings, records = describe(options, data, arguments), []
+    options, data, settings, records = parse(arguments)
     for number in options.seeds:
         for method in options.methods:
-            records.append(run(method, number, data, options))
+            if not any((r["method"], r["seed"]) == (method, number) for r in records):
+                records.append(run(method, number, data, options))
             # After every run, so that a long experiment that is cut short leaves its results.
             music_report.write(settings, records, options.output)
     print(f"\n{music_report.table(records)}\n\nResults: {options.output}")

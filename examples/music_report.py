@@ -32,6 +32,16 @@ def write(settings, runs, folder):
     curves(runs).savefig(files["png"], dpi=110)
 
 
+def finished(settings, folder):
+    """Return the runs that a file of before holds, if its settings are these, whatever command."""
+    file = paths(folder)["json"]
+    if not file.exists():
+        return []
+    found = json.loads(file.read_text(encoding="utf-8"))
+    same = {**found["settings"], "command": None} == {**settings, "command": None}
+    return found["runs"] if same else []
+
+
 def table(runs):
     """Return a Markdown table, a line for each method: mean ± standard deviation of the seeds."""
     lines = [
