@@ -1,10 +1,12 @@
 """Two optimizers for one model: one for its weights, one for its architecture."""
 
+import contextlib
 import re
 
 import keras
 
 from keras_xd.layers.searchable import architecture_variables
+from keras_xd.validation import one_of
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -31,6 +33,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         architecture_fixed: while `True`, `apply` steps the weights only. The architecture
             variables, their slots and the iteration count of their optimizer keep their values.
             It is read while the train step is traced, not while it runs.
+        weights_fixed: the same for the model weights (see `only`).
     """
 
     def __init__(self, optimizer_map, architecture_shapes, loss_scale_factor=None, name=None):
@@ -40,6 +43,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         self.weights_optimizer = optimizer_map.default_optimizer
         (self.architecture_optimizer,) = optimizer_map.values()
         self.architecture_fixed = False
+        self.weights_fixed = False
         self.built_paths = ()
         self.epochs = self.add_variable(
             shape=(), dtype="int32", aggregation="only_first_replica", name="epochs"
@@ -48,7 +52,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
     def build(self, var_list):
         if self.built:
             return
-        found = [variable for variable in var_list if self._is_architecture(variable)]
+        found = [variable for variable in var_list if self.is_architecture(variable)]
         shapes = tuple(tuple(variable.shape) for variable in found)
         if sorted(shapes) != sorted(self.architecture_shapes):
             raise ValueError(
@@ -60,7 +64,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
             )
         super().build(var_list)
         self.built_paths = tuple(variable.path for variable in var_list)
-        self.built_groups = tuple(self._is_architecture(variable) for variable in var_list)
+        self.built_groups = tuple(self.is_architecture(variable) for variable in var_list)
 
     def apply(self, grads, trainable_variables=None):
         """Apply the gradients of all variables, each by the optimizer of its group."""
@@ -75,16 +79,37 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
                 f"layers. Received: {len(grads)} gradients, built on {len(self.built_paths)} "
                 "variables"
             )
-        if not self.built or not self.architecture_fixed:
+        if not self.built or not (self.architecture_fixed or self.weights_fixed):
             super().apply(grads, trainable_variables)
         else:
-            self._apply_to_weights(grads, trainable_variables)
+            self._apply_to_one_group(grads, trainable_variables)
+
+    @contextlib.contextmanager
+    def only(self, group):
+        """Let `apply` step one of the groups only, within a `with` statement.
+
+        The step of the weights is the one that `iterations` counts.
+
+        Args:
+            group: `"weights"` or `"architecture"`.
+
+        Raises:
+            ValueError: if there is no such group.
+        """
+        one_of(group, ("weights", "architecture"), "group")
+        before = self.weights_fixed, self.architecture_fixed
+        self.weights_fixed = group == "architecture"
+        self.architecture_fixed = group == "weights"
+        try:
+            yield
+        finally:
+            self.weights_fixed, self.architecture_fixed = before
 
     def finalize_variable_values(self, var_list):
         """Let both optimizers set final values, such as moving averages, after `fit`."""
         if self.architecture_optimizer.iterations == 0:
             # The moving average of an optimizer that has made no step is still zero.
-            var_list = [variable for variable in var_list if not self._is_architecture(variable)]
+            var_list = [variable for variable in var_list if not self.is_architecture(variable)]
         super().finalize_variable_values(var_list)
 
     def get_config(self):
@@ -93,19 +118,24 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
             "architecture_shapes": [list(shape) for shape in self.architecture_shapes],
         }
 
-    def _apply_to_weights(self, grads, trainable_variables):
+    def _apply_to_one_group(self, grads, trainable_variables):
         groups = self.built_groups
         if trainable_variables is not None:
-            groups = [self._is_architecture(variable) for variable in trainable_variables]
+            groups = [self.is_architecture(variable) for variable in trainable_variables]
             trainable_variables = [
-                v for v, fixed in zip(trainable_variables, groups, strict=True) if not fixed
+                v
+                for v, group in zip(trainable_variables, groups, strict=True)
+                if group == self.weights_fixed
             ]
-        grads = [grad for grad, fixed in zip(grads, groups, strict=True) if not fixed]
+        grads = [g for g, group in zip(grads, groups, strict=True) if group == self.weights_fixed]
+        optimizer = self.architecture_optimizer if self.weights_fixed else self.weights_optimizer
         if grads:
-            self.weights_optimizer.apply(grads, trainable_variables)
-        self.iterations.assign_add(1)
+            optimizer.apply(grads, trainable_variables)
+        if not self.weights_fixed:
+            self.iterations.assign_add(1)
 
-    def _is_architecture(self, variable):
+    def is_architecture(self, variable):
+        """Return whether a variable belongs to the group of the architecture."""
         return self.optimizer_map(variable) is self.architecture_optimizer
 
 

@@ -2,19 +2,20 @@
 
 import json
 import numbers
-import re
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_xd.layers.complexity import complexity
-from keras_xd.layers.searchable import architecture_variables, searchable_layers
+from keras_xd.layers.searchable import architecture_variables
+from keras_xd.search import bilevel
 from keras_xd.search.callbacks import EpochCounter
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
+from keras_xd.search.signatures import check_signature, signature
 from keras_xd.validation import check_export_path, is_integer, one_of
 
-MODES = ("joint",)
+MODES = ("joint", *bilevel.MODES)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -32,6 +33,25 @@ class SearchModel(keras.Model):
     training resumed from a file or by `keras.callbacks.BackupAndRestore` warms up no longer than
     training in one piece. The train step is traced once with and once without the architecture.
     `train_on_batch` does not count epochs.
+
+    Modes: `"joint"` minimizes one loss over weights and architecture together. The other three
+    are bilevel: they minimize the loss of held-out samples, `architecture_data`, over the
+    architecture, and that of the training samples over the weights. Each step first moves the
+    architecture by an architecture batch, then the weights by a training batch.
+
+    - `"alternating"`: two ordinary training steps. The pass over the architecture batch moves the
+      statistics of batch normalization and the random state as every training step does.
+    - `"first_order"`: the same gradients, but that pass only measures: the model's state is
+      moved by training batches alone. Without such state the two modes are one.
+    - `"second_order"`: the architecture moves by the gradient of the held-out loss after the next
+      step of the weights, whose dependence on the architecture is approximated by differences
+      (see `keras_xd.search.bilevel.architecture_gradients`). The weights are left where they
+      were, and the model's state too. In half precision the differences are mostly rounding.
+
+    In them `loss` and the metrics are those of the training batches, and `architecture_loss` is
+    that of the architecture batches before each step, in `"second_order"` after the step that is
+    looked ahead to. They run on TensorFlow and on one device; in `train_on_batch` every other
+    sample, from the second, is an architecture sample.
 
     A frozen architecture (see `keras_xd.freeze_architecture`) leaves a model whose weights alone
     are trained. Compile after freezing, as in Keras generally.
@@ -79,6 +99,8 @@ class SearchModel(keras.Model):
         self.complexity_target = None
         self.complexity_weight = 0.0
         self.complexity_metric = keras.metrics.Mean(name="complexity")
+        self.perturbation = 0.01
+        self.architecture_loss = keras.metrics.Mean(name="architecture_loss")
         self.built = True
 
     def call(self, inputs, training=None):
@@ -95,6 +117,7 @@ class SearchModel(keras.Model):
         warmup_epochs=0,
         complexity_target=None,
         complexity_weight=0.0,
+        perturbation=0.01,
         **kwargs,
     ):
         """Configure the search.
@@ -104,18 +127,21 @@ class SearchModel(keras.Model):
             architecture_optimizer: the optimizer of the architecture variables, likewise.
             loss: as in `keras.Model.compile`, but required.
             metrics: as in `keras.Model.compile`.
-            mode: `"joint"`, where each step moves weights and architecture by the gradient of
-                the same training batch.
+            mode: `"joint"`, `"alternating"`, `"first_order"` or `"second_order"`; see the class.
             warmup_epochs: number of epochs, from the first, in which the architecture is fixed.
             complexity_target: the multiply–adds of one sample to aim at. Where it is given, the
                 metric `complexity` is the model's multiply–adds divided by it.
             complexity_weight: factor of the term `(complexity / complexity_target - 1)**2`, which
                 is added to the loss in training and evaluation.
+            perturbation: for `"second_order"`, the Euclidean length of the change of all weights
+                together by which the differences are taken. A smaller one is more exact, as far
+                as rounding permits.
             **kwargs: the other arguments of `keras.Model.compile`, such as `jit_compile`,
                 `steps_per_execution`, `weighted_metrics` or `loss_weights`.
 
         Raises:
-            ValueError: if an optimizer or the loss is missing, or an argument is out of range.
+            ValueError: if an optimizer or the loss is missing, if an argument is out of range, or
+                if the mode does not run on Keras' present backend.
         """
         required = {
             "optimizer": optimizer,
@@ -125,11 +151,16 @@ class SearchModel(keras.Model):
         for name, value in required.items():
             if value is None:
                 raise ValueError(f"`compile` needs `{name}`. Received: {name}=None")
-        one_of(mode, MODES, "mode")
+        if one_of(mode, MODES, "mode") != "joint":
+            bilevel.check_backend(mode)
         if not is_integer(warmup_epochs) or warmup_epochs < 0:
             raise ValueError(
                 "`warmup_epochs` must be an integer of at least 0. "
                 f"Received: warmup_epochs={warmup_epochs!r}"
+            )
+        if not isinstance(perturbation, numbers.Real) or not 0 < perturbation < float("inf"):
+            raise ValueError(
+                f"`perturbation` must be a positive number. Received: perturbation={perturbation!r}"
             )
         _check_complexity_arguments(complexity_target, complexity_weight)
         grouped = make_architecture_optimizer(self.model, optimizer, architecture_optimizer)
@@ -137,6 +168,7 @@ class SearchModel(keras.Model):
         self.warmup_epochs = int(warmup_epochs)
         self.complexity_target = complexity_target
         self.complexity_weight = float(complexity_weight)
+        self.perturbation = float(perturbation)
         super().compile(optimizer=grouped, loss=loss, metrics=metrics, **kwargs)
         # The model is built, so its optimizer can be: `load_weights` then restores its state too.
         self.optimizer.build(self.trainable_variables)
@@ -154,6 +186,7 @@ class SearchModel(keras.Model):
             "warmup_epochs": self.warmup_epochs,
             "complexity_target": self.complexity_target,
             "complexity_weight": self.complexity_weight,
+            "perturbation": self.perturbation,
         }
 
     def compile_from_config(self, config):
@@ -167,11 +200,47 @@ class SearchModel(keras.Model):
         epochs=1,
         verbose="auto",
         callbacks=None,
+        *,
+        architecture_data=None,
+        architecture_split=None,
         **kwargs,
     ):
-        """Train weights and architecture; the arguments are those of `keras.Model.fit`."""
+        """Train weights and architecture.
+
+        In the bilevel modes an epoch is one pass over the longer of training and architecture
+        data, in batches; the shorter starts again, and both have the same batch size.
+
+        Args:
+            x, y, batch_size, epochs, verbose, callbacks: as in `keras.Model.fit`.
+            architecture_data: for the bilevel modes, the samples that the architecture is moved
+                by: a `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, or a tuple of
+                arrays `(x, y)` or `(x, y, sample_weight)`; not necessarily of the same kind as
+                the training data.
+            architecture_split: instead of it, for arrays, the share of the samples, from the
+                last, that is taken out of the training data. `validation_split` comes first.
+            **kwargs: the other arguments of `keras.Model.fit`. A `class_weight` weighs
+                architecture samples too.
+
+        Returns:
+            A `keras.callbacks.History`.
+
+        Raises:
+            ValueError: if a bilevel mode lacks architecture data or `"joint"` is given some, or if
+                training and architecture data do not fit together.
+        """
         if self.compiled:
             self._check_trainable_variables()
+            if self.mode != "joint":
+                arguments = {"batch_size": batch_size, **kwargs}
+                x, y, kwargs = bilevel.fit_arguments(
+                    self, x, y, architecture_data, architecture_split, arguments
+                )
+                batch_size = None
+            elif architecture_data is not None or architecture_split is not None:
+                raise ValueError(
+                    "`architecture_data` and `architecture_split` are for the bilevel modes. "
+                    f"Received: mode={self.mode!r}"
+                )
         if isinstance(callbacks, keras.callbacks.CallbackList):
             if not any(isinstance(callback, EpochCounter) for callback in callbacks.callbacks):
                 counter = EpochCounter()
@@ -198,6 +267,11 @@ class SearchModel(keras.Model):
         optimizer.architecture_fixed = fixed
         return super().make_train_function(force=force)
 
+    def train_step(self, *args):
+        if self.mode == "joint":
+            return super().train_step(*args)
+        return bilevel.train_step(self, *args, super().train_step)
+
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Return the loss of Keras plus the complexity term."""
         loss = super().compute_loss(
@@ -216,10 +290,15 @@ class SearchModel(keras.Model):
 
     @property
     def metrics(self):
-        found = super().metrics
+        # Evaluation has no loss of architecture samples: the train step reports that by itself.
+        found = [metric for metric in super().metrics if metric is not self.architecture_loss]
         if self.complexity_target is None:
             found = [metric for metric in found if metric is not self.complexity_metric]
         return found
+
+    def reset_metrics(self):
+        super().reset_metrics()
+        self.architecture_loss.reset_state()
 
     @property
     def output_names(self):
@@ -261,7 +340,7 @@ class SearchModel(keras.Model):
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
-        text = json.dumps(_signature(self.model))
+        text = json.dumps(signature(self.model))
         store["architecture"] = np.frombuffer(text.encode(), dtype="uint8")
 
     def load_own_variables(self, store):
@@ -276,20 +355,7 @@ class SearchModel(keras.Model):
                 "`search_model.model.load_weights`. Received: a file with no record of a search"
             )
         saved = json.loads(bytes(bytearray(store["architecture"])).decode())
-        current = _signature(self.model)
-        if len(saved) != len(current):
-            raise ValueError(
-                "The architecture in a file must match the model's. Received: a file of "
-                f"{len(saved)} searchable layers, model {len(current)}"
-            )
-        for number, (old, new) in enumerate(zip(saved, current, strict=True)):
-            if old != new:
-                raise ValueError(
-                    "The architecture in a file must match the model's. Received: for searchable "
-                    f"layer {number}, '{searchable_layers(self.model)[number].name}', "
-                    f"file {[v for v in old if v not in new]}, "
-                    f"model {[v for v in new if v not in old]}"
-                )
+        check_signature(self.model, saved)
 
     def _check_trainable_variables(self):
         """Raise `ValueError` if variables were frozen or unfrozen since `compile`."""
@@ -301,39 +367,6 @@ class SearchModel(keras.Model):
                 "after freezing or unfreezing the architecture or layers. Received: variables "
                 f"{sorted(set(built_on) ^ set(now))}, trainable either then or now"
             )
-
-
-def _signature(model):
-    """Return the numbers in the configuration and the weights of every searchable layer, as text.
-
-    Numbers, such as those of a depth or a radix, tell apart architectures whose weights have the
-    same shapes.
-    """
-
-    def describe(variable):
-        # An automatic name ends in a number that differs from one process to the next.
-        return f"{re.sub(r'_[0-9]+$', '', variable.name)}: {tuple(variable.shape)}"
-
-    def numbers_in(config):
-        config = {name: _numbers(value) for name, value in config.items()}
-        for name in ("trainable", "seed"):
-            config.pop(name, None)
-        return [f"{name}={value}" for name, value in config.items() if value is not None]
-
-    return [
-        [type(layer).__name__, *numbers_in(layer.get_config()), *map(describe, layer.weights)]
-        for layer in searchable_layers(model)
-    ]
-
-
-def _numbers(value):
-    """Return `value`, lists as tuples, if it is made of whole numbers or booleans, else `None`."""
-    if is_integer(value) or isinstance(value, bool):
-        return value
-    if isinstance(value, (list, tuple)):
-        items = tuple(_numbers(item) for item in value)
-        return None if None in items else items
-    return None
 
 
 def _check_complexity_arguments(target, weight):

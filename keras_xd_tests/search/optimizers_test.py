@@ -315,3 +315,30 @@ def test_learning_rate_schedules_of_both_groups():
     # Keras' boundaries are inclusive: steps 0 to 1 and 0 to 3 have the first rate.
     assert gates_moved == [True, True, True, False, False]
     assert kernel_moved == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize("group", ["weights", "architecture"])
+def test_only_one_group_is_stepped(group):
+    model = gated_model()
+    optimizer = architecture_optimizer(model, keras.optimizers.SGD(0.1), keras.optimizers.SGD(0.2))
+    optimizer.build(model.trainable_variables)
+    chosen = [
+        optimizer.is_architecture(v) == (group == "architecture") for v in model.trainable_variables
+    ]
+    before = [variable.numpy() for variable in model.trainable_variables]
+    # The other group needs no gradients.
+    gradients = [
+        np.ones(v.shape, "float32") if c else None for v, c in zip(before, chosen, strict=True)
+    ]
+    with optimizer.only(group):
+        optimizer.apply(gradients, model.trainable_variables)
+    rate = 0.2 if group == "architecture" else 0.1
+    for old, variable, moves in zip(before, model.trainable_variables, chosen, strict=True):
+        np.testing.assert_allclose(variable.numpy(), old - rate * moves, rtol=1e-6, atol=1e-7)
+    assert int(optimizer.iterations.numpy()) == int(group == "weights")
+    assert int(optimizer.weights_optimizer.iterations.numpy()) == int(group == "weights")
+    assert int(optimizer.architecture_optimizer.iterations.numpy()) == int(group != "weights")
+    assert not optimizer.weights_fixed and not optimizer.architecture_fixed
+    with pytest.raises(ValueError, match="`group` must be one of.*group='both'"):
+        with optimizer.only("both"):
+            pass

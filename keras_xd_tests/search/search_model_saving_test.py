@@ -132,6 +132,7 @@ def test_compile_config_round_trip():
     assert other.get_compile_config() == config
     assert (other.mode, other.warmup_epochs) == ("joint", 3)
     assert (other.complexity_target, other.complexity_weight) == (10.0, 0.1)
+    assert other.perturbation == 0.01
     assert other.optimizer.built
 
 

@@ -1,0 +1,274 @@
+"""One step of a bilevel search: the architecture on one batch, the weights on another."""
+
+import importlib
+
+import keras
+from keras import ops
+
+from keras_xd.validation import one_of
+
+MODES = ("alternating", "first_order", "second_order")
+BACKENDS = ("tensorflow",)
+
+
+def check_backend(mode):
+    """Raise `ValueError` if `mode` does not run on the present backend of Keras."""
+    one_of(mode, MODES, "mode")
+    if keras.backend.backend() not in BACKENDS:
+        raise ValueError(
+            f"The bilevel modes need one of the backends {', '.join(BACKENDS)}; only 'joint' runs "
+            f"on all of them. Received: mode={mode!r}, backend={keras.backend.backend()!r}"
+        )
+
+
+def fit_arguments(search, x, y, architecture_data, architecture_split, arguments):
+    """Return what to give to `keras.Model.fit` for a bilevel search.
+
+    Args:
+        search: the compiled `SearchModel`.
+        x: the training data, in whatever form.
+        y: targets, for arrays.
+        architecture_data: see `SearchModel.fit`.
+        architecture_split: likewise.
+        arguments: the other arguments of `fit`.
+
+    Returns:
+        The data as one stream, `None` for the targets in it, and the arguments that remain.
+
+    Raises:
+        ValueError: if there are no architecture data, more than one source of them, or more than
+            one device, or if the data do not fit together.
+    """
+    # TensorFlow, whose pipelines serve every backend, is not needed before.
+    from keras_xd.search import streams
+
+    if (architecture_data is None) == (architecture_split is None):
+        raise ValueError(
+            f"Mode '{search.mode}' needs either `architecture_data` or `architecture_split`. "
+            f"Received: {'neither' if architecture_data is None else 'both'}"
+        )
+    if search.distribute_strategy.num_replicas_in_sync > 1:
+        raise ValueError(
+            "The bilevel modes run on one device; use 'joint' on several. Received: "
+            f"mode={search.mode!r}, {search.distribute_strategy.num_replicas_in_sync} devices"
+        )
+    arguments = dict(arguments)
+    training, sample_weight = x, arguments.pop("sample_weight", None)
+    if not streams.is_batched(x):
+        training = (x, y, sample_weight)
+    elif y is not None or sample_weight is not None:
+        raise ValueError(
+            "A dataset must hold its targets and sample weights itself. Received: "
+            f"x of type {type(x).__name__} beside y or sample_weight"
+        )
+    share = arguments.pop("validation_split", 0.0)
+    if share and arguments.get("validation_data") is None:
+        training, arguments["validation_data"] = streams.split(training, share, "validation_split")
+    if architecture_data is None:
+        training, architecture_data = streams.split(
+            training, architecture_split, "architecture_split"
+        )
+    elif isinstance(architecture_data, list):
+        architecture_data = tuple(architecture_data)
+    stream = streams.interleave(
+        training,
+        architecture_data,
+        batch_size=arguments.pop("batch_size", None),
+        shuffle=arguments.pop("shuffle", True),
+    )
+    return stream, None, {**arguments, "shuffle": False}
+
+
+def train_step(search, data, weights_step):
+    """Move the architecture by a batch's second half, then the weights by its first half.
+
+    In warm-up, or with a frozen architecture, only the weights move. The loss of the architecture
+    half is computed before either moves and without a trace in the model's state.
+
+    Args:
+        search: the compiled `SearchModel`.
+        data: a batch of which every other sample, from the second, is an architecture sample.
+        weights_step: the train step of Keras, a function of the training half.
+
+    Returns:
+        The logs of the train step of Keras and `architecture_loss`.
+    """
+    training, held_out = halves(data)
+    optimizer = search.search_optimizer
+    architecture, _ = _groups(search)
+    if optimizer.architecture_fixed or not architecture:
+        loss = scaled_loss(search, held_out)[0] / loss_scale(search)
+    else:
+        loss, gradients, state = architecture_gradients(search, training, held_out)
+        for variable, value in state:
+            variable.assign(value)
+        scale = loss_scale(search)
+        # The optimizer is given a gradient, or none, for every variable it was built on.
+        scaled = {
+            id(v): None if g is None else g * ops.cast(scale, g.dtype)
+            for v, g in zip(architecture, gradients, strict=True)
+        }
+        variables = search.trainable_variables
+        with optimizer.only("architecture"):
+            search.optimizer.apply([scaled.get(id(v)) for v in variables], variables)
+    first = next(leaf for leaf in keras.tree.flatten(held_out) if leaf is not None)
+    search.architecture_loss.update_state(loss, sample_weight=ops.shape(first)[0])
+    with optimizer.only("weights"):
+        logs = weights_step(training)
+    return {**logs, "architecture_loss": search.architecture_loss.result()}
+
+
+def halves(data):
+    """Return the training and the architecture samples of an interleaved batch."""
+
+    def every_other(places):
+        return keras.tree.map_structure(
+            lambda leaf: None if leaf is None else leaf[places], data, none_is_leaf=True
+        )
+
+    return every_other(slice(0, None, 2)), every_other(slice(1, None, 2))
+
+
+def architecture_gradients(search, training, held_out):
+    """Return the gradients by which a search moves its architecture.
+
+    With the loss of the training batch `L` and of the architecture batch `V`, weights `w`,
+    architecture `α`:
+
+    - `"alternating"` and `"first_order"`: `∇_α V(w, α)`.
+    - `"second_order"`: `∇_α V(w', α) - η (∇_α L(w + εu, α) - ∇_α L(w - εu, α)) / 2ε`, where
+      `w' = w + μm - η (∇_w L(w, α) + λw)` is the next step of SGD with its velocity `m`,
+      `u = ∇_w' V(w', α)` and `ε = perturbation / ‖u‖₂`. The product with the matrix of second
+      derivatives is that of differences; nothing is differentiated twice. Of optimizers other
+      than SGD the learning rate `η` and the weight decay `λ` are used.
+
+    No variable is changed by it, whatever the passes through the model do: each of them starts
+    from the same weights, statistics and random state. If the slopes by which to look ahead are
+    not finite, the loss is that at the present weights and the gradients are NaN.
+
+    Args:
+        search: the compiled `SearchModel`.
+        training: the batch of training samples.
+        held_out: the batch of architecture samples.
+
+    Returns:
+        A tuple: the loss of the architecture batch, the gradients (`None` where there is none)
+        and, for `"alternating"`, the state the pass leaves behind, as pairs of variable and value.
+
+    Reference:
+
+    - Liu, Simonyan, Yang. DARTS: Differentiable Architecture Search. 2019. Equations 7 and 8.
+    """
+    optimizer = search.search_optimizer.weights_optimizer
+    architecture, weights = _groups(search)
+    if search.mode != "second_order" or not weights:
+        loss, state, gradients = _gradients(search, held_out, architecture, architecture)
+        return loss, gradients, state if search.mode == "alternating" else []
+
+    _, _, slopes = _gradients(search, training, weights, weights)
+    slopes, spoiled = _without_overflow(slopes)
+    ahead = _ahead(optimizer, weights, slopes)
+    loss, _, both = _gradients(search, held_out, architecture + weights, architecture + ahead)
+    gradients, direction = both[: len(architecture)], both[len(architecture) :]
+    direction = [
+        ops.zeros_like(w) if u is None else u for u, w in zip(direction, weights, strict=True)
+    ]
+    dtype = keras.config.floatx()
+    length = ops.sqrt(sum(ops.sum(ops.square(ops.cast(u, dtype))) for u in direction))
+    # Where there is no direction both sides are the same.
+    epsilon = search.perturbation / ops.maximum(length, 1e-30)
+    sides = []
+    for sign in (1.0, -1.0):
+        fixed = [
+            (w, w + ops.cast(sign * epsilon, w.dtype) * u)
+            for w, u in zip(weights, direction, strict=True)
+        ]
+        sides.append(_gradients(search, training, architecture, architecture, fixed)[2])
+    factor = ops.cast(optimizer.learning_rate, dtype) / (2.0 * epsilon)
+    corrected = []
+    for gradient, plus, minus in zip(gradients, *sides, strict=True):
+        if plus is not None:
+            change = ops.cast(factor, plus.dtype) * (plus - minus)
+            gradient = -change if gradient is None else gradient - change
+        if gradient is not None:
+            # An optimizer that scales the loss skips what is not finite, and lowers its scale.
+            gradient = gradient + ops.cast(spoiled, gradient.dtype)
+        corrected.append(gradient)
+    return loss, corrected, []
+
+
+def loss_scale(search):
+    """Return the factor by which the optimizer scales the loss, a tensor."""
+    return search.optimizer.scale_loss(ops.ones((), "float32"))
+
+
+def scaled_loss(search, data, values=()):
+    """Return the scaled loss of a batch, and the state that the pass would leave behind.
+
+    Args:
+        search: the compiled `SearchModel`.
+        data: the batch.
+        values: pairs of a variable and the tensor to use as its value.
+
+    Returns:
+        The loss in training mode, times the optimizer's loss scale, and the new values of the
+        model's non-trainable variables as pairs of variable and value. Nothing is assigned.
+    """
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    # Keras regularizes in such a scope only what has a value in it.
+    present = [(variable, variable) for variable in search.trainable_variables]
+    with keras.StatelessScope([*present, *values], collect_losses=True) as scope:
+        outputs = search(x, training=True)
+        loss = search.compute_loss(x, y, outputs, sample_weight, training=True)
+        state = [(v, scope.get_current_value(v)) for v in search.model.non_trainable_variables]
+    return search.optimizer.scale_loss(loss), [(v, new) for v, new in state if new is not None]
+
+
+def _groups(search):
+    """Return the trainable variables of the architecture and those of the weights."""
+    variables = search.trainable_variables
+    in_architecture = [search.search_optimizer.is_architecture(v) for v in variables]
+    return tuple(
+        [v for v, found in zip(variables, in_architecture, strict=True) if found == group]
+        for group in (True, False)
+    )
+
+
+def _gradients(search, data, variables, values, fixed=()):
+    """Return loss, state and gradients of a batch at `values` of `variables`, unscaled."""
+    backend = importlib.import_module(f"keras_xd.search.{keras.backend.backend()}")
+
+    def function(tensors):
+        return scaled_loss(search, data, [*zip(variables, tensors, strict=True), *fixed])
+
+    loss, state, gradients = backend.loss_and_gradients(function, values)
+    scale = loss_scale(search)
+    gradients = [None if g is None else g / ops.cast(scale, g.dtype) for g in gradients]
+    return loss / ops.cast(scale, loss.dtype), state, gradients
+
+
+def _without_overflow(slopes):
+    """Return the slopes, or zeros if one is not finite, and a scalar: 0, or NaN in that case."""
+    known = [ops.all(ops.isfinite(slope)) for slope in slopes if slope is not None]
+    finite = ops.all(ops.stack([ops.convert_to_tensor(True), *known]))
+    slopes = [None if s is None else ops.where(finite, s, ops.zeros_like(s)) for s in slopes]
+    return slopes, ops.where(finite, 0.0, float("nan"))
+
+
+def _ahead(optimizer, weights, slopes):
+    """Return the weights after one step of SGD with the optimizer's rate, velocity and decay."""
+    velocities = [None] * len(weights)
+    if isinstance(optimizer, keras.optimizers.SGD) and optimizer.momentum:
+        velocities = optimizer.momentums
+    ahead = []
+    for weight, slope, velocity in zip(weights, slopes, velocities, strict=True):
+        rate = ops.cast(optimizer.learning_rate, weight.dtype)
+        step = weight * (optimizer.weight_decay or 0.0)
+        if slope is not None:
+            step = step + slope
+        weight = weight - rate * step
+        if velocity is not None:
+            # Keras' velocity is that of the formula times the negative learning rate.
+            weight = weight + optimizer.momentum * ops.convert_to_tensor(velocity)
+        ahead.append(weight)
+    return ahead

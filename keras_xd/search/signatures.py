@@ -1,0 +1,71 @@
+"""What of a model's architecture a file records, to tell it apart from others."""
+
+import re
+
+from keras_xd.layers.searchable import searchable_layers
+from keras_xd.validation import is_integer
+
+
+def signature(model):
+    """Return the numbers in the configuration and the weights of every searchable layer, as text.
+
+    Numbers, such as those of a depth or a radix, tell apart architectures whose weights have the
+    same shapes.
+
+    Args:
+        model: a built model.
+
+    Returns:
+        A list of one list of texts for each searchable layer.
+    """
+
+    def describe(variable):
+        # An automatic name ends in a number that differs from one process to the next.
+        return f"{re.sub(r'_[0-9]+$', '', variable.name)}: {tuple(variable.shape)}"
+
+    def numbers_in(config):
+        config = {name: _numbers(value) for name, value in config.items()}
+        for name in ("trainable", "seed"):
+            config.pop(name, None)
+        return [f"{name}={value}" for name, value in config.items() if value is not None]
+
+    return [
+        [type(layer).__name__, *numbers_in(layer.get_config()), *map(describe, layer.weights)]
+        for layer in searchable_layers(model)
+    ]
+
+
+def check_signature(model, saved):
+    """Raise `ValueError` unless the signature in a file is that of a model.
+
+    Args:
+        model: a built model.
+        saved: the signature in the file.
+
+    Raises:
+        ValueError: if the two differ in their number of searchable layers or in one of these.
+    """
+    current = signature(model)
+    if len(saved) != len(current):
+        raise ValueError(
+            "The architecture in a file must match the model's. Received: a file of "
+            f"{len(saved)} searchable layers, model {len(current)}"
+        )
+    for number, (old, new) in enumerate(zip(saved, current, strict=True)):
+        if old != new:
+            raise ValueError(
+                "The architecture in a file must match the model's. Received: for searchable "
+                f"layer {number}, '{searchable_layers(model)[number].name}', "
+                f"file {[v for v in old if v not in new]}, "
+                f"model {[v for v in new if v not in old]}"
+            )
+
+
+def _numbers(value):
+    """Return `value`, lists as tuples, if it is made of whole numbers or booleans, else `None`."""
+    if is_integer(value) or isinstance(value, bool):
+        return value
+    if isinstance(value, (list, tuple)):
+        items = tuple(_numbers(item) for item in value)
+        return None if None in items else items
+    return None

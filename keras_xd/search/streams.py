@@ -1,0 +1,254 @@
+"""One stream of batches out of training and architecture samples.
+
+In each batch they alternate, beginning with a training sample. Such a batch has the structure of
+any other, so everything that Keras does with batches applies to it, and any part of it of even
+length and offset has as many samples of one kind as of the other.
+"""
+
+import itertools
+import random
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_xd.validation import positive_integer
+
+
+def interleave(training, architecture, *, batch_size=None, shuffle=True):
+    """Return a dataset of batches in which training and architecture samples alternate.
+
+    An epoch is one pass over the longer of the two; the shorter one starts again as often as
+    needed. Lengths are compared in batches; where they are equal or one is unknown, an epoch is
+    one pass over the training data.
+
+    Args:
+        training: a `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, or a tuple
+            `(x, y)` or `(x, y, sample_weight)` of arrays or structures of arrays. The batches of
+            a `PyDataset` are computed in one thread, ahead of the training step.
+        architecture: likewise, of the same structure, types and shapes, and the same batch size.
+        batch_size: samples of each kind in a batch, for arrays; by default that of the other
+            data, or 32.
+        shuffle: whether to shuffle the samples of arrays and the batches of a `PyDataset` anew in
+            each pass. A `tf.data.Dataset` comes in its own order.
+
+    Returns:
+        A `tf.data.Dataset` whose batches are of twice the size.
+
+    Raises:
+        ValueError: if either is empty or of another kind, or if the two differ in structure,
+            types, shapes or batch size.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd.search.streams import interleave
+    >>> training = np.arange(5), np.zeros(5)
+    >>> architecture = np.array([10, 20]), np.ones(2)
+    >>> for x, y in interleave(training, architecture, batch_size=3, shuffle=False):
+    ...     print(x.numpy(), y.numpy())
+    [ 0 10  1 20  2 10] [0. 1. 0. 1. 0. 1.]
+    [ 3 20  4 10] [0. 1. 0. 1.]
+    """
+    if batch_size is not None:
+        batch_size = positive_integer(batch_size, "batch_size")
+    if shuffle not in (True, False):
+        raise ValueError(
+            "`shuffle` must be True or False where training and architecture data alternate. "
+            f"Received: shuffle={shuffle!r}"
+        )
+    given = {"training": training, "architecture": architecture}
+    found, sizes = {}, {}
+    for name in sorted(given, key=lambda name: not is_batched(given[name])):
+        found[name] = _batches(given[name], name, batch_size or 32, shuffle)
+        sizes[name] = _first_size(found[name], name)
+        if is_batched(given[name]):
+            batch_size = batch_size or sizes[name]
+    lengths = {name: int(dataset.cardinality()) for name, dataset in found.items()}
+    _check_alike(found)
+    largest = max(sizes.values())
+    for name, size in sizes.items():
+        # One batch may be smaller if it is the only one.
+        if size != largest and lengths[name] != 1:
+            raise ValueError(
+                "Training and architecture data must have the same batch size. "
+                f"Received: {sizes['training']} and {sizes['architecture']} samples in a batch"
+            )
+    longer, shorter = "training", "architecture"
+    if 0 <= lengths["training"] < lengths["architecture"]:
+        longer, shorter = shorter, longer
+    endless = found[shorter].repeat().rebatch(largest)
+    pairs = tf.data.Dataset.zip({longer: found[longer], shorter: endless})
+    pairs = pairs.map(_alternate, num_parallel_calls=tf.data.AUTOTUNE)
+    if lengths[longer] != tf.data.UNKNOWN_CARDINALITY:
+        pairs = pairs.apply(tf.data.experimental.assert_cardinality(lengths[longer]))
+    return pairs.prefetch(tf.data.AUTOTUNE)
+
+
+def is_batched(data):
+    """Return whether data are a dataset of batches rather than arrays.
+
+    Args:
+        data: what was given as data.
+
+    Returns:
+        Whether it is a `tf.data.Dataset` or a `keras.utils.PyDataset`.
+
+    Example:
+
+    >>> from keras_xd.search.streams import is_batched
+    >>> is_batched(([1, 2], [3, 4]))
+    False
+    """
+    return isinstance(data, (tf.data.Dataset, keras.utils.PyDataset))
+
+
+def split(data, share, name):
+    """Split arrays into the first samples and the last ones.
+
+    Args:
+        data: a tuple `(x, y)` or `(x, y, sample_weight)` of arrays or structures of arrays.
+        share: the share of the samples in the second part, between 0 and 1.
+        name: the argument that gives the share, for messages.
+
+    Returns:
+        Two tuples like `data`.
+
+    Raises:
+        ValueError: if the share is out of range or leaves one part empty, or if the data are not
+            arrays of one length.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd.search.streams import split
+    >>> split((np.arange(5), np.ones(5)), 0.4, "architecture_split")[1]
+    (array([3, 4]), array([1., 1.]))
+    """
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
+        raise ValueError(f"`{name}` must be a number between 0 and 1. Received: {name}={share!r}")
+    arrays = _arrays(data, f"`{name}` divides")
+    count = len(keras.tree.flatten(arrays)[0])
+    place = int(np.floor(count * (1 - share)))
+    if not 0 < place < count:
+        raise ValueError(
+            f"`{name}` must leave samples in both parts. Received: {name}={share!r} of "
+            f"{count} samples"
+        )
+    return (
+        keras.tree.map_structure(lambda leaf: leaf[:place], arrays),
+        keras.tree.map_structure(lambda leaf: leaf[place:], arrays),
+    )
+
+
+def _batches(data, name, batch_size, shuffle):
+    """Return training or architecture data as a dataset of batches."""
+    if isinstance(data, tf.data.Dataset):
+        return data
+    if isinstance(data, keras.utils.PyDataset):
+        return _batches_of_py_dataset(data, shuffle)
+    arrays = _arrays(data, f"The {name} data have to be a tf.data.Dataset, a PyDataset or")
+    count = len(keras.tree.flatten(arrays)[0])
+    places = tf.data.Dataset.range(count)
+    if shuffle:
+        places = places.shuffle(max(count, 1))
+    with tf.device("CPU"):
+        arrays = keras.tree.map_structure(tf.convert_to_tensor, arrays)
+    return places.batch(batch_size).map(
+        lambda chosen: keras.tree.map_structure(lambda leaf: tf.gather(leaf, chosen), arrays),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+
+
+def _batches_of_py_dataset(data, shuffle):
+    """Return the batches of a `keras.utils.PyDataset` as a dataset."""
+
+    def batch(number):
+        item = data[number]
+        item = tuple(item) if isinstance(item, list) else item
+        return _arrays(item, "The batches of a PyDataset have to be")
+
+    length = data.num_batches
+    if length == 0:
+        return tf.data.Dataset.range(0).batch(1)
+    signature = keras.tree.map_structure(
+        lambda leaf: tf.TensorSpec((None, *leaf.shape[1:]), leaf.dtype), batch(0)
+    )
+
+    def one_pass():
+        data.on_epoch_begin()
+        order = itertools.count() if length is None else list(range(length))
+        if shuffle and length is not None:
+            random.shuffle(order)
+        for number in order:
+            yield batch(number)
+        data.on_epoch_end()
+
+    dataset = tf.data.Dataset.from_generator(one_pass, output_signature=signature)
+    known = tf.data.INFINITE_CARDINALITY if length is None else length
+    return dataset.apply(tf.data.experimental.assert_cardinality(known))
+
+
+def _arrays(data, what):
+    """Return `(x, y, sample_weight)` without what is missing at its end, as NumPy arrays."""
+    data = data if isinstance(data, tuple) else (data,)
+    while data and data[-1] is None:
+        data = data[:-1]
+    message = f"{what} arrays `(x, y)` or `(x, y, sample_weight)` of one length."
+    leaves = keras.tree.flatten(data)
+    if not 0 < len(data) < 4 or not all(hasattr(leaf, "__array__") for leaf in leaves):
+        raise ValueError(f"{message} Received: {[type(leaf).__name__ for leaf in leaves]}")
+    arrays = keras.tree.map_structure(_array, data)
+    shapes = [leaf.shape for leaf in keras.tree.flatten(arrays)]
+    if len({shape[:1] for shape in shapes}) != 1 or not shapes[0]:
+        raise ValueError(f"{message} Received: shapes {shapes}")
+    return arrays
+
+
+def _array(value):
+    """Return a NumPy array, one of real numbers in Keras' default precision."""
+    value = np.asarray(value)
+    return value.astype(keras.config.floatx()) if value.dtype.kind == "f" else value
+
+
+def _first_size(dataset, name):
+    """Return the number of samples in a dataset's first batch."""
+    for batch in dataset.take(1):
+        shape = keras.tree.flatten(batch)[0].shape
+        if len(shape) and shape[0]:
+            return int(shape[0])
+    raise ValueError(
+        f"The {name} data must have at least one batch of samples. Received: {dataset.element_spec}"
+    )
+
+
+def _check_alike(datasets):
+    """Raise `ValueError` if the batches of two datasets cannot be parts of one."""
+    specs = {name: dataset.element_spec for name, dataset in datasets.items()}
+    one, other = (keras.tree.flatten(spec) for spec in specs.values())
+    try:
+        keras.tree.assert_same_structure(*specs.values())
+        alike = all(
+            a.dtype == b.dtype and a.shape[1:].is_compatible_with(b.shape[1:])
+            for a, b in zip(one, other, strict=True)
+        )
+    except (ValueError, TypeError):
+        alike = False
+    if not alike:
+        raise ValueError(
+            "Training and architecture data must have the same structure, types and shapes. "
+            f"Received: {specs['training']} and {specs['architecture']}"
+        )
+
+
+def _alternate(pair):
+    """Return one batch of alternating samples, no more of one kind than there are of the other."""
+    first = [keras.tree.flatten(batch)[0] for batch in pair.values()]
+    count = tf.minimum(*[tf.shape(leaf)[0] for leaf in first])
+
+    def join(training, architecture):
+        joined = tf.stack([training[:count], architecture[:count]], axis=1)
+        joined = tf.reshape(joined, tf.concat([[2 * count], tf.shape(training)[1:]], axis=0))
+        return tf.ensure_shape(joined, [None, *training.shape[1:]])
+
+    return keras.tree.map_structure(join, pair["training"], pair["architecture"])

@@ -1,0 +1,33 @@
+"""Gradients of a function of values, on TensorFlow."""
+
+import tensorflow as tf
+
+
+def loss_and_gradients(function, values):
+    """Return a loss, its gradients and whatever else a function computes on the way.
+
+    Args:
+        function: takes a list of tensors; returns a scalar loss and a structure of other things.
+        values: the list of tensors or variables at whose values to evaluate.
+
+    Returns:
+        A tuple: the loss, the other things, and a list of one gradient for each value, `None`
+        where the loss does not depend on it.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> from keras_xd.search.tensorflow import loss_and_gradients
+    >>> loss, other, gradients = loss_and_gradients(
+    ...     lambda values: (values[0] ** 2, "nothing"), [tf.constant(3.0), tf.constant(1.0)]
+    ... )
+    >>> float(loss), other, float(gradients[0]), gradients[1]
+    (9.0, 'nothing', 6.0, None)
+    """
+    values = [tf.convert_to_tensor(value) for value in values]
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(values)
+        loss, others = function(values)
+    gradients = tape.gradient(loss, values)
+    # The gradient of an embedding is sparse; the caller adds and scales.
+    return loss, others, [None if g is None else tf.convert_to_tensor(g) for g in gradients]
