@@ -122,8 +122,8 @@ def split(data, share, name):
 
     >>> import numpy as np
     >>> from keras_xd.search.streams import split
-    >>> split((np.arange(5), np.ones(5)), 0.4, "architecture_split")[1]
-    (array([3, 4]), array([1., 1.]))
+    >>> split((np.arange(5), -np.arange(5)), 0.4, "architecture_split")[1]
+    (array([3, 4]), array([-3, -4]))
     """
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
         raise ValueError(f"`{name}` must be a number between 0 and 1. Received: {name}={share!r}")
