@@ -102,6 +102,7 @@ def page(settings, runs):
         "",
         table(runs),
         "",
+        *_missing(runs),
         "Lower is better. Moved: numbers of the architecture that training changed at all; the "
         "others are outside a triangle, in unused columns of `L`, or imaginary parts that a start "
         "from real matrices gives no gradient.",
@@ -137,6 +138,12 @@ def page(settings, runs):
         "",
     ]
     return "\n".join(lines)
+
+
+def _missing(runs):
+    """Return a line with the methods that no run is there of, so that nobody expects them here."""
+    names = [f"`{name}`" for name in NAMES if name not in {run["method"] for run in runs}]
+    return [f"Not measured: {', '.join(names)}.", ""] if names else []
 
 
 def _distances(runs):

@@ -232,6 +232,7 @@ def test_a_small_run_writes_its_results(tmp_path):
     assert windowed["curves"]["validation"][0] == undilated["curves"]["validation"][0]
     gap = causal["test"] - windowed["test"]
     assert f"- `xd_causal` minus `xd_windowed`: {gap:.3f}" in text
+    assert "Not measured: `tcn`, `undilated_sampled`, `xd_causal_sampled`." in text
     # Started again it does what is not there yet, and refuses other settings.
     *kept, sampled = experiment.main([*arguments, "undilated_sampled"])
     assert kept == records and sampled["method"] == "undilated_sampled"
