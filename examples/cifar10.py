@@ -32,7 +32,7 @@ import numpy as np
 from cifar10_models import METHODS
 from cifar10_report import Results
 from datasets import images, permutation
-from datasets.batches import Batches, normalize
+from datasets.batches import ImageBatches, normalize
 
 import keras_xd
 
@@ -74,7 +74,7 @@ def compiled(method, kind, steps, options):
 def run(method, kind, seed, train, evaluation, options):
     """Train one model; return what was measured."""
     keras.utils.set_random_seed(seed)
-    batches = Batches(*train, options.batch_size, seed, augment=kind == "plain")
+    batches = ImageBatches(*train, options.batch_size, seed, augment=kind == "plain")
     evaluation = normalize(evaluation[0]), evaluation[1]
     model = compiled(method, kind, options.epochs * len(batches), options)
     clock = EpochClock()

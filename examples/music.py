@@ -36,6 +36,7 @@ import keras
 import music_report
 import numpy as np
 from datasets import music
+from datasets.batches import Batches
 from keras import ops
 
 import keras_xd
@@ -78,45 +79,39 @@ class Samples:
         return total / int(self.scored.sum())
 
 
-class Batches(keras.utils.PyDataset):
-    """Batches in another order each epoch; those that do not fill a batch wait for another epoch.
+class SampleBatches(Batches):
+    """Batches of `Samples`; those that do not fill a batch wait for another epoch.
 
     Args:
         samples: `Samples`.
-        batch_size: samples of a batch.
-        seed: what the order follows from, together with the epoch.
-        epoch: number of the first epoch.
-        number: batches of an epoch; as many as can be filled by default.
-        share: share of the steps that are scored, drawn anew each epoch.
+        batch_size, seed, epoch: as of `Batches`.
+        steps: batches of an epoch; as many as can be filled by default.
+        share: share of the targets that are scored, drawn anew each epoch.
     """
 
-    def __init__(self, samples, batch_size, seed, epoch=0, number=None, share=1.0):
-        super().__init__()
-        self.samples, self.batch_size, self.seed = samples, batch_size, seed
-        self.number = number or len(samples.inputs) // batch_size
-        self.share = share
-        self.epoch = epoch - 1
-        self.on_epoch_end()
+    def __init__(self, samples, batch_size, seed, epoch=0, steps=None, share=1.0):
+        self.samples, self.share = samples, share
+        self.steps = steps or len(samples.inputs) // batch_size
+        super().__init__(
+            samples.inputs, samples.targets, batch_size=batch_size, seed=seed, epoch=epoch
+        )
 
     def __len__(self):
-        return self.number
+        return self.steps
 
-    def __getitem__(self, index):
-        places = self.order[index * self.batch_size : (index + 1) * self.batch_size]
-        parts = self.samples.inputs[places], self.samples.targets[places], self.scored[places]
+    def take(self, chosen, index):
+        parts = *super().take(chosen, index), self.scored[chosen]
         return tuple(part.astype("float32") for part in parts)
 
     def on_epoch_end(self):
-        self.epoch += 1
-        rng = np.random.default_rng((self.seed, self.epoch))
-        self.order = rng.permutation(len(self.samples.inputs))
+        super().on_epoch_end()
         self.scored = self.samples.scored
         if self.share < 1:
-            self.scored = self.scored & (rng.random(self.scored.shape) < self.share)
+            self.scored = self.scored & (self.rng.random(self.scored.shape) < self.share)
 
     def steps_per_epoch(self):
-        """Return how many steps are scored in an epoch, on average over the orders."""
-        seen = self.number * self.batch_size / len(self.samples.inputs)
+        """Return how many targets are scored in an epoch, on average over the orders."""
+        seen = self.steps * self.batch_size / self.number
         return round(seen * self.share * int(self.samples.scored.sum()))
 
 
@@ -226,7 +221,7 @@ def run(method, seed, data, options):
     model = backbone(options, options.size, dilated=method == "tcn")
     model.compile(weights_optimizer(), loss=NatsPerStep())
     first = options.warmup if searched else options.epochs
-    batches = Batches(chunked[0], options.batch_size, seed, share=1.0 if windowed else share)
+    batches = SampleBatches(chunked[0], options.batch_size, seed, share=1.0 if windowed else share)
     log = BestEpoch(lambda model: chunked[1].nats(model, 4 * options.batch_size), report)
     model.fit(batches, epochs=first, callbacks=[log], verbose=0, shuffle=False)
     before, found, architecture, start = None, model, [], []
@@ -234,7 +229,7 @@ def run(method, seed, data, options):
         before, model = log, make_search(kind, model, options)
         architecture = keras_xd.architecture_variables(model)
         start = [ops.convert_to_numpy(variable) for variable in architecture]
-        batches = Batches(samples[0], batch_size, seed, options.warmup, number, share)
+        batches = SampleBatches(samples[0], batch_size, seed, options.warmup, number, share)
         log = BestEpoch(lambda model: samples[1].nats(model, batch_size), report)
         model.fit(
             batches,

@@ -25,6 +25,7 @@ import keras
 import numpy as np
 import pde_report
 import tensorflow as tf
+from datasets.batches import Batches
 from keras import ops
 
 import keras_xd
@@ -114,26 +115,6 @@ class RelativeError(keras.losses.Loss):
         return ops.norm(error, axis=-1) / ops.norm(ops.reshape(y_true, (-1, size)), axis=-1)
 
 
-class Batches(keras.utils.PyDataset):
-    """Batches in another order each epoch; `fit` repeats one order where TensorFlow has a seed."""
-
-    def __init__(self, inputs, outputs, batch_size, seed):
-        super().__init__()
-        self.inputs, self.outputs, self.batch_size = inputs, outputs, batch_size
-        self.rng = np.random.default_rng(seed)
-        self.on_epoch_end()
-
-    def __len__(self):
-        return -(-len(self.inputs) // self.batch_size)
-
-    def __getitem__(self, index):
-        places = self.order[index * self.batch_size : (index + 1) * self.batch_size]
-        return self.inputs[places], self.outputs[places]
-
-    def on_epoch_end(self):
-        self.order = self.rng.permutation(len(self.inputs))
-
-
 class ErrorPerEpoch(keras.callbacks.Callback):
     """Notes the error on the evaluation samples and the seconds of each epoch's training."""
 
@@ -202,7 +183,7 @@ def run(method, problem, data, epochs, seed, options):
 
     keras.utils.set_random_seed(seed)
     model = make_model(method, inputs.shape[1:], options)
-    batches = Batches(inputs, outputs, options.batch_size, seed)
+    batches = Batches(inputs, outputs, batch_size=options.batch_size, seed=seed)
     weights_optimizer, architecture_optimizer = optimizers(
         problem, len(batches), epochs, options.architecture_rate
     )

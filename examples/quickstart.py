@@ -26,6 +26,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from datasets import digits, images, permutation
+from datasets.batches import Batches
 
 import keras_xd
 from keras_xd.visualization import plot_operators
@@ -47,7 +48,7 @@ def search_operations(backbone, train, weights_optimizer, architecture_optimizer
         loss=LOSS,
         metrics=["accuracy"],
     )
-    search.fit(*train, **fit)
+    search.fit(train, **fit)
 
     keras_xd.finalize(search).export(path, verbose=False)
     return search
@@ -56,7 +57,7 @@ def search_operations(backbone, train, weights_optimizer, architecture_optimizer
 def train_backbone(backbone, train, optimizer, path, **fit):
     """Train and export the network as it is, for comparison."""
     backbone.compile(optimizer, LOSS, metrics=["accuracy"])
-    backbone.fit(*train, **fit)
+    backbone.fit(train, **fit)
     backbone.export(path, verbose=False)
     return backbone
 
@@ -76,28 +77,28 @@ def make_backbone(input_shape, filters):
 
 def run(kind, seed, train, test, options):
     """Search and train the backbone; return what was measured of each."""
-    steps = options.epochs * -(-len(train[0]) // options.batch_size)
+
+    def batches():
+        return Batches(*train, batch_size=options.batch_size, seed=seed)
 
     def adam(rate):
+        steps = options.epochs * len(batches())
         return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, steps))
 
-    fit = {"batch_size": options.batch_size, "epochs": options.epochs, "verbose": 0}
+    fit = {"epochs": options.epochs, "shuffle": False, "verbose": 0}
     keras.utils.set_random_seed(seed)
     backbone = make_backbone(train[0].shape[1:], options.filters)
 
     clock, path = EpochClock(), options.output / f"search_{kind}_{seed}"
-    keras.utils.set_random_seed(seed)  # here and below, so that both see the same batches
-    search = search_operations(
-        backbone, train, adam(WEIGHTS_RATE), adam(ARCHITECTURE_RATE), path, callbacks=[clock], **fit
-    )
+    optimizers = adam(WEIGHTS_RATE), adam(ARCHITECTURE_RATE)
+    search = search_operations(backbone, batches(), *optimizers, path, callbacks=[clock], **fit)
     searched = measure(search, path, test, clock)
     if seed == 0:
         figure = plot_operators(backbone.get_layer("conv1"), search.model.get_layer("conv1"))
         figure.savefig(options.output / f"operators_{kind}.png", dpi=120)
 
     clock, path = EpochClock(), options.output / f"backbone_{kind}_{seed}"
-    keras.utils.set_random_seed(seed)
-    train_backbone(backbone, train, adam(WEIGHTS_RATE), path, callbacks=[clock], **fit)
+    train_backbone(backbone, batches(), adam(WEIGHTS_RATE), path, callbacks=[clock], **fit)
     return {"backbone": measure(backbone, path, test, clock), "search": searched}
 
 

@@ -142,7 +142,7 @@ def test_baselines_have_the_size_of_lenet():
 
 def test_batches_hold_every_image_once_an_epoch(rng):
     inputs, labels = rng.integers(256, size=(10, 32, 32, 3), dtype="uint8"), np.arange(10)
-    data = batches.Batches(inputs, labels, batch_size=5, seed=1, augment=False)
+    data = batches.ImageBatches(inputs, labels, batch_size=5, seed=1, augment=False)
     first = [data[index] for index in range(len(data))]
     order = np.concatenate([y for _, y in first])
     assert len(data) == 2 and sorted(order) == list(range(10)) and list(order) != list(range(10))
@@ -152,14 +152,14 @@ def test_batches_hold_every_image_once_an_epoch(rng):
     data.on_epoch_end()
     second = np.concatenate([data[index][1] for index in range(len(data))])
     assert sorted(second) == list(range(10)) and list(second) != list(order)
-    assert len(batches.Batches(inputs, labels, 4, 1, augment=False)) == 2
-    assert len(batches.Batches(inputs, labels, 128, 1, augment=False)) == 1
+    assert len(batches.ImageBatches(inputs, labels, 4, 1, augment=False)) == 2
+    assert len(batches.ImageBatches(inputs, labels, 128, 1, augment=False)) == 1
 
 
 def test_augmented_images_are_crops_and_mirror_images(rng):
     number = 300
     inputs = rng.integers(1, 256, size=(number, 6, 8, 3), dtype="uint8")
-    data = batches.Batches(inputs, np.arange(number), number, seed=2, augment=True)
+    data = batches.ImageBatches(inputs, np.arange(number), number, seed=2, augment=True)
     found, chosen = data[0]
     np.testing.assert_array_equal(found, data[0][0])  # the same when asked again
     padded = np.pad(inputs, [(0, 0), (4, 4), (4, 4), (0, 0)])

@@ -140,16 +140,16 @@ def test_chunks_score_convolutions_as_whole_pieces_do(pieces, dilated):
 
 def test_an_epoch_is_another_order_and_another_sample(pieces):
     samples = experiment.Samples(*data.chunks(pieces, 12, 8))
-    batches = experiment.Batches(samples, 3, seed=1)
+    batches = experiment.SampleBatches(samples, 3, seed=1)
     assert len(batches) == len(samples.inputs) // 3 and batches[0][0].dtype == "float32"
     first = batches.order
     batches.on_epoch_end()
     assert np.any(batches.order != first)
     np.testing.assert_array_equal(np.sort(batches.order), np.arange(len(samples.inputs)))
-    again = experiment.Batches(samples, 3, seed=1, epoch=1)
+    again = experiment.SampleBatches(samples, 3, seed=1, epoch=1)
     np.testing.assert_array_equal(again.order, batches.order)
     np.testing.assert_array_equal(again[1][1], samples.targets[again.order[3:6]])
-    sampled = experiment.Batches(samples, 1, seed=1, share=0.5)
+    sampled = experiment.SampleBatches(samples, 1, seed=1, share=0.5)
     assert not np.any(sampled.scored & ~samples.scored)
     assert 0.3 < sampled.scored.sum() / samples.scored.sum() < 0.7
     drawn = sampled.scored

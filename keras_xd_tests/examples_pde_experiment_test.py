@@ -109,7 +109,7 @@ def test_batches_come_in_another_order_each_epoch():
         keras.utils.set_random_seed(1)
         model = Recorder()
         model.compile("sgd", "mse", run_eagerly=True)
-        batches = experiment.Batches(inputs, 2 * inputs, 3, seed=1)
+        batches = experiment.Batches(inputs, 2 * inputs, batch_size=3, seed=1)
         model.fit(batches, epochs=3, verbose=0, shuffle=False)
         assert [len(batch) for batch in model.seen] == [3, 3, 1] * 3
         runs.append([sum(model.seen[i : i + 3], []) for i in (0, 3, 6)])

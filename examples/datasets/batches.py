@@ -1,4 +1,4 @@
-"""Batches of images in memory, normalized, and where asked cropped and flipped at random."""
+"""Batches of arrays in memory in a new order every epoch; of images, normalized and augmented."""
 
 import keras
 import numpy as np
@@ -14,44 +14,71 @@ def normalize(images):
 
 
 class Batches(keras.utils.PyDataset):
-    """Batches in a new random order every epoch; an incomplete last one is left out.
+    """Batches in a new random order every epoch.
+
+    On TensorFlow, `fit` puts arrays into the same order in every epoch once a seed is set; the
+    order here follows from the seed and the number of the epoch.
+
+    Args:
+        *arrays: arrays with one entry for each sample, usually inputs and outputs.
+        batch_size: samples of a batch; all of them if there are fewer.
+        seed: integer that the order follows from, together with the epoch.
+        epoch: number of the first epoch.
+        incomplete: whether an incomplete last batch is kept.
+    """
+
+    def __init__(self, *arrays, batch_size, seed, epoch=0, incomplete=True):
+        super().__init__()
+        self.arrays = arrays
+        self.number = len(arrays[0])
+        self.batch_size = min(batch_size, self.number)
+        self.seed = seed
+        self.incomplete = incomplete
+        self.epoch = epoch - 1
+        self.on_epoch_end()
+
+    def __len__(self):
+        complete, left = divmod(self.number, self.batch_size)
+        return complete + (self.incomplete and left > 0)
+
+    def __getitem__(self, index):
+        chosen = self.order[index * self.batch_size : (index + 1) * self.batch_size]
+        return self.take(chosen, index)
+
+    def take(self, chosen, index):
+        """Return the batch `index`, of the samples `chosen`."""
+        return tuple(array[chosen] for array in self.arrays)
+
+    def on_epoch_end(self):
+        self.epoch += 1
+        self.rng = np.random.default_rng((self.seed, self.epoch))
+        self.order = self.rng.permutation(self.number)
+
+
+class ImageBatches(Batches):
+    """Batches of normalized images in a new order every epoch; an incomplete last one is left out.
 
     Args:
         images: uint8 array `(number, height, width, 3)`.
         labels: integer array.
-        batch_size: images of a batch; all of them if there are fewer.
-        seed: integer that order and augmentation follow from.
+        batch_size, seed: as of `Batches`; the augmentation follows from the seed, too.
         augment: whether each image is continued by 4 black pixels on all sides, cropped to its size
             at a random place and flipped from left to right at random.
     """
 
     def __init__(self, images, labels, batch_size, seed, augment):
-        super().__init__()
         self.size = images.shape[1:3]
-        sides = (BORDER, BORDER) if augment else (0, 0)
-        self.images = np.pad(images, [(0, 0), sides, sides, (0, 0)])
-        self.labels = labels
-        self.batch_size = min(batch_size, len(images))
-        self.seed = seed
         self.augment = augment
-        self.epoch = -1
-        self.on_epoch_end()
+        sides = (BORDER, BORDER) if augment else (0, 0)
+        images = np.pad(images, [(0, 0), sides, sides, (0, 0)])
+        super().__init__(images, labels, batch_size=batch_size, seed=seed, incomplete=False)
 
-    def __len__(self):
-        return len(self.images) // self.batch_size
-
-    def __getitem__(self, index):
-        chosen = self.order[index * self.batch_size : (index + 1) * self.batch_size]
-        images = self.images[chosen]
+    def take(self, chosen, index):
+        images, labels = super().take(chosen, index)
         if self.augment:
             # A generator of its own, because Keras may ask for a batch more than once.
             images = self._augmented(images, np.random.default_rng((self.seed, self.epoch, index)))
-        return normalize(images), self.labels[chosen]
-
-    def on_epoch_end(self):
-        self.epoch += 1
-        rng = np.random.default_rng((self.seed, self.epoch))
-        self.order = rng.permutation(len(self.images))
+        return normalize(images), labels
 
     def _augmented(self, images, rng):
         number = len(images)
