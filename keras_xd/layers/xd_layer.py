@@ -298,12 +298,13 @@ class XDLayer(SearchableLayer):
     def _folded(self):
         """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
         weights = [w for name in MATRICES for w in self._matrix_tensors(name)]
-        folded = product.fold(weights, self._plans * len(MATRICES))
+        kernel_plans = xd_operation.kernel_plans(self._plans)
+        folded = product.fold(weights, [*self._plans, *kernel_plans, *self._plans])
         k_factors, l_factors, m_factors = (
             folded[i * self.rank : (i + 1) * self.rank] for i in range(len(MATRICES))
         )
         kernel = self._grouped_kernel()
-        spectrum = xd_operation.spectrum(kernel, l_factors, self._plans, self._placements)
+        spectrum = xd_operation.spectrum(kernel, l_factors, kernel_plans, self._placements)
         if self._frequency_bias is not None:
             b = ops.reshape(ops.convert_to_tensor(self._frequency_bias), (-1, 2, 1, 1))
             b = ops.cast(b, kernel.dtype)

@@ -11,7 +11,7 @@ from keras import ops
 from keras.layers import InputSpec
 
 from keras_xd import kmatrix, validation
-from keras_xd.kmatrix import product, transform
+from keras_xd.kmatrix import product, radix, transform
 
 
 def transforms(analysis_factors, synthesis_factors, plans, geometry):
@@ -39,13 +39,27 @@ def transforms(analysis_factors, synthesis_factors, plans, geometry):
     return analyses, syntheses
 
 
+def kernel_plans(plans):
+    """Return the plans to fold `L` by, for those of `K` and `M`.
+
+    `L` meets a few vectors only, one for each position of the kernel. Where the plans have several
+    groups, folding it into large blocks costs more than such blocks save, so it has three.
+    """
+    return tuple(
+        radix.balanced(plan.n, plan.radices, 3)
+        if len(plan.groups) > 1 and len(plan.radices) > 2
+        else plan
+        for plan in plans
+    )
+
+
 def spectrum(kernel, factors, plans, placements):
     """Return `L w`: the kernel put on the circle and transformed along every axis.
 
     Args:
         kernel: tensor of shape `(*kernel_size, channels / groups, filters)`.
         factors: factors of `L` for each axis.
-        plans: the `Plan` of each axis.
+        plans: the `Plan` that they were folded by, see `kernel_plans`.
         placements: array `(n, k)` of each axis, from `AxisGeometry.placement`.
 
     Returns:

@@ -34,6 +34,17 @@ def kronecker(matrices):
     return result
 
 
+def test_the_kernel_is_folded_into_smaller_blocks_where_the_data_need_several():
+    plans = [
+        kmatrix.plan(1024, depth=3, groups=(5, 5)),
+        kmatrix.plan(64, groups=(6,)),
+        kmatrix.plan(64, radix=(8, 8), groups=(1, 1)),
+    ]
+    large, *others = xd_operation.kernel_plans(plans)
+    assert sorted(large.group_sizes) == [8, 8, 16] and large.radices == plans[0].radices
+    assert others == plans[1:]
+
+
 @pytest.mark.parametrize("groups, channels", [(1, 4), (2, 4), (4, 4)])
 def test_the_operation_is_its_definition(rng, groups, channels):
     filters, batch = 8, 3
