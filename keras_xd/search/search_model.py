@@ -1,21 +1,16 @@
 """A Keras model whose architecture is trained together with its weights."""
 
 import json
-import numbers
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_xd.layers.complexity import complexity
-from keras_xd.layers.searchable import architecture_variables
-from keras_xd.search import bilevel
-from keras_xd.search.callbacks import EpochCounter
+from keras_xd.search import arguments, bilevel
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
 from keras_xd.search.signatures import check_signature, signature
-from keras_xd.validation import check_export_path, is_integer, one_of
-
-MODES = ("joint", *bilevel.MODES)
+from keras_xd.validation import check_export_path
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -33,6 +28,12 @@ class SearchModel(keras.Model):
     training resumed from a file or by `keras.callbacks.BackupAndRestore` warms up no longer than
     training in one piece. The train step is traced once with and once without the architecture.
     `train_on_batch` does not count epochs.
+
+    Cool-down: in the last `cooldown_epochs` epochs of every `fit` the architecture is fixed again
+    in the same way, so that the weights settle to the operations found. These are the epochs from
+    `epochs - cooldown_epochs` on, counted within `fit` as Keras counts them: training resumed by
+    `BackupAndRestore`, or with `initial_epoch`, cools down in the epochs in which training in one
+    piece does. A `fit` in several calls without `initial_epoch` cools down at the end of each.
 
     Modes: `"joint"` minimizes one loss over weights and architecture together. The other three
     are bilevel: they minimize the loss of held-out samples, `architecture_data`, over the
@@ -78,24 +79,16 @@ class SearchModel(keras.Model):
     """
 
     def __init__(self, model, *, name=None, **kwargs):
-        if not isinstance(model, keras.Model) or not model.built:
-            raise ValueError(
-                "`model` must be a built Keras model: give it an Input or call it on data first. "
-                f"Received: model={model!r}"
-            )
-        if isinstance(model, SearchModel):
-            raise ValueError(f"`model` must not be a SearchModel itself. Received: model={model!r}")
-        if not architecture_variables(model):
-            raise ValueError(
-                "`model` must have searchable layers: see `keras_xd.rewrite`. "
-                f"Received: model={model!r}"
-            )
+        arguments.check_model(model, SearchModel)
         kwargs.setdefault("dtype", model.dtype_policy)
         # The layers inside convert their inputs themselves.
         super().__init__(name=name, autocast=False, **kwargs)
         self.model = model
         self.mode = None
         self.warmup_epochs = 0
+        self.cooldown_epochs = 0
+        self.cooldown_begins = None
+        self.cooling_down = False
         self.complexity_target = None
         self.complexity_weight = 0.0
         self.complexity_metric = keras.metrics.Mean(name="complexity")
@@ -115,6 +108,7 @@ class SearchModel(keras.Model):
         *,
         mode="joint",
         warmup_epochs=0,
+        cooldown_epochs=0,
         complexity_target=None,
         complexity_weight=0.0,
         perturbation=0.01,
@@ -129,6 +123,7 @@ class SearchModel(keras.Model):
             metrics: as in `keras.Model.compile`.
             mode: `"joint"`, `"alternating"`, `"first_order"` or `"second_order"`; see the class.
             warmup_epochs: number of epochs, from the first, in which the architecture is fixed.
+            cooldown_epochs: number of epochs, the last ones of every `fit`, in which it is too.
             complexity_target: the multiply–adds of one sample to aim at. Where it is given, the
                 metric `complexity` is the model's multiply–adds divided by it.
             complexity_weight: factor of the term `(complexity / complexity_target - 1)**2`, which
@@ -143,29 +138,16 @@ class SearchModel(keras.Model):
             ValueError: if an optimizer or the loss is missing, if an argument is out of range, or
                 if the mode does not run on Keras' present backend.
         """
-        required = {
-            "optimizer": optimizer,
-            "architecture_optimizer": architecture_optimizer,
-            "loss": loss,
-        }
-        for name, value in required.items():
-            if value is None:
-                raise ValueError(f"`compile` needs `{name}`. Received: {name}=None")
-        if one_of(mode, MODES, "mode") != "joint":
-            bilevel.check_backend(mode)
-        if not is_integer(warmup_epochs) or warmup_epochs < 0:
-            raise ValueError(
-                "`warmup_epochs` must be an integer of at least 0. "
-                f"Received: warmup_epochs={warmup_epochs!r}"
-            )
-        if not isinstance(perturbation, numbers.Real) or not 0 < perturbation < float("inf"):
-            raise ValueError(
-                f"`perturbation` must be a positive number. Received: perturbation={perturbation!r}"
-            )
-        _check_complexity_arguments(complexity_target, complexity_weight)
+        arguments.check_required(
+            optimizer=optimizer, architecture_optimizer=architecture_optimizer, loss=loss
+        )
+        arguments.check_mode(mode, perturbation)
+        arguments.check_phases(warmup_epochs=warmup_epochs, cooldown_epochs=cooldown_epochs)
+        arguments.check_complexity(complexity_target, complexity_weight)
         grouped = make_architecture_optimizer(self.model, optimizer, architecture_optimizer)
         self.mode = mode
         self.warmup_epochs = int(warmup_epochs)
+        self.cooldown_epochs = int(cooldown_epochs)
         self.complexity_target = complexity_target
         self.complexity_weight = float(complexity_weight)
         self.perturbation = float(perturbation)
@@ -184,6 +166,7 @@ class SearchModel(keras.Model):
             "architecture_optimizer": serialize(self.search_optimizer.architecture_optimizer),
             "mode": self.mode,
             "warmup_epochs": self.warmup_epochs,
+            "cooldown_epochs": self.cooldown_epochs,
             "complexity_target": self.complexity_target,
             "complexity_weight": self.complexity_weight,
             "perturbation": self.perturbation,
@@ -230,10 +213,13 @@ class SearchModel(keras.Model):
         """
         if self.compiled:
             self._check_trainable_variables()
+            self.cooldown_begins = arguments.first_cooldown_epoch(
+                self, epochs, kwargs.get("initial_epoch", 0)
+            )
             if self.mode != "joint":
-                arguments = {"batch_size": batch_size, **kwargs}
+                given = {"batch_size": batch_size, **kwargs}
                 x, y, kwargs = bilevel.fit_arguments(
-                    self, x, y, architecture_data, architecture_split, arguments
+                    self, x, y, architecture_data, architecture_split, given
                 )
                 batch_size = None
             elif architecture_data is not None or architecture_split is not None:
@@ -241,28 +227,32 @@ class SearchModel(keras.Model):
                     "`architecture_data` and `architecture_split` are for the bilevel modes. "
                     f"Received: mode={self.mode!r}"
                 )
-        if isinstance(callbacks, keras.callbacks.CallbackList):
-            if not any(isinstance(callback, EpochCounter) for callback in callbacks.callbacks):
-                counter = EpochCounter()
-                counter.set_model(self)
-                callbacks.callbacks.insert(0, counter)
-        else:
-            given = keras.tree.flatten(callbacks) if callbacks else []
-            callbacks = [EpochCounter(), *given]
-        return super().fit(
-            x=x,
-            y=y,
-            batch_size=batch_size,
-            epochs=epochs,
-            verbose=verbose,
-            callbacks=callbacks,
-            **kwargs,
-        )
+        try:
+            return super().fit(
+                x=x,
+                y=y,
+                batch_size=batch_size,
+                epochs=epochs,
+                verbose=verbose,
+                callbacks=arguments.with_epoch_counter(callbacks, self),
+                **kwargs,
+            )
+        finally:
+            self.cooling_down = False
+
+    def begin_epoch(self, epoch):
+        """Make the train step of an epoch of `fit`; called at its begin.
+
+        Args:
+            epoch: the number of the epoch, counted from 0 as by Keras' callbacks.
+        """
+        self.cooling_down = self.cooldown_begins is not None and epoch >= self.cooldown_begins
+        self.make_train_function()
 
     def make_train_function(self, force=False):
-        """Make the compiled train step, anew when warm-up has begun or ended."""
+        """Make the compiled train step, anew when warm-up or cool-down has begun or ended."""
         optimizer = self.search_optimizer
-        fixed = bool(optimizer.epochs < self.warmup_epochs)
+        fixed = self.cooling_down or bool(optimizer.epochs < self.warmup_epochs)
         force = force or fixed != optimizer.architecture_fixed
         optimizer.architecture_fixed = fixed
         return super().make_train_function(force=force)
@@ -367,22 +357,3 @@ class SearchModel(keras.Model):
                 "after freezing or unfreezing the architecture or layers. Received: variables "
                 f"{sorted(set(built_on) ^ set(now))}, trainable either then or now"
             )
-
-
-def _check_complexity_arguments(target, weight):
-    """Raise `ValueError` unless `target` and `weight` define a complexity term or none."""
-    if target is not None and (not isinstance(target, numbers.Real) or not target > 0):
-        raise ValueError(
-            "`complexity_target` must be a positive number of multiply–adds. "
-            f"Received: complexity_target={target!r}"
-        )
-    if not isinstance(weight, numbers.Real) or not weight >= 0:
-        raise ValueError(
-            "`complexity_weight` must be a number of at least 0. "
-            f"Received: complexity_weight={weight!r}"
-        )
-    if weight and target is None:
-        raise ValueError(
-            "`complexity_weight` needs a `complexity_target`. "
-            f"Received: complexity_weight={weight!r}, complexity_target=None"
-        )

@@ -1,4 +1,4 @@
-"""Callbacks that a search adds to Keras' own."""
+"""The callback that tells a search its epochs."""
 
 import keras
 
@@ -12,7 +12,7 @@ class EpochCounter(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         # Callbacks that restore a model have done so by now, so the count is final.
-        self.model.make_train_function()
+        self.model.begin_epoch(epoch)
 
     def on_epoch_end(self, epoch, logs=None):
         self.model.search_optimizer.epochs.assign_add(1)

@@ -1,0 +1,116 @@
+"""What `SearchModel` does with its arguments before Keras gets them."""
+
+import numbers
+
+import keras
+
+from keras_xd.layers.searchable import architecture_variables
+from keras_xd.search import bilevel
+from keras_xd.search.callbacks.epoch_counter import EpochCounter
+from keras_xd.validation import is_integer, one_of
+
+MODES = ("joint", *bilevel.MODES)
+
+
+def check_model(model, wrapper):
+    """Raise `ValueError` unless `model` is a built model to search, and no `wrapper` itself."""
+    if not isinstance(model, keras.Model) or not model.built:
+        raise ValueError(
+            "`model` must be a built Keras model: give it an Input or call it on data first. "
+            f"Received: model={model!r}"
+        )
+    if isinstance(model, wrapper):
+        raise ValueError(
+            f"`model` must not be a {wrapper.__name__} itself. Received: model={model!r}"
+        )
+    if not architecture_variables(model):
+        raise ValueError(
+            "`model` must have searchable layers: see `keras_xd.rewrite`. "
+            f"Received: model={model!r}"
+        )
+
+
+def check_required(**given):
+    """Raise `ValueError` if one of the arguments is `None`."""
+    for name, value in given.items():
+        if value is None:
+            raise ValueError(f"`compile` needs `{name}`. Received: {name}=None")
+
+
+def check_mode(mode, perturbation):
+    """Raise `ValueError` unless `mode` is one that runs here, with a sound perturbation."""
+    if one_of(mode, MODES, "mode") != "joint":
+        bilevel.check_backend(mode)
+    if not isinstance(perturbation, numbers.Real) or not 0 < perturbation < float("inf"):
+        raise ValueError(
+            f"`perturbation` must be a positive number. Received: perturbation={perturbation!r}"
+        )
+
+
+def check_phases(**epochs):
+    """Raise `ValueError` unless every number of epochs is an integer of at least 0."""
+    for name, value in epochs.items():
+        if not is_integer(value) or value < 0:
+            raise ValueError(
+                f"`{name}` must be an integer of at least 0. Received: {name}={value!r}"
+            )
+
+
+def check_complexity(target, weight):
+    """Raise `ValueError` unless `target` and `weight` define a complexity term or none."""
+    if target is not None and (not isinstance(target, numbers.Real) or not target > 0):
+        raise ValueError(
+            "`complexity_target` must be a positive number of multiply–adds. "
+            f"Received: complexity_target={target!r}"
+        )
+    if not isinstance(weight, numbers.Real) or not weight >= 0:
+        raise ValueError(
+            "`complexity_weight` must be a number of at least 0. "
+            f"Received: complexity_weight={weight!r}"
+        )
+    if weight and target is None:
+        raise ValueError(
+            "`complexity_weight` needs a `complexity_target`. "
+            f"Received: complexity_weight={weight!r}, complexity_target=None"
+        )
+
+
+def first_cooldown_epoch(search, epochs, initial_epoch):
+    """Return the first epoch of a `fit` in which its architecture has to be fixed again.
+
+    Args:
+        search: the compiled `SearchModel`.
+        epochs, initial_epoch: as given to `fit`.
+
+    Returns:
+        The number of that epoch, counted as by Keras, or `None` if there is no cool-down.
+
+    Raises:
+        ValueError: if a `fit` that begins with epoch 0 would not move the architecture at all, as
+            cool-down and what is left of warm-up have all of its epochs.
+    """
+    if not search.cooldown_epochs:
+        return None
+    limit = keras.config.max_epochs()
+    epochs = min(epochs, limit) if limit else epochs
+    warmup = max(search.warmup_epochs - int(search.search_optimizer.epochs), 0)
+    can_move = any(variable.trainable for variable in architecture_variables(search))
+    if can_move and not initial_epoch and warmup + search.cooldown_epochs >= epochs:
+        raise ValueError(
+            "`epochs` must leave an epoch in which the architecture moves: warm-up and "
+            "`cooldown_epochs` together must be fewer. Give `initial_epoch` where training goes "
+            f"on in its cool-down. Received: epochs={epochs}, "
+            f"cooldown_epochs={search.cooldown_epochs}, {warmup} epochs of warm-up to come"
+        )
+    return epochs - search.cooldown_epochs
+
+
+def with_epoch_counter(callbacks, search):
+    """Return callbacks for `fit`, the first of which counts the epochs of `search`."""
+    if not isinstance(callbacks, keras.callbacks.CallbackList):
+        return [EpochCounter(), *(keras.tree.flatten(callbacks) if callbacks else [])]
+    if not any(isinstance(callback, EpochCounter) for callback in callbacks.callbacks):
+        counter = EpochCounter()
+        counter.set_model(search)
+        callbacks.callbacks.insert(0, counter)
+    return callbacks

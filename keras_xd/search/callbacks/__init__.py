@@ -1,0 +1,1 @@
+"""Callbacks that a search adds to Keras' own."""
