@@ -30,6 +30,7 @@ ORDER = (
     "keras_xd.masks",
     "keras_xd.layers",
     "keras_xd.rewriting",
+    "keras_xd.visualization",
     "keras_xd.search",
     "keras_xd.optimizers",
     "keras_xd.callbacks",
@@ -37,7 +38,6 @@ ORDER = (
     "keras_xd.resizing",
     "keras_xd.models",
     "keras_xd.grammar",
-    "keras_xd.visualization",
     "keras_xd",
     "tuner_integration",
 )
