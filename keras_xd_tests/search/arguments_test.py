@@ -9,11 +9,11 @@ import pytest
 from keras_xd.layers.searchable import architecture_variables
 from keras_xd.search import SearchModel, arguments
 from keras_xd.search.callbacks.epoch_counter import EpochCounter
-from keras_xd_tests.search.gated_dense import gated_model
+from keras_xd_tests.search.gated_dense import GatedDense
 
 
 def search_model(**options):
-    search = SearchModel(gated_model())
+    search = SearchModel(keras.Sequential([keras.Input((4,)), GatedDense(1)]))
     search.compile("sgd", "sgd", "mse", **options)
     return search
 

@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd.layers.searchable import architecture_variables, model_variables
 from keras_xd.search import SearchModel
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd_tests.search.gated_dense import GatedDense, classification_data
 
 FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
 EPOCHS = 5
@@ -14,12 +14,12 @@ EPOCHS = 5
 
 def search_model(seed=4, mode="joint", average=False, **options):
     keras.utils.set_random_seed(seed)
-    search = SearchModel(gated_model())
+    search = SearchModel(keras.Sequential([keras.Input((4,)), GatedDense(1)]))
     options = {"warmup_epochs": 1, "cooldown_epochs": 2, "run_eagerly": True, **options}
     search.compile(
-        keras.optimizers.Adam(0.01),
+        keras.optimizers.SGD(0.01, momentum=0.9),
         keras.optimizers.SGD(0.05, momentum=0.9, use_ema=average, ema_momentum=0.5),
-        "sparse_categorical_crossentropy",
+        "mse",
         mode=mode,
         **options,
     )
@@ -81,9 +81,7 @@ def test_cooldown_trains_the_weights_as_a_frozen_architecture_does():
     fit(twin, 2)
     state = [v.numpy() for v in twin.search_optimizer.weights_optimizer.variables]
     architecture_variables(twin)[0].trainable = False
-    twin.compile(
-        keras.optimizers.Adam(0.01), "sgd", "sparse_categorical_crossentropy", run_eagerly=True
-    )
+    twin.compile(keras.optimizers.SGD(0.01, momentum=0.9), "sgd", "mse", run_eagerly=True)
     twin.search_optimizer.weights_optimizer.set_weights(state)
     assert fit(twin, 1)[1][-1] == weights[-1]
 
