@@ -1,0 +1,252 @@
+"""Differentiable masks: how long a part of a network is, as a continuous number that is learned.
+
+An axis of `n` points (taps, frequencies, channels, blocks) has the coordinates -1 to 1. A mask is a
+function of them, 1 where the axis is used fully and 0 from some coordinate on. Its parameter moves
+that coordinate.
+
+Where a parameter may be a tensor, a function is differentiable in it.
+
+Reference:
+    Romero and Zeghidour, "DNArch: Learning Convolutional Neural Architectures by Backpropagation",
+    2023, section 2.
+"""
+
+import math
+
+import numpy as np
+from keras import ops
+
+from keras_xd import validation
+
+# Below this value a mask is zero.
+THRESHOLD = 0.1
+# Value of a sigmoid mask at the lowest coordinate when it is as short as it may be, and of any mask
+# at the highest coordinate when it is as long as it may be.
+LARGEST_AT_START = 0.95
+LARGEST_AT_END = 0.85
+# Width of a Gaussian mask at the beginning of a search.
+INITIAL_WIDTH = 0.0325
+# A value that equals the threshold but for float32 rounding is not below it.
+_ROUNDING = 1e-5
+
+
+def coordinates(points):
+    """Return the coordinates of an axis, evenly spaced from -1 to 1, as a NumPy array.
+
+    Args:
+        points: number of points, at least 2.
+
+    Raises:
+        ValueError: for fewer points: with a single one there is no size to choose.
+    """
+    if not validation.is_integer(points) or points < 2:
+        raise ValueError(f"A mask needs an axis of at least 2 points. Received: points={points!r}")
+    return np.linspace(-1.0, 1.0, points)
+
+
+def gaussian(x, width, centre=0.0, threshold=THRESHOLD):
+    """Return `exp(-(x - centre)² / (2 width²))`, and 0 (without gradient) below the threshold.
+
+    Args:
+        x: coordinates, array or tensor.
+        width: standard deviation, a positive number or scalar tensor, which is learned.
+        centre: coordinate of the largest value, a number.
+        threshold: smallest value that is not zero, a number between 0 and 1.
+
+    Reference:
+        Equation 1.
+    """
+    distance = (_tensor(x, width) - centre) / width
+    return _above(ops.exp(-0.5 * ops.square(distance)), threshold)
+
+
+def sigmoid(x, offset, temperature, threshold=THRESHOLD):
+    """Return `1 - 1 / (1 + exp(-temperature (x - offset)))`, 0 (no gradient) below the threshold.
+
+    Args:
+        x: coordinates, array or tensor.
+        offset: coordinate where the value is ½, a number or scalar tensor, which is learned.
+        temperature: steepness, a positive number.
+        threshold: smallest value that is not zero, a number between 0 and 1.
+
+    Reference:
+        Equation 2.
+    """
+    return _above(ops.sigmoid(temperature * (offset - _tensor(x, offset))), threshold)
+
+
+def product(values):
+    """Return the mask over several axes that is the product of one mask for each of them.
+
+    Args:
+        values: list of tensors, the values along each axis.
+
+    Returns:
+        A tensor with one axis for each.
+    """
+    result = values[0]
+    for mask in values[1:]:
+        result = ops.expand_dims(result, -1) * mask
+    return result
+
+
+def support(values):
+    """Return `(start, stop)`, Python integers, of the points where a mask is not zero.
+
+    What is outside need not be rendered.
+
+    Args:
+        values: the mask along one axis, an array or a tensor outside of a traced graph. It must
+            not be zero everywhere.
+    """
+    used = np.flatnonzero(ops.convert_to_numpy(values))
+    return int(used[0]), int(used[-1]) + 1
+
+
+def gaussian_edge(width, threshold=THRESHOLD):
+    """Return the distance from the centre at which a Gaussian mask falls to the threshold.
+
+    Reference:
+        Equation 3.
+    """
+    return width * math.sqrt(-2 * math.log(threshold))
+
+
+def sigmoid_edge(offset, temperature, threshold=THRESHOLD):
+    """Return the coordinate at which a sigmoid mask falls to the threshold.
+
+    Reference:
+        Equation 4.
+    """
+    return offset - math.log(1 / (1 - threshold) - 1) / temperature
+
+
+def gaussian_width(value, distance):
+    """Return the width of the Gaussian mask that has a value at a distance from its centre."""
+    return distance / math.sqrt(-2 * math.log(value))
+
+
+def sigmoid_offset(value, x, temperature):
+    """Return the offset of the sigmoid mask that has a value at the coordinate `x`."""
+    return x + math.log(value / (1 - value)) / temperature
+
+
+def gaussian_size(points, width, centre=0.0, threshold=THRESHOLD, initial=None):
+    """Return the number of points under a Gaussian mask, continuous and differentiable in `width`.
+
+    It is in proportion to the length of the mask, and `points` for the length that covers the
+    axis from the centre to its farther end. It may exceed `points`: see `clip_straight_through`.
+
+    Args:
+        points: number of points of the axis.
+        width, centre, threshold: as in `gaussian`.
+        initial: a width; the size then is `points` for the mask of this width.
+
+    Reference:
+        Equation 9.
+    """
+    whole = 1 + abs(centre) if initial is None else gaussian_edge(initial, threshold)
+    return points * gaussian_edge(width, threshold) / whole
+
+
+def sigmoid_size(points, offset, temperature, threshold=THRESHOLD, initial=None):
+    """Return the number of points under a sigmoid mask, continuous and differentiable in `offset`.
+
+    It is in proportion to the length of the mask, and `points` for the length that covers the
+    axis. It may exceed `points`: see `clip_straight_through`.
+
+    Args:
+        points: number of points of the axis.
+        offset, temperature, threshold: as in `sigmoid`.
+        initial: an offset; the size then is `points` for the mask of this offset, as in the
+            paper's equation 10. From the initial offset of a mask that begins longer than its
+            axis this makes a full axis smaller than `points`.
+
+    Reference:
+        Equation 10.
+    """
+    whole = 2 if initial is None else 1 + sigmoid_edge(initial, temperature, threshold)
+    return points * (1 + sigmoid_edge(offset, temperature, threshold)) / whole
+
+
+def clip_straight_through(value, low, high):
+    """Return `value` within `[low, high]`, with the gradient of `value` outside too."""
+    value = ops.convert_to_tensor(value)
+    return value + ops.stop_gradient(ops.clip(value, low, high) - value)
+
+
+def gaussian_range(points, centre=0.0, threshold=THRESHOLD):
+    """Return the smallest and the largest admissible width, Python numbers.
+
+    The smallest mask falls to the threshold one grid step from its centre. The largest has the
+    value 0.85 at the farther end of the axis.
+
+    Args:
+        points: number of points of the axis.
+        centre, threshold: as in `gaussian`.
+
+    Raises:
+        ValueError: for fewer than two points.
+    """
+    step = 2 / (len(coordinates(points)) - 1)
+    return gaussian_width(threshold, step), gaussian_width(LARGEST_AT_END, 1 + abs(centre))
+
+
+def sigmoid_range(temperature, threshold=THRESHOLD):
+    """Return the smallest and the largest admissible offset, Python numbers.
+
+    The smallest mask has the value 0.95 at the lowest coordinate, which takes some length at its
+    temperature; the largest has 0.85 at the highest.
+
+    Args:
+        temperature, threshold: as in `sigmoid`.
+
+    Raises:
+        ValueError: if even the smallest mask is longer than the axis.
+    """
+    if not temperature > 0:
+        raise ValueError(f"`temperature` must be positive. Received: temperature={temperature!r}")
+    low = sigmoid_offset(LARGEST_AT_START, -1, temperature)
+    least = sigmoid_size(1, low, temperature, threshold)
+    if least >= 1:
+        raise ValueError(
+            "`temperature` must be so high that the smallest mask is shorter than its axis: it "
+            f"takes {least * temperature:.4g} / temperature of it. "
+            f"Received: temperature={temperature}, which takes {least:.4g}"
+        )
+    return low, sigmoid_offset(LARGEST_AT_END, 1, temperature)
+
+
+def initial_width(points, centre=0.0, threshold=THRESHOLD):
+    """Return the width that a Gaussian mask begins with: 0.0325, or the smallest if that is more.
+
+    Args:
+        points, centre, threshold: as in `gaussian_range`.
+    """
+    return max(INITIAL_WIDTH, gaussian_range(points, centre, threshold)[0])
+
+
+def initial_offset(size, temperature, threshold=THRESHOLD):
+    """Return the offset that a sigmoid mask begins with.
+
+    Args:
+        size: `"half"`: half of the axis (width and depth), or `"full"`: the value 0.85 at its end
+            (resolution).
+        temperature, threshold: as in `sigmoid`.
+
+    Raises:
+        ValueError: for another size.
+    """
+    validation.one_of(size, ("half", "full"), "size")
+    if size == "half":
+        return sigmoid_offset(threshold, 0, temperature)
+    return sigmoid_offset(LARGEST_AT_END, 1, temperature)
+
+
+def _tensor(x, like):
+    """Return coordinates as a tensor of the type of a parameter."""
+    return ops.convert_to_tensor(x, getattr(like, "dtype", None) or "float32")
+
+
+def _above(values, threshold):
+    return ops.where(values >= threshold * (1 - _ROUNDING), values, ops.zeros_like(values))
