@@ -2,6 +2,8 @@
 
 from keras_xd.layers import penalties as penalties
 from keras_xd.layers import warm_starts as warm_starts
+from keras_xd.layers.differentiable_mask import DifferentiableMask as DifferentiableMask
+from keras_xd.layers.differentiable_mask import StaticMask as StaticMask
 from keras_xd.layers.discrete_operation import DiscreteOperation as DiscreteOperation
 from keras_xd.layers.distances import distance as distance
 from keras_xd.layers.distances import nearest as nearest

@@ -1,0 +1,184 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import keras_xd
+from keras_xd import layers, masks
+from keras_xd_tests.layer_checks import check_layer
+
+
+def built(input_shape, **kwargs):
+    layer = layers.DifferentiableMask(**kwargs)
+    layer.build(input_shape)
+    return layer
+
+
+def train(layer, target_size, steps=60, rate=0.5):
+    """Pull the sizes of a mask towards a number, by the loss of the sizes alone."""
+
+    class Pull(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.mask = layer
+
+        def call(self, inputs):
+            sizes = ops.stack(layer.sizes)
+            self.add_loss(ops.mean(ops.square(sizes / target_size - 1)))
+            return self.mask(inputs)
+
+    points = layer.input_spec.axes
+    rank = layer.input_spec.ndim
+    shape = [points.get(axis, 1) for axis in range(1, rank)]
+    model = keras.Sequential([keras.Input(shape), Pull()])
+    model.compile(keras.optimizers.Adam(rate), loss=None)
+    model.fit(np.zeros((steps, *shape)), batch_size=1, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "init_kwargs, input_shape, run_jit",
+    [
+        ({"axis": -1}, (2, 3, 8), True),
+        (
+            {"axis": (1, -2), "shape": "gaussian", "initial_size": 5, "minimum_size": 3},
+            (2, 9, 8, 2),
+            False,
+        ),
+    ],
+)
+def test_layer(init_kwargs, input_shape, run_jit):
+    check_layer(layers.DifferentiableMask, init_kwargs, input_shape, run_jit=run_jit)
+
+
+def test_inputs_are_multiplied_by_the_product_of_the_masks(rng):
+    layer = built((None, 6, 5, 4), axis=(1, 3), shape="gaussian", centre=0.2, initial_size=3)
+    layer.length.assign([0.4, 0.7])
+    x = rng.normal(size=(2, 6, 5, 4)).astype("float32")
+    first, second = (np.linspace(-1, 1, n) - 0.2 for n in (6, 4))
+    first, second = (np.exp(-0.5 * (d / w) ** 2) for d, w in ((first, 0.4), (second, 0.7)))
+    first, second = (np.where(mask < 0.1, 0, mask) for mask in (first, second))
+    expected = np.einsum("nabc,a,c->nabc", x, first, second)
+    np.testing.assert_allclose(layer(x), expected, atol=1e-6)
+    assert not first.all() and second.any()
+
+
+def test_masks_begin_as_published():
+    width = built((None, 280))
+    assert width.describe()["points"] == 140
+    assert width.describe()["size"] == pytest.approx(140)
+    depth = built((None, 8), temperature=8.0)
+    assert depth.describe()["points"] == 4
+    resolution = built((None, 64), initial_size="full", temperature=50.0)
+    assert resolution.describe()["size"] == 64
+    assert resolution.describe()["mask"][-1] == pytest.approx(0.85, abs=1e-6)
+    kernel = built((None, 33), shape="gaussian")
+    assert kernel.describe()["width"] == pytest.approx(0.0325)
+    assert kernel.describe()["points"] == 3
+    assert built((None, 5), shape="gaussian").describe()["points"] == 3
+
+
+@pytest.mark.parametrize("shape", ["sigmoid", "gaussian"])
+def test_a_number_of_points_can_be_the_start(shape):
+    layer = built((None, 40), shape=shape, initial_size=12.5)
+    assert layer.describe()["size"] == pytest.approx(12.5, rel=1e-5)
+    assert layer.describe()["points"] == pytest.approx(12.5, abs=1.0)
+
+
+@pytest.mark.parametrize("shape", ["sigmoid", "gaussian"])
+@pytest.mark.parametrize("target", [0.01, 1000.0])
+def test_every_step_ends_in_the_admissible_range(shape, target):
+    layer = built((None, 1, 17, 5), axis=(2, 3), shape=shape, temperature=8.0, initial_size="half")
+    train(layer, target, steps=4)
+    limit = 0 if target < 1 else 1
+    for length, points in zip(ops.convert_to_numpy(layer.length), (17, 5), strict=True):
+        gaussian = masks.gaussian_range(points)
+        limits = gaussian if shape == "gaussian" else masks.sigmoid_range(8.0)
+        assert length == pytest.approx(limits[limit], rel=1e-6)
+
+
+def test_a_minimum_size_is_kept():
+    layer = built((None, 40), minimum_size=10)
+    train(layer, 1.0, steps=4)
+    assert layer.describe()["size"] == pytest.approx(10, rel=1e-5)
+
+
+def test_a_mask_longer_than_its_axis_can_be_pulled_back():
+    layer = built((None, 40), initial_size="full")
+    assert layer.describe()["size"] == 40
+    train(layer, 20.0, steps=100, rate=0.02)
+    assert layer.describe()["size"] == pytest.approx(20, rel=0.01)
+
+
+def test_complexity_is_the_entries_under_the_mask_and_differentiable():
+    layer = built((None, 6, 40), initial_size=10)
+    assert float(layer.complexity((None, 6, 40))) == pytest.approx(60, rel=1e-5)
+    assert float(keras_xd.complexity(keras.Sequential([keras.Input((6, 40)), layer]))) == (
+        pytest.approx(60, rel=1e-5)
+    )
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        count = layer.complexity((None, 6, 40))
+    # The size is 20 (x_T + 1) and x_T moves as the offset does.
+    np.testing.assert_allclose(tape.gradient(count, layer.length.value), [6 * 20], rtol=1e-6)
+
+
+def test_the_protocol_reaches_the_mask_in_a_model(rng):
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, layers.DifferentiableMask(name="mask")(inputs))
+    assert [v.name for v in keras_xd.architecture_variables(model)] == ["offset"]
+    assert set(keras_xd.describe(model)["mask"]) == {"size", "points", "edge", "offset", "mask"}
+    x = rng.normal(size=(2, 6)).astype("float32")
+    plain = keras_xd.finalize(model)
+    assert type(plain.get_layer("mask")).__name__ == "StaticMask"
+    np.testing.assert_allclose(plain(x), model(x), atol=1e-6)
+
+
+def test_several_axes_are_described_each():
+    found = built((None, 4, 6), axis=(1, 2)).describe()
+    assert {"size/1", "size/2", "mask/1", "mask/2", "offset/1"} <= set(found)
+    assert found["mask/2"].shape == (6,)
+
+
+def test_random_masks_have_admissible_sizes(rng):
+    layer = built((None, 50, 9), axis=(1, 2), shape="gaussian")
+    draws = np.array([layer.random_architecture(rng)[0] for _ in range(200)])
+    sizes = draws * masks.gaussian_edge(1.0) * [50, 9]
+    assert np.all(sizes >= [2, 2]) and np.all(sizes <= [50.001, 9.001])
+    assert np.mean(sizes, axis=0) == pytest.approx([26, 5.6], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        ({"axis": 0}, "other than 0.*axis=0"),
+        ({"axis": ()}, "axis=\\(\\)"),
+        ({"axis": 1.0}, "axis=1.0"),
+        ({"shape": "square"}, "'sigmoid', 'gaussian'"),
+        ({"temperature": 1.0}, "temperature=1.0"),
+        ({"centre": 2.0}, "centre=2.0"),
+        ({"threshold": 1.0}, "threshold=1.0"),
+        ({"initial_size": -1}, "initial_size=-1"),
+        ({"minimum_size": "full"}, "minimum_size='full'"),
+    ],
+)
+def test_bad_arguments_are_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        layers.DifferentiableMask(**kwargs)
+
+
+@pytest.mark.parametrize(
+    "kwargs, input_shape, message",
+    [
+        ({}, (None, 4, None), "sizes of the axes.*axis=-1.*None"),
+        ({"axis": 3}, (None, 4, 4), "axis=3"),
+        ({"axis": (1, -1)}, (None, 4), "different axes.*axis=\\(1, -1\\)"),
+        ({}, (None, 1), "at least 2 points"),
+        ({"minimum_size": 4}, (None, 280), "from 28.79 to 280 of 280.*minimum_size=4, temperature"),
+        ({"initial_size": 9.0}, (None, 8), "initial_size=9.0"),
+        ({"shape": "gaussian", "initial_size": 1.0}, (None, 9), "from 2.25 to 9 of 9"),
+    ],
+)
+def test_bad_shapes_and_sizes_are_refused(kwargs, input_shape, message):
+    with pytest.raises(ValueError, match=message):
+        built(input_shape, **kwargs)
