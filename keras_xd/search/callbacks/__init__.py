@@ -1,3 +1,6 @@
 """Callbacks that a search adds to Keras' own."""
 
 from keras_xd.search.callbacks.architecture_board import ArchitectureBoard as ArchitectureBoard
+from keras_xd.search.callbacks.collapse_guard import CollapseGuard as CollapseGuard
+from keras_xd.search.callbacks.non_finite import TerminateOnNonFinite as TerminateOnNonFinite
+from keras_xd.search.callbacks.warm_restarts import WarmRestarts as WarmRestarts

@@ -1,0 +1,222 @@
+"""A warning of searches that end in operations without weights, or nowhere."""
+
+import numbers
+import warnings
+
+import keras
+import numpy as np
+
+from keras_xd.layers.searchable import SearchableLayer, named_layers
+from keras_xd.validation import one_of, positive_integer
+
+PARAMETER_FREE = ("skip", "zero", "max_pooling_3", "average_pooling_3")
+
+
+class CollapseGuard(keras.callbacks.Callback):
+    """Warns when mixtures collapse to operations without weights, or an architecture stalls.
+
+    *Collapse*: gradient-based searches over mixtures tend to end in skips and poolings, which
+    train fastest and generalize badly. A layer has collapsed when its operations without weights
+    have a share of at least `share` together. The shares are the entries `share/<operation>` of
+    `describe()`, as `keras_xd.layers.MixedOperation` has them.
+
+    *Stall*: an architecture that stays where it was is no result of a search: its rate is too
+    small, or no gradient reaches it. A layer has stalled when `patience` epochs in which the
+    architecture could move have left it within `minimum_distance` of where it was before them,
+    `‖a - a₀‖ < minimum_distance · ‖a₀‖` over all its architecture variables (without the last
+    factor where `a₀` is 0). Epochs of warm-up and cool-down do not count, nor do frozen layers.
+    The start `a₀` is that of the present call of `fit`.
+
+    Both are looked for at the end of every epoch. A layer is reported once in a `fit` by a
+    `UserWarning` with its path, as in `keras_xd.describe`. The logs get, as means over layers,
+    `parameter_free_share` and `mixture_entropy` (the entropy of the shares divided by that of
+    equal shares) of the mixtures, and `architecture_distance`, the left side above divided by
+    `‖a₀‖`, once the architecture could move.
+
+    Args:
+        share: the share from which a layer counts as collapsed, above 0 and up to 1. `None`: do
+            not look for collapse.
+        operations: the names of the operations without weights.
+        minimum_distance: the distance from the start below which a layer counts as stalled.
+            `None`: do not look for stalls.
+        patience: the number of epochs before a layer counts as stalled.
+        stop: whether to stop training, at the end of the epoch, when a layer is reported.
+
+    Raises:
+        ValueError: if an argument is out of range or if the model has no searchable layers.
+
+    Example:
+
+    >>> import keras
+    >>> import numpy as np
+    >>> import warnings
+    >>> import keras_xd
+    >>> model = keras.Sequential([
+    ...     keras.Input((9, 1)),
+    ...     keras_xd.layers.MixedOperation1D(1, 3, candidates=("skip", "zero"), perturb=0.95),
+    ... ])
+    >>> search = keras_xd.SearchModel(model)
+    >>> search.compile("sgd", "sgd", "mse")
+    >>> guard = keras_xd.callbacks.CollapseGuard(share=0.9, stop=True)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     history = search.fit(
+    ...         np.ones((4, 9, 1)), np.zeros((4, 7, 1)), epochs=9, callbacks=[guard], verbose=0
+    ...     )
+    >>> len(history.history["parameter_free_share"]), "has collapsed" in str(caught[0].message)
+    (1, True)
+
+    Reference:
+
+    - Zela, Elsken, Saikia, Marrakchi, Brox, Hutter. Understanding and Robustifying Differentiable
+      Architecture Search. 2020 (the collapse).
+    """
+
+    def __init__(
+        self,
+        share=0.9,
+        operations=PARAMETER_FREE,
+        minimum_distance=1e-3,
+        patience=5,
+        stop=False,
+    ):
+        super().__init__()
+        if share is not None and not (_is_number(share) and 0 < share <= 1):
+            raise ValueError(
+                f"`share` must be a number above 0 and up to 1, or None. Received: share={share!r}"
+            )
+        if minimum_distance is not None and not (
+            _is_number(minimum_distance) and 0 < minimum_distance < float("inf")
+        ):
+            raise ValueError(
+                "`minimum_distance` must be a positive number or None. "
+                f"Received: minimum_distance={minimum_distance!r}"
+            )
+        if isinstance(operations, str) or not all(isinstance(name, str) for name in operations):
+            raise ValueError(
+                "`operations` must be a list of names of operations. "
+                f"Received: operations={operations!r}"
+            )
+        self.share = share
+        self.operations = tuple(operations)
+        self.minimum_distance = minimum_distance
+        self.patience = positive_integer(patience, "patience")
+        self.stop = one_of(stop, (True, False), "stop")
+        self._forget()
+
+    def on_train_begin(self, logs=None):
+        self._forget()
+        self._layers = {
+            path or layer.name: layer
+            for path, layer in named_layers(self.model)
+            if isinstance(layer, SearchableLayer)
+        }
+        if not self._layers:
+            raise ValueError(
+                "`CollapseGuard` needs a model with searchable layers: see `keras_xd.rewrite`. "
+                f"Received: model={self.model!r}"
+            )
+
+    def on_epoch_begin(self, epoch, logs=None):
+        optimizer = getattr(self.model, "search_optimizer", None)
+        # The counter of epochs, which comes first, has set the phase of the epoch.
+        self._moves = not getattr(optimizer, "architecture_fixed", False)
+        if self._moves and self._starts is None:
+            self._starts = {
+                path: _flat(layer)
+                for path, layer in self._layers.items()
+                if any(variable.trainable for variable in layer.architecture_variables)
+            }
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs = {} if logs is None else logs
+        self._epochs += self._moves
+        reports = [*self._collapses(logs), *self._stalls(logs)]
+        for path, what in reports:
+            warnings.warn(f"Epoch {epoch + 1}: layer '{path}' {what}", UserWarning, stacklevel=2)
+        if reports and self.stop:
+            self.model.stop_training = True
+
+    def _collapses(self, logs):
+        """Add to the logs what the shares are; return pairs of a new collapse and its message."""
+        if self._mixtures is None:
+            described = {path: layer.describe() for path, layer in self._layers.items()}
+            self._mixtures = [path for path, found in described.items() if _shares(found)]
+        else:
+            described = {path: self._layers[path].describe() for path in self._mixtures}
+        totals, entropies = {}, {}
+        for path in self._mixtures:
+            shares = _shares(described[path])
+            totals[path] = sum(value for name, value in shares.items() if name in self.operations)
+            entropies[path] = _relative_entropy(shares.values())
+        if totals:
+            logs["parameter_free_share"] = float(np.mean(list(totals.values())))
+            logs["mixture_entropy"] = float(np.mean(list(entropies.values())))
+        if self.share is None:
+            return []
+        new = [path for path in totals if totals[path] >= self.share]
+        new = [path for path in new if path not in self._collapsed]
+        self._collapsed |= set(new)
+        return [
+            (
+                path,
+                f"has collapsed: operations without weights have the share {totals[path]:.3g}, the "
+                f"relative entropy of all shares is {entropies[path]:.3g}.",
+            )
+            for path in new
+        ]
+
+    def _stalls(self, logs):
+        """Add to the logs how far the architecture is; return as `_collapses` does."""
+        if not self._starts:
+            return []
+        distances = {}
+        for path, start in self._starts.items():
+            change, size = np.linalg.norm(_flat(self._layers[path]) - start), np.linalg.norm(start)
+            distances[path] = float(change / size if size else change)
+        logs["architecture_distance"] = float(np.mean(list(distances.values())))
+        if self.minimum_distance is None or self._epochs < self.patience:
+            return []
+        new = [path for path, distance in distances.items() if distance < self.minimum_distance]
+        new = [path for path in new if path not in self._stalled]
+        self._stalled |= set(new)
+        return [
+            (
+                path,
+                f"has stalled: after {self._epochs} epochs its architecture has the relative "
+                f"distance {distances[path]:.3g} from its start.",
+            )
+            for path in new
+        ]
+
+    def _forget(self):
+        self._layers, self._mixtures, self._starts = {}, None, None
+        self._collapsed, self._stalled = set(), set()
+        self._moves, self._epochs = False, 0
+
+
+def _shares(described):
+    """Return the shares of operations in what `describe` returns."""
+    return {
+        name.removeprefix("share/"): value
+        for name, value in described.items()
+        if name.startswith("share/")
+    }
+
+
+def _relative_entropy(shares):
+    shares = np.array([share for share in shares], "float64")
+    positive = shares[shares > 0]
+    return float(abs(np.sum(positive * np.log(positive)))) / max(np.log(len(shares)), 1e-30)
+
+
+def _flat(layer):
+    """Return a copy of all architecture variables of a layer as one vector."""
+    tensors = [keras.ops.convert_to_tensor(v) for v in layer.architecture_variables]
+    return np.concatenate(
+        [keras.ops.convert_to_numpy(t).astype("float64").ravel() for t in tensors]
+    )
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
