@@ -3,6 +3,9 @@
 from keras_xd import kmatrix as kmatrix
 from keras_xd import layers as layers
 from keras_xd import models as models
+from keras_xd.evaluation import Evaluation as Evaluation
+from keras_xd.evaluation import Task as Task
+from keras_xd.evaluation import evaluate_search as evaluate_search
 from keras_xd.finalizing import finalize as finalize
 from keras_xd.layers import penalties as penalties
 from keras_xd.layers.complexity import complexity as complexity
@@ -20,5 +23,8 @@ from keras_xd.rewriting import rewrite as rewrite
 from keras_xd.search import SearchModel as SearchModel
 from keras_xd.search import callbacks as callbacks
 from keras_xd.search import optimizers as optimizers
+from keras_xd.search.architecture_files import load_architecture as load_architecture
+from keras_xd.search.architecture_files import save_architecture as save_architecture
+from keras_xd.search.architectures import randomize_architecture as randomize_architecture
 
 __version__ = "0.1.0"

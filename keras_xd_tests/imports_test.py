@@ -18,6 +18,7 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 # A module may import from itself and from what stands before it.
 ORDER = (
     "keras_xd.validation",
+    "keras_xd.files",
     "keras_xd.kmatrix.radix",
     "keras_xd.kmatrix.constructions",
     "keras_xd.kmatrix.special",
@@ -36,6 +37,8 @@ ORDER = (
     "keras_xd.callbacks",
     "keras_xd.finalizing",
     "keras_xd.resizing",
+    "keras_xd.evaluation_files",
+    "keras_xd.evaluation",
     "keras_xd.models",
     "keras_xd.grammar",
     "keras_xd",

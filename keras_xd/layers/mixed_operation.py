@@ -248,6 +248,19 @@ class MixedOperation(OperationLayer, SearchableLayer):
             "entropy/relative": entropy / math.log(len(shares)),
         }
 
+    def architecture_signature(self):
+        """Return what tells the meaning of the logits: the operations, in their order."""
+        signature = super().architecture_signature()
+        return {**signature, "operations": list(self.operation_names)}
+
+    def random_architecture(self, generator):
+        """Return logits of shares that are drawn evenly from all possible ones.
+
+        So each operation is the largest equally often.
+        """
+        shares = generator.dirichlet(np.ones(len(self.operations)))
+        return [np.log(np.maximum(shares, SMALLEST_SHARE))]
+
     def get_config(self):
         return {
             **super().get_config(),

@@ -1,5 +1,7 @@
 """The protocol of every search space, and the functions that walk a model by it."""
 
+import contextlib
+import random
 import warnings
 
 import keras
@@ -22,6 +24,9 @@ class SearchableLayer(keras.layers.Layer):
       outputs. A mixture of operations becomes one of them, which computes the same outputs only
       once that has the whole share.
     - `describe()`: a dictionary of named scalars (`float`) and NumPy arrays for inspection.
+
+    Two more have a default, `architecture_signature` for files of architectures and
+    `random_architecture` for random controls.
 
     Layers of several parts may hold searchable layers in attributes, lists or dictionaries.
     Which architecture variables are frozen is saved with the layer.
@@ -69,6 +74,46 @@ class SearchableLayer(keras.layers.Layer):
     def describe(self):
         """Return named scalars and arrays that tell what the operation has become."""
         raise TypeError(f"{type(self).__name__} must implement `describe`.")
+
+    def architecture_signature(self):
+        """Return what tells the meaning of the architecture variables beside names and shapes.
+
+        An architecture is moved only between layers of equal signatures: see
+        `keras_xd.load_architecture`. By default it is the name of the class.
+
+        Returns:
+            A dictionary of what JSON knows, independent of weights and of the data set.
+        """
+        return {"class": type(self).__name__}
+
+    def random_architecture(self, generator):
+        """Return a random value of each architecture variable: see `randomize_architecture`.
+
+        By default the entries of a variable are normal of mean 0 and of the root mean square that
+        the entries of the same variable have where the layer's search begins, 1 if these are all
+        0. So logits that begin as zeros become standard normal. The beginning is that of a copy
+        made by `get_config()`.
+
+        Args:
+            generator: a `numpy.random.Generator`.
+
+        Returns:
+            A list of arrays in the order of `architecture_variables`.
+        """
+        with _python_seed(int(generator.integers(2**31))):
+            start = _fresh_copy(self, generator)
+        if start is None:
+            raise ValueError(
+                "A layer that cannot be made again from its `get_config()` and "
+                "`get_build_config()` must implement `random_architecture`. "
+                f"Received: layer '{self.name}', {self!r}"
+            )
+        values = map(keras.ops.convert_to_numpy, start.architecture_variables)
+        return [
+            generator.standard_normal(value.shape)
+            * (np.sqrt(np.mean(np.square(value, dtype="float64"))) if value.any() else 1.0)
+            for value in values
+        ]
 
     def get_build_config(self):
         config = super().get_build_config()
@@ -350,6 +395,17 @@ def _fresh_copy(layer, generator):
         return None
     same = [w.shape for w in copy.weights] == [w.shape for w in layer.weights]
     return copy if same else None
+
+
+@contextlib.contextmanager
+def _python_seed(seed):
+    """Seed Python's generator, from which Keras draws seeds, and set it back afterwards."""
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
 
 
 def _seeded(config, generator):

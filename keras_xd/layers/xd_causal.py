@@ -134,6 +134,11 @@ class XDCausalConv1D(XDLayer):
         validation.channel_groups(self.groups, filters=self.filters)
         check_strides(self.strides, self.dilation_rate)
 
+    @property
+    def random_start(self):
+        """The start that a random architecture is drawn from: "random_triangular"."""
+        return RandomTriangular()
+
     def build(self, input_shape):
         channels, (steps,) = self._split_shape(input_shape)
         validation.channel_groups(self.groups, channels=channels)

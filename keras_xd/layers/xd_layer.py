@@ -9,12 +9,12 @@ from keras import activations, constraints, initializers, ops, regularizers
 from keras_xd import kmatrix, validation
 from keras_xd.kmatrix import product
 from keras_xd.layers import penalties, warm_starts, xd_geometry, xd_operation
-from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.layers.matrix_architecture import MatrixArchitecture
 from keras_xd.layers.static_xd import StaticXD
 from keras_xd.layers.warm_starts import MATRICES, initial
 
 
-class XDLayer(SearchableLayer):
+class XDLayer(MatrixArchitecture):
     """Base class of the layers that compute `Σ_j C[i, j] · Re(K · diag(L w[i, j] + b) · M · x_j)`.
 
     A subclass has the attributes `filters`, `kernel_size`, `padding` and `groups` (the channel
@@ -240,25 +240,6 @@ class XDLayer(SearchableLayer):
             "seed": self.seed,
         }
 
-    def save_own_variables(self, store):
-        super().save_own_variables(store)
-        store["radices"] = self._radices()
-
-    def load_own_variables(self, store):
-        """Load weights whose K-matrices have the radices of this layer.
-
-        Radices in another order give weights of the same shape and another meaning.
-        """
-        saved = {key: store[key] for key in store.keys()}
-        radices = saved.pop("radices", None)
-        if radices is not None and not np.array_equal(radices, self._radices()):
-            raise ValueError(
-                f"The K-matrices in a file must have the radices of layer '{self.name}', axis "
-                f"after axis, each after its size. Received: {np.asarray(radices).tolist()}, the "
-                f"layer has {self._radices().tolist()}"
-            )
-        super().load_own_variables(saved)
-
     def _sizes(self, input_shape):
         """Return the geometry and the plan of each axis."""
         channels, sizes = self._split_shape(input_shape)
@@ -269,9 +250,6 @@ class XDLayer(SearchableLayer):
             for g, radix, count in zip(geometry, self.radix, columns, strict=True)
         )
         return geometry, plans
-
-    def _radices(self):
-        return np.array([value for plan in self._plans for value in (plan.n, *plan.radices)])
 
     def _architecture_weight(self, name, value, plan=None):
         return self.add_weight(

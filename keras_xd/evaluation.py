@@ -1,0 +1,411 @@
+"""What a search is worth: its evaluation protocols and controls over seeds, in one table."""
+
+import dataclasses
+import gc
+import math
+import numbers
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+
+import keras
+import numpy as np
+
+from keras_xd import validation
+from keras_xd.evaluation_files import MemoryStore, Store, check_name
+from keras_xd.finalizing import finalize as finalize_model
+from keras_xd.layers.searchable import freeze_architecture, reset_weights, searchable_layers
+from keras_xd.search.architecture_files import layout, pack, unpack
+from keras_xd.search.architectures import randomize_architecture
+
+CONTROLS = ("random", "start")
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A data set, as functions that make a model for it, train the model and evaluate it.
+
+    Attributes:
+        build: takes nothing and returns a built search space, such as that of
+            `keras_xd.rewrite`, always the same but for random weights.
+        fit: takes a search space whose architecture is frozen and whose weights are fresh;
+            compiles and fits it. If it returns a `keras.Model`, that one is evaluated.
+        evaluate: takes a trained model, which is not compiled for it; returns one number or a
+            dictionary of numbers by name, as `model.evaluate(…, return_dict=True)` does.
+    """
+
+    build: Callable
+    fit: Callable
+    evaluate: Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One protocol for one seed.
+
+    Attributes:
+        protocol: its name.
+        seed: its seed.
+        values: dictionary from names of metrics to numbers; empty if the run failed.
+        seconds: how long it took.
+        error: `None`, or what it failed with.
+    """
+
+    protocol: str
+    seed: int
+    values: dict[str, float]
+    seconds: float
+    error: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What `evaluate_search` returns; `str()` of it is a table in Markdown.
+
+    Attributes:
+        runs: a `Run` for each seed and protocol, failed ones included.
+    """
+
+    runs: tuple[Run, ...]
+
+    @property
+    def protocols(self):
+        """The names of the protocols, in the order of the table."""
+        return tuple(dict.fromkeys(run.protocol for run in self.runs))
+
+    @property
+    def metrics(self):
+        """The names of all metrics."""
+        return tuple(dict.fromkeys(name for run in self.runs for name in run.values))
+
+    @property
+    def failures(self):
+        """The runs that failed."""
+        return tuple(run for run in self.runs if run.error is not None)
+
+    def values(self, protocol, metric):
+        """Return the values of a metric by seed, of the runs that have it."""
+        validation.one_of(protocol, self.protocols, "protocol")
+        validation.one_of(metric, self.metrics, "metric")
+        runs = [run for run in self.runs if run.protocol == protocol]
+        return {run.seed: run.values[metric] for run in runs if metric in run.values}
+
+    def mean(self, protocol, metric):
+        """Return the mean over seeds, `None` without values."""
+        values = list(self.values(protocol, metric).values())
+        return math.fsum(values) / len(values) if values else None
+
+    def standard_deviation(self, protocol, metric):
+        """Return the standard deviation of a sample (divisor n - 1), `None` below two values."""
+        values = list(self.values(protocol, metric).values())
+        if len(values) < 2:
+            return None
+        if not all(map(math.isfinite, values)):
+            return math.nan
+        mean = math.fsum(values) / len(values)
+        return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+    def to_dict(self):
+        """Return runs and summary as JSON knows them; numbers that are not finite are `None`."""
+        summary = {
+            protocol: {
+                metric: {
+                    "mean": _finite(self.mean(protocol, metric)),
+                    "standard_deviation": _finite(self.standard_deviation(protocol, metric)),
+                    "seeds": list(self.values(protocol, metric)),
+                }
+                for metric in self.metrics
+                if self.values(protocol, metric)
+            }
+            for protocol in self.protocols
+        }
+        runs = [
+            {
+                **dataclasses.asdict(run),
+                "values": {name: _finite(value) for name, value in run.values.items()},
+            }
+            for run in self.runs
+        ]
+        return {"runs": runs, "summary": summary}
+
+    def __str__(self):
+        table = [("protocol", "seeds", *self.metrics)]
+        for protocol in self.protocols:
+            done = [r for r in self.runs if r.protocol == protocol and r.error is None]
+            table.append(
+                (protocol, str(len(done)), *[self._cell(protocol, name) for name in self.metrics])
+            )
+        lines = [f"| {' | '.join(row)} |" for row in table]
+        lines.insert(1, f"|---|{'---:|' * (len(table[0]) - 1)}")
+        if self.failures:
+            lines += ["", "Failed, and not in the table:", ""]
+            for run in self.failures:
+                lines.append(f"- {run.protocol}, seed {run.seed}: {' '.join(run.error.split())}")
+        return "\n".join(lines)
+
+    def _cell(self, protocol, metric):
+        mean = self.mean(protocol, metric)
+        if mean is None:
+            return "–"
+        deviation = self.standard_deviation(protocol, metric)
+        return f"{mean:.4g}" if deviation is None else f"{mean:.4g} ± {deviation:.2g}"
+
+
+def evaluate_search(
+    task,
+    search,
+    *,
+    transfer=None,
+    seeds=5,
+    controls=("random",),
+    finalize=True,
+    settings=None,
+    path=None,
+    verbose=0,
+):
+    """Search, and evaluate what was found by the protocols of the literature, over seeds.
+
+    For each seed, after `keras.utils.set_random_seed`:
+
+    - `"supernet"`: `task.build()`, `search` on it; the searched model is evaluated as trained.
+    - `"offline"`: the found architecture frozen, all weights initialised anew and trained from
+      scratch by `task.fit`.
+    - `"transfer to NAME"`: the same with the model, training and evaluation of another task.
+    - `"random"`: as offline, with a random architecture in place of the found one
+      (`keras_xd.randomize_architecture`). Only what is better than this is due to the search.
+    - `"start"`: as offline, with the architecture of `task.build()`, such as a convolution's.
+
+    Offline, random and start of one seed begin with the same weights. Random numbers of Keras,
+    NumPy and Python are seeded, and left so.
+
+    A run that fails is reported by a `RuntimeWarning` and in the result, and the others go on;
+    if all fail, the first error is raised.
+
+    Args:
+        task: the `Task` that is searched on.
+        search: function that takes the search space made by `task.build()`, compiles a search of
+            it (such as a `SearchModel`) and fits it; weights and architecture move in place.
+        transfer: other tasks by name: a dictionary of `Task`s, or `None`. Their `build` must make
+            models with the same searchable layers: see `keras_xd.load_architecture`.
+        seeds: how many, counted from 0, or a list of them.
+        controls: of `"random"` and `"start"`.
+        finalize: whether models are finalized before they are evaluated. This changes outputs only
+            for mixtures of operations; `False` evaluates the mixtures themselves.
+        settings: dictionary of whatever tells this evaluation apart, such as epochs and learning
+            rates; kept at `path`.
+        path: a folder for finished runs, or `None`. A later call with the same folder, as after
+            an interruption or with more seeds, tasks or controls, runs only what is missing. It
+            refuses a folder with other `settings`, another `finalize` or runs of another model;
+            that functions and data are the same it cannot know. The architecture found for a seed
+            is in `seed_0/architecture.npz`. Several processes may share a folder for different
+            seeds.
+        verbose: 0, or 1 for a line after each run.
+
+    Returns:
+        An `Evaluation`: the value of each metric for each seed and protocol, means and standard
+        deviations. `print` shows a table in Markdown.
+
+    Raises:
+        ValueError: for arguments outside these rules and for a folder of something else; nothing
+            has been run or written then.
+
+    Example:
+
+    >>> import keras
+    >>> import numpy as np
+    >>> import keras_xd
+    >>> x, y = np.ones((4, 9, 1)), np.zeros((4, 9, 2))
+    >>> def build():
+    ...     return keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 1)])
+    >>> def search(model):
+    ...     searched = keras_xd.SearchModel(model)
+    ...     searched.compile("adam", "sgd", "mse")
+    ...     searched.fit(x, y, verbose=0)
+    >>> def fit(model):
+    ...     model.compile("adam", "mse")
+    ...     model.fit(x, y, verbose=0)
+    >>> def evaluate(model):
+    ...     return {"mean squared error": np.mean((model(x) - y) ** 2)}
+    >>> task = keras_xd.Task(build, fit, evaluate)
+    >>> result = keras_xd.evaluate_search(task, search, seeds=1)
+    >>> result.protocols, sorted(result.values("offline", "mean squared error"))
+    (('supernet', 'offline', 'random'), [0])
+    >>> print(result)
+    | protocol | seeds | mean squared error |
+    |---|---:|---:|
+    | supernet | 1 | ... |
+    | offline | 1 | ... |
+    | random | 1 | ... |
+
+    Reference:
+        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, section 4;
+        Li and Talwalkar, "Random Search and Reproducibility for Neural Architecture Search", 2019.
+    """
+    plan = _plan(task, transfer, controls or ())
+    seeds = _seeds(seeds)
+    for name, value in (("finalize", finalize), ("verbose", verbose)):
+        validation.one_of(value, (False, True), name)
+    if not callable(search):
+        raise ValueError(f"`search` must be a function of a model. Received: search={search!r}")
+    store = MemoryStore()
+    if path is not None:
+        store = Store(path, {"finalize": bool(finalize), "settings": settings or {}})
+    finished = _finished(store, plan, seeds)
+    store.open()
+    runs, first_error = [], None
+    for seed in seeds:
+        for protocol, own_task in plan.items():
+            run = finished.get((protocol, seed))
+            if run is None:
+                run, error = _run(protocol, own_task, search, seed, finalize, store)
+                _report(run, error, verbose)
+                first_error = first_error or error
+            runs.append(run)
+            if run.error is None:
+                first_error = None  # which would hold its model in memory
+            gc.collect()  # models are cycles of references that hold memory of the device
+    if all(run.error is not None for run in runs):
+        raise first_error
+    order = {protocol: index for index, protocol in enumerate(plan)}
+    return Evaluation(tuple(sorted(runs, key=lambda run: order[run.protocol])))
+
+
+def _plan(task, transfer, controls):
+    """Return a dictionary from protocols to tasks, in the order they are run in."""
+    transfer = {} if transfer is None else transfer
+    if not isinstance(transfer, Mapping):
+        raise ValueError(
+            f"`transfer` must be a dictionary of Tasks or None. Received: transfer={transfer!r}"
+        )
+    for value in (task, *transfer.values()):
+        if not isinstance(value, Task):
+            raise ValueError(f"A task must be a `keras_xd.Task`. Received: {value!r}")
+    if isinstance(controls, str) or not set(controls) <= set(CONTROLS):
+        raise ValueError(f"`controls` must be some of {CONTROLS}. Received: controls={controls!r}")
+    others = {f"transfer to {check_name(name)}": other for name, other in transfer.items()}
+    return {"supernet": task, "offline": task, **others, **dict.fromkeys(controls, task)}
+
+
+def _seeds(seeds):
+    """Return a list of seeds."""
+    seeds = range(validation.positive_integer(seeds, "seeds")) if _is_number(seeds) else seeds
+    seeds = list(seeds)
+    fits = all(validation.is_integer(seed) and 0 <= seed < 2**32 for seed in seeds)
+    if not seeds or not fits or len(set(seeds)) < len(seeds):
+        raise ValueError(
+            "`seeds` must be a positive integer or different integers from 0 to 2**32 - 1. "
+            f"Received: seeds={seeds!r}"
+        )
+    return [int(seed) for seed in seeds]
+
+
+def _finished(store, plan, seeds):
+    """Return the runs in a store by protocol and seed, if they are those of the same models."""
+    finished, models = {}, {}
+    for protocol, task in plan.items():
+        for seed in seeds:
+            record = store.read(protocol, seed)
+            if record is None:
+                continue
+            if id(task) not in models:
+                models[id(task)] = _fingerprint(_built(task, seed))
+            store.check_model(record, models[id(task)])
+            finished[protocol, seed] = Run(protocol, seed, record["values"], record["seconds"])
+    return finished
+
+
+def _run(protocol, task, search, seed, finalize, store):
+    """Run one protocol for one seed; return the `Run` and the error it failed with, if any."""
+    begin = time.perf_counter()
+    try:
+        model = _built(task, seed)
+        fingerprint = _fingerprint(model)
+        if protocol == "supernet":
+            _search(model, search, seed, store)
+        else:
+            model = _retrained(model, protocol, task, seed, store)
+        if finalize and searchable_layers(model):
+            model = finalize_model(model)
+        values = _numbers(task.evaluate(model))
+    except Exception as error:  # of the user's functions: any
+        text = traceback.format_exception_only(error)[-1].strip()
+        return Run(protocol, seed, {}, time.perf_counter() - begin, text), error
+    run = Run(protocol, seed, values, time.perf_counter() - begin)
+    store.write(protocol, seed, {"values": values, "seconds": run.seconds, "model": fingerprint})
+    return run, None
+
+
+def _search(model, search, seed, store):
+    """Search, or take the result of a search that has been finished."""
+    if store.has_search(seed):
+        store.load_weights(model, seed)
+        return
+    search(model)
+    store.write_search(model, pack(model), seed)
+
+
+def _retrained(model, protocol, task, seed, store):
+    """Return a model with a given architecture, trained from scratch."""
+    if protocol == "random":
+        randomize_architecture(model, seed)
+    elif protocol != "start":
+        if not store.has_search(seed):
+            raise RuntimeError("there is no architecture, as the search of this seed failed")
+        unpack(model, store.architecture(seed), f"the architecture found for seed {seed}")
+    freeze_architecture(model)
+    keras.utils.set_random_seed(seed)  # the same weights and samples, whatever the protocol
+    reset_weights(model, seed)
+    keras.utils.set_random_seed(seed)
+    trained = task.fit(model)
+    return trained if isinstance(trained, keras.Model) else model
+
+
+def _built(task, seed):
+    keras.utils.set_random_seed(seed)
+    return task.build()
+
+
+def _fingerprint(model):
+    """Return what tells models apart, whatever numbers Keras gave their layers."""
+    layers = [
+        {name: value for name, value in layer.items() if name not in ("path", "layer")}
+        for layer in layout(model)
+    ]
+    return {"layers": layers, "parameters": model.count_params()}
+
+
+def _report(run, error, verbose):
+    """Warn of a run that failed, or print a line."""
+    if error is not None:
+        warnings.warn(
+            f"{run.protocol}, seed {run.seed} failed and is left out: {run.error}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    elif verbose:
+        values = ", ".join(f"{name} {value:.4g}" for name, value in run.values.items())
+        print(f"{run.protocol}, seed {run.seed}: {values} ({run.seconds:.1f} s)")
+
+
+def _numbers(result):
+    """Return what `evaluate` returned as a dictionary of floats."""
+    result = result if isinstance(result, Mapping) else {"value": result}
+    values = {}
+    for name, value in result.items():
+        value = value if _is_number(value) else np.asarray(value)
+        if not _is_number(value) and (value.shape or value.dtype.kind not in "fiu"):
+            raise ValueError(
+                "`evaluate` must return a number or a dictionary of numbers, as "
+                f"`model.evaluate(…, return_dict=True)` does. Received: {result!r}"
+            )
+        values[str(name)] = float(value)
+    return values
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _finite(value):
+    return value if value is not None and math.isfinite(value) else None

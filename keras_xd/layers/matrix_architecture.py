@@ -1,0 +1,88 @@
+"""What K-matrices are as an architecture: saved with their radices, and drawn at random."""
+
+import numpy as np
+
+from keras_xd.layers import warm_starts
+from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.layers.warm_starts import initial
+
+
+class MatrixArchitecture(SearchableLayer):
+    """Base class of layers whose architecture is the matrices `K`, `L`, `M`, with `b` and `C`.
+
+    A subclass has `plans`, `warm_start`, `depth` and the methods by which `XDLayer` makes its
+    architecture variables.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layer = layers.XDConv1D(2, 3, padding="circular")
+    >>> layer.build((None, 12, 2))
+    >>> layer.architecture_signature()["radices"]
+    [[12, 2, 2, 3]]
+    """
+
+    @property
+    def random_start(self):
+        """The start that a random architecture is drawn from."""
+        return warm_starts.RandomUnitary()
+
+    def architecture_signature(self):
+        """Return what tells the meaning of the matrices: class, radices, place of the kernel.
+
+        Radices in another order give weights of the same shape and another meaning. Where a
+        kernel is put before `L` is part of the operation: it is all that tells a Fourier operator
+        from a convolution.
+        """
+        start = self.warm_start
+        while hasattr(start, "start"):  # a start made of another one leaves the kernel in its place
+            start = start.start
+        placed_by = next(kind for kind in type(start).__mro__ if "placement" in vars(kind))
+        return {
+            **super().architecture_signature(),
+            "radices": [[plan.n, *plan.radices] for plan in self.plans],
+            "kernel_placement": placed_by.__name__,
+            "trainable_dilation": start.trainable_dilation,
+        }
+
+    def random_architecture(self, generator):
+        """Return the architecture of a search from scratch, at the layer's own depth.
+
+        It is that of `warm_start="random_unitary"`: every stage of every K-matrix is Haar-random
+        unitary and `L` is scaled by `√n`, as the Fourier transform of a convolution is; `b` is 0
+        and `C` is 1.
+        """
+        return self._architecture_of(self.random_start, generator)
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        store["radices"] = self._radices()
+
+    def load_own_variables(self, store):
+        """Load weights whose K-matrices have the radices of this layer.
+
+        Radices in another order give weights of the same shape and another meaning.
+        """
+        saved = {key: store[key] for key in store.keys()}
+        radices = saved.pop("radices", None)
+        if radices is not None and not np.array_equal(radices, self._radices()):
+            raise ValueError(
+                f"The K-matrices in a file must have the radices of layer '{self.name}', axis "
+                f"after axis, each after its size. Received: {np.asarray(radices).tolist()}, the "
+                f"layer has {self._radices().tolist()}"
+            )
+        super().load_own_variables(saved)
+
+    def _radices(self):
+        return np.array([value for plan in self.plans for value in (plan.n, *plan.radices)])
+
+    def _architecture_of(self, start, seed):
+        """Return the values that the architecture variables have at a start, in their order."""
+        matrices = initial.initial_matrices(start, self.depth, self.geometry, self.plans, seed)
+        values = [value for name in warm_starts.MATRICES for value in matrices[name]]
+        if self.frequency_bias:
+            values.append(initial.initial_frequency_bias(start, self.geometry, self.plans))
+        if self.channel_gates:
+            shape = tuple(self.architecture_variables[-1].shape)
+            values.append(initial.initial_channel_gates(start, *shape, self.groups))
+        return values

@@ -1,0 +1,119 @@
+"""The folder of an evaluation: whole records of one kind of runs."""
+
+import json
+
+import pytest
+
+from keras_xd.evaluation_files import MemoryStore, Store, check_name
+
+SETTINGS = {"finalize": True, "settings": {"epochs": 3, "rates": (0.1, 0.2)}}
+RECORD = {"values": {"loss": float("inf")}, "seconds": 1.5, "model": {"layers": [], "shape": (1,)}}
+
+
+class Model:
+    """Stands for a model that has been searched."""
+
+    def save_weights(self, path, overwrite):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("weights")
+
+
+def opened(path, settings=SETTINGS):
+    store = Store(path, settings)
+    store.open()
+    return store
+
+
+def test_records_are_read_back(tmp_path):
+    store = opened(tmp_path / "a" / "runs")
+    store.write("transfer to other", 7, RECORD)
+    again = opened(tmp_path / "a" / "runs")
+    found = again.read("transfer to other", 7)
+    assert found["values"] == RECORD["values"] and found["seconds"] == 1.5
+    again.check_model(found, RECORD["model"])
+    assert again.read("transfer to other", 8) is None and again.read("offline", 7) is None
+    with pytest.raises(ValueError, match="models that the tasks build now"):
+        again.check_model(found, {"layers": [], "shape": (2,)})
+    with pytest.raises(ValueError, match="overwrite"):
+        again.write("transfer to other", 7, RECORD)
+
+
+def test_a_search_is_finished_with_its_last_file(tmp_path):
+    store = opened(tmp_path / "runs")
+    assert not store.has_search(1)
+
+    class Interrupted(Model):
+        def save_weights(self, path, overwrite):
+            super().save_weights(path, overwrite)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.write_search(Interrupted(), b"architecture", 1)
+    assert not store.has_search(1)
+    store.write_search(Model(), b"architecture", 1)
+    assert store.has_search(1) and store.architecture(1) == b"architecture"
+    memory = MemoryStore()
+    memory.write_search(Model(), b"found", 1)
+    assert memory.has_search(1) and not memory.has_search(2)
+    assert memory.architecture(1) == b"found"
+
+
+def test_other_settings_are_refused(tmp_path):
+    opened(tmp_path / "runs")
+    with pytest.raises(ValueError, match="other settings. Received.*'epochs': 3.*'epochs': 4"):
+        Store(tmp_path / "runs", {"finalize": True, "settings": {"epochs": 4}})
+
+
+def test_settings_noted_by_another_process_meanwhile(tmp_path):
+    store = Store(tmp_path / "runs", SETTINGS)
+    other = Store(tmp_path / "runs", {"finalize": False})
+    store.open()
+    store.open()
+    with pytest.raises(ValueError, match="other settings"):
+        other.open()
+
+
+def test_foreign_folders_are_refused(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="new or empty folder.*something else"):
+        Store(tmp_path, SETTINGS)
+    with pytest.raises(ValueError, match="something else"):
+        Store(tmp_path / "notes.txt", SETTINGS)
+    (tmp_path / "empty").mkdir()
+    opened(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "cannot be read as one"),
+        ('{"values": {}', "cannot be read as one"),
+        ("[1]", "cannot be read as one"),
+        ('{"values": {}}', "cannot be read as one: KeyError"),
+        ('{"format": "other", "version": 1}', "of format 'other', version 1"),
+        ('{"format": "keras_xd.evaluation", "version": 2}', "version 2"),
+        ('{"format": "keras_xd.evaluation", "version": 1}', "'values', 'seconds', 'model'"),
+    ],
+)
+def test_damaged_records_are_refused(content, message, tmp_path):
+    store = opened(tmp_path / "runs")
+    store.write("offline", 0, RECORD)
+    (tmp_path / "runs" / "seed_0" / "offline.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        store.read("offline", 0)
+
+
+def test_settings_must_be_json(tmp_path):
+    with pytest.raises(ValueError, match="must be a dictionary of what JSON knows"):
+        Store(tmp_path / "runs", {"settings": {"optimizer": object()}})
+    assert not (tmp_path / "runs").exists()
+    opened(tmp_path / "runs")
+    saved = json.loads((tmp_path / "runs" / "evaluation.json").read_text())
+    assert saved["settings"]["settings"] == {"epochs": 3, "rates": [0.1, 0.2]}
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../a", "a/b", ".hidden", 3, "ä"])
+def test_names_that_are_no_part_of_a_file(name):
+    with pytest.raises(ValueError, match="name of a task must be of letters"):
+        check_name(name)
+    assert check_name("CIFAR-100_v1.5") == "CIFAR-100_v1.5"

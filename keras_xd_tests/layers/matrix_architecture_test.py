@@ -1,0 +1,114 @@
+"""K-matrices as an architecture: what tells their meaning, and what a random one is."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd import kmatrix, layers
+from keras_xd.layers import warm_starts
+
+
+def built(layer, shape=(None, 12, 2)):
+    layer.build(shape)
+    return layer
+
+
+def dense(weight, plan):
+    real, imaginary = kmatrix.KMatrix(np.asarray(weight), plan).dense()
+    return np.array(real) + 1j * np.array(imaginary)
+
+
+CIRCULAR = {"padding": "circular"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "keys"),
+    [
+        (layers.XDConv1D(2, 3, **CIRCULAR), layers.XDConv1D(4, 5, strides=2, **CIRCULAR), []),
+        (
+            layers.XDConv1D(2, 3, radix=(2, 6), **CIRCULAR),
+            layers.XDConv1D(2, 3, radix=(6, 2), **CIRCULAR),
+            ["radices"],
+        ),
+        (
+            layers.XDConv1D(2, 3, **CIRCULAR),
+            layers.XDConv1D(2, 3, warm_start="fourier_operator", **CIRCULAR),
+            ["kernel_placement"],
+        ),
+        (
+            layers.XDConv1D(2, 3, depth=(1, 3, 1), **CIRCULAR),
+            layers.XDConv1D(
+                2,
+                3,
+                depth=(1, 3, 1),
+                warm_start=warm_starts.Convolution(trainable_dilation=True),
+                **CIRCULAR,
+            ),
+            ["trainable_dilation"],
+        ),
+        (
+            layers.XDConv1D(2, 3, warm_start="fourier_operator", **CIRCULAR),
+            layers.XDConv1D(
+                2, 3, warm_start=warm_starts.Perturbed("fourier_operator", 0.5), **CIRCULAR
+            ),
+            [],
+        ),
+        (
+            layers.XDConv1D(2, 3, warm_start="random_unitary", **CIRCULAR),
+            layers.XDConv1D(2, 3, **CIRCULAR),
+            [],
+        ),
+        (layers.XDConv1D(2, 3, **CIRCULAR), layers.KOpConv1D(2, 3, **CIRCULAR), ["class"]),
+    ],
+)
+def test_signatures_tell_what_shapes_do_not(one, other, keys):
+    first, second = (built(layer).architecture_signature() for layer in (one, other))
+    assert [key for key in first if first[key] != second[key]] == keys
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (layers.XDConv1D(2, 3, depth=(1, 2, 3)), (None, 10, 2)),
+        (layers.XDConv2D(2, 3, padding="same", radix=4), (None, 4, 7, 2)),
+        (layers.KOpConv1D(2, 3, depth=9), (None, 6, 2)),
+    ],
+)
+def test_random_matrices_are_unitary_and_L_is_scaled(layer, shape, rng):
+    built(layer, shape)
+    values = layer.random_architecture(rng)
+    assert [v.shape for v in values] == [tuple(w.shape) for w in layer.architecture_variables]
+    for index, value in enumerate(values):
+        name, plan = "KLM"[index // layer.rank], layer.plans[index % layer.rank]
+        matrix = dense(value, plan)
+        scale = plan.n if name == "L" else 1
+        np.testing.assert_allclose(
+            matrix @ matrix.conj().T, scale * np.eye(plan.n), atol=1e-5 * scale
+        )
+        assert np.abs(matrix.imag).max() > 0.05
+    assert not any(map(np.array_equal, values, layer.random_architecture(rng)))
+
+
+def test_random_gates_and_bias_are_those_of_a_search_from_scratch(rng):
+    layer = layers.XDConv1D(4, 3, groups=2, padding="same", frequency_bias=True, channel_gates=True)
+    *_, bias, gates = built(layer, (None, 9, 6)).random_architecture(rng)
+    np.testing.assert_array_equal(bias, np.zeros((*[p.n for p in layer.plans], 2)))
+    np.testing.assert_array_equal(gates, np.ones((3, 4)))
+
+
+def test_random_causal_architecture_is_triangular(rng):
+    layer = built(layers.XDCausalConv1D(2, 3), (None, 5, 2))
+    for variable, value in zip(
+        layer.architecture_variables, layer.random_architecture(rng), strict=True
+    ):
+        variable.assign(value)
+    for name in ("K0", "M0"):
+        matrix = layer.describe()[f"matrix/{name}"]
+        np.testing.assert_array_equal(matrix, np.tril(matrix))
+        assert np.abs(np.tril(matrix, -1)).max() > 0.05
+    x = np.random.default_rng(0).normal(size=(1, 5, 2)).astype("float32")
+    later = x.copy()
+    later[:, 3:] += 1
+    before, after = (keras.ops.convert_to_numpy(layer(data)) for data in (x, later))
+    np.testing.assert_array_equal(before[:, :3], after[:, :3])
+    assert np.abs(before[:, 3:] - after[:, 3:]).max() > 0.01
