@@ -207,8 +207,9 @@ def evaluate_search(
         deviations. `print` shows a table in Markdown.
 
     Raises:
-        ValueError: for arguments outside these rules and for a folder of something else; nothing
-            has been run or written then.
+        ValueError: for arguments outside these rules, for tasks of `transfer` whose models cannot
+            take the architecture, and for a folder of something else; nothing has been run or
+            written then.
 
     Example:
 
@@ -252,6 +253,8 @@ def evaluate_search(
     if path is not None:
         store = Store(path, {"finalize": bool(finalize), "settings": settings or {}})
     finished = _finished(store, plan, seeds)
+    if transfer:
+        _check_transfer(task, transfer, seeds[0])
     store.open()
     runs, first_error = [], None
     for seed in seeds:
@@ -313,6 +316,13 @@ def _finished(store, plan, seeds):
             store.check_model(record, models[id(task)])
             finished[protocol, seed] = Run(protocol, seed, record["values"], record["seconds"])
     return finished
+
+
+def _check_transfer(task, transfer, seed):
+    """Raise `ValueError`, before a long search, if an architecture would not fit other tasks."""
+    architecture = pack(_built(task, seed))
+    for name, other in transfer.items():
+        unpack(_built(other, seed), architecture, f"the architecture for task '{name}'")
 
 
 def _run(protocol, task, search, seed, finalize, store):

@@ -359,6 +359,18 @@ def test_wrong_arguments(arguments, message, tmp_path, monkeypatch):
     assert bench.calls == [] and not list(tmp_path.iterdir())
 
 
+def test_tasks_that_cannot_take_the_architecture_are_refused_at_once(tmp_path):
+    bench = Bench()
+
+    def build():
+        return keras.Sequential([keras.Input((5,)), GatedDense(3)])
+
+    other = Task(build, bench.fit, bench.evaluate)
+    with pytest.raises(ValueError, match=r"for task 'wide'.*gates \(4,\) in the file"):
+        bench.run(transfer={"wide": other}, path=tmp_path / "runs")
+    assert bench.calls == [] and not (tmp_path / "runs").exists()
+
+
 def test_search_must_be_a_function():
     with pytest.raises(ValueError, match="`search` must be a function"):
         evaluate_search(Bench().task, "joint")

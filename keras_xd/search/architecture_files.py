@@ -297,7 +297,7 @@ def _differences(old, new):
         )
     if not found:
         return []
-    shapes = f"(inputs {_shape(old)} in the file, {_shape(new)} in the model)"
+    shapes = f"(inputs {_inputs_of(old)} in the file, {_inputs_of(new)} in the model)"
     return [f"layer '{new['layer']}' has {', '.join(found)} {shapes}"]
 
 
@@ -306,7 +306,7 @@ def _without(texts, others):
     return ", ".join([text for text in texts if text not in others] or texts)
 
 
-def _shape(layer):
+def _inputs_of(layer):
     shape = layer.get("input_shape")
     return tuple(shape) if isinstance(shape, list) else "of unknown shape"
 
