@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from keras_xd import masks
@@ -14,8 +15,6 @@ def numpy(tensor):
 
 def gradient(function, value):
     """Derivative of a function of one number by the backend's automatic differentiation."""
-    import tensorflow as tf
-
     variable = tf.Variable(value, dtype="float64")
     with tf.GradientTape() as tape:
         result = function(variable)

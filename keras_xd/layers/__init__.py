@@ -2,21 +2,29 @@
 
 from keras_xd.layers import penalties as penalties
 from keras_xd.layers import warm_starts as warm_starts
+from keras_xd.layers.ck_conv import CKConv as CKConv
+from keras_xd.layers.ck_convolutions import CKConv1D as CKConv1D
+from keras_xd.layers.ck_convolutions import CKConv2D as CKConv2D
+from keras_xd.layers.ck_convolutions import FlexConv1D as FlexConv1D
+from keras_xd.layers.ck_convolutions import FlexConv2D as FlexConv2D
 from keras_xd.layers.differentiable_mask import DifferentiableMask as DifferentiableMask
 from keras_xd.layers.differentiable_mask import StaticMask as StaticMask
 from keras_xd.layers.discrete_operation import DiscreteOperation as DiscreteOperation
 from keras_xd.layers.distances import distance as distance
 from keras_xd.layers.distances import nearest as nearest
 from keras_xd.layers.fourier_resampling import FourierResampling as FourierResampling
+from keras_xd.layers.fourier_upsampling import FourierUpsampling as FourierUpsampling
 from keras_xd.layers.k_conv import KOpConv as KOpConv
 from keras_xd.layers.k_conv import KOpConv1D as KOpConv1D
 from keras_xd.layers.k_conv import KOpConv2D as KOpConv2D
 from keras_xd.layers.k_conv import KOpConv3D as KOpConv3D
 from keras_xd.layers.k_conv import KOperation as KOperation
 from keras_xd.layers.k_dense import KDense as KDense
+from keras_xd.layers.kernel_network import KernelNetwork as KernelNetwork
 from keras_xd.layers.mixed_operation import MixedOperation as MixedOperation
 from keras_xd.layers.mixed_operation import MixedOperation1D as MixedOperation1D
 from keras_xd.layers.mixed_operation import MixedOperation2D as MixedOperation2D
+from keras_xd.layers.rendering import update_rendering as update_rendering
 from keras_xd.layers.resampled import Resampled as Resampled
 from keras_xd.layers.resampled import SearchableResampled as SearchableResampled
 from keras_xd.layers.searchable import SearchableLayer as SearchableLayer
@@ -24,6 +32,7 @@ from keras_xd.layers.spectral_conv import SpectralConv as SpectralConv
 from keras_xd.layers.spectral_conv import SpectralConv1D as SpectralConv1D
 from keras_xd.layers.spectral_conv import SpectralConv2D as SpectralConv2D
 from keras_xd.layers.spectral_conv import SpectralConv3D as SpectralConv3D
+from keras_xd.layers.static_ck_conv import StaticCKConv as StaticCKConv
 from keras_xd.layers.static_xd import StaticXD as StaticXD
 from keras_xd.layers.xd_causal import XDCausalConv1D as XDCausalConv1D
 from keras_xd.layers.xd_conv import XDConv as XDConv

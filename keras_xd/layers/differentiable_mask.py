@@ -138,6 +138,12 @@ class DifferentiableMask(SearchableLayer):
         return [self.length] if self.built else []
 
     @property
+    def initial_sizes(self):
+        """The sizes that the mask begins with, numbers; of a built mask."""
+        starts = [self._start(n, self._range(n)) for n in self._points]
+        return [min(n, self._size(n, start)) for n, start in zip(self._points, starts, strict=True)]
+
+    @property
     def values(self):
         """The mask along each axis, a list of float tensors."""
         length = ops.convert_to_tensor(self.length)

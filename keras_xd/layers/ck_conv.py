@@ -1,0 +1,383 @@
+"""Continuous kernel convolutions, whose kernel sizes and resolutions are learned."""
+
+import math
+
+import keras
+from keras import initializers, ops
+
+from keras_xd import masks, validation
+from keras_xd.layers import fourier_convolution
+from keras_xd.layers.differentiable_mask import DifferentiableMask
+from keras_xd.layers.kernel_network import KernelNetwork, grid
+from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.layers.static_ck_conv import CONVOLUTIONS, LongConvolution, StaticCKConv
+
+PADDINGS = ("same", "causal", "circular")
+RENDERINGS = ("static", "dynamic")
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class CKConv(LongConvolution, SearchableLayer):
+    """Depthwise convolution with a continuous kernel, a Gaussian mask, and learned downsampling.
+
+    The kernel of `K` taps on each axis is a function of coordinates from -1 to 1, made by a small
+    network that several layers may share, times a mask that is learned:
+
+        w(c) = (A · network(c) + a) · exp(-Σ_d (c_d - μ_d)² / (2 width_d²))
+        y[t] = Σ_j w(c_j) x[t + j - left] + bias       for each channel
+
+    The mask is zero below 0.1, and its width, one for each axis, is learned. `μ` is 0, or with
+    `padding="causal"` 1, the present. `left` is that of a Keras convolution: `(K - 1) // 2`, for
+    "causal" `K - 1`. With an odd `K` the kernel is symmetric around its middle tap.
+
+    With `learn_resolution=True` the product of the spectra is multiplied by a sigmoid mask
+    over the frequencies of each axis, 0 at the coordinate -1 and the highest at 1, which begins
+    with 0.85 there. What is above the mask's edge need not be computed:
+
+    - `rendering="static"`: all is computed at full size, so shapes never change. The outputs are
+      band-limited signals of the size of the inputs.
+    - `rendering="dynamic"`: only the taps and frequencies under the masks are computed, and the
+      outputs are samples at the fewest points that hold these frequencies; `FourierUpsampling`
+      brings them back to the size of the inputs. The sizes are Python numbers, set by
+      `update_rendering()`: before it is called everything is computed. A function that was traced
+      before keeps the sizes that it was traced with.
+
+    With `padding="circular"` the dynamic outputs, upsampled, are those of static rendering. With
+    zeros around the inputs they are the same function, sampled more coarsely (each `L / n`-th
+    point of `L`), but upsampling continues the `n` samples periodically, static rendering does not.
+    In both a pointwise nonlinearity between makes a difference.
+
+    Args:
+        rank: number of spatial axes, 1 or 2. `CKConv1D` and `CKConv2D` fix it.
+        network: a `KernelNetwork`, which other layers may share, or `None` for one of its own.
+        kernel_size: number of taps of the largest kernel, an integer or one for each axis;
+            `None`: the size of the inputs.
+        padding: `"same"` (zeros around the inputs), `"causal"` (zeros before them; 1-D only) or
+            `"circular"`. The outputs have the size of the inputs.
+        learn_kernel_size: whether there is a mask on the kernel.
+        initial_kernel_size: as `initial_size` in `DifferentiableMask`; `None` is a width of 0.0325.
+        learn_resolution: whether there is a mask on the frequencies.
+        temperature: steepness of the masks on the frequencies.
+        convolution: `"direct"`, `"fourier"`, or `"auto"`: what takes fewer multiply–adds, in
+            dynamic rendering with the taps of the moment. Frequencies are masked by FFT only.
+        rendering: `"static"` or `"dynamic"`.
+        data_format, activation, use_bias, bias_initializer: as in a Keras convolution.
+        architecture_regularizer: regularizer of the variables of the masks.
+        seed: an integer makes the first weights reproducible, of the layer's own network too.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
+        sizes but the batch's must be known.
+
+    Output shape:
+        That of the input; unknown spatial sizes with dynamic rendering of learned resolutions.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.CKConv(1, learn_resolution=True, temperature=50.0)
+    >>> layer(np.ones((2, 64, 3))).shape
+    TensorShape([2, 64, 3])
+    >>> found = layer.describe()
+    >>> round(found["kernel_size/0"], 2), found["resolution/0"]
+    (4.46, 64.0)
+
+    Reference:
+        Romero and Zeghidour, "DNArch", 2023, sections 2.2 and 2.4; Romero et al., "CKConv", 2022.
+    """
+
+    def __init__(
+        self,
+        rank,
+        network=None,
+        kernel_size=None,
+        padding="same",
+        learn_kernel_size=True,
+        initial_kernel_size=None,
+        learn_resolution=False,
+        temperature=25.0,
+        convolution="auto",
+        rendering="static",
+        data_format=None,
+        activation=None,
+        use_bias=True,
+        bias_initializer="zeros",
+        architecture_regularizer=None,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.rank = validation.one_of(rank, (1, 2), "rank")
+        if isinstance(network, dict):
+            network = keras.saving.deserialize_keras_object(network)
+        if not isinstance(network, (KernelNetwork, type(None))):
+            raise ValueError(
+                f"`network` must be a KernelNetwork or None. Received: network={network!r}"
+            )
+        self.network = network
+        self.kernel_network = self._own_network(seed) if network is None else network
+        if kernel_size is not None:
+            kernel_size = validation.integer_tuple(kernel_size, rank, "kernel_size")
+        self.kernel_size = kernel_size
+        self.padding = validation.one_of(padding, PADDINGS, "padding")
+        if padding == "causal" and rank > 1:
+            raise ValueError(
+                f"`padding='causal'` is for one axis only. Received: rank={rank}, padding='causal'"
+            )
+        self.learn_kernel_size = learn_kernel_size
+        self.initial_kernel_size = initial_kernel_size
+        self.learn_resolution = learn_resolution
+        self.temperature = temperature
+        self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
+        if learn_resolution and convolution == "direct":
+            raise ValueError(
+                "A resolution is learned on the spectrum: `convolution` must be 'fourier' or "
+                "'auto'. Received: learn_resolution=True, convolution='direct'"
+            )
+        self.rendering = validation.one_of(rendering, RENDERINGS, "rendering")
+        self._set_common(data_format, activation, use_bias, bias_initializer)
+        self.architecture_regularizer = keras.regularizers.get(architecture_regularizer)
+        self.seed = seed
+        shared = {
+            "axis": tuple(range(1, rank + 1)),
+            "architecture_regularizer": self.architecture_regularizer,
+        }
+        self.kernel_mask = self.resolution_mask = None
+        if learn_kernel_size:
+            self.kernel_mask = DifferentiableMask(
+                shape="gaussian",
+                centre=1.0 if padding == "causal" else 0.0,
+                initial_size=initial_kernel_size,
+                name="kernel_mask",
+                **shared,
+            )
+        if learn_resolution:
+            self.resolution_mask = DifferentiableMask(
+                temperature=temperature, initial_size="full", name="resolution_mask", **shared
+            )
+
+    def build(self, input_shape):
+        channels, self._sizes = self._split_shape(input_shape)
+        self._fix_input(channels, self._sizes)
+        self._taps = self.kernel_size or self._sizes
+        self._lengths = fourier_convolution.transform_lengths(
+            self._sizes, self._taps, self.circular, self.learn_resolution
+        )
+        points = list(self._taps)
+        if self.kernel_mask is not None:
+            self.kernel_mask.build((None, *self._taps, channels))
+            points = self.kernel_mask.initial_sizes
+        if self.resolution_mask is not None:
+            self.resolution_mask.build((None, *(n // 2 + 1 for n in self._lengths), 1))
+        network = self.kernel_network
+        if not network.built:
+            network.build((None, self.rank))
+        elif network.input_spec.axes[-1] != self.rank:
+            raise ValueError(
+                "Layers that share a `KernelNetwork` must have the same number of spatial axes. "
+                f"Received: layer '{self.name}' of {self.rank}, network '{network.name}' of "
+                f"{network.input_spec.axes[-1]}"
+            )
+        # So that the outputs begin with the variance of the inputs, whatever the kernel's size.
+        scale = 1 / math.sqrt(math.prod(points))
+        draw = initializers.HeUniform(seed=self.seed)
+        self.head = self.add_weight(
+            name="head",
+            shape=(network.units, channels),
+            initializer=lambda shape, dtype=None: scale * draw(shape, dtype),
+            autocast=False,
+        )
+        self.head_bias = self.add_weight(
+            name="head_bias", shape=(channels,), initializer="zeros", autocast=False
+        )
+        self._add_bias(channels)
+        self._supports = [(0, k) for k in self._taps]
+        self._bins = None
+
+    @property
+    def circular(self):
+        """Whether the input is continued periodically."""
+        return self.padding == "circular"
+
+    @property
+    def shared_parts(self):
+        """What a copy of a model must copy once for all layers, by the name of the argument."""
+        return {} if self.network is None else {"network": self.network}
+
+    @property
+    def architecture_variables(self):
+        """The widths of the kernel's mask, then the offsets of the resolution's, where learned."""
+        return [v for mask in self._masks() for v in mask.architecture_variables]
+
+    @property
+    def largest_size(self):
+        """The number of taps of the largest kernel, of each axis."""
+        return tuple(self._taps)
+
+    @property
+    def kernel_sizes(self):
+        """The size of the kernel along each axis, differentiable scalars where it is learned."""
+        return list(self._taps) if self.kernel_mask is None else self.kernel_mask.sizes
+
+    @property
+    def resolutions(self):
+        """The size of the output along each axis, differentiable scalars where it is learned."""
+        if self.resolution_mask is None:
+            return list(self._sizes)
+        offsets = ops.unstack(ops.convert_to_tensor(self.resolution_mask.length), self.rank)
+        return [
+            masks.clip_straight_through(masks.sigmoid_size(n, offset, self.temperature), 1, n)
+            for n, offset in zip(self._sizes, offsets, strict=True)
+        ]
+
+    @property
+    def kernel(self):
+        """The kernel as it is used, a float tensor `(*taps, channels)`."""
+        return self._rendered_kernel(self._supports)
+
+    def call(self, inputs):
+        return self._convolve(
+            inputs,
+            self.kernel,
+            [left - start for left, (start, _) in zip(self._left, self._supports, strict=True)],
+            None if self.resolution_mask is None else self.resolution_mask.values,
+            self._bins,
+        )
+
+    def compute_output_shape(self, input_shape):
+        _, sizes = self._split_shape(input_shape)
+        if self.learn_resolution and self.rendering == "dynamic":
+            sizes = [None] * self.rank
+        return self._joined_shape(input_shape, sizes)
+
+    def update_rendering(self):
+        """Set the taps and frequencies that dynamic rendering computes to those under the masks.
+
+        A mask that grows afterwards is cut there until the next time. Call it outside of traced
+        functions, and let functions that call the layer be traced anew if something changed; the
+        function `update_rendering` does both for a model.
+
+        Returns:
+            Whether anything changed; never in static rendering.
+        """
+        before = self._supports, self._bins
+        if self.rendering == "dynamic":
+            self._supports = self._current_supports()
+            if self.resolution_mask is not None:
+                self._bins = [masks.support(values)[1] for values in self.resolution_mask.values]
+        return before != (self._supports, self._bins)
+
+    def get_build_config(self):
+        config = super().get_build_config()
+        if config is None or self.rendering == "static":
+            return config
+        return {**config, "supports": self._supports, "bins": self._bins}
+
+    def build_from_config(self, config):
+        config = dict(config or {})
+        supports, bins = config.pop("supports", None), config.pop("bins", None)
+        super().build_from_config(config)
+        if supports is not None:
+            self._supports, self._bins = [tuple(support) for support in supports], bins
+
+    def complexity(self, input_shape):
+        """Multiply–adds of one sample, differentiable in the sizes that they depend on.
+
+        Directly `channels · Π sizes · Π kernel sizes`; by FFT `channels · r log2 r`, where `r` is
+        the product of the resolutions: the size of the kernel does not matter. The kernel itself,
+        made once a batch, is not counted.
+        """
+        channels, sizes = self._split_shape(input_shape)
+        if not self._by_fourier(sizes, self._taps):
+            return channels * math.prod(sizes) * math.prod(self.kernel_sizes)
+        points = math.prod(self.resolutions)
+        if self.resolution_mask is None:
+            return channels * points * math.log2(max(points, 2))
+        return channels * points * ops.log(points + 1) / math.log(2)
+
+    def finalize(self):
+        """Return a built `StaticCKConv` with the taps under the mask, same outputs."""
+        supports = self._current_supports() if self.rendering == "static" else self._supports
+        return StaticCKConv.from_layer(
+            self,
+            self._rendered_kernel(supports),
+            [left - start for left, (start, _) in zip(self._left, supports, strict=True)],
+            None if self.resolution_mask is None else self.resolution_mask.values,
+            self._bins,
+        )
+
+    def describe(self):
+        """Return `kernel_size/<axis>`, `taps/<axis>`, `resolution/<axis>` and the `kernel`.
+
+        `taps` is the number under the mask, and the kernel holds these.
+        """
+        supports = self._current_supports()
+        result = {}
+        for axis, (start, stop) in enumerate(supports):
+            result[f"kernel_size/{axis}"] = float(self.kernel_sizes[axis])
+            result[f"taps/{axis}"] = float(stop - start)
+            result[f"resolution/{axis}"] = float(self.resolutions[axis])
+        return {**result, "kernel": ops.convert_to_numpy(self._rendered_kernel(supports))}
+
+    def random_architecture(self, generator):
+        """Return what the masks draw."""
+        return [value for mask in self._masks() for value in mask.random_architecture(generator)]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "rank": self.rank,
+            "network": self._serialized_network(),
+            "kernel_size": self.kernel_size,
+            "padding": self.padding,
+            "learn_kernel_size": self.learn_kernel_size,
+            "initial_kernel_size": self.initial_kernel_size,
+            "learn_resolution": self.learn_resolution,
+            "temperature": self.temperature,
+            "convolution": self.convolution,
+            "rendering": self.rendering,
+            **self._common_config(),
+            "architecture_regularizer": keras.regularizers.serialize(self.architecture_regularizer),
+            "seed": self.seed,
+        }
+
+    def _own_network(self, seed):
+        """Return the network of a layer that is given none."""
+        return KernelNetwork(seed=seed)
+
+    def _serialized_network(self):
+        if self.network is None:
+            return None
+        serialized = keras.saving.serialize_keras_object(self.network)
+        # By this key `load_model` makes an object once, wherever it occurs.
+        return {**serialized, "shared_object_id": id(self.network)}
+
+    @property
+    def _left(self):
+        """Number of taps before the output's point, of each axis."""
+        return [k - 1 if self.padding == "causal" else (k - 1) // 2 for k in self._taps]
+
+    def _masks(self):
+        return [mask for mask in (self.kernel_mask, self.resolution_mask) if mask is not None]
+
+    def _current_supports(self):
+        """Return `(start, stop)` of the taps under the mask, of each axis."""
+        if self.kernel_mask is None:
+            return [(0, k) for k in self._taps]
+        return [masks.support(values) for values in self.kernel_mask.values]
+
+    def _rendered_kernel(self, supports):
+        """Return the kernel at the taps `start` to `stop` of each axis, a float32 tensor."""
+        features = self.kernel_network(ops.convert_to_tensor(grid(self._taps, supports)))
+        head = ops.convert_to_tensor(self.head)
+        kernel = ops.matmul(features, head) + ops.convert_to_tensor(self.head_bias)
+        kernel = ops.reshape(kernel, (*(stop - start for start, stop in supports), head.shape[1]))
+        if self.kernel_mask is None:
+            return kernel
+        pairs = zip(self.kernel_mask.values, supports, strict=True)
+        mask = masks.product([values[start:stop] for values, (start, stop) in pairs])
+        return kernel * ops.expand_dims(mask, -1)

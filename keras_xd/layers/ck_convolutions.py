@@ -1,0 +1,169 @@
+"""Continuous kernel convolutions of one and two dimensions."""
+
+import keras
+
+from keras_xd import masks
+from keras_xd.layers.ck_conv import CKConv
+from keras_xd.layers.kernel_network import KernelNetwork
+
+
+class _RankedCKConv(CKConv):
+    """A `CKConv` whose rank is that of the class."""
+
+    def __init__(self, network=None, **kwargs):
+        super().__init__(self.fixed_rank, network, **kwargs)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["rank"]
+        return config
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class CKConv1D(_RankedCKConv):
+    """Continuous kernel convolution of sequences, of learned size: see `CKConv`.
+
+    Args:
+        network: a `KernelNetwork`, which other layers may share, or `None` for one of its own.
+        **kwargs: all other arguments of `CKConv`.
+
+    Input shape:
+        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
+
+    Output shape:
+        That of the input; an unknown number of steps with dynamic rendering of learned resolutions.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.CKConv1D(padding="causal")(np.ones((2, 100, 3))).shape
+    TensorShape([2, 100, 3])
+    """
+
+    fixed_rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class CKConv2D(_RankedCKConv):
+    """Continuous kernel convolution of images, of learned size: see `CKConv`.
+
+    Args:
+        network: a `KernelNetwork`, which other layers may share, or `None` for one of its own.
+        **kwargs: all other arguments of `CKConv`.
+
+    Input shape:
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`.
+
+    Output shape:
+        That of the input; unknown spatial sizes with dynamic rendering of learned resolutions.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.CKConv2D(kernel_size=(9, 7))(np.ones((2, 16, 12, 3))).shape
+    TensorShape([2, 16, 12, 3])
+    """
+
+    fixed_rank = 2
+
+
+class _FlexConv(_RankedCKConv):
+    """A `CKConv` of Gabor filters, whose frequencies are kept below those that alias."""
+
+    def __init__(self, network=None, alias_penalty=0.001, seed=None, **kwargs):
+        super().__init__(network, seed=seed, **kwargs)
+        if self.kernel_network.kind != "magnet":
+            raise ValueError(
+                "A FlexConv needs a `KernelNetwork` of kind='magnet'. "
+                f"Received: kind={self.kernel_network.kind!r}"
+            )
+        if not alias_penalty >= 0:
+            raise ValueError(
+                "`alias_penalty` must be a number of at least 0. "
+                f"Received: alias_penalty={alias_penalty!r}"
+            )
+        self.alias_penalty = alias_penalty
+
+    def _own_network(self, seed):
+        # The filters begin around the kernel that the search begins with.
+        spread = masks.gaussian_edge(masks.INITIAL_WIDTH)
+        return KernelNetwork("magnet", units=32, spread=spread, seed=seed)
+
+    def call(self, inputs):
+        outputs = super().call(inputs)
+        if self.alias_penalty:
+            penalty = self.kernel_network.alias_penalty(self.largest_size)
+            self.add_loss(self.alias_penalty * penalty)
+        return outputs
+
+    def get_config(self):
+        return {**super().get_config(), "alias_penalty": self.alias_penalty}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class FlexConv1D(_FlexConv):
+    """Convolution of sequences with a kernel of Gabor filters and of learned size.
+
+    It is a `CKConv1D` whose network is a multiplicative anisotropic Gabor network, `"magnet"`, with
+    a penalty on filters of frequencies that its grid cannot hold. So a kernel means the same on a
+    finer grid.
+
+    Args:
+        network: a `KernelNetwork` of `"magnet"`, which other layers may share, or `None` for one of
+            its own, of 32 units.
+        alias_penalty: factor of `KernelNetwork.alias_penalty`, which is added to the loss.
+        **kwargs: all other arguments of `CKConv`.
+
+    Input shape:
+        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
+
+    Output shape:
+        That of the input; an unknown number of steps with dynamic rendering of learned resolutions.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.FlexConv1D(kernel_size=33)
+    >>> layer(np.ones((2, 100, 3))).shape, len(layer.losses)
+    (TensorShape([2, 100, 3]), 1)
+
+    Reference:
+        Romero et al., "FlexConv: Continuous Kernel Convolutions with Differentiable Kernel Sizes",
+        2022.
+    """
+
+    fixed_rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class FlexConv2D(_FlexConv):
+    """Convolution of images with a kernel of Gabor filters and of learned size: see `FlexConv1D`.
+
+    Args:
+        network: a `KernelNetwork` of `"magnet"`, which other layers may share, or `None` for one of
+            its own, of 32 units.
+        alias_penalty: factor of `KernelNetwork.alias_penalty`, which is added to the loss.
+        **kwargs: all other arguments of `CKConv`.
+
+    Input shape:
+        `(batch, height, width, channels)`, or `(batch, channels, height, width)`.
+
+    Output shape:
+        That of the input; unknown spatial sizes with dynamic rendering of learned resolutions.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.FlexConv2D(kernel_size=7)(np.ones((2, 16, 12, 3))).shape
+    TensorShape([2, 16, 12, 3])
+
+    Reference:
+        Romero et al., "FlexConv: Continuous Kernel Convolutions with Differentiable Kernel Sizes",
+        2022.
+    """
+
+    fixed_rank = 2

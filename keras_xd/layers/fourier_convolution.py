@@ -1,0 +1,192 @@
+"""Depthwise convolutions with long kernels: directly, or as products of spectra."""
+
+import math
+
+import numpy as np
+from keras import ops
+
+
+def direct(x, kernel, before, circular=False):
+    """Return `y[t] = Σ_j kernel[j] x[t + j - before]` for each channel, without an FFT.
+
+    Args:
+        x: tensor `(batch, *sizes, channels)` of known sizes.
+        kernel: tensor `(*taps, channels)`.
+        before: number of taps of each axis that lie before the output's point, each from 0 to the
+            number of taps less 1.
+        circular: whether the input is continued periodically; else by zeros.
+
+    Returns:
+        Tensor of the shape of `x`.
+    """
+    taps = kernel.shape[:-1]
+    padding = [(b, k - 1 - b) for b, k in zip(before, taps, strict=True)]
+    if circular:
+        for axis, (left, right) in enumerate(padding, start=1):
+            size = x.shape[axis]
+            x = ops.take(x, np.arange(-left, size + right) % size, axis=axis)
+    else:
+        x = ops.pad(x, [(0, 0), *padding, (0, 0)])
+    return ops.depthwise_conv(
+        x, ops.expand_dims(kernel, -1), padding="valid", data_format="channels_last"
+    )
+
+
+def fourier(x, kernel, before, circular=False, masks=None, bins=None):
+    """Return what `direct` returns, by FFT; multiplied by frequency masks and downsampled if asked.
+
+    With `bins` the frequencies from there on are cropped before the product, and the outputs are
+    samples at the smaller sizes of `output_sizes`, of the same amplitude.
+
+    Args:
+        x, kernel, before, circular: as in `direct`; `before` may be any integers.
+        masks: for each axis the factors of the frequencies 0, 1, … of a transform of the length
+            of `transform_lengths`; or `None`.
+        bins: for each axis how many of the frequencies 0, 1, … are kept; or `None`: all.
+
+    Returns:
+        Tensor `(batch, *new_sizes, channels)`.
+    """
+    sizes, rank = x.shape[1:-1], len(before)
+    scaled = masks is not None or bins is not None
+    lengths = transform_lengths(sizes, kernel.shape[:-1], circular, scaled)
+    if bins is None:
+        bins = [length // 2 + 1 for length in lengths]
+    x = ops.moveaxis(x, -1, 1)
+    kernel = ops.moveaxis(kernel, -1, 0)
+    missing = [length - k for length, k in zip(lengths, kernel.shape[1:], strict=True)]
+    kernel = ops.pad(kernel, [(0, 0), *((0, m) for m in missing)])
+    kernel = ops.roll(kernel, [-b for b in before], axis=list(range(1, rank + 1)))
+
+    (a, b), (c, d) = _spectrum(x, lengths, bins), _spectrum(kernel, lengths, bins)
+    real, imaginary = a * c + b * d, b * c - a * d
+    new_sizes, new_lengths = sizes, lengths
+    if scaled:
+        new_sizes = output_sizes(sizes, bins, circular)
+        new_lengths = [n if circular else 2 * n for n in new_sizes]
+    factor = _factor(masks, lengths, bins) * (math.prod(new_lengths) / math.prod(lengths))
+    y = _inverse(real * factor, imaginary * factor, lengths, new_lengths, bins)
+    for axis, size in enumerate(new_sizes, start=2):
+        y = y[(slice(None),) * axis + (slice(0, size),)]
+    return ops.moveaxis(y, 1, -1)
+
+
+def transform_lengths(sizes, taps, circular=False, scaled=False):
+    """Return the length of the FFT of each axis.
+
+    Args:
+        sizes: number of points of the input.
+        taps: number of taps of the kernel.
+        circular: whether the input is periodic.
+        scaled: whether frequencies are masked or cropped. Then the length is once (circular) or
+            twice the size, so that it stays in proportion at every resolution.
+
+    Raises:
+        ValueError: if the kernel is too long for that: longer than a circular input, or longer
+            than the input by more than one point.
+    """
+    longest = [n if circular else n + 1 for n in sizes]
+    if circular or scaled:
+        if any(k > limit for k, limit in zip(taps, longest, strict=True)):
+            raise ValueError(
+                "A kernel on a circle must not be longer than the input, and one with frequency "
+                "masks not longer by more than one point. "
+                f"Received: kernel_size={tuple(taps)}, sizes={tuple(sizes)}, circular={circular}"
+            )
+        return [n if circular else 2 * n for n in sizes]
+    return [_fast_length(n + k - 1) for n, k in zip(sizes, taps, strict=True)]
+
+
+def output_sizes(sizes, bins, circular=False):
+    """Return the fewest points that hold the kept frequencies, for each axis.
+
+    Args:
+        sizes: number of points of the input.
+        bins: how many of the frequencies 0, 1, … of the transform are kept.
+        circular: whether the input is periodic.
+
+    Returns:
+        Of a circle of `L` points `min(2 bins - 1, L)`, an odd number unless all is kept; else
+        `min(bins, L)`, half the points of a transform of length `2L`.
+    """
+    return tuple(min(2 * b - 1 if circular else b, n) for n, b in zip(sizes, bins, strict=True))
+
+
+def multiply_adds(sizes, taps, circular=False, scaled=False):
+    """Return the multiply–adds of one channel: `(direct, by FFT)`.
+
+    Counted are one transform of the input and one back, at `P log2 P` for a real transform of
+    length `P`, and the product; the kernel's transform, once a batch, is not.
+    """
+    length = math.prod(transform_lengths(sizes, taps, circular, scaled))
+    return math.prod(sizes) * math.prod(taps), 2 * length * (math.log2(max(length, 2)) + 1)
+
+
+def _fast_length(least):
+    """Return the smallest number from `least` on without prime factors above 5."""
+    length = least
+    while True:
+        rest = length
+        for factor in (2, 3, 5):
+            while rest % factor == 0:
+                rest //= factor
+        if rest == 1:
+            return length
+        length += 1
+
+
+def _spectrum(x, lengths, bins):
+    """Return the kept frequencies of the last axes of a real tensor as (real, imaginary)."""
+    parts = [part[..., : bins[-1]] for part in ops.rfft(x, fft_length=lengths[-1])]
+    for axis in range(len(lengths) - 1):
+        kept = _kept(lengths[axis], bins[axis])
+        place = axis - len(lengths)
+        padding = [(0, 0)] * len(x.shape)
+        padding[-1] = (0, lengths[axis] - x.shape[place])
+        parts = [ops.pad(ops.swapaxes(part, place, -1), padding) for part in parts]
+        parts = ops.fft(tuple(parts))
+        if len(kept) < lengths[axis]:
+            parts = [ops.take(part, kept, axis=-1) for part in parts]
+        parts = [ops.swapaxes(part, place, -1) for part in parts]
+    return parts
+
+
+def _inverse(real, imaginary, lengths, new_lengths, bins):
+    """Return the real tensor of the given frequencies; others are zero."""
+    parts, rank = (real, imaginary), len(lengths)
+    for axis in range(rank - 1):
+        new, place = new_lengths[axis], axis - rank
+        half = bins[axis]
+        parts = [ops.swapaxes(part, place, -1) for part in parts]
+        zeros = new - parts[0].shape[-1]
+        if zeros > 0:
+            pad = [(0, 0)] * len(parts[0].shape)
+            pad[-1] = (0, zeros)
+            parts = [
+                ops.concatenate([ops.pad(part[..., :half], pad), part[..., half:]], axis=-1)
+                for part in parts
+            ]
+        # Exchanging the parts before and after turns the FFT into the unscaled inverse FFT.
+        imaginary, real = ops.fft((parts[1], parts[0]))
+        parts = [ops.swapaxes(part / new, place, -1) for part in (real, imaginary)]
+    pad = [(0, 0)] * len(parts[0].shape)
+    pad[-1] = (0, new_lengths[-1] // 2 + 1 - parts[0].shape[-1])
+    parts = tuple(ops.pad(part, pad) for part in parts)
+    return ops.irfft(parts, fft_length=new_lengths[-1])
+
+
+def _kept(length, bins):
+    """Return the places of the frequencies `|f| < bins` in a transform of some length."""
+    return np.flatnonzero(np.minimum(np.arange(length), length - np.arange(length)) < bins)
+
+
+def _factor(masks, lengths, bins):
+    """Return the product of the masks at the kept frequencies, or 1."""
+    if masks is None:
+        return 1.0
+    result = masks[-1][: bins[-1]]
+    for axis in reversed(range(len(lengths) - 1)):
+        places = _kept(lengths[axis], bins[axis])
+        mask = ops.take(masks[axis], np.minimum(places, lengths[axis] - places))
+        result = ops.reshape(mask, (-1,) + (1,) * len(result.shape)) * result
+    return result

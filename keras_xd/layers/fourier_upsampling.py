@@ -1,0 +1,69 @@
+"""Back to the size of a block's inputs, from whatever size its layers have chosen."""
+
+import functools
+
+import keras
+
+from keras_xd import validation
+from keras_xd.layers import fourier_resampling
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class FourierUpsampling(keras.layers.Layer):
+    """Samples periodic data on a grid of fixed sizes; the sizes of the inputs may change.
+
+    It does what `FourierResampling` does, with the sizes that the inputs have at the call. Use it
+    after a `CKConv` with `rendering="dynamic"`, whose output sizes are unknown when a model is
+    built. Within a traced function they must be known, as they are there.
+
+    Args:
+        sizes: integer or tuple, the spatial sizes of the output; an integer is for one axis.
+        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
+
+    Output shape:
+        The same with `sizes` in place of the spatial sizes.
+
+    Raises:
+        ValueError: for arguments outside these rules, inputs of another rank, and at a call for
+            inputs of unknown sizes.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.FourierUpsampling(32)
+    >>> [layer(np.ones((1, n, 2))).shape[1] for n in (5, 9, 32)]
+    [32, 32, 32]
+    """
+
+    def __init__(self, sizes, data_format=None, **kwargs):
+        super().__init__(**kwargs)
+        sizes = (sizes,) if validation.is_integer(sizes) else sizes
+        rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0
+        validation.one_of(rank, (1, 2, 3), "number of sizes")
+        self.sizes = validation.integer_tuple(sizes, rank, "sizes")
+        data_format = keras.config.image_data_format() if data_format is None else data_format
+        formats = ("channels_last", "channels_first")
+        self.data_format = validation.one_of(data_format, formats, "data_format")
+        self.input_spec = keras.layers.InputSpec(ndim=rank + 2)
+
+    def call(self, inputs):
+        before = fourier_resampling.spatial_sizes(
+            tuple(inputs.shape), len(self.sizes), self.data_format, self.name
+        )
+        return fourier_resampling.resample(
+            inputs, _matrices(tuple(before), self.sizes), self.data_format
+        )
+
+    def compute_output_shape(self, input_shape):
+        return fourier_resampling.with_sizes(input_shape, self.sizes, self.data_format)
+
+    def get_config(self):
+        return {**super().get_config(), "sizes": self.sizes, "data_format": self.data_format}
+
+
+# A matrix takes longer to make than to use.
+_matrices = functools.lru_cache(maxsize=64)(fourier_resampling.resampling_matrices)

@@ -1,0 +1,54 @@
+"""How much of its masked layers a model computes."""
+
+import keras
+
+from keras_xd.layers.ck_conv import CKConv
+from keras_xd.layers.searchable import flatten_layers
+
+
+def update_rendering(model):
+    """Let every layer of dynamic rendering compute what lies under its masks now, and no more.
+
+    If anything changed, the functions by which a model trains, evaluates and predicts are traced
+    anew at their next call.
+
+    Args:
+        model: a built Keras model or a single layer.
+
+    Returns:
+        Whether anything changed.
+
+    Raises:
+        ValueError: if a model with layers of dynamic rendering was compiled for XLA, whose shapes
+            are fixed.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> conv = layers.CKConv1D(learn_resolution=True, rendering="dynamic")
+    >>> model = keras.Sequential([keras.Input((64, 1)), conv, layers.FourierUpsampling(64)])
+    >>> layers.update_rendering(model), layers.update_rendering(model)
+    (True, False)
+    >>> conv.kernel.shape  # of 64 taps
+    TensorShape([4, 1])
+    """
+    inside = flatten_layers(model)
+    dynamic = [x for x in inside if isinstance(x, CKConv) and x.rendering == "dynamic"]
+    fixed = [x for x in inside if isinstance(x, keras.Model) and x.compiled and x.jit_compile]
+    if dynamic and fixed:
+        raise ValueError(
+            "Dynamic rendering changes the sizes of tensors, which XLA compiles as fixed numbers: "
+            "use rendering='static', or compile the model with `jit_compile=False`. Received: "
+            f"model '{fixed[0].name}' with jit_compile={fixed[0].jit_compile}, layers of kernel "
+            f"sizes { {layer.name: layer.kernel.shape[:-1] for layer in dynamic} }"
+        )
+    # A list, not a generator: each layer is updated.
+    changed = any([layer.update_rendering() for layer in dynamic])
+    for layer in inside if changed else ():
+        if isinstance(layer, keras.Model):
+            if layer.compiled:
+                layer.make_train_function(force=True)
+                layer.make_test_function(force=True)
+            layer.make_predict_function(force=True)
+    return changed

@@ -1,0 +1,230 @@
+"""Depthwise convolutions with long kernels, and what continuous kernels become."""
+
+import keras
+from keras import activations, initializers, ops
+
+from keras_xd import validation
+from keras_xd.layers import fourier_convolution
+
+CONVOLUTIONS = ("auto", "direct", "fourier")
+
+
+class LongConvolution(keras.layers.Layer):
+    """Base class of the layers that convolve each channel with a long kernel of its own.
+
+    A subclass has the attributes `rank`, `circular`, `learn_resolution` and `convolution`.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> isinstance(layers.CKConv1D(), layers.static_ck_conv.LongConvolution)
+    True
+    """
+
+    def _set_common(self, data_format, activation, use_bias, bias_initializer):
+        """Keep the arguments of a Keras convolution."""
+        data_format = keras.config.image_data_format() if data_format is None else data_format
+        formats = ("channels_last", "channels_first")
+        self.data_format = validation.one_of(data_format, formats, "data_format")
+        self.activation = activations.get(activation)
+        self.use_bias = use_bias
+        self.bias_initializer = initializers.get(bias_initializer)
+
+    def _common_config(self):
+        return {
+            "data_format": self.data_format,
+            "activation": activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+        }
+
+    def _split_shape(self, shape):
+        """Return the number of channels and the spatial sizes.
+
+        Raises:
+            ValueError: if the shape has another rank, or one of them is unknown.
+        """
+        if len(shape) != self.rank + 2 or any(n is None for n in shape[1:]):
+            raise ValueError(
+                f"Layer '{self.name}' needs inputs of {self.rank + 2} axes (batch, {self.rank} "
+                "spatial, channels), all but the batch of known size. Give the model's Input a "
+                f"complete shape. Received: input_shape={tuple(shape)}"
+            )
+        if self.data_format == "channels_last":
+            return shape[-1], tuple(shape[1:-1])
+        return shape[1], tuple(shape[2:])
+
+    def _joined_shape(self, shape, sizes):
+        """Return a shape with other spatial sizes."""
+        if self.data_format == "channels_last":
+            return (shape[0], *sizes, shape[-1])
+        return (shape[0], shape[1], *sizes)
+
+    def _fix_input(self, channels, sizes):
+        """Let only inputs of these sizes in from now on."""
+        shape = self._joined_shape((None, channels, *sizes, channels), sizes)
+        self.input_spec = keras.layers.InputSpec(
+            ndim=self.rank + 2, axes={axis: n for axis, n in enumerate(shape) if axis}
+        )
+
+    def _add_bias(self, channels):
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias", shape=(channels,), initializer=self.bias_initializer
+            )
+
+    def _by_fourier(self, sizes, taps):
+        """Return whether to convolve by FFT."""
+        if self.learn_resolution or self.convolution == "fourier":
+            return True
+        if self.convolution == "direct":
+            return False
+        by_taps, by_transform = fourier_convolution.multiply_adds(sizes, taps, self.circular)
+        return by_transform < by_taps
+
+    def _convolve(self, inputs, kernel, before, masks, bins):
+        """Return activation(convolution + bias); see `fourier_convolution.fourier`."""
+        first = self.data_format == "channels_first"
+        x = ops.moveaxis(inputs, 1, -1) if first else inputs
+        if self._by_fourier(tuple(x.shape[1:-1]), tuple(kernel.shape[:-1])):
+            exact = "float64" if self.compute_dtype == "float64" else "float32"
+            masks = None if masks is None else [ops.cast(mask, exact) for mask in masks]
+            x, kernel = ops.cast(x, exact), ops.cast(kernel, exact)
+            y = fourier_convolution.fourier(x, kernel, before, self.circular, masks, bins)
+            y = ops.cast(y, self.compute_dtype)
+        else:
+            kernel = ops.cast(kernel, x.dtype)
+            y = fourier_convolution.direct(x, kernel, before, self.circular)
+        if self.bias is not None:
+            y = y + self.bias
+        y = self.activation(y)
+        return ops.moveaxis(y, -1, 1) if first else y
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class StaticCKConv(LongConvolution):
+    """Depthwise convolution with a long kernel that is stored, tap by tap.
+
+    A `CKConv` becomes one by `finalize()`. The outputs are those of the `CKConv`.
+
+    Args:
+        kernel_size: number of taps of each axis, a tuple.
+        before: number of taps before the output's point, of each axis, a tuple.
+        circular: whether the inputs are continued periodically; else by zeros.
+        learn_resolution: whether the frequencies are multiplied by numbers, which are stored too.
+        bins: of each axis how many of the frequencies 0, 1, … are kept, or `None` for all; with
+            fewer the outputs are samples at a smaller size.
+        convolution: `"direct"`, `"fourier"` or `"auto"`, as in `CKConv`.
+        data_format, activation, use_bias, bias_initializer: as in a Keras convolution.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
+        sizes but the batch's must be known.
+
+    Output shape:
+        That of the input, with the smaller sizes if `bins` is given.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> searched = layers.CKConv1D(kernel_size=33)
+    >>> _ = searched(np.ones((1, 64, 3)))
+    >>> searched.finalize().kernel.shape  # the taps under the mask
+    (3, 3)
+    """
+
+    def __init__(
+        self,
+        kernel_size,
+        before,
+        circular=False,
+        learn_resolution=False,
+        bins=None,
+        convolution="auto",
+        data_format=None,
+        activation=None,
+        use_bias=True,
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.kernel_size, self.before = tuple(kernel_size), tuple(before)
+        self.rank = len(self.kernel_size)
+        self.circular = circular
+        self.learn_resolution = learn_resolution
+        self.bins = None if bins is None else tuple(bins)
+        self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
+        self._set_common(data_format, activation, use_bias, bias_initializer)
+
+    @classmethod
+    def from_layer(cls, layer, kernel, before, masks, bins):
+        """Make the static layer of a built `CKConv` from what its `call` computes from weights."""
+        static = cls(
+            tuple(kernel.shape[:-1]),
+            before,
+            circular=layer.circular,
+            learn_resolution=layer.learn_resolution,
+            bins=bins,
+            convolution=layer.convolution,
+            data_format=layer.data_format,
+            activation=layer.activation,
+            use_bias=layer.use_bias,
+            bias_initializer=layer.bias_initializer,
+            name=layer.name,
+            dtype=layer.dtype_policy,
+            trainable=layer.trainable,
+        )
+        static.build(layer.get_build_config()["input_shape"])
+        static.kernel.assign(kernel)
+        for weight, values in zip(static.masks, masks or (), strict=True):
+            weight.assign(values)
+        if layer.use_bias:
+            static.bias.assign(layer.bias)
+        return static
+
+    def build(self, input_shape):
+        channels, sizes = self._split_shape(input_shape)
+        self._fix_input(channels, sizes)
+        self.kernel = self.add_weight(
+            name="kernel", shape=(*self.kernel_size, channels), autocast=False
+        )
+        self._add_bias(channels)
+        self.masks = []
+        if self.learn_resolution:
+            lengths = fourier_convolution.transform_lengths(
+                sizes, self.kernel_size, self.circular, scaled=True
+            )
+            self.masks = [
+                self.add_weight(
+                    name=f"mask{axis}",
+                    shape=(length // 2 + 1,),
+                    initializer="ones",
+                    trainable=False,
+                    autocast=False,
+                )
+                for axis, length in enumerate(lengths)
+            ]
+
+    def call(self, inputs):
+        kernel = ops.convert_to_tensor(self.kernel)
+        return self._convolve(inputs, kernel, self.before, self.masks or None, self.bins)
+
+    def compute_output_shape(self, input_shape):
+        _, sizes = self._split_shape(input_shape)
+        if self.bins is not None:
+            sizes = fourier_convolution.output_sizes(sizes, self.bins, self.circular)
+        return self._joined_shape(input_shape, sizes)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "kernel_size": self.kernel_size,
+            "before": self.before,
+            "circular": self.circular,
+            "learn_resolution": self.learn_resolution,
+            "bins": self.bins,
+            "convolution": self.convolution,
+            **self._common_config(),
+        }

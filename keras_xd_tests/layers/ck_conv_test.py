@@ -1,0 +1,281 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+import keras_xd
+from keras_xd import layers, masks
+from keras_xd.layers.fourier_convolution import transform_lengths
+from keras_xd_tests.layer_checks import check_layer
+
+
+def network(**kwargs):
+    return layers.KernelNetwork(units=8, features=8, **{"frequency": 2.0, "seed": 1, **kwargs})
+
+
+def built(input_shape, own=None, rank=None, **kwargs):
+    layer = layers.CKConv(rank or len(input_shape) - 2, own or network(), seed=1, **kwargs)
+    layer.build(input_shape)
+    layer.bias.assign(np.linspace(-1, 1, layer.bias.shape[0]))
+    return layer
+
+
+def numpy_kernel(layer):
+    """Network times mask on the whole grid, in NumPy."""
+    sizes = layer.largest_size
+    axes = [np.linspace(-1, 1, n) for n in sizes]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(sizes))
+    features = ops.convert_to_numpy(layer.kernel_network(grid.astype("float32")))
+    head, bias = (ops.convert_to_numpy(w) for w in (layer.head, layer.head_bias))
+    kernel = (features @ head + bias).reshape(*sizes, -1)
+    widths = ops.convert_to_numpy(layer.kernel_mask.length)
+    centre = 1.0 if layer.padding == "causal" else 0.0
+    for axis, (x, width) in enumerate(zip(axes, widths, strict=True)):
+        mask = np.exp(-((x - centre) ** 2) / (2 * width**2))
+        mask[mask < 0.1 * (1 - 1e-5)] = 0
+        kernel = np.moveaxis(np.moveaxis(kernel, axis, -1) * mask, -1, axis)
+    return kernel
+
+
+@pytest.mark.parametrize(
+    "init_kwargs, input_shape, run_jit",
+    [
+        (
+            {"rank": 1, "padding": "causal", "activation": "gelu", "use_bias": True},
+            (2, 12, 3),
+            True,
+        ),
+        (
+            {
+                "rank": 2,
+                "kernel_size": (5, 4),
+                "initial_kernel_size": 4.0,
+                "learn_resolution": True,
+                "padding": "circular",
+                "data_format": "channels_first",
+                "activation": "gelu",
+            },
+            (2, 3, 5, 6),
+            False,
+        ),
+    ],
+)
+def test_layer(init_kwargs, input_shape, run_jit):
+    init_kwargs = {**init_kwargs, "seed": 1}
+    check_layer(layers.CKConv, init_kwargs, input_shape, run_jit=run_jit)
+
+
+@pytest.mark.parametrize("size", [4, 5])
+@pytest.mark.parametrize("way", ["direct", "fourier"])
+def test_outputs_are_those_of_the_keras_convolution(size, way, rng):
+    x = rng.normal(size=(2, 9, 8, 3)).astype("float32")
+    layer = built(x.shape, kernel_size=size, initial_kernel_size=3.0, convolution=way)
+    kernel = numpy_kernel(layer)
+    plain = keras.layers.DepthwiseConv2D(size, padding="same")
+    plain.build(x.shape)
+    plain.set_weights([kernel[..., None], ops.convert_to_numpy(layer.bias)])
+    np.testing.assert_allclose(layer(x), plain(x), atol=1e-5)
+    assert 0 < np.count_nonzero(kernel) < kernel.size
+
+
+@pytest.mark.parametrize("size", [6, 7])
+@pytest.mark.parametrize("way", ["direct", "fourier"])
+def test_a_causal_layer_sees_the_past_only(size, way, rng):
+    x = rng.normal(size=(2, 9, 3)).astype("float32")
+    layer = built(
+        x.shape, kernel_size=size, padding="causal", initial_kernel_size=4.0, convolution=way
+    )
+    kernel = numpy_kernel(layer)
+    assert kernel[-1].all() and not kernel[0].any()
+    padded = np.pad(x, [(0, 0), (size - 1, 0), (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, size, axis=1)
+    expected = np.einsum("ntcj,jc->ntc", windows, kernel) + np.linspace(-1, 1, 3)
+    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("convolution", ["direct", "fourier"])
+def test_a_full_mask_is_the_plain_continuous_convolution(convolution, rng):
+    x = rng.normal(size=(2, 8, 3)).astype("float32")
+    masked = built(x.shape, convolution=convolution)
+    masked.kernel_mask.length.assign([1e6])
+    plain = built(x.shape, masked.network, learn_kernel_size=False, convolution=convolution)
+    plain.head.assign(masked.head)
+    np.testing.assert_allclose(masked(x), plain(x), atol=1e-6)
+    assert plain.architecture_variables == [] and plain.kernel_sizes == [8]
+
+
+@pytest.mark.parametrize("padding", ["same", "causal", "circular"])
+def test_dynamic_taps_give_the_static_outputs(padding, rng):
+    x = rng.normal(size=(2, 32, 3)).astype("float32")
+    static = built(x.shape, padding=padding, initial_kernel_size=5.0)
+    dynamic = built(x.shape, static.network, padding=padding, rendering="dynamic")
+    for now, then in zip(dynamic.weights, static.weights, strict=True):
+        now.assign(then)
+    assert not static.update_rendering()
+    assert dynamic.kernel.shape == (32, 3)
+    assert dynamic.update_rendering() and not dynamic.update_rendering()
+    assert dynamic.kernel.shape[0] == (5 if padding == "causal" else 4)
+    np.testing.assert_allclose(dynamic(x), static(x), atol=1e-5)
+    np.testing.assert_allclose(dynamic.finalize()(x), static(x), atol=1e-5)
+
+
+def resolution_pair(x, offsets, padding):
+    """A statically and a dynamically rendered layer of the same weights, some frequencies off."""
+    layer = built(x.shape, padding=padding, learn_resolution=True, initial_kernel_size=3.0)
+    layer.resolution_mask.length.assign(offsets)
+    dynamic = built(
+        x.shape, layer.network, padding=padding, learn_resolution=True, rendering="dynamic"
+    )
+    for now, then in zip(dynamic.weights, layer.weights, strict=True):
+        now.assign(then)
+    dynamic.update_rendering()
+    return layer, dynamic
+
+
+@pytest.mark.parametrize("shape, offsets", [((2, 32, 2), [-0.3]), ((1, 12, 16, 2), [0.1, -0.5])])
+def test_on_a_circle_dynamic_outputs_upsampled_are_the_static_ones(shape, offsets, rng):
+    x = rng.normal(size=shape).astype("float32")
+    static, dynamic = resolution_pair(x, offsets, "circular")
+    small = dynamic(x)
+    assert all(n < m for n, m in zip(small.shape[1:-1], shape[1:-1], strict=True))
+    up = layers.FourierUpsampling(shape[1:-1])(small)
+    np.testing.assert_allclose(up, static(x), atol=1e-5)
+    np.testing.assert_allclose(dynamic.finalize()(x), small, atol=1e-5)
+
+
+def test_between_zeros_dynamic_outputs_are_coarser_samples_of_the_static_ones(rng):
+    x = rng.normal(size=(2, 32, 2)).astype("float32")
+    # Edge at a quarter of the 33 frequencies 0 … 32 of a transform of length 64: half of a unit
+    # above frequency 7, so that 8 samples remain, each fourth of the static ones.
+    offset = masks.sigmoid_offset(0.1, 7.5 / 16 - 1, 25.0)
+    static, dynamic = resolution_pair(x, [offset], "same")
+    small = dynamic(x)
+    assert small.shape == (2, 8, 2)
+    np.testing.assert_allclose(small, static(x)[:, ::4], atol=1e-5)
+
+
+def test_the_resolution_begins_whole_with_the_highest_frequency_at_085(rng):
+    layer = built((None, 16, 1), learn_resolution=True, temperature=50.0, padding="circular")
+    values = ops.convert_to_numpy(layer.resolution_mask.values[0])
+    assert len(values) == 9 and values[-1] == pytest.approx(0.85, abs=1e-6)
+    assert [float(r) for r in layer.resolutions] == [16]
+
+
+def test_complexity_follows_the_learned_sizes():
+    short = built((None, 40, 3), kernel_size=7, initial_kernel_size=3.0)
+    assert float(short.complexity((None, 40, 3))) == pytest.approx(3 * 40 * 3, rel=1e-5)
+    long = built((None, 40, 3), convolution="fourier")
+    assert long.complexity((None, 40, 3)) == pytest.approx(3 * 40 * np.log2(40))
+    both = built((None, 8, 6, 3), learn_resolution=True)
+    both.resolution_mask.length.assign([masks.sigmoid_offset(0.1, 0.0, 25.0)] * 2)
+    np.testing.assert_allclose([float(r) for r in both.resolutions], [4, 3], rtol=1e-5)
+    count = float(both.complexity((None, 8, 6, 3)))
+    assert count == pytest.approx(3 * 12 * np.log2(13), rel=1e-5)
+
+
+def test_complexity_is_differentiable_in_the_offsets():
+    layer = built((None, 16, 1), learn_resolution=True)
+    offset = layer.resolution_mask.length
+    offset.assign([-0.1])
+
+    with tf.GradientTape() as tape:
+        count = layer.complexity((None, 16, 1))
+    gradient = float(tape.gradient(count, offset.value)[0])
+    ends = []
+    for step in (1e-2, -1e-2):
+        offset.assign([-0.1 + step])
+        ends.append(float(layer.complexity((None, 16, 1))))
+    assert gradient == pytest.approx((ends[0] - ends[1]) / 2e-2, rel=1e-3)
+
+
+def test_outputs_begin_with_the_variance_of_the_inputs(rng):
+    x = rng.normal(size=(8, 64, 32)).astype("float32")
+    wide = layers.CKConv(1, layers.KernelNetwork(seed=1), initial_kernel_size=32.0, seed=1)
+    assert 0.2 < np.std(wide(x)) < 3
+
+
+def test_one_network_is_shared_by_a_model_and_its_file(tmp_path, rng):
+    x = rng.normal(size=(2, 16, 3)).astype("float32")
+    shared = network()
+    inputs = keras.Input((16, 3))
+    outputs = layers.CKConv1D(shared)(layers.CKConv1D(shared)(inputs))
+    model = keras.Model(inputs, outputs)
+    own = sum(w.name.startswith(("kernel", "frequencies", "bias")) for w in shared.weights)
+    assert own == len(shared.weights) == 5
+    assert len(model.trainable_variables) == 5 + 2 * 4
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.layers[1].network is loaded.layers[2].network
+    np.testing.assert_allclose(loaded(x), model(x), atol=1e-6)
+    plain = keras_xd.finalize(model)
+    np.testing.assert_allclose(plain(x), model(x), atol=1e-5)
+    assert plain.count_params() < model.count_params()
+
+
+def test_files_keep_the_sizes_that_are_rendered(tmp_path):
+    layer = layers.CKConv1D(network(), rendering="dynamic", initial_kernel_size=5.0)
+    model = keras.Sequential([keras.Input((32, 2)), layer])
+    layer.kernel_mask.length.assign([0.3])
+    layer.update_rendering()
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.layers[0].kernel.shape == layer.kernel.shape != (32, 2)
+
+
+def test_random_architectures_are_admissible():
+    model = keras.Sequential(
+        [keras.Input((16, 2)), layers.CKConv1D(network(), learn_resolution=True)]
+    )
+    before = [ops.convert_to_numpy(v) for v in keras_xd.architecture_variables(model)]
+    keras_xd.randomize_architecture(model, seed=1)
+    for then, now in zip(before, keras_xd.architecture_variables(model), strict=True):
+        assert not np.array_equal(ops.convert_to_numpy(now), then)
+
+
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        ({"rank": 3}, "rank=3"),
+        ({"network": "mlp"}, "network='mlp'"),
+        ({"padding": "valid"}, "padding='valid'"),
+        ({"rank": 2, "padding": "causal"}, "rank=2"),
+        ({"kernel_size": 0}, "kernel_size=0"),
+        ({"convolution": "fft"}, "convolution='fft'"),
+        ({"convolution": "direct", "learn_resolution": True}, "convolution='direct'"),
+        ({"rendering": "both"}, "rendering='both'"),
+        ({"temperature": 1.0, "learn_resolution": True}, "temperature=1.0"),
+    ],
+)
+def test_bad_arguments_are_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        layers.CKConv(**{"rank": 1, **kwargs})
+
+
+@pytest.mark.parametrize(
+    "kwargs, input_shape, message",
+    [
+        ({}, (None, None, 3), "known size.*None, None, 3"),
+        ({"rank": 2}, (None, 8, 3), "4 axes"),
+        ({"kernel_size": 9, "padding": "circular"}, (None, 8, 3), "kernel_size=\\(9,\\)"),
+        ({"kernel_size": 11, "learn_resolution": True}, (None, 8, 3), "sizes=\\(8,\\)"),
+        ({"kernel_size": 1}, (None, 8, 3), "at least 2 points"),
+    ],
+)
+def test_bad_shapes_are_refused(kwargs, input_shape, message):
+    with pytest.raises(ValueError, match=message):
+        built(input_shape, **kwargs)
+
+
+def test_a_network_has_one_number_of_axes():
+    shared = network()
+    built((None, 8, 3), shared)
+    with pytest.raises(ValueError, match="of 2, network '.*' of 1"):
+        built((None, 8, 8, 3), shared)
+
+
+def test_lengths_of_masks_are_those_of_the_transform():
+    for padding in ("same", "circular"):
+        layer = built((None, 9, 1), learn_resolution=True, padding=padding)
+        (length,) = transform_lengths((9,), (9,), padding == "circular", True)
+        assert layer.resolution_mask.values[0].shape == (length // 2 + 1,)

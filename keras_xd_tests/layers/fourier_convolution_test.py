@@ -1,0 +1,152 @@
+import itertools
+
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_xd.layers import fourier_convolution as convolution
+
+CASES = [
+    ((9,), (5,), (2,)),
+    ((9,), (4,), (1,)),
+    ((8,), (8,), (3,)),
+    ((8,), (9,), (4,)),
+    ((7,), (7,), (6,)),
+    ((6, 5), (3, 4), (1, 1)),
+    ((5, 6), (5, 6), (2, 2)),
+]
+cases = pytest.mark.parametrize("sizes, taps, before", CASES)
+
+
+def tensor(array):
+    return ops.convert_to_tensor(array, "float64")
+
+
+def reference(x, kernel, before, circular):
+    """The definition, one tap at a time."""
+    sizes, y = x.shape[1:-1], np.zeros_like(x)
+    for t in np.ndindex(*sizes):
+        for j in np.ndindex(*kernel.shape[:-1]):
+            s = tuple(a + b - c for a, b, c in zip(t, j, before, strict=True))
+            if circular:
+                s = tuple(a % n for a, n in zip(s, sizes, strict=True))
+            elif not all(0 <= a < n for a, n in zip(s, sizes, strict=True)):
+                continue
+            y[(slice(None), *t)] += kernel[j] * x[(slice(None), *s)]
+    return y
+
+
+def wave(sizes, frequencies, count=None):
+    """A product of waves of some cycles along each axis, on `count` points, by default `sizes`."""
+    result = np.ones(())
+    for n, f in zip(count or sizes, frequencies, strict=True):
+        result = np.multiply.outer(result, np.cos(2 * np.pi * f * np.arange(n) / n + 0.4))
+    return result[None, ..., None]
+
+
+@pytest.mark.parametrize(
+    "sizes, taps, before, circular",
+    [(*case, circular) for case in CASES for circular in (False, True) if case[1] != (9,)]
+    + [((8,), (9,), (4,), False)],  # which is too long for a circle
+)
+def test_both_ways_are_the_definition(sizes, taps, before, circular, rng):
+    x, kernel = rng.normal(size=(2, *sizes, 3)), rng.normal(size=(*taps, 3))
+    expected = reference(x, kernel, before, circular)
+    for function in (convolution.direct, convolution.fourier):
+        actual = function(tensor(x), tensor(kernel), before, circular)
+        np.testing.assert_allclose(actual, expected, atol=1e-12)
+
+
+@cases
+def test_masks_of_ones_and_all_frequencies_change_nothing(sizes, taps, before, rng):
+    x, kernel = rng.normal(size=(2, *sizes, 3)), rng.normal(size=(*taps, 3))
+    ones = [np.ones(n + 1) for n in sizes]
+    bins = [n + 1 for n in sizes]
+    actual = convolution.fourier(tensor(x), tensor(kernel), before, False, ones, bins)
+    np.testing.assert_allclose(actual, reference(x, kernel, before, False), atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(16,), (15,), (12, 9)])
+@pytest.mark.parametrize("kept", [1, 3, 4, 5])
+def test_a_circle_is_sampled_at_fewer_points(sizes, kept, rng):
+    rank = len(sizes)
+    bins = [kept] * rank
+    new = convolution.output_sizes(sizes, bins, circular=True)
+    assert new == (2 * kept - 1,) * rank
+    one = np.ones((*(1,) * rank, 1))
+    for frequencies in itertools.product(range(kept), repeat=rank):
+        x = wave(sizes, frequencies)
+        y = convolution.fourier(tensor(x), tensor(one), (0,) * rank, True, None, bins)
+        np.testing.assert_allclose(y, wave(None, frequencies, new), atol=1e-12)
+    above = wave(sizes, (kept,) + (0,) * (rank - 1))
+    y = convolution.fourier(tensor(above), tensor(one), (0,) * rank, True, None, bins)
+    np.testing.assert_allclose(y, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(16,), (15,), (12, 9)])
+@pytest.mark.parametrize("circular", [False, True])
+def test_masked_frequencies_are_those_of_numpy(sizes, circular, rng):
+    rank = len(sizes)
+    x, kernel = rng.normal(size=(2, *sizes, 2)), rng.normal(size=(*(3,) * rank, 2))
+    lengths = convolution.transform_lengths(sizes, (3,) * rank, circular, True)
+    masks = [rng.uniform(size=n // 2 + 1) for n in lengths]
+    axes = tuple(range(1, rank + 1))
+    spectrum = np.fft.fftn(x, lengths, axes) * np.conj(
+        np.fft.fftn(kernel, lengths, tuple(range(rank)))
+    )
+    for axis, (mask, n) in enumerate(zip(masks, lengths, strict=True), start=1):
+        shape = [1] * x.ndim
+        shape[axis] = n
+        spectrum *= mask[np.minimum(np.arange(n), n - np.arange(n))].reshape(shape)
+    full = np.fft.ifftn(spectrum, axes=axes).real
+    expected = full[(slice(None), *(slice(n) for n in sizes))]
+    actual = convolution.fourier(
+        tensor(x), tensor(kernel), (0,) * rank, circular, [tensor(m) for m in masks]
+    )
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("circular", [False, True])
+@pytest.mark.parametrize("bins", [(4,), (3, 5)])
+def test_cropping_before_the_product_is_cropping_after_it(circular, bins, rng):
+    """The kept samples are those of the full result's frequencies, by interpolation in NumPy."""
+    rank = len(bins)
+    sizes = (12, 10)[:rank]
+    x, kernel = rng.normal(size=(1, *sizes, 1)), rng.normal(size=(*(5,) * rank, 1))
+    before = (2,) * rank
+    lengths = convolution.transform_lengths(sizes, (5,) * rank, circular, True)
+    new = convolution.output_sizes(sizes, bins, circular)
+    spectrum = np.fft.fftn(x, lengths, tuple(range(1, rank + 1)))
+    spectrum *= np.conj(np.fft.fftn(kernel, lengths, tuple(range(rank))))
+    value = spectrum[0, ..., 0]
+    for axis, (n, kept, m, b) in enumerate(zip(lengths, bins, new, before, strict=True)):
+        frequencies = np.fft.fftfreq(n, 1 / n)
+        position = np.arange(m) * (sizes[axis] / m) - b
+        matrix = np.exp(2j * np.pi * np.outer(position, frequencies) / n) / n
+        matrix[:, np.abs(frequencies) >= kept] = 0
+        value = np.moveaxis(np.tensordot(matrix, value, (1, axis)), 0, axis)
+    actual = convolution.fourier(tensor(x), tensor(kernel), before, circular, None, bins)
+    assert actual.shape == (1, *new, 1)
+    np.testing.assert_allclose(actual[0, ..., 0], value.real, atol=1e-12)
+    assert np.abs(value.imag).max() < 1e-12
+
+
+def test_lengths_of_transforms_hold_the_convolution_and_are_fast():
+    assert convolution.transform_lengths((97, 8), (7, 8)) == [108, 15]
+    assert convolution.transform_lengths((97,), (98,), scaled=True) == [194]
+    assert convolution.transform_lengths((97,), (7,), circular=True) == [97]
+
+
+@pytest.mark.parametrize("arguments", [((8,), (9,), True), ((8,), (10,), False, True)])
+def test_kernels_that_are_too_long_are_refused(arguments):
+    with pytest.raises(ValueError, match=r"kernel_size=\((9|10),\), sizes=\(8,\)"):
+        convolution.transform_lengths(*arguments)
+
+
+def test_long_kernels_are_cheaper_by_transform():
+    for sizes, short, long in (((1024,), (9,), (257,)), ((32, 32), (3, 3), (31, 31))):
+        by_taps, by_transform = convolution.multiply_adds(sizes, short)
+        assert by_taps < by_transform
+        by_taps, by_transform = convolution.multiply_adds(sizes, long)
+        assert by_taps > by_transform
+    assert convolution.multiply_adds((8,), (8,), circular=True) == (64, 64)

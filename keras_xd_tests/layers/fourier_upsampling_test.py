@@ -1,0 +1,40 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_xd import layers
+from keras_xd_tests.layer_checks import check_layer
+
+
+def test_layer():
+    init_kwargs = {"sizes": (7, 8), "data_format": "channels_last"}
+    check_layer(layers.FourierUpsampling, init_kwargs, (2, 5, 8, 3), run_jit=False)
+
+
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+def test_waves_come_back_on_the_finer_grid(data_format):
+    layer = layers.FourierUpsampling((16, 12), data_format)
+
+    def wave(sizes):
+        x, y = (2 * np.pi * np.arange(n) / n for n in sizes)
+        values = np.cos(2 * x + 0.3)[:, None] * np.sin(y - 1)
+        return values.reshape(1, *sizes, 1) if data_format[9:] == "last" else values[None, None]
+
+    for sizes in ((5, 3), (9, 12), (16, 5)):
+        np.testing.assert_allclose(layer(wave(sizes)), wave((16, 12)), atol=1e-5)
+
+
+def test_sizes_may_be_unknown_when_the_model_is_built():
+    model = keras.Sequential([keras.Input((None, 2)), layers.FourierUpsampling(9)])
+    assert model.output_shape == (None, 9, 2)
+
+
+@pytest.mark.parametrize("sizes", [0, (1, 2, 3, 4), "8"])
+def test_bad_sizes_are_refused(sizes):
+    with pytest.raises(ValueError, match="sizes"):
+        layers.FourierUpsampling(sizes)
+
+
+def test_inputs_of_another_rank_are_refused():
+    with pytest.raises(ValueError, match="ndim=4"):
+        layers.FourierUpsampling(8)(np.zeros((1, 4, 4, 2)))
