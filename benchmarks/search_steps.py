@@ -1,0 +1,151 @@
+"""Time of one training step of a search, beside a plain fit step of the same rewritten model.
+
+    python benchmarks/search_steps.py [--cases lenet fno] [--steps 10] [--rounds 5] [--dry-run]
+
+The plain step is that of `fit` of the rewritten model itself with
+`keras_xd.optimizers.architecture_optimizer`: one batch, gradients of all variables. Beside it
+stand the modes of `keras_xd.SearchModel`, with batches of the same size; the bilevel modes take a
+second batch, of architecture samples, in each step. All optimizers are SGD with momentum, all
+arrays random. In one process, round after round, every contestant in turn runs `fit` over so many
+steps; times are those between the beginning and the end of a step, the reading of the batch
+included, medians over all rounds without the first step of each `fit` and without the first
+`fit`, which traces. `passes` are forward and backward passes over one batch. The table is written
+to benchmarks/search_steps.md, or nowhere with `--dry-run`.
+"""
+
+import argparse
+import importlib.metadata
+import os
+import pathlib
+import statistics
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+
+import keras_xd
+
+RESULTS = pathlib.Path(__file__).with_suffix(".md")
+# passes, required: at most so many times the plain step
+MODES = {
+    "joint": (1, 1.1),
+    "first_order": (2, 2.2),
+    "alternating": (2, None),
+    "second_order": (5, 5.5),
+}
+
+
+def lenet(options):
+    """Return LeNet, rewritten, its loss, and the data of CIFAR-10's shapes."""
+    shape = (options.size or 32,) * 2 + (3,)
+    backbone = keras_xd.models.lenet(shape, 10, padding="same")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    labels = np.random.default_rng(1).integers(10, size=options.batch_size * options.steps)
+    return keras_xd.rewrite(backbone, depth=options.depth), loss, shape, labels
+
+
+def fno(options):
+    """Return the rewritten convolutional twin of a one-dimensional Fourier neural operator."""
+    size = options.size or 1024
+    backbone = keras_xd.models.fno((size, 2), operation="convolution", padding="same")
+    space = keras_xd.rewrite(
+        backbone, depth=options.depth, padding="circular", only="convolution.*"
+    )
+    targets = np.random.default_rng(1).normal(size=(options.batch_size * options.steps, size, 1))
+    return space, "mse", (size, 2), targets.astype("float32")
+
+
+CASES = {"lenet": (lenet, 128), "fno": (fno, 20)}
+
+
+class StepTimes(keras.callbacks.Callback):
+    """Keeps the seconds of every step but the first of each `fit`."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds = []
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.start = time.perf_counter()
+
+    def on_train_batch_end(self, batch, logs=None):
+        float(logs["loss"])  # the step has come to its end
+        if batch:
+            self.seconds.append(time.perf_counter() - self.start)
+
+
+def contestants(space, loss):
+    """Return a model for each mode, all of one space, and the plain one."""
+
+    def optimizers():
+        return [keras.optimizers.SGD(1e-3, momentum=0.9) for _ in range(2)]
+
+    plain = keras.models.clone_model(space)
+    plain.compile(keras_xd.optimizers.architecture_optimizer(plain, *optimizers()), loss)
+    found = {"plain": plain}
+    for mode in MODES:
+        found[mode] = keras_xd.SearchModel(keras.models.clone_model(space))
+        found[mode].compile(*optimizers(), loss, mode=mode)
+    return found
+
+
+def medians(name, options):
+    """Return the median milliseconds of a step of each contestant."""
+    make, batch_size = CASES[name]
+    options.batch_size = options.batch or batch_size
+    space, loss, shape, y = make(options)
+    x = np.random.default_rng(0).normal(size=(len(y), *shape)).astype("float32")
+    models = contestants(space, loss)
+    times = {contestant: StepTimes() for contestant in models}
+    for turn in range(options.rounds + 1):
+        for contestant, model in models.items():
+            bilevel = contestant not in ("plain", "joint")
+            model.fit(
+                x,
+                y,
+                batch_size=options.batch_size,
+                callbacks=[times[contestant]] if turn else None,
+                verbose=0,
+                **({"architecture_data": (x, y)} if bilevel else {}),
+            )
+    return {name: 1e3 * statistics.median(found.seconds) for name, found in times.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--depth", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=10, help="of each fit, at least 2")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch", type=int, help="batch size, for a quick check")
+    parser.add_argument("--size", type=int, help="size of the inputs, for a quick check")
+    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    options = parser.parse_args()
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
+    lines = [
+        "# A training step of a search",
+        "",
+        f"Written by `python benchmarks/search_steps.py`; {versions}, {os.cpu_count()} cores, "
+        f"depth {options.depth}, float32, SGD with momentum, medians of "
+        f"{options.rounds * (options.steps - 1)} steps in {options.rounds} rounds.",
+        "",
+        "| model | batch | step | passes | ms | times the plain step | target |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in options.cases:
+        times = medians(name, options)
+        for contestant, milliseconds in times.items():
+            passes, target = MODES.get(contestant, (1, None))
+            lines.append(
+                f"| {name} | {options.batch_size} | {contestant} | {passes} | {milliseconds:.1f} | "
+                f"{milliseconds / times['plain']:.2f} | {f'≤ {target}' if target else ''} |"
+            )
+            print(lines[-1], flush=True)
+    if not options.dry_run:
+        RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
