@@ -1,0 +1,171 @@
+"""Constraints on terms beyond the grammar. Pure Python.
+
+Every term has a state, which follows from its operator and the states of its arguments alone: this
+is all that exact counting, uniform sampling, mutation and crossover need to obey a constraint. Any
+object with the two methods of `Connected` is a constraint.
+"""
+
+from keras_xd.grammar.topologies import TOPOLOGIES
+
+
+class Connected:
+    """Every topology of a term must connect its input with its output.
+
+    The operation `zero` cuts an edge. An operator with arguments that is no topology needs them
+    all to be connected. Sampling goes from left to right and does not offer what would cut the
+    last path.
+
+    Args:
+        topologies: dictionary from operators to `Topology`; `None` for
+            `keras_xd.grammar.TOPOLOGIES`.
+        zero: name of the operation that cuts.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd.grammar import Connected, Grammar
+    >>> grammar = Grammar("S -> Linear2 OP OP \\n OP -> conv | zero", constraints=[Connected()])
+    >>> print(grammar.sample(np.random.default_rng(0)))
+    (S Linear2 (OP conv) (OP conv))
+    >>> grammar.count(), grammar.count(constrained=True)
+    (4, 1)
+    """
+
+    def __init__(self, topologies=None, zero="zero"):
+        self.topologies = TOPOLOGIES if topologies is None else dict(topologies)
+        self.zero = zero
+
+    def state(self, operator, states):
+        """Return the state of a term: whether it connects its input with its output.
+
+        Args:
+            operator: the term's operator.
+            states: tuple of the states of its arguments.
+
+        Returns:
+            A hashable state, or `None` if the constraint refuses the term.
+        """
+        if operator == self.zero:
+            return False
+        if not states:
+            return True
+        topology = self.topologies.get(operator)
+        if topology is None:
+            return True if all(states) else None
+        edges = [edge for edge, open_ in _edges(topology, operator, states) if open_]
+        return True if topology.output in _reached(edges, topology.inputs) else None
+
+    def accepts(self, state):
+        """Return whether a whole term may have this state."""
+        return state is True
+
+
+class Downsamplings:
+    """Every path from the input of a term to its output must have the same number of strides.
+
+    Only so can the paths be added up. Hierarchical NAS-Bench-201 has this in its nonterminals; a
+    grammar that has not may have this constraint.
+
+    Args:
+        levels: how many strides lie on every path of a whole term.
+        strided: the primitives that stride, each counting once.
+        topologies: dictionary from operators to `Topology`; `None` for
+            `keras_xd.grammar.TOPOLOGIES`. The arguments of any other operator must have the same
+            number, which is that of the whole.
+        zero: name of the operation that cuts an edge; a cut edge lies on no path.
+
+    Example:
+
+    >>> from keras_xd.grammar import Downsamplings, Grammar
+    >>> constraint = Downsamplings(1, strided=["down"])
+    >>> grammar = Grammar("S -> Linear2 OP OP \\n OP -> conv | down", constraints=[constraint])
+    >>> grammar.count(constrained=True)
+    2
+    """
+
+    _CUT = "cut"
+
+    def __init__(self, levels, strided, topologies=None, zero="zero"):
+        if isinstance(levels, bool) or not isinstance(levels, int) or levels < 0:
+            raise ValueError(
+                f"`levels` must be an integer of at least 0. Received: levels={levels!r}"
+            )
+        self.levels = levels
+        self.strided = frozenset(strided)
+        self.topologies = TOPOLOGIES if topologies is None else dict(topologies)
+        self.zero = zero
+
+    def state(self, operator, states):
+        """Return the number of strides on every path of a term, "cut" where there is no path.
+
+        Args:
+            operator: the term's operator.
+            states: tuple of the states of its arguments.
+
+        Returns:
+            A hashable state, or `None` if the paths differ or have too many strides.
+        """
+        if operator == self.zero:
+            return self._CUT
+        if not states:
+            return self._allowed(int(operator in self.strided))
+        topology = self.topologies.get(operator)
+        if topology is None:
+            return states[0] if len(set(states)) == 1 else None
+        open_edges = [pair for pair in _edges(topology, operator, states) if pair[1] != self._CUT]
+        alive = _reached([edge for edge, _ in open_edges], topology.inputs)
+        backwards = [(-to, -source) for (source, to), _ in open_edges]
+        alive &= {-node for node in _reached(backwards, (-topology.output,))}
+        found = dict.fromkeys(topology.inputs, 0)
+        for (source, to), level in sorted(open_edges):
+            if source in alive and to in alive:
+                if found.setdefault(to, found[source] + level) != found[source] + level:
+                    return None
+        return self._allowed(found.get(topology.output, self._CUT))
+
+    def _allowed(self, state):
+        return state if state == self._CUT or state <= self.levels else None
+
+    def accepts(self, state):
+        """Return whether a whole term may have this state."""
+        return state == self.levels
+
+
+class Together:
+    """Several constraints as one: its states are the tuples of theirs."""
+
+    def __init__(self, constraints):
+        self.constraints = tuple(constraints)
+
+    def state(self, operator, states):
+        """Return the tuple of states, `None` if one constraint refuses the term."""
+        columns = zip(*states, strict=True) if states else ((),) * len(self.constraints)
+        result = tuple(
+            constraint.state(operator, tuple(column))
+            for constraint, column in zip(self.constraints, columns, strict=True)
+        )
+        return None if None in result else result
+
+    def accepts(self, state):
+        """Return whether all constraints accept the state."""
+        return all(c.accepts(s) for c, s in zip(self.constraints, state, strict=True))
+
+
+def _edges(topology, operator, states):
+    """Pairs `(edge, state)`, sorted by edge, so that a node comes after those before it."""
+    if len(states) != len(topology.edges):
+        raise ValueError(
+            f"{operator} has one argument for each of its {len(topology.edges)} edges. "
+            f"Received: {len(states)} arguments"
+        )
+    pairs = zip(topology.edges, states, strict=True)
+    return sorted(pairs, key=lambda pair: pair[0])
+
+
+def _reached(edges, inputs):
+    """Nodes that can be reached from the inputs, by edges from lower to higher nodes."""
+    reached = set(inputs)
+    for source, to in sorted(edges):
+        if source in reached:
+            reached.add(to)
+    return reached

@@ -1,0 +1,210 @@
+"""Terms as graphs: what a term computes, and what the Weisfeiler-Lehman kernel compares.
+
+Pure Python, without recursion.
+"""
+
+import dataclasses
+
+from keras_xd.grammar.motifs import expand
+from keras_xd.grammar.terms import Term
+from keras_xd.grammar.topologies import TOPOLOGIES
+
+
+@dataclasses.dataclass(frozen=True)
+class Edge:
+    """An operation between two nodes of a `NetworkGraph`.
+
+    Attributes:
+        source: number of the node that gives the input.
+        target: number of the node that gets the output.
+        term: the operation, or what was folded.
+        operation: name of the operation; nonterminal and topology of what was folded.
+    """
+
+    source: int
+    target: int
+    term: Term
+    operation: str
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkGraph:
+    """A term without its hierarchy: nodes that add up what arrives, operations on the edges.
+
+    Attributes:
+        inputs: tuple of the input nodes.
+        output: the output node.
+        edges: tuple of `Edge`s, those into a node in the order of the arguments.
+        merges: dictionary from the nodes that do not add to "stack" or "concatenate".
+    """
+
+    inputs: tuple
+    output: int
+    edges: tuple
+    merges: dict
+
+    def order(self):
+        """Return the nodes in an order in which every edge goes forward.
+
+        Only nodes that lie on an edge, and the inputs.
+        """
+        waiting, leaving = {}, {}
+        for edge in self.edges:
+            waiting[edge.target] = waiting.get(edge.target, 0) + 1
+            leaving.setdefault(edge.source, []).append(edge.target)
+        ready = [node for node in {**dict.fromkeys(self.inputs), **leaving} if node not in waiting]
+        order = []
+        while ready:
+            node = ready.pop()
+            order.append(node)
+            for target in leaving.get(node, ()):
+                waiting[target] -= 1
+                if not waiting[target]:
+                    ready.append(target)
+        return order
+
+
+def network_graph(term, topologies=None, zero="zero"):
+    """Return the graph of a term: nested topologies inserted, dead edges left out.
+
+    A topology within a term replaces its edge; its input and output become the nodes at the ends.
+    Edges that carry `zero`, and edges that lie on no path from an input to the output, are left
+    out. If nothing is left, the graph has no edges.
+
+    Args:
+        term: a term, also a folded one or one with shared motifs.
+        topologies: dictionary from operators to `Topology`; `None` for
+            `keras_xd.grammar.TOPOLOGIES`.
+        zero: name of the operation that cuts an edge.
+
+    Returns:
+        A `NetworkGraph`.
+
+    Raises:
+        ValueError: an operator with arguments is no topology, has not one argument for each of
+            its edges, or needs several inputs inside a term.
+
+    Example:
+
+    >>> from keras_xd.grammar import network_graph, read_term
+    >>> term = read_term("(S Residual2 (C Linear2 conv relu) id (OP zero))")
+    >>> [(edge.source, edge.operation, edge.target) for edge in network_graph(term).edges]
+    [(0, 'id', 1)]
+    """
+    topologies = TOPOLOGIES if topologies is None else topologies
+    term = expand(term)
+    outer = topologies.get(term.operator) if term.arguments else None
+    inputs = tuple(range(len(outer.inputs))) if outer else (0,)
+    output, created = len(inputs), len(inputs) + 1
+    edges, merges = [], {}
+    stack = [(inputs, output, term)]
+    while stack:
+        sources, target, part = stack.pop()
+        if not part.arguments:
+            if part.operator != zero:
+                folded = part.nonterminal is not None and part.operator in topologies
+                name = f"{part.nonterminal} {part.operator}" if folded else part.operator
+                edges.append(Edge(*sources, target, part, name))
+            continue
+        topology = _topology(part, topologies, len(sources))
+        places = dict(zip(topology.inputs, sources, strict=True))
+        merged = dict(topology.merges)
+        inserted = []
+        for a, b, argument in topology.expand(part.arguments):
+            for node in (a, b):
+                if node not in places:
+                    # An output that does not add up is not the node that the edge leads to.
+                    if node == topology.output and node not in merged:
+                        places[node] = target
+                    else:
+                        places[node] = created
+                        created += 1
+                    if node in merged:
+                        merges[places[node]] = merged[node]
+            inserted.append(((places[a],), places[b], argument))
+        if topology.output in merged:
+            inserted.append(((places[topology.output],), target, Term(None, "id")))
+        stack.extend(reversed(inserted))
+    edges = _alive(edges, inputs, output)
+    left = {edge.target for edge in edges}
+    merges = {node: how for node, how in merges.items() if node in left}
+    return NetworkGraph(inputs, output, tuple(edges), merges)
+
+
+def _topology(part, topologies, inputs):
+    topology = topologies.get(part.operator)
+    if topology is None:
+        raise ValueError(
+            "An operator with arguments must be one of the topologies. "
+            f"Received: {str(part.fold(0))[:80]} with {len(part.arguments)} arguments"
+        )
+    if len(topology.inputs) != inputs:
+        raise ValueError(
+            "A topology with several inputs must be the outermost one. "
+            f"Received: {str(part.fold(0))[:80]}"
+        )
+    return topology
+
+
+def _alive(edges, inputs, output):
+    """Edges on a path from an input to the output, in their order."""
+    leaving, arriving = {}, {}
+    for edge in edges:
+        leaving.setdefault(edge.source, []).append(edge.target)
+        arriving.setdefault(edge.target, []).append(edge.source)
+    forward, backward = _reached(leaving, inputs), _reached(arriving, (output,))
+    return [edge for edge in edges if edge.source in forward and edge.target in backward]
+
+
+def _reached(neighbours, starts):
+    reached, stack = set(starts), list(starts)
+    while stack:
+        for node in neighbours.get(stack.pop(), ()):
+            if node not in reached:
+                reached.add(node)
+                stack.append(node)
+    return reached
+
+
+def operation_graph(term, topologies=None, zero="zero", identity="id"):
+    """Return a term as a graph whose nodes are operations, for the Weisfeiler-Lehman kernel.
+
+    Every operation of `network_graph` is a node, with an arrow to each operation that it feeds;
+    one node each is added for the inputs and the output, and identities are bypassed.
+
+    Args:
+        term: a term, also a folded one or one with shared motifs.
+        topologies: as in `network_graph`.
+        zero: as in `network_graph`.
+        identity: name of the operation that is bypassed.
+
+    Returns:
+        `(labels, successors)`: the nodes' names, the inputs first and the output last, and for each
+        node the sorted tuple of the nodes that it feeds.
+
+    Example:
+
+    >>> from keras_xd.grammar import operation_graph, read_term
+    >>> labels, successors = operation_graph(read_term("(S Residual2 conv id (OP pool))"))
+    >>> labels
+    ('input', 'conv', 'pool', 'output')
+    >>> successors
+    ((1, 3), (2,), (3,), ())
+    """
+    graph = network_graph(term, topologies, zero)
+    real = [edge for edge in graph.edges if edge.operation != identity]
+    labels = ["input"] * len(graph.inputs) + [edge.operation for edge in real] + ["output"]
+    starting = {}
+    for number, edge in enumerate(real, start=len(graph.inputs)):
+        starting.setdefault(edge.source, []).append(number)
+    passing = {}
+    for edge in graph.edges:
+        if edge.operation == identity:
+            passing.setdefault(edge.source, []).append(edge.target)
+    fed = {}  # node of the network -> operations that it feeds, identities bypassed
+    for node in reversed(graph.order()):
+        found = set(starting.get(node, ()))
+        found.update(*(fed[target] for target in passing.get(node, ())))
+        fed[node] = found | ({len(labels) - 1} if node == graph.output else set())
+    sources = [*graph.inputs, *(edge.target for edge in real)]
+    return tuple(labels), (*(tuple(sorted(fed.get(node, ()))) for node in sources), ())

@@ -1,0 +1,57 @@
+"""Shared motifs: terms that hold other terms for their terminal symbols. Pure Python."""
+
+SHARE = "share:"
+
+
+def motif_terms(term):
+    """Split a term of a grammar made by `Grammar.share` into the whole and its motifs.
+
+    Args:
+        term: any term.
+
+    Returns:
+        `(main, {symbol: motif})`: the term with its symbols in place, and the motif of each symbol
+        with later motifs inserted. A term without motifs gives itself and an empty dictionary.
+
+    Raises:
+        ValueError: the number of motifs is not that of their symbols.
+
+    Example:
+
+    >>> from keras_xd.grammar import motif_terms, read_term
+    >>> main, motifs = motif_terms(read_term("(SHARED share:op (S Linear2 op op) (OP conv))"))
+    >>> print(main, motifs["op"])
+    (S Linear2 op op) (OP conv)
+    """
+    if not term.operator.startswith(SHARE) or not term.arguments:
+        return term, {}
+    symbols = term.operator[len(SHARE) :].split(":")
+    main, *motifs = term.arguments
+    if len(symbols) != len(motifs):
+        raise ValueError(
+            "A term with shared motifs has one argument for each, after the main term. "
+            f"Received: {term.operator[:80]} with {len(term.arguments)} arguments"
+        )
+    known = {}
+    for symbol, motif in reversed(list(zip(symbols, motifs, strict=True))):
+        known[symbol] = motif.substitute(known)
+    return main, known
+
+
+def expand(term):
+    """Return a term with shared motifs inserted wherever they stand.
+
+    Args:
+        term: a term of a grammar made by `Grammar.share`; any other term is returned as it is.
+
+    Returns:
+        The `Term` without motifs. Each motif is one object at all its places.
+
+    Example:
+
+    >>> from keras_xd.grammar import expand, read_term
+    >>> print(expand(read_term("(SHARED share:op (S Linear2 op op) (OP conv))")))
+    (S Linear2 (OP conv) (OP conv))
+    """
+    main, motifs = motif_terms(term)
+    return main.substitute(motifs)

@@ -1,0 +1,331 @@
+"""Terms: architectures as parse trees that print, parse, compare and hash. Pure Python.
+
+Nothing here recurses, so that a term may be as deep as memory allows.
+"""
+
+import re
+
+_TOKEN = re.compile(r"[()]|[^()\s]+")
+_EXCERPT = 40
+
+
+class Term:
+    """An architecture, or a part of one: a node of a grammar's parse tree.
+
+    A node that a nonterminal was expanded to prints as `(NONTERMINAL operator argument …)`, where
+    the operator is a topology, whose i-th argument stands on its i-th edge, or a primitive. A
+    terminal symbol among the arguments is a node too, without nonterminal; it prints as its name.
+    Terms never change; equal terms print the same text, and `keras_xd.grammar.read_term` or
+    `Grammar.parse` reads it back.
+
+    Args:
+        nonterminal: the nonterminal that was expanded, or `None` for a terminal argument.
+        operator: name of the topology or primitive.
+        arguments: the terms under this one, a terminal symbol possibly as a string.
+
+    Attributes:
+        depth: how many expanded nonterminals are nested, 0 for a terminal argument.
+        size: number of nodes.
+
+    Example:
+
+    >>> from keras_xd.grammar import Term
+    >>> term = Term("S", "Residual2", [Term("OP", "conv3x3"), "id", Term("OP", "conv1x1")])
+    >>> print(term)
+    (S Residual2 (OP conv3x3) id (OP conv1x1))
+    >>> term.formula()
+    'Residual2(conv3x3, id, conv1x1)'
+    >>> term.depth, term.size
+    (2, 4)
+
+    Reference:
+        Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 2.
+    """
+
+    __slots__ = ("nonterminal", "operator", "arguments", "depth", "size", "notes", "_hash")
+
+    def __init__(self, nonterminal, operator, arguments=()):
+        arguments = tuple(
+            argument if isinstance(argument, Term) else Term(None, argument)
+            for argument in arguments
+        )
+        if arguments and nonterminal is None:
+            raise ValueError(
+                "Only an expanded nonterminal has arguments. "
+                f"Received: nonterminal=None, operator={operator!r}, {len(arguments)} arguments"
+            )
+        depth, size = 0, 1
+        for argument in arguments:
+            size += argument.size
+            if argument.depth > depth:
+                depth = argument.depth
+        put = object.__setattr__
+        put(self, "nonterminal", nonterminal)
+        put(self, "operator", operator)
+        put(self, "arguments", arguments)
+        put(self, "depth", depth + (nonterminal is not None))
+        put(self, "size", size)
+        # What a grammar has found out about this node; no part of its identity.
+        put(self, "notes", [None, None])
+        put(self, "_hash", hash((nonterminal, operator, *arguments)))
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"A term cannot be changed. Received: {name}={value!r}")
+
+    def __hash__(self):
+        return self._hash
+
+    def __eq__(self, other):
+        if not isinstance(other, Term):
+            return NotImplemented
+        pairs = [(self, other)]
+        while pairs:
+            a, b = pairs.pop()
+            if a is b:
+                continue
+            if (
+                hash(a) != hash(b)
+                or a.size != b.size
+                or a.operator != b.operator
+                or a.nonterminal != b.nonterminal
+                or len(a.arguments) != len(b.arguments)
+            ):
+                return False
+            pairs.extend(zip(a.arguments, b.arguments, strict=True))
+        return True
+
+    def __str__(self):
+        return self._written(lambda node: f"({node.nonterminal} {node.operator}", " ", " ")
+
+    def __repr__(self):
+        return f"Term({str(self)!r})"
+
+    def __reduce__(self):
+        return read_term, (str(self),)
+
+    def formula(self):
+        """Return the term as in the paper: `Topology(argument, …)`, without nonterminals."""
+        return self._written(
+            lambda node: f"{node.operator}(" if node.arguments else node.operator, "", ", "
+        )
+
+    def _written(self, opened, first, separator):
+        """Text of the tree: `opened(node)`, then the arguments, then a bracket."""
+        parts, stack = [], [self]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, str):
+                parts.append(node)
+            elif node.nonterminal is None:
+                parts.append(node.operator)
+            else:
+                parts.append(opened(node))
+                stack.append(")" if node.arguments or first else "")
+                for index in range(len(node.arguments) - 1, -1, -1):
+                    stack.append(node.arguments[index])
+                    stack.append(separator if index else first)
+        return "".join(parts)
+
+    def nodes(self):
+        """Yield every node, a node before its arguments, those from left to right."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(node.arguments))
+
+    def rebuilt(self, change):
+        """Return the term with every node replaced, from the leaves to the root.
+
+        Args:
+            change: function `(node, arguments) -> Term` of a node and its replaced arguments. It
+                is called once for each distinct node.
+        """
+        results, stack = {}, [self]
+        while stack:
+            node = stack[-1]
+            missing = [a for a in node.arguments if id(a) not in results]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if id(node) not in results:
+                results[id(node)] = change(node, tuple(results[id(a)] for a in node.arguments))
+        return results[id(self)]
+
+    def fold(self, level):
+        """Return the term down to depth `level`: the nodes there stand without their arguments.
+
+        At level 0 only the root's nonterminal and topology are left; from level `depth` on the
+        term is whole. Folded terms are what the hierarchical Weisfeiler-Lehman kernel compares; a
+        grammar does not parse them.
+
+        Args:
+            level: integer ≥ 0.
+
+        Returns:
+            A `Term`.
+
+        Raises:
+            ValueError: the level is negative or no integer.
+
+        Example:
+
+        >>> from keras_xd.grammar import read_term
+        >>> term = read_term("(S Linear2 (C Linear1 (OP conv)) (OP zero))")
+        >>> print(term.fold(0), term.fold(1))
+        (S Linear2) (S Linear2 (C Linear1) (OP zero))
+        """
+        if isinstance(level, bool) or not isinstance(level, int) or level < 0:
+            raise ValueError(f"`level` must be an integer of at least 0. Received: level={level!r}")
+        stack, results = [(self, level, False)], []
+        while stack:
+            node, left, complete = stack.pop()
+            if complete:
+                count = len(node.arguments)
+                arguments = results[len(results) - count :]
+                del results[len(results) - count :]
+                results.append(Term(node.nonterminal, node.operator, arguments))
+            elif left >= node.depth or not node.arguments:
+                results.append(node)
+            elif left == 0:
+                results.append(Term(node.nonterminal, node.operator))
+            else:
+                stack.append((node, left, True))
+                stack.extend((a, left - 1, False) for a in reversed(node.arguments))
+        return results[0]
+
+    def substitute(self, replacements):
+        """Return the term with terminal symbols replaced by whole terms.
+
+        A nonterminal that was expanded to such a symbol alone is replaced too.
+
+        Args:
+            replacements: dictionary from symbols to terms. The replaced term is one object at
+                every occurrence.
+
+        Example:
+
+        >>> from keras_xd.grammar import read_term
+        >>> macro = read_term("(S Linear2 cell (OP cell))")
+        >>> print(macro.substitute({"cell": read_term("(CELL conv)")}))
+        (S Linear2 (CELL conv) (CELL conv))
+        """
+
+        def change(node, arguments):
+            if not arguments and node.operator in replacements:
+                return replacements[node.operator]
+            if all(new is old for new, old in zip(arguments, node.arguments, strict=True)):
+                return node
+            return Term(node.nonterminal, node.operator, arguments)
+
+        return self.rebuilt(change)
+
+
+def read_term(text, rules=None):
+    """Read a term from its text, in one pass, without recursion and in linear time.
+
+    Args:
+        text: what `str(term)` gives. White space between symbols is free.
+        rules: the grammar's `Rules`; with them every node must be one of its productions, the
+            root its start symbol and the depth in its bounds. `None` reads any tree.
+
+    Returns:
+        A `Term`.
+
+    Raises:
+        ValueError: the text is not one such term. The message says where.
+
+    Example:
+
+    >>> from keras_xd.grammar import read_term
+    >>> read_term("(S Linear2 (OP conv) id)").arguments[1].operator
+    'id'
+    >>> read_term("(S Linear2")
+    Traceback (most recent call last):
+    ValueError: A closing bracket is missing. Received: '(S Linear2' (position 10)
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"A term is read from a string. Received: {_shortened(repr(text))}")
+    opened, wanted, result, end = [], None, None, 0
+    leaves = {}  # one object for all occurrences of a term without arguments
+    for match in _TOKEN.finditer(text):
+        token, end = match.group(), match.end()
+        if result is not None:
+            raise _error("The term has ended before", text, match.start())
+        if wanted is not None:
+            if token in "()":
+                raise _error(f"A {wanted} must follow an opening bracket", text, match.start())
+            opened[-1].append(token)
+            if rules is not None:
+                _check_opening(opened, rules, text, match.start())
+            wanted = "nonterminal and an operator" if len(opened[-1]) < 2 else None
+        elif token == "(":
+            if opened and rules is not None:
+                _check_argument(opened[-1], rules, text, match.start())
+            opened.append([])
+            wanted = "nonterminal and an operator"
+        elif not opened:
+            raise _error("A term begins with an opening bracket", text, match.start())
+        elif token == ")":
+            symbols = tuple(opened.pop())
+            result = leaves.get(symbols)
+            if result is None:
+                nonterminal, operator, *arguments = symbols
+                result = Term(nonterminal, operator, arguments)
+                if rules is not None and rules.production(result) is None:
+                    raise _error(f"No production {_outline(result)}", text, match.start())
+                if not arguments:
+                    leaves[symbols] = result
+            if opened:
+                opened[-1].append(result)
+                result = None
+        else:
+            if rules is not None:
+                _check_argument(opened[-1], rules, text, match.start())
+            symbols = (None, token)
+            if symbols not in leaves:
+                leaves[symbols] = Term(*symbols)
+            opened[-1].append(leaves[symbols])
+    if result is None:
+        rule = "A closing bracket is missing" if opened else "A term is not empty"
+        raise _error(rule, text, end)
+    return result
+
+
+def _check_opening(opened, rules, text, position):
+    nonterminal, *operator = opened[-1]
+    if operator:
+        if operator[0] not in rules.operators[nonterminal]:
+            rule = f"{nonterminal} has no production with this operator"
+            raise _error(rule, text, position)
+    elif nonterminal not in rules.operators:
+        raise _error("The grammar has no such nonterminal", text, position)
+    elif len(opened) == 1 and nonterminal != rules.start:
+        raise _error(f"The term must begin with {rules.start}", text, position)
+    elif len(opened) > rules.max_depth:
+        raise _error(f"The depth must be at most {rules.max_depth}", text, position)
+
+
+def _check_argument(node, rules, text, position):
+    most = rules.most_arguments[node[0]]
+    if len(node) >= 2 + most:
+        raise _error(f"{node[0]} has at most {most} arguments", text, position)
+
+
+def _outline(term):
+    symbols = [a.nonterminal or a.operator for a in term.arguments[:8]]
+    more = [f"… ({len(term.arguments)} arguments)"] if len(term.arguments) > 8 else []
+    return _shortened(" ".join([f"{term.nonterminal} -> {term.operator}", *symbols, *more]), 200)
+
+
+def _error(rule, text, position):
+    start = max(0, position - _EXCERPT // 2)
+    part = text[start : position + _EXCERPT // 2]
+    before, after = "…" * (start > 0), "…" * (position + _EXCERPT // 2 < len(text))
+    rule = _shortened(rule, 240)
+    return ValueError(f"{rule}. Received: {before}{part!r}{after} (position {position})")
+
+
+def _shortened(text, length=2 * _EXCERPT):
+    return text if len(text) <= length else f"{text[:length]}…"

@@ -1,0 +1,113 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_xd.grammar import TOPOLOGIES, Connected, Downsamplings, Grammar, Term
+from keras_xd.grammar.constraints import Together
+
+PLAIN = [name for name in TOPOLOGIES if name not in ("DARTS", "BinaryTopo")]
+
+
+def paths(topology, arguments):
+    """All paths from input to output by depth-first search, as lists of arguments."""
+
+    def onwards(node):
+        if node == topology.output:
+            yield []
+        for (source, target), argument in zip(topology.edges, arguments, strict=True):
+            if source == node and argument != "zero":
+                yield from ([argument, *rest] for rest in onwards(target))
+
+    return list(onwards(min(topology.inputs)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(PLAIN), st.data())
+def test_connected_means_that_there_is_a_path(name, data):
+    topology = TOPOLOGIES[name]
+    count = len(topology.edges)
+    drawn = data.draw(st.lists(st.sampled_from(["conv", "zero"]), min_size=count, max_size=count))
+    constraint = Connected()
+    states = tuple(constraint.state(operation, ()) for operation in drawn)
+    assert constraint.state(name, states) == (True if paths(topology, drawn) else None)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(PLAIN), st.integers(0, 2), st.data())
+def test_downsamplings_are_those_of_every_path(name, levels, data):
+    topology = TOPOLOGIES[name]
+    count = len(topology.edges)
+    operations = st.sampled_from(["conv", "conv", "zero", "down"])
+    drawn = data.draw(st.lists(operations, min_size=count, max_size=count))
+    constraint = Downsamplings(levels, strided=["down"])
+    states = tuple(constraint.state(operation, ()) for operation in drawn)
+    if None in states:
+        assert levels == 0 and "down" in drawn
+        return
+    found = {path.count("down") for path in paths(topology, drawn)}
+    expected = "cut" if not found else found.pop() if len(found) == 1 else None
+    if expected != "cut" and expected is not None and expected > levels:
+        expected = None
+    assert constraint.state(name, states) == expected
+
+
+def test_other_operators_need_all_of_their_arguments():
+    assert Connected().state("blend", (True, True)) is True
+    assert Connected().state("blend", (True, False)) is None
+    levels = Downsamplings(2, ["down"])
+    assert levels.state("blend", (1, 1)) == 1 and levels.state("blend", (1, 0)) is None
+
+
+def test_accepted_states():
+    assert Connected().accepts(True) and not Connected().accepts(False)
+    assert Downsamplings(2, []).accepts(2) and not Downsamplings(2, []).accepts("cut")
+
+
+def test_several_constraints_are_one():
+    both = Together([Connected(), Downsamplings(1, ["down"])])
+    assert both.state("down", ()) == (True, 1)
+    assert both.state("Linear2", ((True, 1), (True, 0))) == (True, 1)
+    assert both.state("Linear2", ((True, 1), (True, 1))) is None
+    assert both.accepts((True, 1)) and not both.accepts((True, 0))
+
+
+def test_counts_and_samples_under_both():
+    text = "S -> Residual2 OP OP OP \n OP -> conv | pool | zero | down"
+    constraints = [Connected(), Downsamplings(1, ["down"])]
+    grammar = Grammar(text, constraints=constraints)
+    expected = set()
+    for drawn in itertools.product(["conv", "pool", "zero", "down"], repeat=3):
+        found = paths(TOPOLOGIES["Residual2"], drawn)
+        if found and all(path.count("down") == 1 for path in found):
+            expected.add(Term("S", "Residual2", [Term("OP", name) for name in drawn]))
+    assert grammar.count(constrained=True) == len(expected)
+    rng = np.random.default_rng(0)
+    for uniform in (False, True):
+        assert {grammar.sample(rng, uniform) for _ in range(400)} == expected
+    term = grammar.sample(rng)
+    for _ in range(50):
+        term = grammar.crossover(grammar.mutate(term, rng), grammar.sample(rng), rng)
+        assert term in expected
+
+
+def test_own_constraint():
+    class FewConvolutions:
+        def state(self, operator, states):
+            total = sum(states) + (operator == "conv")
+            return total if total <= 1 else None
+
+        def accepts(self, state):
+            return True
+
+    text = "S -> f OP OP OP \n OP -> conv | pool"
+    assert Grammar(text, constraints=[FewConvolutions()]).count(constrained=True) == 4
+
+
+def test_arguments_are_checked():
+    with pytest.raises(ValueError, match="`levels` must be an integer"):
+        Downsamplings(-1, [])
+    with pytest.raises(ValueError, match="one argument for each of its 6 edges"):
+        Grammar("S -> Cell a b", constraints=[Connected()]).count(constrained=True)

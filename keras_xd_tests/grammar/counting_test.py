@@ -1,0 +1,81 @@
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from keras_xd.grammar.counting import Counts, check_finite
+from keras_xd.grammar.rules import Rules, read_productions
+from keras_xd_tests.grammar import random_grammars
+
+
+def rules(text, max_depth=None):
+    productions = read_productions(text)
+    return Rules(next(iter(productions)), productions, max_depth)
+
+
+class Parity:
+    """Terms with an odd or even number of primitives `x`; refuses three `y` in a row."""
+
+    def state(self, operator, states):
+        return None if states == ("y",) * 3 else (sum(states) + (operator == "x")) % 2
+
+    def accepts(self, state):
+        return state == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(random_grammars.productions(), st.integers(1, 3))
+def test_counts_are_those_of_the_enumeration(drawn, depth):
+    found = rules(random_grammars.text(drawn))
+    terms = random_grammars.terms(drawn, "A", depth)
+    assume(len(terms) < 3000)
+    assert sum(Counts(found).by_state("A", depth).values()) == len(terms)
+    odd = [t for t in terms if t.replace("(", " ").replace(")", " ").split().count("x") % 2]
+    by_state = Counts(found, Parity()).by_state("A", depth)
+    assert by_state.get(1, 0) == len(odd) and sum(by_state.values()) == len(terms)
+    capped = Counts(found, Parity(), capped=True).by_state("A", depth)
+    assert capped == dict.fromkeys(by_state, 1)
+
+
+def test_repeated_productions_count_once():
+    assert Counts(rules("S -> f A | f A | f B \n A -> x | x \n B -> x")).accepted(3) == {(): 2}
+
+
+def test_recursion_counts_by_depth():
+    counts = Counts(rules("S -> f S S | x", 6))
+    expected = [1]
+    for _ in range(5):
+        expected.append(expected[-1] ** 2 + 1)
+    assert [counts.by_state("S", depth)[()] for depth in range(1, 7)] == expected
+
+
+def test_accepted_states_only():
+    found = rules("S -> f OP OP \n OP -> x | y")
+    assert Counts(found, Parity()).by_state("S", 2) == {0: 2, 1: 2}
+    assert Counts(found, Parity()).accepted(2) == {1: 2}
+
+
+def test_too_large_counts_are_refused():
+    counts = Counts(rules("S -> f S S | x | y", 60))
+    with pytest.raises(ValueError, match="more than a million binary digits"):
+        counts.by_state("S", 60)
+    capped = Counts(rules("S -> f S S | x | y", 60), capped=True)
+    assert capped.by_state("S", 60) == {(): 1}
+
+
+def test_infinite_depth_is_refused():
+    with pytest.raises(ValueError, match="needs a bound of the depth"):
+        Counts(rules("S -> f S | x")).by_state("S", float("inf"))
+    with pytest.raises(ValueError, match="needs a bound of the depth"):
+        check_finite(float("inf"))
+
+
+def test_too_many_combinations_are_refused():
+    text = f"S -> f {'OP ' * 20} \n OP -> x | y"
+    with pytest.raises(ValueError, match="at most 100000 combinations"):
+        Counts(rules(text), Parity()).by_state("S", 2)
+    assert Counts(rules(text)).by_state("S", 2) == {(): 2**20}
+
+
+def test_long_chains_need_no_recursion():
+    lines = [f"N{i} -> f N{i + 1} | g" for i in range(3_000)]
+    assert Counts(rules("\n".join([*lines, "N3000 -> x"]))).accepted(9**9) == {(): 3_001}

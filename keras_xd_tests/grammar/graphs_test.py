@@ -1,0 +1,175 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_xd.grammar import Topology, network_graph, operation_graph, read_term, spaces
+from keras_xd.grammar.topologies import TOPOLOGIES
+
+SUMMING = [n for n, t in TOPOLOGIES.items() if not t.merges]
+LEAVES = st.sampled_from([("a",), ("b",), ("id",), ("zero",)])
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.sampled_from(SUMMING).flatmap(
+        lambda name: st.tuples(st.just(name), *[inner] * len(TOPOLOGIES[name].edges))
+    ),
+    max_leaves=8,
+)
+
+
+def text(tree):
+    return f"(N {' '.join([tree[0], *map(text, tree[1:])])})"
+
+
+def sequences(tree):
+    """Sorted operations along every path from input to output, straight from the definition."""
+    name, *arguments = tree
+    if not arguments:
+        return [] if name == "zero" else [() if name == "id" else (name,)]
+    below = [sequences(argument) for argument in arguments]
+    topology = TOPOLOGIES[name]
+
+    def onwards(node):
+        if node == topology.output:
+            yield ()
+        for (source, target), options in zip(topology.edges, below, strict=True):
+            if source == node:
+                yield from (a + b for a, b in itertools.product(options, onwards(target)))
+
+    return sorted(onwards(topology.inputs[0]))
+
+
+def walks(successors, end, labels=None):
+    """Labels along every path from node 0 to node `end`."""
+
+    def onwards(node):
+        if node == end:
+            yield ()
+        for target in successors[node]:
+            step = () if labels is None or target == end else (labels[target],)
+            yield from (step + rest for rest in onwards(target))
+
+    return sorted(onwards(0))
+
+
+@settings(max_examples=80, deadline=None)
+@given(TREES)
+def test_paths_are_those_of_the_term(tree):
+    term = read_term(text(tree))
+    graph = network_graph(term)
+    found = []
+
+    def onwards(node, operations):
+        if node == graph.output:
+            found.append(operations)
+        for edge in graph.edges:
+            if edge.source == node:
+                own = () if edge.operation == "id" else (edge.operation,)
+                onwards(edge.target, operations + own)
+
+    onwards(graph.inputs[0], ())
+    expected = sequences(tree)
+    assert sorted(found) == expected
+    labels, successors = operation_graph(term)
+    # Parallel identities and the like become one arrow, so that only different paths count.
+    assert sorted(set(walks(successors, len(labels) - 1, labels))) == sorted(set(expected))
+    assert labels[0] == "input" and labels[-1] == "output"
+    assert "id" not in labels and "zero" not in labels
+
+
+@settings(max_examples=40, deadline=None)
+@given(TREES)
+def test_edges_go_forward_in_the_order(tree):
+    graph = network_graph(read_term(text(tree)))
+    order = graph.order()
+    assert all(order.index(edge.source) < order.index(edge.target) for edge in graph.edges)
+    assert len(set(order)) == len(order)
+
+
+def test_dead_edges_are_left_out():
+    cell = "(CELL Cell (OPS a) (OPS zero) (OPS zero) (OPS zero) (OPS zero) (OPS b))"
+    assert network_graph(read_term(cell)).edges == ()
+    assert operation_graph(read_term(cell)) == (("input", "output"), ((), ()))
+    cell = "(CELL Cell (OPS a) (OPS b) (OPS zero) (OPS zero) (OPS zero) (OPS c))"
+    assert [edge.operation for edge in network_graph(read_term(cell)).edges] == ["b", "c"]
+
+
+def test_folded_terms_show_nonterminal_and_topology():
+    term = read_term("(S Residual2 (C Linear2 a b) id (OP c))")
+    assert operation_graph(term.fold(0))[0] == ("input", "S Residual2", "output")
+    labels, successors = operation_graph(term.fold(1))
+    assert labels == ("input", "C Linear2", "c", "output")
+    assert successors == ((1, 3), (2,), (3,), ())
+
+
+def test_binary_functions_stack_their_inputs():
+    term = spaces.activation_functions().parse(
+        "(L2 BinaryTopo (BINARY add) (L1 UnaryTopo (UNARY sin))"
+        " (L1 BinaryTopo (BINARY divide) (UNARY cos) (UNARY tanh) id id) id id)"
+    )
+    graph = network_graph(term)
+    assert sorted(graph.merges.values()) == ["stack", "stack"]
+    binary = {edge.operation: edge.source for edge in graph.edges}
+    assert set(graph.merges) == {binary["add"], binary["divide"]}
+    into = [edge.source for edge in graph.edges if edge.target == binary["divide"]]
+    ends = {edge.operation: edge.target for edge in graph.edges}
+    assert into == [ends["cos"], ends["tanh"]]
+    labels, successors = operation_graph(term)
+    name = {number: label for number, label in enumerate(labels)}
+    arrows = {(name[i], name[j]) for i, targets in enumerate(successors) for j in targets}
+    assert arrows == {
+        ("input", "sin"),
+        ("input", "cos"),
+        ("input", "tanh"),
+        ("sin", "add"),
+        ("cos", "divide"),
+        ("tanh", "divide"),
+        ("divide", "add"),
+        ("add", "output"),
+    }
+
+
+def test_darts_cells_have_two_inputs_and_concatenate():
+    term = spaces.darts_cell().parse(
+        "(CELL DARTS (NODE2 inputs_0_1 (OP id) (OP max_pool))"
+        " (NODE3 inputs_0_2 (OP avg_pool) (OP sep_conv3x3))"
+        " (NODE4 inputs_1_3 (OP id) (OP id)) (NODE5 inputs_0_1 (OP id) (OP dil_conv3x3)))"
+    )
+    graph = network_graph(term)
+    assert graph.inputs == (0, 1)
+    (node,) = [node for node, how in graph.merges.items() if how == "concatenate"]
+    assert sum(edge.target == node for edge in graph.edges) == 4
+    assert [edge.source for edge in graph.edges if edge.target == graph.output] == [node]
+    labels, _ = operation_graph(term)
+    assert labels[:2] == ("input", "input")
+    assert sorted(labels[2:-1]) == ["avg_pool", "dil_conv3x3", "max_pool", "sep_conv3x3"]
+
+
+def test_shared_motifs_are_inserted():
+    term = read_term("(SHARED share:cell (S Linear2 cell cell) (CELL Linear2 a b))")
+    assert operation_graph(term)[0] == ("input", "a", "b", "a", "b", "output")
+
+
+def test_own_topologies():
+    topologies = {"Pair": Topology(((1, 2), (1, 2)))}
+    labels, successors = operation_graph(read_term("(S Pair a b)"), topologies)
+    assert (labels, successors) == (("input", "a", "b", "output"), ((1, 2), (3,), (3,), ()))
+
+
+def test_terms_that_are_no_graph():
+    with pytest.raises(ValueError, match="must be one of the topologies"):
+        network_graph(read_term("(S blend a b)"))
+    with pytest.raises(ValueError, match="one argument for each edge"):
+        network_graph(read_term("(S Residual2 a b)"))
+    cell = spaces.darts_cell().sample(np.random.default_rng(0))
+    with pytest.raises(ValueError, match="must be the outermost"):
+        network_graph(read_term(f"(S Linear1 {cell})"))
+
+
+def test_deep_terms_need_no_recursion():
+    levels = 5_000
+    term = read_term("(S Linear2 a " * levels + "(S a)" + ")" * levels)
+    assert len(network_graph(term).edges) == levels + 1
+    assert len(operation_graph(term)[0]) == levels + 3

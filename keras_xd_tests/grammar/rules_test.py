@@ -1,0 +1,136 @@
+import math
+import time
+
+import pytest
+from hypothesis import given, settings
+
+from keras_xd.grammar.rules import Rules, is_symbol, read_productions
+from keras_xd_tests.grammar import random_grammars
+
+
+def rules(text, max_depth=None):
+    productions = read_productions(text)
+    return Rules(next(iter(productions)), productions, max_depth)
+
+
+def written(text):
+    return {
+        left: [(p.operator, p.arguments, p.weight) for p in sides]
+        for left, sides in read_productions(text).items()
+    }
+
+
+def test_text_of_several_lines():
+    found = written(
+        """
+        S -> f A A | g A [0.5]   # a comment -> with ( | [
+           | h a
+        A -> x | y
+        A -> x[3]
+        """
+    )
+    assert found == {
+        "S": [("f", ("A", "A"), 1.0), ("g", ("A",), 0.5), ("h", ("a",), 1.0)],
+        "A": [("x", (), 4.0), ("y", (), 1.0)],
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(random_grammars.productions())
+def test_rules_print_as_they_are_read(drawn):
+    text = str(rules(random_grammars.text(drawn)))
+    assert str(rules(text)) == text
+    for left, sides in drawn.items():
+        expected = {side: float(sides.count(side)) for side in sides}
+        assert {side[:2]: side[2] for side in written(text)[left]} == expected
+
+
+def test_weights_print_exactly():
+    text = "S -> x [0.1234567890123] | y [1e-09] | z"
+    assert written(str(rules(text))) == written(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("", "at least one production"),
+        ("# nothing", "at least one production"),
+        ("S", "A line reads"),
+        ("| x", "A line reads"),
+        ("S T -> x", "A line reads"),
+        ("S = x", "A line reads"),
+        ("S ->", "at least one symbol"),
+        ("S -> x |", "at least one symbol"),
+        ("S -> | x", "at least one symbol"),
+        ("S -> [1]", "at least one symbol"),
+        ("S -> x [1] y", "A weight ends"),
+        ("S -> x [1] [2]", "A weight ends"),
+        ("S -> x [0]", "A weight is"),
+        ("S -> x [-1]", "A weight is"),
+        ("S -> x [inf]", "A weight is"),
+        ("S -> x [1e999]", "A weight is"),
+        ("S -> x [e]", "A weight is"),
+        ("S -> x [1", "A weight is"),
+        ("S -> f(x)", "free of brackets"),
+        ("S -> x -> y", "free of brackets"),
+        ("S -> T \n T -> x", "must be a terminal"),
+        ("S -> x \n T -> y", "reachable"),
+        ("S -> f S", "finite term"),
+        ("S -> f A | x \n A -> g A A", "finite term"),
+        (None, "read from a string"),
+        ("(" * 100_000, "A line reads"),
+        ("S -> " + "(" * 100_000, "free of brackets"),
+    ],
+)
+def test_bad_text(text, rule):
+    with pytest.raises(ValueError, match=rule) as refusal:
+        rules(text)
+    assert "Received: " in str(refusal.value) and len(str(refusal.value)) < 400
+
+
+def test_start_must_be_known():
+    with pytest.raises(ValueError, match="`start` must be one of"):
+        Rules("T", read_productions("S -> x"), None)
+
+
+@pytest.mark.parametrize("depth", [0, 1, -3, 2.0, True, "3"])
+def test_depth_bounds(depth):
+    with pytest.raises(ValueError, match="`max_depth` must be an integer of at least 2"):
+        rules("S -> f A \n A -> x | f S", depth)
+
+
+def test_depths():
+    found = rules("S -> f A B | x \n A -> g B \n B -> y | f y")
+    assert found.height == {"S": 3, "A": 2, "B": 1} and found.max_depth == 3
+    assert [found.least_depth[p] for p in found.productions["S"]] == [3, 1]
+    assert rules("S -> f S A | x \n A -> y").height == {"S": math.inf, "A": 1}
+    assert rules("S -> f S A | x \n A -> y", 5).max_depth == 5
+    assert rules("S -> f A | x \n A -> y", 5).max_depth == 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(random_grammars.productions())
+def test_depths_of_random_grammars(drawn):
+    found = rules(random_grammars.text(drawn))
+    for symbol in drawn:
+        counts = [len(random_grammars.terms(drawn, symbol, depth)) for depth in range(4)]
+        if found.height[symbol] <= 3:
+            height = found.height[symbol]
+            assert counts[height - 1] < counts[height] == counts[3]
+        else:
+            assert counts[3] > counts[2]
+        assert counts[found.least_depth[symbol]] > counts[found.least_depth[symbol] - 1] == 0
+
+
+def test_long_chains_need_no_recursion():
+    lines = [f"N{i} -> f N{i + 1}" for i in range(5_000)]
+    begin = time.process_time()
+    found = rules("\n".join([*lines, "N5000 -> x"]))
+    assert found.max_depth == 5_001 == found.least_depth["N0"]
+    assert time.process_time() - begin < 3
+
+
+def test_symbols():
+    assert is_symbol("conv3x3") and is_symbol("share:cell") and is_symbol("ä")
+    for text in ("", "a b", "a(", "[", "a|b", "#", "->", None):
+        assert not is_symbol(text)

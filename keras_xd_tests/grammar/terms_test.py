@@ -1,0 +1,167 @@
+import copy
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_xd.grammar import Grammar, Term, read_term, spaces
+
+DEEP = 100_000
+SYMBOLS = st.sampled_from(["a", "Linear2", "conv3x3", "ä", "->", "x:y", "[1]"])
+TERMS = st.recursive(
+    st.builds(Term, SYMBOLS, SYMBOLS),
+    lambda inner: st.builds(
+        Term, SYMBOLS, SYMBOLS, st.lists(st.one_of(inner, SYMBOLS), max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+def depth(term):
+    below = max((depth(argument) for argument in term.arguments), default=0)
+    return below + (term.nonterminal is not None)
+
+
+def deep_text(levels):
+    return "(S f " * levels + "(S x)" + ")" * levels
+
+
+@settings(max_examples=40, deadline=None)
+@given(TERMS)
+def test_text_is_the_identity(term):
+    again = read_term(str(term))
+    assert again == term and hash(again) == hash(term) and str(again) == str(term)
+    assert term.size == sum(1 for _ in term.nodes())
+    assert term.depth == depth(term)
+    assert read_term(str(term).replace(" ", " \n\t ")) == term
+    assert copy.deepcopy(term) == term
+
+
+@settings(max_examples=40, deadline=None)
+@given(TERMS, TERMS)
+def test_terms_are_equal_when_their_texts_are(a, b):
+    assert (a == b) == (str(a) == str(b))
+    assert a != str(a)
+
+
+@settings(max_examples=40, deadline=None)
+@given(TERMS)
+def test_foldings_grow_to_the_term(term):
+    def folded(node, level):
+        arguments = [folded(a, level - 1) for a in node.arguments] if level else []
+        return Term(node.nonterminal, node.operator, arguments)
+
+    for level in range(term.depth + 2):
+        assert term.fold(level) == folded(term, level)
+        assert level == 0 or term.fold(level).fold(level - 1) == term.fold(level - 1)
+    assert term.fold(term.depth) is term
+
+
+def test_terminals_are_a_level_under_their_node():
+    term = read_term("(S Linear2 id (A Linear1 (B conv)))")
+    assert str(term.fold(0)) == "(S Linear2)"
+    assert str(term.fold(1)) == "(S Linear2 id (A Linear1))"
+    assert str(term.fold(2)) == str(term)
+    assert str(read_term("(S Linear2 a b)").fold(0)) == "(S Linear2)"
+
+
+def test_nodes_come_from_left_to_right():
+    term = read_term("(S f (A g x (B y)) z)")
+    assert [node.operator for node in term.nodes()] == ["f", "g", "x", "y", "z"]
+
+
+def test_formula():
+    term = read_term("(S f (A g x (B y)) z)")
+    assert term.formula() == "f(g(x, y), z)"
+    assert Term(None, "x").formula() == "x"
+
+
+def test_a_term_cannot_change():
+    term = Term("S", "f", ["x"])
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        term.operator = "g"
+    with pytest.raises(ValueError, match="Only an expanded nonterminal"):
+        Term(None, "f", ["x"])
+
+
+@pytest.mark.parametrize("level", [-1, 1.0, True, None])
+def test_levels_are_checked(level):
+    with pytest.raises(ValueError, match="`level` must be"):
+        Term("S", "x").fold(level)
+
+
+def test_substitution_takes_symbols_and_the_nonterminals_above_them():
+    term = read_term("(S f cell (A cell) (A g cell))")
+    inserted = term.substitute({"cell": read_term("(C c)")})
+    assert str(inserted) == "(S f (C c) (C c) (A g (C c)))"
+    assert inserted.arguments[0] is inserted.arguments[1]
+    assert term.substitute({"other": Term("C", "c")}) is term
+
+
+def test_deep_terms_need_no_recursion():
+    levels = 10_000
+    text = deep_text(levels)
+    a, b = read_term(text), Grammar("S -> f S | x").parse(text)
+    assert a == b and hash(a) == hash(b) and str(a) == text
+    assert a.depth == levels + 1 and a.size == levels + 1
+    assert a.fold(levels) == a and a.fold(100).depth == 101
+    assert len(a.formula()) == 3 * levels + 1
+    assert str(a.substitute({"x": Term("T", "y")})).count("(S f") == levels
+    assert a != a.fold(levels - 1)
+
+
+HOSTILE = {
+    "brackets": "(" * DEEP,
+    "closing": ")" * DEEP,
+    "deep": deep_text(DEEP),
+    "deep and right": "(D2 Linear3 " * DEEP,
+    "wide": "(D2 Linear3 " + "id " * DEEP + ")",
+    "wide of terms": "(D2 Linear3 " + "(D1 Linear3) " * DEEP + ")",
+    "unknown symbols": "(D2 Linear3 " + "".join(f"s{i} " for i in range(DEEP)) + ")",
+    "unknown nonterminals": "(Q q " * DEEP + ")" * DEEP,
+    "one long symbol": "x" * 1_000_000,
+    "long symbol inside": "(D2 " + "x" * 1_000_000 + ")",
+    "white space": " " * 1_000_000,
+    "wrong arity": "(D2 Linear3 (D1 Linear3))",
+    "wrong order": "(CELL Cell (OPS id))",
+    "rest": "(OPS id) (OPS id)",
+    "nothing": "",
+    "null": "\0",
+    "no operator": "(D2)",
+    "bracket for an operator": "(D2 (D1 x))",
+    "code": "__import__('os').system('true')",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_is_refused_at_once(name):
+    grammar = spaces.hierarchical_nas_bench_201()
+    begin = time.process_time()
+    with pytest.raises(ValueError, match="Received: ") as refusal:
+        grammar.parse(HOSTILE[name])
+    assert time.process_time() - begin < 0.2
+    assert len(str(refusal.value)) < 600
+
+
+@pytest.mark.parametrize("value", [None, 5, b"(OPS id)", ["(OPS id)"], Term("OPS", "id")])
+def test_only_strings_are_read(value):
+    with pytest.raises(ValueError, match="read from a string"):
+        read_term(value)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(["(", ")", "(A f", "(A x)", "A", "f", "x", " "])).map(" ".join))
+def test_any_text_is_a_term_or_a_value_error(text):
+    grammar = Grammar("A -> f A x | x", max_depth=3)
+    try:
+        term = grammar.parse(text)
+    except ValueError:
+        return
+    assert str(term).replace(" ", "") == text.replace(" ", "")
+    assert term.depth <= 3
+
+
+def test_messages_say_where():
+    with pytest.raises(ValueError, match=r"OPS has no production.*\(position 12\)"):
+        Grammar("S -> f OPS \n OPS -> x").parse("(S f   (OPS y))")

@@ -1,0 +1,166 @@
+import collections
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from keras_xd.grammar import Connected, Grammar, Term, read_term, spaces
+from keras_xd_tests.grammar import random_grammars
+
+CELLS = spaces.nas_bench_201_cell()
+
+
+def operations(cell):
+    return [argument.operator for argument in cell.arguments]
+
+
+def parts(term):
+    return {node for node in term.nodes() if node.nonterminal is not None}
+
+
+@settings(max_examples=25, deadline=None)
+@given(random_grammars.productions(), st.integers(1, 3), st.integers(0, 99))
+def test_variations_are_terms_within_the_bound(drawn, depth, seed):
+    terms = random_grammars.terms(drawn, "A", depth)
+    assume(len(terms) < 3000)
+    grammar = Grammar(random_grammars.text(drawn), max_depth=depth)
+    rng = np.random.default_rng(seed)
+    a, b = grammar.sample(rng), grammar.sample(rng)
+    for _ in range(4):
+        a, b = grammar.mutate(a, rng), grammar.crossover(b, a, rng)
+        b = grammar.self_crossover(b, rng)
+        assert str(a) in terms and str(b) in terms
+        grammar.check(a)
+
+
+def test_mutation_changes_the_term_and_reaches_every_term():
+    grammar = Grammar("S -> f A A | g A \n A -> x | y")
+    rng = np.random.default_rng(0)
+    term = grammar.sample(rng)
+    seen = set()
+    for _ in range(100):
+        other = grammar.mutate(term, rng)
+        assert other != term
+        seen.add(term := other)
+    assert len(seen) == grammar.count() == 6
+
+
+def test_each_position_mutates_with_probability_one_by_their_number():
+    # Six positions, one in five regrowths the same: a mutation is repeated until one differs.
+    grammar = Grammar("CELL -> f OP OP OP OP OP OP \n OP -> a | b | c | d | e")
+    rng = np.random.default_rng(0)
+    term = grammar.sample(rng)
+    draws = 1500
+    before = np.array(operations(term))
+    mutated = [operations(grammar.mutate(term, rng)) for _ in range(draws)]
+    changes = np.array(mutated) != before
+    chance = 1 / 6 * 4 / 5
+    expected = chance / (1 - (1 - chance) ** 6)
+    deviation = (expected * (1 - expected) / draws) ** 0.5
+    assert np.all(abs(changes.mean(axis=0) - expected) < 5 * deviation)
+
+
+def test_mutation_of_the_root_regrows_everything():
+    grammar = Grammar("S -> f A | g A \n A -> x [1e9] | y")
+    term = grammar.parse("(S f (A y))")
+    rng = np.random.default_rng(0)
+    seen = collections.Counter(grammar.mutate(term, rng).formula() for _ in range(400))
+    # The root alone or with A regrows to g(x) or f(x), A alone to f(x): in all 1/4 : 1/2.
+    assert set(seen) == {"f(x)", "g(x)"}
+    assert abs(seen["g(x)"] / 400 - 1 / 3) < 5 * (2 / 9 / 400) ** 0.5
+
+
+def test_crossover_replaces_one_part_by_one_of_the_other():
+    grammar = Grammar("S -> f A B | g B A \n A -> x | y | h B \n B -> u | v | w")
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        a, b = grammar.sample(rng), grammar.sample(rng)
+        child = grammar.crossover(a, b, rng)
+        replaced = [
+            new for new in parts(child) if new in parts(b) and _differs_only_in(a, child, new)
+        ]
+        assert replaced or child == a
+
+
+def _differs_only_in(a, child, new):
+    """Whether `child` is `a` with one part of the same nonterminal replaced by `new`."""
+    if child == new:
+        return a.nonterminal == new.nonterminal
+    if a.operator != child.operator or len(a.arguments) != len(child.arguments):
+        return False
+    different = [(x, y) for x, y in zip(a.arguments, child.arguments, strict=True) if x != y]
+    return len(different) == 1 and _differs_only_in(*different[0], new)
+
+
+def test_self_crossover_uses_parts_of_the_term():
+    grammar = Grammar("S -> f A A A \n A -> x | y | z")
+    term = grammar.parse("(S f (A x) (A y) (A x))")
+    rng = np.random.default_rng(0)
+    seen = {grammar.self_crossover(term, rng).formula() for _ in range(100)}
+    assert seen == {"f(y, y, x)", "f(x, x, x)", "f(x, y, y)"}
+
+
+def test_variations_obey_the_constraint():
+    rng = np.random.default_rng(0)
+    term = CELLS.parse("(CELL Cell" + " (OPS zero)" * 3 + " (OPS id)" + " (OPS zero)" * 2 + ")")
+    zeros = 0
+    for _ in range(300):
+        term = CELLS.mutate(CELLS.crossover(term, CELLS.sample(rng), rng), rng)
+        state = Connected().state("Cell", tuple(name != "zero" for name in operations(term)))
+        assert state is True
+        zeros += operations(term).count("zero")
+    assert zeros > 150
+
+
+def test_terms_without_choice_stay():
+    grammar = Grammar("S -> f A \n A -> x")
+    term = grammar.parse("(S f (A x))")
+    rng = np.random.default_rng(0)
+    assert grammar.mutate(term, rng) == term == grammar.crossover(term, term, rng)
+    assert grammar.positions(term) == 0
+
+
+def test_depth_bound_of_crossover():
+    grammar = Grammar("S -> f S S | x | y", max_depth=3)
+    deep = grammar.parse("(S f (S f (S x) (S y)) (S f (S y) (S x)))")
+    rng = np.random.default_rng(0)
+    children = {grammar.self_crossover(deep, rng) for _ in range(200)}
+    assert len(children) > 4 and max(child.depth for child in children) == 3
+
+
+def test_parts_are_shared_between_grammars():
+    # What one grammar notes about a part is of no use to another one.
+    a = Grammar("S -> f A \n A -> x | y")
+    b = Grammar("S -> f A \n A -> x")
+    term = a.parse("(S f (A x))")
+    assert (a.positions(term), b.positions(term), a.positions(term)) == (1, 0, 1)
+
+
+def test_same_seed_same_variations():
+    grammar = spaces.hierarchical_nas_bench_201()
+    drawn = []
+    for _ in range(2):
+        rng = np.random.default_rng(7)
+        a, b = grammar.sample(rng), grammar.sample(rng)
+        drawn.append([str(grammar.mutate(a, rng)), str(grammar.crossover(a, b, rng))])
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize(
+    ("term", "rule"),
+    [
+        ("(CELL Cell)", "A term is needed"),
+        (read_term("(OPS id)"), "must begin with CELL"),
+        (read_term("(CELL Cell (OPS id))"), "one of the grammar's"),
+        (Term("CELL", "Cell", [Term("OPS", "convolution")] * 6), "one of the grammar's"),
+        (Term("CELL", "Cell", [Term("OPS", "zero")] * 6), "violates the constraints"),
+    ],
+)
+def test_other_terms_are_refused(term, rule):
+    rng = np.random.default_rng(0)
+    for vary in (CELLS.check, CELLS.positions, lambda term: CELLS.mutate(term, rng)):
+        with pytest.raises(ValueError, match=rule):
+            vary(term)
+    with pytest.raises(ValueError, match=rule):
+        CELLS.crossover(CELLS.sample(rng), term, rng)
