@@ -403,6 +403,8 @@ def _numbers(result):
     result = result if isinstance(result, Mapping) else {"value": result}
     values = {}
     for name, value in result.items():
+        if keras.ops.is_tensor(value):
+            value = keras.ops.convert_to_numpy(value)
         value = value if _is_number(value) else np.asarray(value)
         if not _is_number(value) and (value.shape or value.dtype.kind not in "fiu"):
             raise ValueError(
