@@ -23,6 +23,7 @@ from keras_xd.rewriting import forecast as forecast
 from keras_xd.rewriting import rewrite as rewrite
 from keras_xd.search import SearchModel as SearchModel
 from keras_xd.search import callbacks as callbacks
+from keras_xd.search import distributed as distributed
 from keras_xd.search import optimizers as optimizers
 from keras_xd.search.architecture_files import load_architecture as load_architecture
 from keras_xd.search.architecture_files import save_architecture as save_architecture

@@ -1,6 +1,6 @@
 """Training weights and architecture together."""
 
-from keras_xd.search import optimizers
+from keras_xd.search import distributed, optimizers
 from keras_xd.search.search_model import SearchModel
 
-__all__ = ["SearchModel", "optimizers"]
+__all__ = ["SearchModel", "distributed", "optimizers"]

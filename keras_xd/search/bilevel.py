@@ -8,7 +8,7 @@ from keras import ops
 from keras_xd.validation import one_of
 
 MODES = ("alternating", "first_order", "second_order")
-BACKENDS = ("tensorflow",)
+BACKENDS = ("tensorflow", "jax", "torch")
 
 
 def check_backend(mode):
@@ -47,10 +47,13 @@ def fit_arguments(search, x, y, architecture_data, architecture_split, arguments
             f"Mode '{search.mode}' needs either `architecture_data` or `architecture_split`. "
             f"Received: {'neither' if architecture_data is None else 'both'}"
         )
-    if search.distribute_strategy.num_replicas_in_sync > 1:
+    strategy = getattr(search, "distribute_strategy", None)
+    replicas = 1 if strategy is None else strategy.num_replicas_in_sync
+    if replicas > 1 and search.optimizer is not search.search_optimizer:
         raise ValueError(
-            "The bilevel modes run on one device; use 'joint' on several. Received: "
-            f"mode={search.mode!r}, {search.distribute_strategy.num_replicas_in_sync} devices"
+            "On several devices the bilevel modes run without dynamic loss scaling; use "
+            f"'mixed_bfloat16' or one device. Received: mode={search.mode!r}, {replicas} devices, "
+            f"optimizer={type(search.optimizer).__name__}"
         )
     arguments = dict(arguments)
     training, sample_weight = x, arguments.pop("sample_weight", None)
@@ -75,11 +78,12 @@ def fit_arguments(search, x, y, architecture_data, architecture_split, arguments
         architecture_data,
         batch_size=arguments.pop("batch_size", None),
         shuffle=arguments.pop("shuffle", True),
+        replicas=replicas,
     )
     return stream, None, {**arguments, "shuffle": False}
 
 
-def train_step(search, data, weights_step):
+def train_step(search, arguments, weights_step):
     """Move the architecture by a batch's second half, then the weights by its first half.
 
     In warm-up, or with a frozen architecture, only the weights move. The loss of the architecture
@@ -87,35 +91,23 @@ def train_step(search, data, weights_step):
 
     Args:
         search: the compiled `SearchModel`.
-        data: a batch of which every other sample, from the second, is an architecture sample.
-        weights_step: the train step of Keras, a function of the training half.
+        arguments: those of Keras' train step: a batch of which every other sample, from the
+            second, is an architecture sample; on JAX before it the state.
+        weights_step: the train step of Keras, a function of the same arguments.
 
     Returns:
-        The logs of the train step of Keras and `architecture_loss`.
+        The logs of the train step of Keras and `architecture_loss`; on JAX also the state.
     """
+    *state, data = arguments
     training, held_out = halves(data)
-    optimizer = search.search_optimizer
-    architecture, _ = _groups(search)
-    if optimizer.architecture_fixed or not architecture:
-        loss = scaled_loss(search, held_out)[0] / loss_scale(search)
-    else:
-        loss, gradients, state = architecture_gradients(search, training, held_out)
-        for variable, value in state:
-            variable.assign(value)
-        scale = loss_scale(search)
-        # The optimizer is given a gradient, or none, for every variable it was built on.
-        scaled = {
-            id(v): None if g is None else g * ops.cast(scale, g.dtype)
-            for v, g in zip(architecture, gradients, strict=True)
-        }
-        variables = search.trainable_variables
-        with optimizer.only("architecture"):
-            search.optimizer.apply([scaled.get(id(v)) for v in variables], variables)
-    first = next(leaf for leaf in keras.tree.flatten(held_out) if leaf is not None)
-    search.architecture_loss.update_state(loss, sample_weight=ops.shape(first)[0])
-    with optimizer.only("weights"):
-        logs = weights_step(training)
-    return {**logs, "architecture_loss": search.architecture_loss.result()}
+    logs, *state = _backend().with_state(
+        search, lambda: _architecture_step(search, training, held_out), *state
+    )
+    with search.search_optimizer.only("weights"):
+        result = weights_step(*state, training)
+    if state:
+        return {**result[0], **logs}, result[1]
+    return {**result, **logs}
 
 
 def halves(data):
@@ -142,6 +134,7 @@ def architecture_gradients(search, training, held_out):
       derivatives is that of differences; nothing is differentiated twice. Of optimizers other
       than SGD the learning rate `η` and the weight decay `λ` are used.
 
+    On several devices these are each device's part of the gradients, whose sum an optimizer takes.
     No variable is changed by it, whatever the passes through the model do: each of them starts
     from the same weights, statistics and random state. If the slopes by which to look ahead are
     not finite, the loss is that at the present weights and the gradients are NaN.
@@ -165,11 +158,13 @@ def architecture_gradients(search, training, held_out):
         loss, state, gradients = _gradients(search, held_out, architecture, architecture)
         return loss, gradients, state if search.mode == "alternating" else []
 
+    backend = _backend()
     _, _, slopes = _gradients(search, training, weights, weights)
-    slopes, spoiled = _without_overflow(slopes)
+    slopes, spoiled = _without_overflow(backend.sum_of_replicas(slopes))
     ahead = _ahead(optimizer, weights, slopes)
     loss, _, both = _gradients(search, held_out, architecture + weights, architecture + ahead)
-    gradients, direction = both[: len(architecture)], both[len(architecture) :]
+    gradients = both[: len(architecture)]
+    direction = backend.sum_of_replicas(both[len(architecture) :])
     direction = [
         ops.zeros_like(w) if u is None else u for u, w in zip(direction, weights, strict=True)
     ]
@@ -211,17 +206,51 @@ def scaled_loss(search, data, values=()):
         values: pairs of a variable and the tensor to use as its value.
 
     Returns:
-        The loss in training mode, times the optimizer's loss scale, and the new values of the
-        model's non-trainable variables as pairs of variable and value. Nothing is assigned.
+        The loss in training mode, times the optimizer's loss scale, and a list of the new values
+        of the model's non-trainable variables, `None` where unchanged. Nothing is assigned.
     """
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    # Keras regularizes in such a scope only what has a value in it.
-    present = [(variable, variable) for variable in search.trainable_variables]
+    # Keras regularizes in such a scope only what has a value in it, and JAX knows no other value.
+    present = [(v, v) for v in [*search.variables, *search.metrics_variables]]
+    state = search.model.non_trainable_variables
     with keras.StatelessScope([*present, *values], collect_losses=True) as scope:
+        before = [scope.get_current_value(v) for v in state]
         outputs = search(x, training=True)
         loss = search.compute_loss(x, y, outputs, sample_weight, training=True)
-        state = [(v, scope.get_current_value(v)) for v in search.model.non_trainable_variables]
-    return search.optimizer.scale_loss(loss), [(v, new) for v, new in state if new is not None]
+        after = [scope.get_current_value(v) for v in state]
+    moved = [None if old is new else new for old, new in zip(before, after, strict=True)]
+    return search.optimizer.scale_loss(loss), moved
+
+
+def _backend():
+    """Return the module of Keras' present backend."""
+    return importlib.import_module(f"keras_xd.search.{keras.backend.backend()}")
+
+
+def _architecture_step(search, training, held_out):
+    """Move the architecture, if it moves, and return its loss before as logs."""
+    optimizer = search.search_optimizer
+    architecture, _ = _groups(search)
+    if optimizer.architecture_fixed or not architecture:
+        loss = scaled_loss(search, held_out)[0] / loss_scale(search)
+    else:
+        loss, gradients, state = architecture_gradients(search, training, held_out)
+        for variable, value in state:
+            variable.assign(value)
+        scale = loss_scale(search)
+        # The optimizer is given a gradient, or none, for every variable it was built on.
+        scaled = {
+            id(v): None if g is None else g * ops.cast(scale, g.dtype)
+            for v, g in zip(architecture, gradients, strict=True)
+        }
+        variables = search.trainable_variables
+        with optimizer.only("architecture"):
+            search.optimizer.apply([scaled.get(id(v)) for v in variables], variables)
+    first = next(leaf for leaf in keras.tree.flatten(held_out) if leaf is not None)
+    # A Keras loss divides by the number of replicas where the model is distributed.
+    loss = loss * _backend().replicas()
+    search.architecture_loss.update_state(loss, sample_weight=ops.shape(first)[0])
+    return {"architecture_loss": search.architecture_loss.result()}
 
 
 def _groups(search):
@@ -236,12 +265,13 @@ def _groups(search):
 
 def _gradients(search, data, variables, values, fixed=()):
     """Return loss, state and gradients of a batch at `values` of `variables`, unscaled."""
-    backend = importlib.import_module(f"keras_xd.search.{keras.backend.backend()}")
 
     def function(tensors):
         return scaled_loss(search, data, [*zip(variables, tensors, strict=True), *fixed])
 
-    loss, state, gradients = backend.loss_and_gradients(function, values)
+    loss, moved, gradients = _backend().loss_and_gradients(function, values)
+    changes = zip(search.model.non_trainable_variables, moved, strict=True)
+    state = [(variable, value) for variable, value in changes if value is not None]
     scale = loss_scale(search)
     gradients = [None if g is None else g / ops.cast(scale, g.dtype) for g in gradients]
     return loss / ops.cast(scale, loss.dtype), state, gradients

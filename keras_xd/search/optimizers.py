@@ -1,12 +1,16 @@
 """Two optimizers for one model: one for its weights, one for its architecture."""
 
 import contextlib
+import contextvars
 import re
 
 import keras
 
 from keras_xd.layers.searchable import architecture_variables
 from keras_xd.validation import one_of
+
+# Replicas of one model are traced in threads that take turns, each in a context of its own.
+_STEPPED_ALONE = contextvars.ContextVar("stepped_alone", default=None)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -33,7 +37,6 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         architecture_fixed: while `True`, `apply` steps the weights only. The architecture
             variables, their slots and the iteration count of their optimizer keep their values.
             It is read while the train step is traced, not while it runs.
-        weights_fixed: the same for the model weights (see `only`).
     """
 
     def __init__(self, optimizer_map, architecture_shapes, loss_scale_factor=None, name=None):
@@ -43,7 +46,6 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         self.weights_optimizer = optimizer_map.default_optimizer
         (self.architecture_optimizer,) = optimizer_map.values()
         self.architecture_fixed = False
-        self.weights_fixed = False
         self.built_paths = ()
         self.epochs = self.add_variable(
             shape=(), dtype="int32", aggregation="only_first_replica", name="epochs"
@@ -79,10 +81,11 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
                 f"layers. Received: {len(grads)} gradients, built on {len(self.built_paths)} "
                 "variables"
             )
-        if not self.built or not (self.architecture_fixed or self.weights_fixed):
+        group = _STEPPED_ALONE.get() or ("weights" if self.architecture_fixed else None)
+        if not self.built or group is None:
             super().apply(grads, trainable_variables)
         else:
-            self._apply_to_one_group(grads, trainable_variables)
+            self._apply_to_one_group(grads, trainable_variables, group == "architecture")
 
     @contextlib.contextmanager
     def only(self, group):
@@ -97,13 +100,11 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
             ValueError: if there is no such group.
         """
         one_of(group, ("weights", "architecture"), "group")
-        before = self.weights_fixed, self.architecture_fixed
-        self.weights_fixed = group == "architecture"
-        self.architecture_fixed = group == "weights"
+        token = _STEPPED_ALONE.set(group)
         try:
             yield
         finally:
-            self.weights_fixed, self.architecture_fixed = before
+            _STEPPED_ALONE.reset(token)
 
     def finalize_variable_values(self, var_list):
         """Let both optimizers set final values, such as moving averages, after `fit`."""
@@ -118,20 +119,20 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
             "architecture_shapes": [list(shape) for shape in self.architecture_shapes],
         }
 
-    def _apply_to_one_group(self, grads, trainable_variables):
+    def _apply_to_one_group(self, grads, trainable_variables, architecture):
         groups = self.built_groups
         if trainable_variables is not None:
             groups = [self.is_architecture(variable) for variable in trainable_variables]
             trainable_variables = [
                 v
                 for v, group in zip(trainable_variables, groups, strict=True)
-                if group == self.weights_fixed
+                if group == architecture
             ]
-        grads = [g for g, group in zip(grads, groups, strict=True) if group == self.weights_fixed]
-        optimizer = self.architecture_optimizer if self.weights_fixed else self.weights_optimizer
+        grads = [g for g, group in zip(grads, groups, strict=True) if group == architecture]
+        optimizer = self.architecture_optimizer if architecture else self.weights_optimizer
         if grads:
             optimizer.apply(grads, trainable_variables)
-        if not self.weights_fixed:
+        if not architecture:
             self.iterations.assign_add(1)
 
     def is_architecture(self, variable):

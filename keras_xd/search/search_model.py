@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.layers.complexity import complexity
-from keras_xd.search import arguments, bilevel
+from keras_xd.search import arguments, bilevel, distributed
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
 from keras_xd.search.signatures import check_signature, signature
 from keras_xd.validation import check_export_path
@@ -51,8 +51,12 @@ class SearchModel(keras.Model):
 
     In them `loss` and the metrics are those of the training batches, and `architecture_loss` is
     that of the architecture batches before each step, in `"second_order"` after the step that is
-    looked ahead to. They run on TensorFlow and on one device; in `train_on_batch` every other
-    sample, from the second, is an architecture sample.
+    looked ahead to. In `train_on_batch` every other sample, from the second, is an architecture
+    sample.
+
+    Backends and devices: all modes run on TensorFlow, JAX and torch. On several devices they run
+    as `fit` of Keras does, by `tf.distribute` or `keras.distribution.DataParallel`; see
+    `keras_xd.distributed.fit`, also for training that is killed and goes on.
 
     A frozen architecture (see `keras_xd.freeze_architecture`) leaves a model whose weights alone
     are trained. Compile after freezing, as in Keras generally.
@@ -94,10 +98,12 @@ class SearchModel(keras.Model):
         self.complexity_metric = keras.metrics.Mean(name="complexity")
         self.perturbation = 0.01
         self.architecture_loss = keras.metrics.Mean(name="architecture_loss")
+        self.reports_architecture_loss = False
+        self.strategy_of_fit = None
         self.built = True
 
     def call(self, inputs, training=None):
-        return self.model(inputs)
+        return self.model(inputs, training=training)
 
     def compile(
         self,
@@ -211,6 +217,7 @@ class SearchModel(keras.Model):
             ValueError: if a bilevel mode lacks architecture data or `"joint"` is given some, or if
                 training and architecture data do not fit together.
         """
+        distributed.check_order(self, (x, architecture_data), kwargs.get("shuffle", True))
         if self.compiled:
             self._check_trainable_variables()
             self.cooldown_begins = arguments.first_cooldown_epoch(
@@ -227,7 +234,7 @@ class SearchModel(keras.Model):
                     "`architecture_data` and `architecture_split` are for the bilevel modes. "
                     f"Received: mode={self.mode!r}"
                 )
-        try:
+        with distributed.fitting(self):
             return super().fit(
                 x=x,
                 y=y,
@@ -237,8 +244,6 @@ class SearchModel(keras.Model):
                 callbacks=arguments.with_epoch_counter(callbacks, self),
                 **kwargs,
             )
-        finally:
-            self.cooling_down = False
 
     def begin_epoch(self, epoch):
         """Make the train step of an epoch of `fit`; called at its begin.
@@ -248,6 +253,13 @@ class SearchModel(keras.Model):
         """
         self.cooling_down = self.cooldown_begins is not None and epoch >= self.cooldown_begins
         self.make_train_function()
+
+    def evaluate(self, *args, **kwargs):
+        before, self.reports_architecture_loss = self.reports_architecture_loss, False
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            self.reports_architecture_loss = before
 
     def make_train_function(self, force=False):
         """Make the compiled train step, anew when warm-up or cool-down has begun or ended."""
@@ -260,7 +272,7 @@ class SearchModel(keras.Model):
     def train_step(self, *args):
         if self.mode == "joint":
             return super().train_step(*args)
-        return bilevel.train_step(self, *args, super().train_step)
+        return bilevel.train_step(self, args, super().train_step)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Return the loss of Keras plus the complexity term."""
@@ -280,8 +292,10 @@ class SearchModel(keras.Model):
 
     @property
     def metrics(self):
-        # Evaluation has no loss of architecture samples: the train step reports that by itself.
-        found = [metric for metric in super().metrics if metric is not self.architecture_loss]
+        found = super().metrics
+        # Evaluation has no loss of architecture samples.
+        if not self.reports_architecture_loss:
+            found = [metric for metric in found if metric is not self.architecture_loss]
         if self.complexity_target is None:
             found = [metric for metric in found if metric is not self.complexity_metric]
         return found
@@ -289,6 +303,10 @@ class SearchModel(keras.Model):
     def reset_metrics(self):
         super().reset_metrics()
         self.architecture_loss.reset_state()
+
+    @property
+    def distribute_strategy(self):
+        return self.strategy_of_fit or super().distribute_strategy
 
     @property
     def output_names(self):

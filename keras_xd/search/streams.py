@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras_xd.validation import positive_integer
 
 
-def interleave(training, architecture, *, batch_size=None, shuffle=True):
+def interleave(training, architecture, *, batch_size=None, shuffle=True, replicas=1):
     """Return a dataset of batches in which training and architecture samples alternate.
 
     An epoch is one pass over the longer of the two; the shorter one starts again as often as
@@ -31,13 +31,16 @@ def interleave(training, architecture, *, batch_size=None, shuffle=True):
             data, or 32.
         shuffle: whether to shuffle the samples of arrays and the batches of a `PyDataset` anew in
             each pass. A `tf.data.Dataset` comes in its own order.
+        replicas: the number of devices among which every batch will be divided.
 
     Returns:
         A `tf.data.Dataset` whose batches are of twice the size.
 
     Raises:
         ValueError: if either is empty or of another kind, or if the two differ in structure,
-            types, shapes or batch size.
+            types, shapes or batch size, or if a batch cannot be divided among the devices. Where
+            only the last batch of a dataset cannot, training stops at it with an error of
+            TensorFlow.
 
     Example:
 
@@ -74,14 +77,26 @@ def interleave(training, architecture, *, batch_size=None, shuffle=True):
                 "Training and architecture data must have the same batch size. "
                 f"Received: {sizes['training']} and {sizes['architecture']} samples in a batch"
             )
+    if largest % replicas:
+        raise ValueError(
+            "In the bilevel modes the batch size must be a multiple of the number of devices. "
+            f"Received: {largest} samples in a batch, {replicas} devices"
+        )
     longer, shorter = "training", "architecture"
     if 0 <= lengths["training"] < lengths["architecture"]:
         longer, shorter = shorter, longer
     endless = found[shorter].repeat().rebatch(largest)
     pairs = tf.data.Dataset.zip({longer: found[longer], shorter: endless})
-    pairs = pairs.map(_alternate, num_parallel_calls=tf.data.AUTOTUNE)
+    pairs = pairs.map(lambda pair: _alternate(pair, replicas), num_parallel_calls=tf.data.AUTOTUNE)
     if lengths[longer] != tf.data.UNKNOWN_CARDINALITY:
         pairs = pairs.apply(tf.data.experimental.assert_cardinality(lengths[longer]))
+    if replicas > 1:
+        # Every worker computes all batches, in the same order, and takes its part of each.
+        options = tf.data.Options()
+        options.experimental_distribute.auto_shard_policy = (
+            tf.data.experimental.AutoShardPolicy.DATA
+        )
+        pairs = pairs.with_options(options)
     return pairs.prefetch(tf.data.AUTOTUNE)
 
 
@@ -241,10 +256,14 @@ def _check_alike(datasets):
         )
 
 
-def _alternate(pair):
+def _alternate(pair, replicas):
     """Return one batch of alternating samples, no more of one kind than there are of the other."""
     first = [keras.tree.flatten(batch)[0] for batch in pair.values()]
     count = tf.minimum(*[tf.shape(leaf)[0] for leaf in first])
+    if replicas > 1:
+        rule = f"Every batch must have a multiple of {replicas} samples, the number of devices."
+        with tf.control_dependencies([tf.debugging.assert_equal(count % replicas, 0, rule)]):
+            count = tf.identity(count)
 
     def join(training, architecture):
         joined = tf.stack([training[:count], architecture[:count]], axis=1)

@@ -1,4 +1,4 @@
-"""Gradients of a function of values, on TensorFlow."""
+"""What a bilevel step needs of TensorFlow."""
 
 import tensorflow as tf
 
@@ -31,3 +31,37 @@ def loss_and_gradients(function, values):
     gradients = tape.gradient(loss, values)
     # The gradient of an embedding is sparse; the caller adds and scales.
     return loss, others, [None if g is None else tf.convert_to_tensor(g) for g in gradients]
+
+
+def with_state(search, function):
+    """Call a function that updates variables.
+
+    Args:
+        search: the `SearchModel` whose variables it updates.
+        function: a function without arguments.
+
+    Returns:
+        A list of what it returns, alone because TensorFlow's variables hold their values.
+    """
+    return [function()]
+
+
+def replicas():
+    """Return the number of devices among which a batch is divided."""
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def sum_of_replicas(values):
+    """Return the sums over all devices, within a train step.
+
+    Args:
+        values: a list of tensors, or `None`, of which every device has its own.
+
+    Returns:
+        The list of the sums, `None` where there was none.
+    """
+    given = [value for value in values if value is not None]
+    if replicas() == 1 or not given:
+        return values
+    sums = iter(tf.distribute.get_replica_context().all_reduce("SUM", given))
+    return [None if value is None else next(sums) for value in values]

@@ -338,7 +338,10 @@ def test_only_one_group_is_stepped(group):
     assert int(optimizer.iterations.numpy()) == int(group == "weights")
     assert int(optimizer.weights_optimizer.iterations.numpy()) == int(group == "weights")
     assert int(optimizer.architecture_optimizer.iterations.numpy()) == int(group != "weights")
-    assert not optimizer.weights_fixed and not optimizer.architecture_fixed
+    before = [variable.numpy() for variable in model.trainable_variables]
+    optimizer.apply([np.ones(v.shape, "float32") for v in before], model.trainable_variables)
+    for old, variable in zip(before, model.trainable_variables, strict=True):
+        assert not np.any(variable.numpy() == old)
     with pytest.raises(ValueError, match="`group` must be one of.*group='both'"):
         with optimizer.only("both"):
             pass

@@ -182,13 +182,16 @@ def test_bad_input():
         SearchModel(gated_model()).fit(x, y, **held_out)
 
 
-def test_several_devices_are_refused(monkeypatch):
+def test_what_several_devices_cannot_do_is_refused(monkeypatch):
     x, y = classification_data(8)
-    search = search_model()
+    searches = search_model(), search_model()
+    searches[1].optimizer = keras.optimizers.LossScaleOptimizer(searches[1].optimizer)
 
     class Two:
         num_replicas_in_sync = 2
 
-    monkeypatch.setattr(type(search), "distribute_strategy", Two())
-    with pytest.raises(ValueError, match="run on one device.*mode='second_order', 2 devices"):
-        search.fit(x, y, architecture_split=0.5)
+    monkeypatch.setattr(SearchModel, "distribute_strategy", Two())
+    with pytest.raises(ValueError, match="multiple of the number of devices.*3 samples.*2 devices"):
+        searches[0].fit(x, y, architecture_split=0.5, batch_size=3)
+    with pytest.raises(ValueError, match="without dynamic loss scaling.*2 devices, optimizer=Loss"):
+        searches[1].fit(x, y, architecture_split=0.5)

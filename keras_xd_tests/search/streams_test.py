@@ -179,3 +179,15 @@ def test_kinds_of_data():
 def test_bad_input(held_out, options, message):
     with pytest.raises(ValueError, match=message):
         interleave(arrays(TRAINING), held_out, **options)
+
+
+def test_batches_can_be_divided_among_devices():
+    stream = interleave(arrays(TRAINING), arrays(HELD_OUT), batch_size=4, shuffle=False, replicas=2)
+    ours, theirs = halves(stream)
+    assert ours == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert theirs == [[100, 101, 102, 103], [100, 101, 102, 103], [100, 101]]
+    with pytest.raises(ValueError, match="multiple of the number of devices.*5 samples.*2 devices"):
+        interleave(arrays(TRAINING), arrays(HELD_OUT), batch_size=5, replicas=2)
+    odd = interleave(arrays(TRAINING[:7]), arrays(HELD_OUT), batch_size=4, replicas=2)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a multiple of 2 samples"):
+        list(odd)

@@ -1,0 +1,57 @@
+"""What a bilevel step needs of JAX."""
+
+import jax
+import keras
+
+
+def loss_and_gradients(function, values):
+    """Return a loss, its gradients and whatever else a function computes on the way.
+
+    Args:
+        function: takes a list of arrays; returns a scalar loss and a structure of other arrays.
+        values: the list of arrays or variables at whose values to evaluate.
+
+    Returns:
+        A tuple: the loss, the other arrays, and a list of one gradient for each value, zeros
+        where the loss does not depend on it.
+    """
+    values = [keras.ops.convert_to_tensor(value) for value in values]
+    (loss, others), gradients = jax.value_and_grad(function, has_aux=True)(values)
+    return loss, others, gradients
+
+
+def with_state(search, function, state):
+    """Call a function that updates variables, on values that are not in the variables.
+
+    Args:
+        search: the `SearchModel` whose variables it updates.
+        function: a function without arguments.
+        state: the values of all variables, as Keras gives them to a train step.
+
+    Returns:
+        A list of what the function returns and the state after it.
+    """
+    groups = (
+        search.trainable_variables,
+        search.non_trainable_variables,
+        search.optimizer.variables,
+        search.metrics_variables,
+    )
+    mapping = [
+        pair
+        for variables, values in zip(groups, state, strict=True)
+        for pair in zip(variables, values, strict=True)
+    ]
+    with keras.StatelessScope(mapping) as scope:
+        result = function()
+    return [result, tuple([scope.get_current_value(v) for v in group] for group in groups)]
+
+
+def replicas():
+    """Return 1: JAX computes with whole batches, however they lie on devices."""
+    return 1
+
+
+def sum_of_replicas(values):
+    """Return `values`, which are those of the whole batch already."""
+    return values

@@ -1,0 +1,49 @@
+"""What a bilevel step needs of PyTorch."""
+
+import keras
+import torch
+
+
+def loss_and_gradients(function, values):
+    """Return a loss, its gradients and whatever else a function computes on the way.
+
+    Args:
+        function: takes a list of tensors; returns a scalar loss and a list of other tensors, or
+            `None` among them.
+        values: the list of tensors or variables at whose values to evaluate.
+
+    Returns:
+        A tuple: the loss, the other tensors, and a list of one gradient for each value, `None`
+        where the loss does not depend on it.
+    """
+    values = [keras.ops.convert_to_tensor(value).detach().requires_grad_() for value in values]
+    with torch.enable_grad():
+        loss, others = function(values)
+    gradients = [None] * len(values)
+    if values and loss.requires_grad:
+        gradients = list(torch.autograd.grad(loss, values, allow_unused=True))
+    return loss.detach(), [None if o is None else o.detach() for o in others], gradients
+
+
+def with_state(search, function):
+    """Call a function that updates variables.
+
+    Args:
+        search: the `SearchModel` whose variables it updates.
+        function: a function without arguments.
+
+    Returns:
+        A list of what it returns, alone because torch's parameters hold their values.
+    """
+    with torch.no_grad():
+        return [function()]
+
+
+def replicas():
+    """Return 1: Keras does not divide a batch among devices on torch."""
+    return 1
+
+
+def sum_of_replicas(values):
+    """Return `values`, which are those of the whole batch already."""
+    return values

@@ -1,0 +1,150 @@
+"""One search from a Keras model to a plain one again, and layers beside those of Keras.
+
+`KERAS_BACKEND=jax python -m keras_xd_tests.backend_program FOLDER` does the same on each backend,
+prints what came out as JSON and saves the search in the folder; what other backends saved there it
+loads too.
+"""
+
+import json
+import pathlib
+import sys
+
+import keras
+import numpy as np
+
+import keras_xd
+from keras_xd import layers
+from keras_xd.layers.searchable import architecture_variables
+from keras_xd.search import bilevel
+from keras_xd_tests import sample_models
+from keras_xd_tests.layers.spectral_conv_test import reference
+from keras_xd_tests.search.gated_dense import classification_data, gated_model
+
+LOSS = "sparse_categorical_crossentropy"
+FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
+
+
+def numbers(values):
+    return np.ravel(keras.ops.convert_to_numpy(values)).tolist()
+
+
+def randomize(model):
+    """Give all weights values that do not depend on the backend."""
+    generator = np.random.default_rng(1)
+    for variable in model.trainable_variables:
+        variable.assign(generator.normal(size=variable.shape) / 3)
+    return model
+
+
+def images():
+    x = np.random.default_rng(2).normal(size=(16, 6, 6, 1)).astype("float32")
+    return x, np.argmax(x[:, :3].mean((2, 3)), axis=1)
+
+
+def whole_search(folder):
+    """rewrite → compile → fit → save → load → fit → finalize → predict."""
+    x, y = images()
+    backbone = randomize(
+        keras.Sequential(
+            [
+                keras.Input((6, 6, 1)),
+                keras.layers.Conv2D(2, 3, padding="same", activation="relu"),
+                keras.layers.GlobalAveragePooling2D(),
+                keras.layers.Dense(3, activation="softmax"),
+            ]
+        )
+    )
+    rewritten = keras_xd.rewrite(backbone, depth=2)
+    start = np.abs(rewritten.predict(x, verbose=0) - backbone.predict(x, verbose=0)).max()
+    search = keras_xd.SearchModel(rewritten)
+    search.compile(
+        keras.optimizers.SGD(0.2, momentum=0.9),
+        keras.optimizers.SGD(0.02),
+        LOSS,
+        metrics=["accuracy"],
+        warmup_epochs=1,
+    )
+    history = search.fit(x, y, epochs=3, validation_data=(x, y), **FIT).history
+    path = folder / f"{keras.backend.backend()}.keras"
+    search.save(path)
+    loaded = keras.saving.load_model(path)
+    same = search.fit(x, y, **FIT).history["loss"] == loaded.fit(x, y, **FIT).history["loss"]
+    plain = keras_xd.finalize(loaded)
+    saved = {
+        other.stem: numbers(keras.saving.load_model(other).predict(x, verbose=0))
+        for other in sorted(folder.glob("*.keras"))
+    }
+    return {
+        "start": float(start),
+        "history": history,
+        "resumes": bool(same),
+        "architecture": [numbers(v) for v in architecture_variables(loaded)],
+        "searched": numbers(loaded.predict(x, verbose=0)),
+        "finalized": numbers(plain.predict(x, verbose=0)),
+        "saved": saved,
+    }
+
+
+def modes():
+    """Return the losses of a search with batch normalization in every bilevel mode."""
+    x, y = classification_data(16)
+    found = {}
+    for mode in bilevel.MODES:
+        search = keras_xd.SearchModel(randomize(gated_model()))
+        optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.SGD(0.1)
+        search.compile(*optimizers, LOSS, mode=mode)
+        options = {**FIT, "batch_size": 4, "validation_data": (x, y)}
+        history = search.fit(x, y, architecture_split=0.5, epochs=2, **options).history
+        found[mode] = {**history, "variables": [numbers(v) for v in search.model.variables]}
+    return found
+
+
+def twins():
+    """Return the largest difference of each searchable layer from its twin of Keras."""
+    rng = np.random.default_rng(3)
+    conv = keras.layers
+    cases = {
+        "XDConv1D": (conv.Conv1D(4, 3, strides=2, groups=2), {}),
+        "XDConv2D": (conv.Conv2D(3, 3, padding="same", dilation_rate=2), {}),
+        "XDConv2DTranspose": (conv.Conv2DTranspose(3, 3, strides=2), {}),
+        "XDDepthwiseConv2D": (conv.DepthwiseConv2D(3, padding="same", depth_multiplier=2), {}),
+        "XDSeparableConv1D": (conv.SeparableConv1D(3, 3), {}),
+        "XDConv1D, causal": (conv.Conv1D(3, 3, padding="causal"), {}),
+        "KOpConv1D": (conv.Conv1D(3, 3), {"to": "k_operation"}),
+        "KOpConv2D": (conv.Conv2D(3, 3, padding="same"), {"to": "k_operation"}),
+        "MixedOperation2D": (conv.Conv2D(4, 3, padding="same"), {"to": "darts", "perturb": 0}),
+    }
+    found = {}
+    for name, (layer, options) in cases.items():
+        rank = 2 if "2D" in name else 1
+        model = keras.Sequential([keras.Input((8, 7, 2)[-rank - 1 :]), layer])
+        sample_models.randomize(model, rng)
+        x = rng.normal(size=(2, *model.input_shape[1:])).astype("float32")
+        searched = keras_xd.rewrite(model, **options)
+        expected = model.predict(x, verbose=0)
+        kinds = type(searched.layers[0]).__name__, type(layer).__name__
+        finalized = keras_xd.finalize(searched).predict(x, verbose=0)
+        errors = [np.abs(y - expected).max() for y in (searched.predict(x, verbose=0), finalized)]
+        found[name] = {"kinds": kinds, "error": float(max(errors))}
+    twin, layer = conv.Conv1D(4, 2, padding="causal"), layers.XDCausalConv1D(4, 2)
+    x = rng.normal(size=(2, 7, 2)).astype("float32")
+    expected = keras.ops.convert_to_numpy(twin(x))
+    layer(x)
+    layer.kernel.assign(twin.kernel)
+    layer.bias.assign(twin.bias)
+    error = np.abs(keras.ops.convert_to_numpy(layer(x)) - expected).max()
+    found["XDCausalConv1D"] = {"kinds": ("XDCausalConv1D", "Conv1D"), "error": float(error)}
+    layer = layers.SpectralConv2D(3, (4, 3), kernel_initializer="normal")
+    x = rng.normal(size=(2, 8, 7, 2)).astype("float32")
+    layer.build(x.shape)
+    layer.kernel.assign(rng.normal(size=layer.kernel.shape))
+    outputs = keras.ops.convert_to_numpy(layer(x))
+    error = np.abs(outputs - reference(x, keras.ops.convert_to_numpy(layer.kernel), (4, 3))).max()
+    found["SpectralConv2D"] = {"kinds": ("SpectralConv2D", "NumPy"), "error": float(error)}
+    return found
+
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1])
+    results = {"search": whole_search(folder), "modes": modes(), "twins": twins()}
+    print("RESULT " + json.dumps({"backend": keras.backend.backend(), **results}))

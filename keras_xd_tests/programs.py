@@ -1,0 +1,50 @@
+"""Programs of the tests that need a process of their own, and what they print."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+def start(module, *arguments, backend="tensorflow", **environment):
+    """Start `python -m keras_xd_tests.<module>` with a backend, which may lack nothing."""
+    command = [sys.executable, "-m", f"keras_xd_tests.{module}", *map(str, arguments)]
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "KERAS_BACKEND": backend, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def result(process):
+    """Return what a program printed as JSON; fail with its errors if it did."""
+    try:
+        output, errors = process.communicate(timeout=540)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    assert process.returncode == 0, errors[-3000:]
+    lines = [line for line in output.splitlines() if line.startswith("RESULT ")]
+    return json.loads(lines[-1].removeprefix("RESULT "))
+
+
+def run(module, *arguments, **options):
+    return result(start(module, *arguments, **options))
+
+
+def free_ports(count):
+    """Return ports that nothing listens at."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

@@ -1,0 +1,195 @@
+"""Searches on several devices and workers, and searches that were killed.
+
+Those marked `backends` run in processes of their own, which set their devices up before use.
+"""
+
+import contextlib
+import json
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_xd
+from keras_xd.search import SearchModel, distributed
+from keras_xd_tests import programs
+from keras_xd_tests.search.gated_dense import classification_data, gated_model
+
+PROGRAM = "search.device_program"
+MODES = ("joint", "second_order")
+FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
+
+
+def search_model(mode="joint", seed=4):
+    keras.utils.set_random_seed(seed)
+    search = SearchModel(gated_model())
+    optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.Adam(0.01)
+    options = {"mode": mode, "warmup_epochs": 1, "run_eagerly": True}
+    search.compile(*optimizers, "sparse_categorical_crossentropy", **options)
+    return search
+
+
+def values(search):
+    return [variable.numpy() for variable in [*search.model.variables, *search.optimizer.variables]]
+
+
+class Stop(keras.callbacks.Callback):
+    """Ends training in the middle of an epoch."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.model.search_optimizer.epochs == 2:
+            raise KeyboardInterrupt
+
+
+def resume(train):
+    """Stop training in its third epoch, then train again; return search and history."""
+    with pytest.raises(KeyboardInterrupt):
+        train(search_model("second_order"), [Stop()])
+    resumed = search_model("second_order", seed=5)
+    return resumed, train(resumed, None)
+
+
+def test_stopped_training_goes_on_to_the_bit(tmp_path):
+    x, y = classification_data(16)
+    data = {"x": x, "y": y, "architecture_split": 0.5, "epochs": 4, **FIT}
+
+    def ours(search, callbacks):
+        options = {"backup_dir": tmp_path / "ours", "callbacks": callbacks}
+        return distributed.fit(search, **data, **options)
+
+    def keras_backup(search, callbacks):
+        backup = keras.callbacks.BackupAndRestore(tmp_path / "keras")
+        return search.fit(**data, callbacks=[backup, *(callbacks or [])])
+
+    whole = search_model("second_order")
+    expected = whole.fit(**data).history
+    resumed, history = resume(ours)
+    assert history.history == expected and history.epoch == [0, 1, 2, 3]
+    for one, other in zip(values(resumed), values(whole), strict=True):
+        np.testing.assert_array_equal(one, other)
+    # Training that is complete stays so.
+    assert ours(resumed, None).history == expected
+    for one, other in zip(values(resumed), values(whole), strict=True):
+        np.testing.assert_array_equal(one, other)
+    resumed, history = resume(keras_backup)
+    assert history.history == {name: losses[2:] for name, losses in expected.items()}
+    for one, other in zip(values(resumed), values(whole), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_only_the_last_whole_backup_is_kept_and_read(tmp_path):
+    x, y = classification_data(8)
+    distributed.fit(search_model(), x, y, backup_dir=tmp_path, epochs=2, **FIT)
+    assert {path.name for path in tmp_path.iterdir()} == {"latest.json", "epoch_2.weights.h5"}
+    # What a kill leaves of a later one.
+    (tmp_path / "unfinished.weights.h5").write_bytes(b"half")
+    (tmp_path / "epoch_3.weights.h5").write_bytes(b"not yet on record")
+    history = distributed.fit(search_model(), x, y, backup_dir=tmp_path, epochs=3, **FIT)
+    expected = search_model().fit(x, y, epochs=3, **FIT).history
+    assert history.history == expected
+    assert "epoch_2.weights.h5" not in {path.name for path in tmp_path.iterdir()}
+
+
+def test_without_a_backup_it_is_fit(tmp_path):
+    x, y = classification_data(8)
+    expected = search_model().fit(x, y, epochs=2, **FIT).history
+    assert distributed.fit(search_model(), x, y, epochs=2, **FIT).history == expected
+    callbacks = keras.callbacks.CallbackList([], add_history=True, model=search_model())
+    options = {"callbacks": callbacks, "backup_dir": tmp_path, **FIT}
+    distributed.fit(callbacks.model, x, y, epochs=1, **options)
+    assert (tmp_path / "latest.json").exists()
+
+
+class TwoWorkers:
+    """A strategy of two workers as far as the rules about data go."""
+
+    class cluster_resolver:
+        task_type, task_id = "worker", 1
+
+        @staticmethod
+        def cluster_spec():
+            return tf.train.ClusterSpec({"worker": ["a:1", "b:1"]})
+
+
+def test_several_workers_do_not_shuffle_arrays(monkeypatch):
+    x, y = classification_data(8)
+    search = search_model()
+    monkeypatch.setattr(SearchModel, "distribute_strategy", TwoWorkers())
+    with pytest.raises(ValueError, match="same order.*shuffle=True, data of types.*ndarray"):
+        search.fit(x, y)
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
+    with pytest.raises(ValueError, match=r"same order.*\['tuple'\]"):
+        distributed.check_order(search, (dataset, (x, y)), True)
+    distributed.check_order(search, (dataset, None), True)
+    distributed.check_order(search, (x, (x, y)), False)
+
+
+@pytest.fixture(scope="module")
+def one_device():
+    return programs.run(PROGRAM, "one", *MODES)
+
+
+def assert_equal_but_for_rounding(found, expected, devices):
+    for mode in MODES:
+        ours, theirs = found[mode], expected[mode]
+        assert ours["history"].keys() == theirs["history"].keys()
+        for name, losses in theirs["history"].items():
+            np.testing.assert_allclose(ours["history"][name], losses, rtol=1e-5)
+        for parts, (value,) in zip(ours["all"], theirs["all"], strict=True):
+            assert len(parts) == devices
+            for part in parts:
+                assert part == parts[0]
+                np.testing.assert_allclose(part, value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.backends
+def test_two_devices_train_as_one(one_device):
+    two = programs.run(PROGRAM, "mirrored", *MODES)
+    assert (one_device["replicas"], two["replicas"]) == (1, 2)
+    assert_equal_but_for_rounding(two, one_device, 2)
+
+
+def start_workers(folder, *arguments):
+    """Start two workers; `arguments` are for the second."""
+    ports = programs.free_ports(2)
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    return [
+        programs.start(
+            PROGRAM,
+            *("workers", *MODES, "--backup", folder),
+            *(arguments if index == 1 else ()),
+            TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}),
+        )
+        for index in range(2)
+    ]
+
+
+@pytest.mark.backends
+def test_two_workers_train_as_one_also_after_one_was_killed(one_device, tmp_path):
+    """The second kills itself in the third epoch; the first cannot go on without it."""
+    workers = start_workers(tmp_path, "--die", "2")
+    workers[1].communicate(timeout=540)
+    assert workers[1].returncode == -signal.SIGKILL
+    assert workers[0].poll() is None or workers[0].returncode != 0
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(workers[0].pid, signal.SIGKILL)
+    workers[0].communicate()
+    record = json.loads((tmp_path / "joint" / "latest.json").read_text())
+    assert record["next_epoch"] == 2 and not (tmp_path / "second_order").exists()
+    found = [programs.result(process) for process in start_workers(tmp_path)]
+    assert found[0] == found[1] and found[0]["replicas"] == 2
+    assert_equal_but_for_rounding(found[0], one_device, 1)
+
+
+@pytest.mark.backends
+def test_data_parallel_on_jax_trains_as_one_device():
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "backend": "jax"}
+    one, two = (programs.run(PROGRAM, kind, *MODES, **flags) for kind in ("one", "data_parallel"))
+    assert_equal_but_for_rounding(two, one, 2)
+
+
+def test_public_name():
+    assert keras_xd.distributed is distributed
