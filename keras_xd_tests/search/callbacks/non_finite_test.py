@@ -63,7 +63,6 @@ class Spoiler(keras.callbacks.Callback):
         ({}, np.nan),
         ({}, 1e30),
         ({"run_eagerly": False, "steps_per_execution": 2}, np.nan),
-        ({"mode": "alternating"}, np.nan),
         ({"mode": "second_order"}, np.nan),
     ],
 )
