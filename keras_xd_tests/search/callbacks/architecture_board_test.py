@@ -163,11 +163,12 @@ def test_layers_may_describe_themselves_in_any_way(tmp_path):
     assert len(lines) == 2 + 14 + 2  # head, what is described, distance and multiply–adds
 
 
-def test_mixtures_need_no_images(tmp_path):
+def test_mixtures_and_masks_need_no_images(tmp_path):
     model = keras.Sequential(
         [
             keras.Input((8, 2)),
             layers.MixedOperation1D(2, 3, padding="same", perturb=0.5, name="mixed"),
+            layers.DifferentiableMask(axis=1, temperature=8.0, name="mask"),
             keras.layers.GlobalAveragePooling1D(),
             keras.layers.Softmax(),
         ]
@@ -178,9 +179,13 @@ def test_mixtures_need_no_images(tmp_path):
     board = ArchitectureBoard(tmp_path, images=False)
     search.fit(x, y % 2, callbacks=[board], verbose=0)
     contents, plugins = read(tmp_path)
-    for name, value in keras_xd.describe(search)["mixed"].items():
-        np.testing.assert_allclose(contents[f"mixed/{name}"][1], value, rtol=1e-6)
-    assert contents["mixed/entropy"][0] > contents["mixed/entropy"][1] + 1e-4
+    described = keras_xd.describe(search)
+    assert described["mask"].pop("mask").shape == (8,)
+    for path in ("mixed", "mask"):
+        for name, value in described[path].items():
+            np.testing.assert_allclose(contents[f"{path}/{name}"][1], value, rtol=1e-6)
+    assert contents["mixed/entropy"][0] != contents["mixed/entropy"][1]
+    assert contents["mask/size"][0] == 4.0 != contents["mask/size"][1]
     assert "images" not in plugins.values()
 
 
