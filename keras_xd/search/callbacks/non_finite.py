@@ -54,7 +54,8 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
     >>> search = keras_xd.SearchModel(model)
     >>> search.compile(keras.optimizers.SGD(1e30), "sgd", "mse")
     >>> guard = keras_xd.callbacks.TerminateOnNonFinite()
-    >>> with warnings.catch_warnings(record=True):
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
     ...     history = search.fit(
     ...         np.ones((8, 9, 1)), np.zeros((8, 7, 2)), 1, 9, callbacks=[guard], verbose=0
     ...     )
@@ -105,7 +106,7 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         self._state = None
 
-    def _variables(self):
+    def _training_state(self):
         """Return all variables that training changes, but those of the metrics."""
         optimizer = getattr(self.model, "optimizer", None)
         return [*self.model.variables, *(optimizer.variables if optimizer is not None else [])]
@@ -118,7 +119,7 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
 
     def _keep(self):
         """Copy the state if it is finite; return whether it is."""
-        tensors = [keras.ops.convert_to_tensor(variable) for variable in self._variables()]
+        tensors = [keras.ops.convert_to_tensor(variable) for variable in self._training_state()]
         # Some backends give views.
         state = [np.array(keras.ops.convert_to_numpy(tensor), copy=True) for tensor in tensors]
         if not all(np.all(np.isfinite(value)) for value in state):
@@ -131,7 +132,7 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
         synchronize = getattr(self.model, "jax_state_sync", None)
         if synchronize is not None:
             synchronize()
-        for variable, value in zip(self._variables(), self._state or (), strict=False):
+        for variable, value in zip(self._training_state(), self._state or (), strict=False):
             variable.assign(value)
 
     def _stop(self, reason):
