@@ -10,8 +10,8 @@ from keras_xd.layers.kernel_network import KernelNetwork
 class _RankedCKConv(CKConv):
     """A `CKConv` whose rank is that of the class."""
 
-    def __init__(self, network=None, **kwargs):
-        super().__init__(self.fixed_rank, network, **kwargs)
+    def __init__(self, network=None, kernel_size=None, **kwargs):
+        super().__init__(self.fixed_rank, network, kernel_size, **kwargs)
 
     def get_config(self):
         config = super().get_config()
@@ -25,6 +25,7 @@ class CKConv1D(_RankedCKConv):
 
     Args:
         network: a `KernelNetwork`, which other layers may share, or `None` for one of its own.
+        kernel_size: as in `CKConv`.
         **kwargs: all other arguments of `CKConv`.
 
     Input shape:
@@ -50,6 +51,7 @@ class CKConv2D(_RankedCKConv):
 
     Args:
         network: a `KernelNetwork`, which other layers may share, or `None` for one of its own.
+        kernel_size: as in `CKConv`.
         **kwargs: all other arguments of `CKConv`.
 
     Input shape:
@@ -72,8 +74,8 @@ class CKConv2D(_RankedCKConv):
 class _FlexConv(_RankedCKConv):
     """A `CKConv` of Gabor filters, whose frequencies are kept below those that alias."""
 
-    def __init__(self, network=None, alias_penalty=0.001, seed=None, **kwargs):
-        super().__init__(network, seed=seed, **kwargs)
+    def __init__(self, network=None, kernel_size=None, alias_penalty=0.001, **kwargs):
+        super().__init__(network, kernel_size, **kwargs)
         if self.kernel_network.kind != "magnet":
             raise ValueError(
                 "A FlexConv needs a `KernelNetwork` of kind='magnet'. "
@@ -113,6 +115,7 @@ class FlexConv1D(_FlexConv):
     Args:
         network: a `KernelNetwork` of `"magnet"`, which other layers may share, or `None` for one of
             its own, of 32 units.
+        kernel_size: as in `CKConv`.
         alias_penalty: factor of `KernelNetwork.alias_penalty`, which is added to the loss.
         **kwargs: all other arguments of `CKConv`.
 
@@ -145,6 +148,7 @@ class FlexConv2D(_FlexConv):
     Args:
         network: a `KernelNetwork` of `"magnet"`, which other layers may share, or `None` for one of
             its own, of 32 units.
+        kernel_size: as in `CKConv`.
         alias_penalty: factor of `KernelNetwork.alias_penalty`, which is added to the loss.
         **kwargs: all other arguments of `CKConv`.
 

@@ -40,8 +40,8 @@ def update_rendering(model):
         raise ValueError(
             "Dynamic rendering changes the sizes of tensors, which XLA compiles as fixed numbers: "
             "use rendering='static', or compile the model with `jit_compile=False`. Received: "
-            f"model '{fixed[0].name}' with jit_compile={fixed[0].jit_compile}, layers of kernel "
-            f"sizes { {layer.name: layer.kernel.shape[:-1] for layer in dynamic} }"
+            f"model '{fixed[0].name}' with jit_compile={fixed[0].jit_compile}, layers of at most "
+            f"{ {layer.name: layer.largest_size for layer in dynamic} } taps"
         )
     # A list, not a generator: each layer is updated.
     changed = any([layer.update_rendering() for layer in dynamic])

@@ -131,8 +131,8 @@ class StaticCKConv(LongConvolution):
     >>> from keras_xd import layers
     >>> searched = layers.CKConv1D(kernel_size=33)
     >>> _ = searched(np.ones((1, 64, 3)))
-    >>> searched.finalize().kernel.shape  # the taps under the mask
-    (3, 3)
+    >>> searched.finalize().kernel_size  # the taps under the mask
+    (3,)
     """
 
     def __init__(

@@ -37,7 +37,13 @@ def train(layer, target_size, steps=60, rate=0.5):
     ],
 )
 def test_layer(init_kwargs, input_shape, run_jit):
-    check_layer(layers.DifferentiableMask, init_kwargs, input_shape, run_jit=run_jit)
+    check_layer(
+        layers.DifferentiableMask,
+        init_kwargs,
+        input_shape,
+        run_jit=run_jit,
+        run_mixed_precision=run_jit,
+    )
 
 
 def test_inputs_are_multiplied_by_the_product_of_the_masks(rng):
@@ -95,8 +101,8 @@ def test_a_minimum_size_is_kept():
 def test_a_mask_longer_than_its_axis_can_be_pulled_back():
     layer = built((None, 40), initial_size="full")
     assert layer.describe()["size"] == 40
-    train(layer, 20.0, steps=100, rate=0.02)
-    assert layer.describe()["size"] == pytest.approx(20, rel=0.01)
+    train(layer, 20.0, steps=12, rate=0.05)
+    assert layer.describe()["size"] < 35
 
 
 def test_complexity_is_the_entries_under_the_mask_and_differentiable():
@@ -120,6 +126,39 @@ def test_the_protocol_reaches_the_mask_in_a_model(rng):
     plain = keras_xd.finalize(model)
     assert type(plain.get_layer("mask")).__name__ == "StaticMask"
     np.testing.assert_allclose(plain(x), model(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("start", [20.0, 60.0])
+def test_the_loss_of_the_complexity_alone_drives_the_size_to_its_target(start):
+    """From half and from one and a half times the target to the target."""
+    mask = layers.DifferentiableMask(initial_size=start)
+    search = keras_xd.SearchModel(keras.Sequential([keras.Input((80,)), mask]))
+    search.compile(
+        "sgd",
+        keras.optimizers.Adam(0.03),
+        lambda y, outputs: 0 * ops.sum(outputs),
+        complexity_target=40,
+        complexity_weight=1.0,
+    )
+    data = np.zeros((100, 80))
+    search.fit(data, data, batch_size=1, verbose=0)
+    assert mask.describe()["size"] / 40 == pytest.approx(1, abs=0.02)
+
+
+def test_a_search_keeps_masks_in_their_range():
+    mask = layers.DifferentiableMask(initial_size="half")
+    search = keras_xd.SearchModel(keras.Sequential([keras.Input((80,)), mask]))
+    search.compile(
+        "sgd",
+        keras.optimizers.SGD(1e3),
+        lambda y, outputs: 0 * ops.sum(outputs),
+        mode="first_order",
+        complexity_target=1e6,
+        complexity_weight=1e6,
+    )
+    data = np.zeros((2, 80))
+    search.fit(data, data, batch_size=1, verbose=0, architecture_data=(data, data))
+    assert mask.describe()["offset"] == pytest.approx(masks.sigmoid_range(25.0)[1], rel=1e-6)
 
 
 def test_several_axes_are_described_each():

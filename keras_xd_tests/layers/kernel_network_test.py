@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_xd import layers
 from keras_xd.layers.kernel_network import grid
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd_tests.layer_checks import check_config
 
 
 def weights(network):
@@ -18,10 +18,14 @@ def built(kind, rank=2, **kwargs):
     return network
 
 
-def test_layer():
-    init_kwargs = {"kind": "magnet", "units": 4, "hidden_layers": 1, "frequency": 0.2, "seed": 1}
-    # At a rate of 0.1 the sharpness of a Gabor filter is well-behaved for small frequencies only.
-    check_layer(layers.KernelNetwork, init_kwargs, (6, 2), run_jit=False, run_mixed_precision=False)
+@pytest.mark.parametrize("kind", ["fourier", "siren", "magnet"])
+def test_the_configuration_makes_an_equal_network(kind):
+    init_kwargs = {"kind": kind, "units": 4, "hidden_layers": 1, "frequency": 0.2, "seed": 1}
+    check_config(layers.KernelNetwork, {**init_kwargs, "features": 3, "spread": 0.1})
+    network, c = layers.KernelNetwork(**init_kwargs), grid((5,))
+    copy = layers.KernelNetwork.from_config(network.get_config())
+    np.testing.assert_array_equal(copy(c), network(c))
+    assert network(c).shape == network.compute_output_shape(c.shape) == (5, 4)
 
 
 def test_fourier_features_and_layers_are_those_of_numpy():
@@ -114,11 +118,10 @@ def test_only_gabor_filters_have_a_penalty():
         built("siren").alias_penalty((9, 9))
 
 
-def test_weights_stay_exact_under_mixed_precision():
-    with keras.device("cpu:0"):
-        keras.config.set_dtype_policy("mixed_bfloat16")
-        try:
-            network = built("fourier")
-        finally:
-            keras.config.set_dtype_policy("float32")
+def test_a_network_computes_in_full_precision():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        network = built("fourier")
+    finally:
+        keras.config.set_dtype_policy("float32")
     assert network.compute_dtype == "float32"

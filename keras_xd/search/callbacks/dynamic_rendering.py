@@ -1,0 +1,49 @@
+"""Keeps what is computed to what lies under the masks, while they are learned."""
+
+import keras
+
+from keras_xd.layers.rendering import update_rendering
+from keras_xd.validation import positive_integer
+
+
+class DynamicRendering(keras.callbacks.Callback):
+    """Calls `keras_xd.layers.update_rendering` at the begin of epochs.
+
+    Layers of `rendering="dynamic"` compute the taps and frequencies that lie under their masks at
+    the last update. Without updates they compute all of them. After an update that changes a size
+    the next step is traced anew, which takes seconds; between updates a mask that grows is cut.
+
+    Args:
+        epochs: integer, the number of epochs from one update to the next. The first is at the
+            begin of training.
+
+    Raises:
+        ValueError: if `epochs` is not positive; when training begins, if a model with layers of
+            dynamic rendering was compiled for XLA.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> import keras_xd
+    >>> from keras_xd import layers
+    >>> conv = layers.CKConv1D(rendering="dynamic")
+    >>> model = keras.Sequential([keras.Input((64, 1)), conv])
+    >>> model.compile("sgd", "mse")
+    >>> data = np.zeros((2, 64, 1))
+    >>> callback = keras_xd.search.callbacks.DynamicRendering()
+    >>> _ = model.fit(data, data, verbose=0, callbacks=[callback])
+    >>> conv.kernel.shape  # of 64 taps
+    TensorShape([4, 1])
+    """
+
+    def __init__(self, epochs=1):
+        super().__init__()
+        self.epochs = positive_integer(epochs, "epochs")
+
+    def on_train_begin(self, logs=None):
+        self._begun = 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self._begun % self.epochs == 0:
+            update_rendering(self.model)
+        self._begun += 1
