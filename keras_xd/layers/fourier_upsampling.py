@@ -3,16 +3,23 @@
 import functools
 
 import keras
+import numpy as np
+from keras import ops
 
 from keras_xd import validation
 from keras_xd.layers import fourier_resampling
+
+# Up to this many entries a product with a matrix was faster than two transforms, measured on a CPU
+# with axes from 31 to 64 to 1023 to 2048 points.
+LARGEST_MATRIX = 2**18
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class FourierUpsampling(keras.layers.Layer):
     """Samples periodic data on a grid of fixed sizes; the sizes of the inputs may change.
 
-    It does what `FourierResampling` does, with the sizes that the inputs have at the call. Use it
+    It does what `FourierResampling` does, with the sizes that the inputs have at the call, on long
+    axes by FFT. Use it
     after a `CKConv` with `rendering="dynamic"`, whose output sizes are unknown when a model is
     built. Within a traced function they must be known, as they are there.
 
@@ -54,15 +61,45 @@ class FourierUpsampling(keras.layers.Layer):
         before = fourier_resampling.spatial_sizes(
             tuple(inputs.shape), len(self.sizes), self.data_format, self.name
         )
-        return fourier_resampling.resample(
-            inputs, _matrices(tuple(before), self.sizes), self.data_format
-        )
+        first = 1 if self.data_format == "channels_last" else 2
+        short = list(before)
+        for axis, (old, new) in enumerate(zip(before, self.sizes, strict=True)):
+            if old != new and old * new > LARGEST_MATRIX:
+                inputs = resample_by_transform(inputs, first + axis, new)
+                short[axis] = new
+        matrices = _matrices(tuple(short), self.sizes)
+        return fourier_resampling.resample(inputs, matrices, self.data_format)
 
     def compute_output_shape(self, input_shape):
         return fourier_resampling.with_sizes(input_shape, self.sizes, self.data_format)
 
     def get_config(self):
         return {**super().get_config(), "sizes": self.sizes, "data_format": self.data_format}
+
+
+def resample_by_transform(x, axis, size):
+    """Return what `fourier_resampling.resampling_matrix` gives along one axis, by FFT.
+
+    Args:
+        x: tensor; the size of the axis must be known.
+        axis: the axis.
+        size: its new number of points.
+    """
+    x = ops.moveaxis(x, axis, -1)
+    before = x.shape[-1]
+    exact = "float64" if keras.backend.standardize_dtype(x.dtype) == "float64" else "float32"
+    smaller = min(before, size)
+    scale = np.full(smaller // 2 + 1, size / before)
+    if smaller % 2 == 0 and before != size:
+        # A cosine at half of the smaller size is one of two frequencies on the finer grid.
+        scale[-1] *= 0.5 if size > before else 2
+    scale = ops.convert_to_tensor(scale, exact)
+    padding = [(0, 0)] * (len(x.shape) - 1) + [(0, size // 2 + 1 - len(scale))]
+    real, imaginary = (
+        ops.pad(part[..., : len(scale)] * scale, padding) for part in ops.rfft(ops.cast(x, exact))
+    )
+    y = ops.irfft((real, imaginary), fft_length=size)
+    return ops.moveaxis(ops.cast(y, x.dtype), -1, axis)
 
 
 # A matrix takes longer to make than to use.

@@ -1,8 +1,12 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from keras_xd import layers
+from keras_xd.layers import fourier_upsampling
+from keras_xd.layers.fourier_resampling import resampling_matrix
+from keras_xd.layers.fourier_upsampling import resample_by_transform
 from keras_xd_tests.layer_checks import check_layer
 
 
@@ -27,6 +31,23 @@ def test_waves_come_back_on_the_finer_grid(data_format):
 def test_sizes_may_be_unknown_when_the_model_is_built():
     model = keras.Sequential([keras.Input((None, 2)), layers.FourierUpsampling(9)])
     assert model.output_shape == (None, 9, 2)
+
+
+@pytest.mark.parametrize("after", range(1, 10))
+@pytest.mark.parametrize("before", [1, 2, 5, 6, 8])
+def test_transforms_give_what_the_matrix_gives(before, after, rng):
+    x = rng.normal(size=(2, before, 3))
+    actual = resample_by_transform(ops.convert_to_tensor(x, "float64"), 1, after)
+    expected = np.einsum("ab,nbc->nac", resampling_matrix(before, after), x)
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("largest", [0, 40, 10**6])
+def test_axes_may_be_resampled_each_in_its_way(largest, rng, monkeypatch):
+    x = rng.normal(size=(2, 4, 6, 3)).astype("float32")
+    expected = layers.FourierResampling((7, 9))(x)
+    monkeypatch.setattr(fourier_upsampling, "LARGEST_MATRIX", largest)
+    np.testing.assert_allclose(layers.FourierUpsampling((7, 9))(x), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("sizes", [0, (1, 2, 3, 4), "8"])
