@@ -1,6 +1,7 @@
-"""Architectures as terms of context-free grammars: parse, count, sample, vary."""
+"""Architectures as terms of context-free grammars: parse, count, sample, vary, build."""
 
 from keras_xd.grammar import spaces as spaces
+from keras_xd.grammar.building import build as build
 from keras_xd.grammar.constraints import Connected as Connected
 from keras_xd.grammar.constraints import Downsamplings as Downsamplings
 from keras_xd.grammar.grammar import Grammar as Grammar

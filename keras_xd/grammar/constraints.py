@@ -5,6 +5,7 @@ is all that exact counting, uniform sampling, mutation and crossover need to obe
 object with the two methods of `Connected` is a constraint.
 """
 
+from keras_xd import validation
 from keras_xd.grammar.topologies import TOPOLOGIES
 
 
@@ -86,7 +87,7 @@ class Downsamplings:
     _CUT = "cut"
 
     def __init__(self, levels, strided, topologies=None, zero="zero"):
-        if isinstance(levels, bool) or not isinstance(levels, int) or levels < 0:
+        if not validation.is_integer(levels) or levels < 0:
             raise ValueError(
                 f"`levels` must be an integer of at least 0. Received: levels={levels!r}"
             )

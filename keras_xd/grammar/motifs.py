@@ -1,5 +1,7 @@
 """Shared motifs: terms that hold other terms for their terminal symbols. Pure Python."""
 
+from keras_xd.grammar.terms import Term
+
 SHARE = "share:"
 
 
@@ -11,7 +13,8 @@ def motif_terms(term):
 
     Returns:
         `(main, {symbol: motif})`: the term with its symbols in place, and the motif of each symbol
-        with later motifs inserted. A term without motifs gives itself and an empty dictionary.
+        with later motifs inserted, none of whose nodes is found elsewhere. A term without motifs
+        gives itself and an empty dictionary.
 
     Raises:
         ValueError: the number of motifs is not that of their symbols.
@@ -34,7 +37,7 @@ def motif_terms(term):
         )
     known = {}
     for symbol, motif in reversed(list(zip(symbols, motifs, strict=True))):
-        known[symbol] = motif.substitute(known)
+        known[symbol] = _own_leaves(motif).substitute(known)
     return main, known
 
 
@@ -55,3 +58,19 @@ def expand(term):
     """
     main, motifs = motif_terms(term)
     return main.substitute(motifs)
+
+
+def _own_leaves(term):
+    """Return an equal term in which every node is an object of its own."""
+    results, stack = [], [(term, False)]
+    while stack:
+        node, complete = stack.pop()
+        if not complete:
+            stack.append((node, True))
+            stack.extend((argument, False) for argument in reversed(node.arguments))
+            continue
+        count = len(node.arguments)
+        arguments = results[len(results) - count :]
+        del results[len(results) - count :]
+        results.append(Term(node.nonterminal, node.operator, arguments))
+    return results[0]

@@ -4,6 +4,8 @@ import dataclasses
 import math
 import re
 
+from keras_xd import validation
+
 _TOKEN = re.compile(r"\[[^\]\[]*\]|->|\||[^\s\[\]()|#]+|\S")
 _WEIGHT = re.compile(r"\[\s*([0-9.eE+-]+)\s*\]")
 _SYMBOL = re.compile(r"[^\s\[\]()|#]+")
@@ -71,12 +73,12 @@ class Rules:
         least = self.least_depth[self.start]
         if max_depth is None:
             return self.height[self.start]
-        if isinstance(max_depth, bool) or not isinstance(max_depth, int) or max_depth < least:
+        if not validation.is_integer(max_depth) or max_depth < least:
             raise ValueError(
                 f"`max_depth` must be an integer of at least {least}, the depth of the smallest "
                 f"term. Received: max_depth={max_depth!r}"
             )
-        return min(max_depth, self.height[self.start])
+        return min(int(max_depth), self.height[self.start])
 
     def production(self, term):
         """Return the production that the root of `term` applies, or `None`."""

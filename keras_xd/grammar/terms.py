@@ -5,6 +5,8 @@ Nothing here recurses, so that a term may be as deep as memory allows.
 
 import re
 
+from keras_xd import validation
+
 _TOKEN = re.compile(r"[()]|[^()\s]+")
 _EXCERPT = 40
 
@@ -176,7 +178,7 @@ class Term:
         >>> print(term.fold(0), term.fold(1))
         (S Linear2) (S Linear2 (C Linear1) (OP zero))
         """
-        if isinstance(level, bool) or not isinstance(level, int) or level < 0:
+        if not validation.is_integer(level) or level < 0:
             raise ValueError(f"`level` must be an integer of at least 0. Received: level={level!r}")
         stack, results = [(self, level, False)], []
         while stack:

@@ -1,0 +1,151 @@
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from keras_xd.grammar import TOPOLOGIES, Topology, build, read_term, spaces
+from keras_xd_tests.grammar.graphs_test import TREES, text
+
+TABLE = {
+    "a": lambda shape, name: keras.layers.Rescaling(2.0, 1.0, name=name),
+    "b": lambda shape, name: keras.layers.Rescaling(-0.5, name=name),
+    "dense": lambda shape, name: keras.layers.Dense(shape[-1], name=name),
+    "wide": lambda shape, name: keras.layers.Dense(2 * shape[-1], name=name),
+    "subtract": lambda shape, name: keras.layers.Subtract(name=name),
+}
+SHARED = "(SHARED share:cell (S Linear2 cell (A Linear2 dense cell)) (C Linear2 dense (O dense)))"
+
+
+def value(tree, x):
+    """What a tree of `a`, `b`, `id` and `zero` computes; `None` where nothing arrives."""
+    name, *arguments = tree
+    if not arguments:
+        return {"a": 2 * x + 1, "b": -0.5 * x, "id": x, "zero": None}[name]
+    topology = TOPOLOGIES[name]
+    values = {topology.inputs[0]: x}
+    edges = sorted(zip(topology.edges, arguments, strict=True), key=lambda pair: pair[0])
+    for (source, target), argument in edges:
+        if values.get(source) is not None:
+            result = value(argument, values[source])
+            if result is not None:
+                values[target] = result + values.get(target, 0)
+    return values.get(topology.output)
+
+
+@settings(max_examples=20, deadline=None)
+@given(TREES)
+def test_models_compute_what_the_term_says(tree):
+    x = np.array([[1.0, -2.0]], "float32")
+    expected = value(tree, x)
+    inputs = keras.Input((2,))
+    if expected is None:
+        with pytest.raises(ValueError, match="A path must lead"):
+            build(read_term(text(tree)), inputs, TABLE)
+    else:
+        model = build(read_term(text(tree)), inputs, TABLE)
+        np.testing.assert_allclose(np.array(model(x)), expected, rtol=1e-6)
+
+
+def test_dead_edges_make_no_layers():
+    cell = "(CELL Cell (O dense) (O b) (O zero) (O zero) (O zero) (O a))"
+    model = build(read_term(cell), keras.Input((2,)), TABLE, name="pruned")
+    assert [layer.name for layer in model.layers[1:]] == ["b_edge1", "a_edge2"]
+    assert model.name == "pruned"
+
+
+def test_names_are_those_of_the_primitives_in_the_order_of_the_term():
+    term = read_term("(S Residual2 (A Linear2 dense a) (O dense) (O dense))")
+    for _ in range(2):
+        model = build(term, keras.Input((2,)), TABLE)
+        names = {layer.name for layer in model.layers[1:]}
+        assert names == {"dense_edge1", "a_edge2", "dense_edge3", "dense_edge4", "add_node1"}
+        assert model.get_layer("dense_edge1").output is model.get_layer("a_edge2").input
+
+
+def test_stem_and_head():
+    stem, head = keras.layers.Dense(4, name="stem"), keras.layers.Dense(1, name="head")
+    model = build(read_term("(O id)"), keras.Input((2,)), TABLE, stem=stem, head=head)
+    assert model.output_shape == (None, 1) and stem.kernel.shape == (2, 4)
+
+
+def test_motifs_share_the_architecture_and_weights_if_asked():
+    term = read_term(SHARED)
+    apart = build(term, keras.Input((3,)), TABLE)
+    together = build(term, keras.Input((3,)), TABLE, share_weights=True)
+    # Two layers in each of two cells, or in both, and one between them.
+    assert apart.count_params() == 5 * 12 and together.count_params() == 3 * 12
+    x = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
+    expected = x
+    first, second, between = (together.get_layer(f"dense_edge{i}") for i in (1, 2, 3))
+    for layer in (first, second, between, first, second):
+        kernel, bias = layer.get_weights()
+        expected = expected @ kernel + bias
+    np.testing.assert_allclose(np.array(together(x)), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_motifs_share_weights_where_the_shapes_are_the_same():
+    text = SHARED.replace("A Linear2 dense", "A Linear2 wide")
+    model = build(read_term(text), keras.Input((3,)), TABLE, share_weights=True)
+    assert model.count_params() == 2 * 12 + (3 * 6 + 6) + 2 * 42
+
+
+def test_stacked_inputs_keep_their_order():
+    term = read_term("(S BinaryTopo subtract a b id id)")
+    model = build(term, keras.Input((2,)), TABLE)
+    x = np.array([[1.0, -2.0]], "float32")
+    np.testing.assert_allclose(np.array(model(x)), (2 * x + 1) + 0.5 * x, rtol=1e-6)
+
+
+def test_cells_of_two_inputs_concatenate():
+    names = ("max_pool", "avg_pool", "sep_conv3x3", "sep_conv5x5", "dil_conv3x3", "dil_conv5x5")
+    table = {name: TABLE["a"] for name in names}
+    term = spaces.darts_cell().parse(
+        "(CELL DARTS (NODE2 inputs_0_1 (OP id) (OP max_pool))"
+        " (NODE3 inputs_0_2 (OP avg_pool) (OP id)) (NODE4 inputs_1_3 (OP id) (OP id))"
+        " (NODE5 inputs_0_1 (OP id) (OP id)))"
+    )
+    model = build(term, [keras.Input((2,)), keras.Input((2,))], table)
+    x = np.array([[1.0, -2.0]], "float32")
+    y = np.array([[0.5, 3.0]], "float32")
+    node2 = x + 2 * y + 1
+    node3 = 2 * x + 1 + node2
+    expected = np.concatenate([node2, node3, y + node3, x + y], axis=1)
+    np.testing.assert_allclose(np.array(model([x, y])), expected, rtol=1e-6)
+
+
+def test_inputs_that_are_not_used():
+    nodes = [f"(NODE{node} inputs_1_1 (OP a) (OP id))" for node in range(2, 6)]
+    term = read_term(f"(CELL DARTS {' '.join(nodes)})")
+    model = build(term, [keras.Input((2,)), keras.Input((2,))], TABLE)
+    ones = np.ones((1, 2), "float32")
+    np.testing.assert_allclose(np.array(model([0 * ones, ones])), np.full((1, 8), 4.0))
+
+
+def test_own_names_and_topologies():
+    term = read_term("(S Pair none skip)")
+    options = {"topologies": {"Pair": Topology(((1, 2), (1, 2)))}, "zero": "none"}
+    model = build(
+        term, keras.Input((2,)), {}, identity="skip", head=TABLE["a"](None, "a"), **options
+    )
+    np.testing.assert_allclose(np.array(model(np.ones((1, 2)))), [[3.0, 3.0]])
+
+
+@pytest.mark.parametrize(
+    ("term", "inputs", "rule"),
+    [
+        ("(O x/y)", 1, "must have every primitive of the term. Received: no x/y"),
+        ("(O a)", 2, "The term has 1 inputs. Received: inputs with 2"),
+        ("(S Residual2 wide id id)", 1, "must have the same shape"),
+        ("(O zero)", 1, "A path must lead"),
+        ("(S blend a b)", 1, "must be one of the topologies"),
+    ],
+)
+def test_terms_that_are_no_model(term, inputs, rule):
+    given = [keras.Input((2,)) for _ in range(inputs)]
+    with pytest.raises(ValueError, match=rule):
+        build(read_term(term), given, TABLE)
+
+
+def test_a_text_is_no_term():
+    with pytest.raises(ValueError, match="A term is needed; `parse` reads one"):
+        build("(O a)", keras.Input((2,)), TABLE)
