@@ -52,6 +52,17 @@ def fixed_seed():
 
 
 @pytest.fixture
+def eager(monkeypatch):
+    """Run Keras' functions eagerly: for scripts, whose tests would mostly compile graphs."""
+    compile_model = keras.Model.compile
+
+    def compile_eagerly(self, *args, jit_compile=False, **kwargs):
+        return compile_model(self, *args, run_eagerly=True, jit_compile=False, **kwargs)
+
+    monkeypatch.setattr(keras.Model, "compile", compile_eagerly)
+
+
+@pytest.fixture
 def rng():
     """A NumPy generator with a fixed seed."""
     return np.random.default_rng(20)

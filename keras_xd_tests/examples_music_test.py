@@ -199,7 +199,7 @@ def test_the_causal_search_never_looks_ahead_and_the_other_does(options, rng):
 # The script
 
 
-def test_a_small_run_writes_its_results(tmp_path):
+def test_a_small_run_writes_its_results(eager, tmp_path):
     output = tmp_path / "results"
     methods = ["undilated", "xd_causal", "xd_windowed"]
     arguments = [*SMALL, *SHORT, "--output", str(output), "--methods", *methods]

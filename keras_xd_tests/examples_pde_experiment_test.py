@@ -131,7 +131,7 @@ def test_the_search_starts_as_the_baseline(rng):
 
 
 @pytest.mark.parametrize(("name", "size"), [("burgers", 16), ("darcy", 7)])
-def test_a_small_run_writes_its_results(name, size, tmp_path):
+def test_a_small_run_writes_its_results(name, size, eager, tmp_path):
     output = tmp_path / "results"
     arguments = [*SMALL, *TINY, "--resolution", str(size), "--output", str(output)]
     records = scripts[name].main(arguments)

@@ -147,7 +147,7 @@ def test_parameters_grow_as_n_log_n():
     ids=["plain", "unitary", "identity"],
 )
 def test_layer_checks(arguments, shape):
-    check_layer(layers.KDense, arguments, shape)
+    check_layer(layers.KDense, arguments, shape, run_jit="depth" in arguments)
 
 
 def test_is_a_model_weight_and_no_search_space():

@@ -27,7 +27,7 @@ def serialized(layer):
 )
 def test_searched_layer(layer, sizes, input_shape):
     init_kwargs = {"layer": serialized(layer), "sizes": sizes, "activation": "tanh"}
-    check_layer(layers.SearchableResampled, init_kwargs, input_shape)
+    check_layer(layers.SearchableResampled, init_kwargs, input_shape, run_jit=len(sizes) == 1)
 
 
 def test_plain_layer(rng):

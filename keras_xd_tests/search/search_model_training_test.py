@@ -64,6 +64,8 @@ def test_dictionaries_of_inputs_and_outputs(jit_compile):
     validation = {"validation_data": data} if not jit_compile else {}
     history = same_history(search, twin, *data, epochs=2, **validation, **FIT)
     assert {"label_accuracy", "value_mae", "label_loss"} <= set(history)
+    if jit_compile:
+        return
     ours, theirs = (model.predict(data[0], verbose=0) for model in (search, twin))
     assert set(ours) == set(theirs) == {"label", "value"}
     for name, values in ours.items():
