@@ -142,17 +142,34 @@ class Grammar:
             ValueError: no term satisfies the constraints and the depth bound.
         """
         _check_generator(rng)
-        allowed = None
+        sampler = self._uniform if uniform else self._by_weight
+        return sampler.sample(rng, self.start, self.max_depth, self._accepted())
+
+    def first(self):
+        """Return the term that takes the first possible alternative everywhere, from left to right.
+
+        It is the same in every process, as a default value has to be.
+
+        Raises:
+            ValueError: no term satisfies the constraints and the depth bound.
+
+        Example:
+
+        >>> from keras_xd.grammar import spaces
+        >>> print(spaces.nas_bench_201_cell().first().formula())
+        Cell(id, id, id, id, id, id)
+        """
+        return self._by_weight.sample(_First(), self.start, self.max_depth, self._accepted())
+
+    def _accepted(self):
+        """States that a whole term may have, `None` without constraints."""
         accepted = self._possible.accepted(self.max_depth)
         if not accepted:
             raise ValueError(
                 "The constraints must admit at least one term of the grammar. "
-                f"Received: constraints={list(self.constraints)}"
+                f"Received: constraints={[type(c).__name__ for c in self.constraints]}"
             )
-        if self.constraints:
-            allowed = frozenset(accepted)
-        sampler = self._uniform if uniform else self._by_weight
-        return sampler.sample(rng, self.start, self.max_depth, allowed)
+        return frozenset(accepted) if self.constraints else None
 
     def mutate(self, term, rng):
         """Return a mutated term.
@@ -244,6 +261,13 @@ class Grammar:
             max_depth=None if depth == math.inf else 1 + depth,
             constraints=list(dict.fromkeys(c for g in grammars for c in g.constraints)),
         )
+
+
+class _First:
+    """A generator in place of a random one that always draws the first."""
+
+    def random(self):
+        return 0.0
 
 
 def _check_generator(rng):

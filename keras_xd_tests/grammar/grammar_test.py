@@ -42,6 +42,7 @@ def test_recursive_grammars_parse_without_bound_and_no_more():
         lambda: grammar.mutate(term, rng),
         lambda: grammar.crossover(term, term, rng),
         lambda: grammar.check(term),
+        grammar.first,
     ):
         with pytest.raises(ValueError, match="needs a bound of the depth"):
             use()
@@ -68,6 +69,16 @@ def test_impossible_constraints():
     for uniform in (False, True):
         with pytest.raises(ValueError, match="must admit at least one term"):
             grammar.sample(np.random.default_rng(0), uniform)
+    with pytest.raises(ValueError, match="must admit at least one term"):
+        grammar.first()
+
+
+def test_first_term():
+    text = "S -> Residual2 OP OP OP | x \n OP -> zero | conv | f OP"
+    assert Grammar(text, max_depth=3).first().formula() == "Residual2(zero, zero, zero)"
+    connected = Grammar(text, max_depth=3, constraints=[Connected()])
+    assert connected.first().formula() == "Residual2(zero, conv, zero)"
+    assert Grammar("S -> f S | x", max_depth=3).first().formula() == "f(f(x))"
 
 
 def test_check_is_stricter_than_parse():
