@@ -37,8 +37,9 @@ class CKConv(LongConvolution, SearchableLayer):
     - `rendering="static"`: all is computed at full size, so shapes never change. The outputs are
       band-limited signals of the size of the inputs.
     - `rendering="dynamic"`: only the taps and frequencies under the masks are computed, and the
-      outputs are samples at the fewest points that hold these frequencies; `FourierUpsampling`
-      brings them back to the size of the inputs. The sizes are Python numbers, set by
+      outputs are samples at the fewest points that hold these frequencies (if not circular, the
+      next number without prime factors above 5); `FourierUpsampling` brings them back to the size
+      of the inputs. The sizes are Python numbers, set by
       `update_rendering()`: before it is called everything is computed. A function that was traced
       before keeps the sizes that it was traced with.
 
@@ -268,7 +269,8 @@ class CKConv(LongConvolution, SearchableLayer):
         if self.rendering == "dynamic":
             self._supports = self._current_supports()
             if self.resolution_mask is not None:
-                self._bins = [masks.support(values)[1] for values in self.resolution_mask.values]
+                bins = [masks.support(values)[1] for values in self.resolution_mask.values]
+                self._bins = fourier_convolution.fast_bins(bins, self._sizes, self.circular)
         return before != (self._supports, self._bins)
 
     def get_build_config(self):

@@ -112,6 +112,23 @@ def output_sizes(sizes, bins, circular=False):
     return tuple(min(2 * b - 1 if circular else b, n) for n, b in zip(sizes, bins, strict=True))
 
 
+def fast_bins(bins, sizes, circular=False):
+    """Return the numbers of frequencies to keep for fast transforms, at least those given.
+
+    Args:
+        bins: for each axis how many of the frequencies 0, 1, … must be kept.
+        sizes, circular: as in `output_sizes`.
+
+    Returns:
+        A list. Unless the input is periodic, where sizes have to be odd, the output size of each is
+        without prime factors above 5, or all is kept.
+    """
+    return [
+        b if circular or b >= n else min(_fast_length(b), n)
+        for b, n in zip(bins, sizes, strict=True)
+    ]
+
+
 def multiply_adds(sizes, taps, circular=False, scaled=False):
     """Return the multiply–adds of one channel: `(direct, by FFT)`.
 

@@ -89,14 +89,15 @@ def resample_by_transform(x, axis, size):
     before = x.shape[-1]
     exact = "float64" if keras.backend.standardize_dtype(x.dtype) == "float64" else "float32"
     smaller = min(before, size)
-    scale = np.full(smaller // 2 + 1, size / before)
+    kept = smaller // 2 + 1
+    scale = np.full(kept, size / before)
     if smaller % 2 == 0 and before != size:
         # A cosine at half of the smaller size is one of two frequencies on the finer grid.
         scale[-1] *= 0.5 if size > before else 2
     scale = ops.convert_to_tensor(scale, exact)
-    padding = [(0, 0)] * (len(x.shape) - 1) + [(0, size // 2 + 1 - len(scale))]
+    padding = [(0, 0)] * (len(x.shape) - 1) + [(0, size // 2 + 1 - kept)]
     real, imaginary = (
-        ops.pad(part[..., : len(scale)] * scale, padding) for part in ops.rfft(ops.cast(x, exact))
+        ops.pad(part[..., :kept] * scale, padding) for part in ops.rfft(ops.cast(x, exact))
     )
     y = ops.irfft((real, imaginary), fft_length=size)
     return ops.moveaxis(ops.cast(y, x.dtype), -1, axis)

@@ -223,6 +223,27 @@ def test_files_keep_the_sizes_that_are_rendered(tmp_path):
     assert loaded.layers[0].kernel.shape == layer.kernel.shape != (32, 2)
 
 
+def test_the_rest_of_the_package_knows_the_layer(tmp_path, rng):
+    inputs, shared = keras.Input((16, 2)), network()
+    x = layers.CKConv1D(shared, learn_resolution=True)(inputs)
+    model = keras.Model(inputs, layers.CKConv1D(shared, rendering="dynamic")(x))
+    variables = keras_xd.architecture_variables(model)
+    assert [v.name for v in variables] == ["width", "offset", "width"]
+    before = [ops.convert_to_numpy(w) for w in (*variables, shared.weights[0])]
+    keras_xd.freeze_architecture(keras_xd.reset_weights(model, seed=3))
+    after = [ops.convert_to_numpy(w) for w in (*variables, shared.weights[0])]
+    assert [np.array_equal(*pair) for pair in zip(before, after, strict=True)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert not any(v.trainable for v in keras_xd.architecture_variables(loaded))
+    assert len(loaded.trainable_variables) == 5 + 2 * 3
+
+
 def test_random_architectures_are_admissible():
     model = keras.Sequential(
         [keras.Input((16, 2)), layers.CKConv1D(network(), learn_resolution=True)]

@@ -137,6 +137,13 @@ def test_lengths_of_transforms_hold_the_convolution_and_are_fast():
     assert convolution.transform_lengths((97,), (7,), circular=True) == [97]
 
 
+def test_kept_frequencies_make_fast_sizes():
+    assert convolution.fast_bins([7, 30, 31, 64, 65], [64] * 5) == [8, 30, 32, 64, 65]
+    assert convolution.fast_bins([59], [59]) == [59]
+    assert convolution.fast_bins([58], [59]) == [59]
+    assert convolution.fast_bins([7], [64], circular=True) == [7]
+
+
 @pytest.mark.parametrize("arguments", [((8,), (9,), True), ((8,), (10,), False, True)])
 def test_kernels_that_are_too_long_are_refused(arguments):
     with pytest.raises(ValueError, match=r"kernel_size=\((9|10),\), sizes=\(8,\)"):
