@@ -192,5 +192,5 @@ def _copy_weights(old, new):
     architecture = {id(variable) for variable in old.architecture_variables}
     for before, after in zip(old.variables, new.variables, strict=True):
         if id(before) not in architecture:
-            after.assign(before)
+            after.assign(ops.copy(before))
         after.trainable = before.trainable

@@ -336,7 +336,8 @@ def copy_state(old, new):
     for old_layer, new_layer in pairs:
         new_layer.trainable = old_layer.trainable
     for old_variable, new_variable in zip(before, after, strict=True):
-        new_variable.assign(old_variable)
+        # Copies, because on JAX training one model deletes the arrays that another shares.
+        new_variable.assign(keras.ops.copy(old_variable))
         new_variable.trainable = old_variable.trainable
     for _, new_layer in pairs:
         if isinstance(new_layer, keras.layers.Normalization):

@@ -233,7 +233,7 @@ def _named(layer, operation):
             f"Received: layer '{layer.name}', operation={operation!r}"
         )
     named.build(layer.get_build_config()["input_shape"])
-    named.kernel.assign(layer.kernel)
+    named.kernel.assign(ops.copy(layer.kernel))
     return named
 
 

@@ -229,7 +229,7 @@ class MixedOperation(OperationLayer, SearchableLayer):
         plain.build(self.get_build_config()["input_shape"])
         for old, new in ((found.kernel, plain.kernel), (self.bias, plain.bias)):
             if old is not None:
-                new.assign(old)
+                new.assign(ops.copy(old))
         return plain
 
     def describe(self):

@@ -383,7 +383,7 @@ def _copy_all(base, copy, except_places):
                 f"{[v.path for v in before]}, its copy with {[v.path for v in after]}"
             )
         for old_variable, new_variable in zip(before, after, strict=True):
-            new_variable.assign(old_variable)
+            new_variable.assign(keras.ops.copy(old_variable))
             new_variable.trainable = old_variable.trainable
 
 

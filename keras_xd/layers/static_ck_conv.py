@@ -181,7 +181,7 @@ class StaticCKConv(LongConvolution):
         for weight, values in zip(static.masks, masks or (), strict=True):
             weight.assign(values)
         if layer.use_bias:
-            static.bias.assign(layer.bias)
+            static.bias.assign(ops.copy(layer.bias))
         return static
 
     def build(self, input_shape):

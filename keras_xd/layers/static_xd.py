@@ -113,11 +113,11 @@ class StaticXD(keras.layers.Layer):
         for weight, value in zip(
             static._matrices, [m for t in (*analyses, *syntheses) for m in t.matrices], strict=True
         ):
-            weight.assign(value)
+            weight.assign(ops.copy(value))
         for weight, value in zip(static.spectrum, spectrum, strict=True):
-            weight.assign(value)
+            weight.assign(ops.copy(value))
         if layer.use_bias:
-            static.bias.assign(layer.bias)
+            static.bias.assign(ops.copy(layer.bias))
         return static
 
     def build(self, input_shape):
