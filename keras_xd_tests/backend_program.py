@@ -110,6 +110,22 @@ def spectral_reference(x, kernel):
     return np.fft.irfft2(result, s=x.shape[1:3], axes=(1, 2))
 
 
+def resumed(folder):
+    """Return whether a search that is begun again after its first epoch ends as in one piece."""
+    x, y = classification_data(16)
+
+    def train(epochs, **options):
+        search = keras_xd.SearchModel(randomize(gated_model()))
+        search.compile("adam", "sgd", LOSS, mode="first_order")
+        options = {"architecture_split": 0.5, "epochs": epochs, **FIT, **options}
+        history = keras_xd.distributed.fit(search, x, y, **options).history
+        return history, [numbers(v) for v in search.variables]
+
+    backup = folder / f"backup_{keras.backend.backend()}"
+    train(1, backup_dir=backup)
+    return train(2, backup_dir=backup) == train(2)
+
+
 def twins():
     """Return the largest difference of each searchable layer from its twin of Keras."""
     rng = np.random.default_rng(3)
@@ -158,4 +174,5 @@ def twins():
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     results = {"search": whole_search(folder), "modes": modes(), "twins": twins()}
-    print("RESULT " + json.dumps({"backend": keras.backend.backend(), **results}))
+    results |= {"backend": keras.backend.backend(), "resumed": resumed(folder)}
+    print("RESULT " + json.dumps(results))

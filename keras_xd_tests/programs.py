@@ -8,15 +8,18 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).parent.parent
+# So small programs take longer to compile than to run.
+COMPILE_QUICKLY = "--xla_backend_optimization_level=0"
 
 
 def start(module, *arguments, backend="tensorflow", **environment):
-    """Start `python -m keras_xd_tests.<module>` with a backend, which may lack nothing."""
+    """Start `python -m keras_xd_tests.<module>` on the CPU with a backend."""
     command = [sys.executable, "-m", f"keras_xd_tests.{module}", *map(str, arguments)]
+    settings = {"KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": "", "XLA_FLAGS": COMPILE_QUICKLY}
     return subprocess.Popen(
         command,
         cwd=ROOT,
-        env={**os.environ, "KERAS_BACKEND": backend, **environment},
+        env={**os.environ, **settings, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

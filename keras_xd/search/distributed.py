@@ -46,7 +46,7 @@ def fit(search, x=None, y=None, *, backup_dir=None, callbacks=None, initial_epoc
     >>> import numpy as np
     >>> import keras_xd
     >>> search = keras_xd.SearchModel(
-    ...     keras.Sequential([keras.Input((8, 1)), keras_xd.layers.XDConv1D(2, 3)])
+    ...     keras.Sequential([keras.Input((8, 1)), keras_xd.layers.XDConv1D(2, 1)])
     ... )
     >>> search.compile("sgd", "sgd", "mse")
     >>> data = np.ones((4, 8, 1)), np.zeros((4, 8, 2))

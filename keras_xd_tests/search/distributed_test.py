@@ -4,6 +4,7 @@ Those marked `backends` run in processes of their own, which set their devices u
 """
 
 import contextlib
+import doctest
 import json
 import os
 import signal
@@ -186,10 +187,14 @@ def test_two_workers_train_as_one_also_after_one_was_killed(one_device, tmp_path
 
 @pytest.mark.backends
 def test_data_parallel_on_jax_trains_as_one_device():
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "backend": "jax"}
-    one, two = (programs.run(PROGRAM, kind, *MODES, **flags) for kind in ("one", "data_parallel"))
+    flags = f"{programs.COMPILE_QUICKLY} --xla_force_host_platform_device_count=2"
+    one, two = (
+        programs.run(PROGRAM, kind, *MODES, backend="jax", XLA_FLAGS=flags)
+        for kind in ("one", "data_parallel")
+    )
     assert_equal_but_for_rounding(two, one, 2)
 
 
-def test_public_name():
+def test_public_name_and_example():
     assert keras_xd.distributed is distributed
+    assert doctest.testmod(distributed) == doctest.TestResults(failed=0, attempted=9)
