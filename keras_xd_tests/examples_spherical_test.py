@@ -1,0 +1,125 @@
+"""Digits on the sphere: geometry by hand, a plain loop as oracle, rotations."""
+
+import contextlib
+import importlib
+import math
+import os
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+
+
+@contextlib.contextmanager
+def examples_on_path():
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+with examples_on_path():
+    data = importlib.import_module("datasets.spherical")
+
+
+def pixel(image, row, column):
+    """Read an image between its pixels, zeros outside."""
+
+    def at(i, j):
+        inside = 0 <= i < image.shape[0] and 0 <= j < image.shape[1]
+        return float(image[i, j]) if inside else 0.0
+
+    top, left = math.floor(row), math.floor(column)
+    down, right = row - top, column - left
+    upper = (1 - right) * at(top, left) + right * at(top, left + 1)
+    lower = (1 - right) * at(top + 1, left) + right * at(top + 1, left + 1)
+    return (1 - down) * upper + down * lower
+
+
+def seen(image, point):
+    """Follow the line from (0, 0, 2.001) through a point of the sphere down to the plane."""
+    x, y, z = point[0], point[1], point[2] + 1
+    t = -z / (z - 2.001)
+    row, column = ((1 + t) * x + 1.5) / 3, ((1 + t) * y + 1.5) / 3
+    return pixel(image, 28 * row, 28 * column)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_every_pixel_by_a_plain_loop(seed, rng):
+    image = rng.uniform(size=(28, 28)).astype("float32")
+    turn = np.eye(3) if seed is None else data.rotation(np.random.default_rng(seed))
+    expected = np.empty((60, 60))
+    for j in range(60):
+        theta = math.pi * j / 60
+        for k in range(60):
+            phi = math.pi * k / 30
+            point = math.sin(theta) * math.cos(phi), math.sin(theta) * math.sin(phi)
+            expected[j, k] = seen(image, turn @ np.array([*point, math.cos(theta)]))
+    expected = 255 * (expected - expected.min()) / (expected.max() - expected.min())
+    found = data.project(image[None], seed)
+    assert found.shape == (1, 60, 60, 1) and found.dtype == "uint8"
+    np.testing.assert_allclose(found[0, ..., 0] + 0.5, expected, atol=0.51)
+    assert found.min() == 0 and found.max() == 255
+
+
+def test_the_image_surrounds_the_south_pole():
+    image = np.zeros((1, 28, 28))
+    image[0, 13:16, 13:16] = 1  # the middle is between pixels 13 and 14 or at 14
+    found = data.project(image)[0, ..., 0]
+    assert found[-1].min() > 0  # near the pole at all azimuths
+    assert not found[1:45].any()  # and nothing far from it
+
+
+def test_rotations_are_even_and_proper():
+    rng = np.random.default_rng(0)
+    drawn = np.stack([data.rotation(rng) for _ in range(4000)])
+    identity = np.broadcast_to(np.eye(3), drawn.shape)
+    np.testing.assert_allclose(drawn @ drawn.swapaxes(1, 2), identity, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.det(drawn), 1, atol=1e-12)
+    # Even: entries have mean 0 and variance 1/3, and traces mean 0 and variance 1 (standard errors
+    # of 4,000 draws: 0.009, 0.005, 0.016, 0.016).
+    np.testing.assert_allclose(drawn.mean(axis=0), 0, atol=0.04)
+    np.testing.assert_allclose(drawn.var(axis=0), 1 / 3, atol=0.02)
+    traces = np.trace(drawn, axis1=1, axis2=2)
+    assert abs(traces.mean()) < 0.07 and abs(traces.var() - 1) < 0.07
+
+
+def test_one_rotation_for_each_chunk(rng, monkeypatch):
+    monkeypatch.setattr(data, "CHUNK", 2)
+    image = rng.uniform(size=(28, 28))
+    found = data.project(np.stack([image] * 5), seed=3)
+    same = [np.array_equal(found[0], other) for other in found]
+    assert same == [True, True, False, False, False]
+    assert np.array_equal(found[2], found[3]) and not np.array_equal(found[3], found[4])
+    np.testing.assert_array_equal(found, data.project(np.stack([image] * 5), seed=3))
+    assert not np.array_equal(found, data.project(np.stack([image] * 5), seed=4))
+
+
+def test_an_empty_image_stays_empty():
+    assert not data.project(np.zeros((2, 28, 28)), seed=1).any()
+
+
+def test_parts_are_rotated_differently(rng, monkeypatch):
+    with examples_on_path():
+        images = importlib.import_module("datasets.images")
+    inputs = rng.uniform(size=(2, 28, 28, 1)).astype("float32")
+    parts = [(inputs, np.arange(2))] * 3
+    monkeypatch.setattr(images, "load", lambda name, data_dir, subset: parts)
+    plain, turned = ([x for x, _ in data.load(rotated)] for rotated in (False, True))
+    np.testing.assert_array_equal(plain[0], data.project(inputs[..., 0]))
+    assert np.array_equal(plain[0], plain[1]) and np.array_equal(plain[1], plain[2])
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    assert not any(np.array_equal(turned[one], turned[other]) for one, other in pairs)
+    assert not np.array_equal(turned[0], data.load(True, seed=1)[0][0])
+
+
+@pytest.mark.real_data("TFDS_DATA_DIR", "mnist")
+def test_real_digits():
+    train, validation, test = data.load(True, os.environ["TFDS_DATA_DIR"], subset=20)
+    for inputs, labels in (train, validation, test):
+        assert inputs.shape == (20, 60, 60, 1) and labels.shape == (20,)
+        assert (inputs.max(axis=(1, 2, 3)) == 255).all()

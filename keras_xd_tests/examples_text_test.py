@@ -1,0 +1,118 @@
+"""Sentences for the examples: parts, vocabulary, filling up, errors."""
+
+import contextlib
+import importlib
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+
+
+@contextlib.contextmanager
+def examples_on_path():
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+with examples_on_path():
+    data = importlib.import_module("datasets.text")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "text_mr.txt").write_text(
+        "".join(f"{index % 2} word{index} is no{index} here\n" for index in range(40))
+    )
+    (tmp_path / "text_trec_train.txt").write_text(
+        "".join(f"{index % 6} What is number {index} ?\n" for index in range(30))
+    )
+    (tmp_path / "text_trec_test.txt").write_text("5 what Was number 77 of all of these ?\n")
+    (tmp_path / "text_sst2_train.txt").write_text("1 a rather good film it is \n0 not\u2028this\n")
+    (tmp_path / "text_sst2_dev.txt").write_text("0 a bad film\n")
+    (tmp_path / "text_sst2_test.txt").write_text("1 good\n0 bad\n")
+    return tmp_path
+
+
+def sentences(found, part):
+    inputs, labels = part
+    return [
+        (int(label), [found.words[number] for number in row if number])
+        for row, label in zip(inputs, labels, strict=True)
+    ]
+
+
+def test_given_parts_and_vocabulary_of_the_training_part(folder):
+    found = data.load("sst2", folder)
+    assert found.words == [
+        *("<fill>", "<unknown>", "a", "rather", "good", "film", "it", "is", "not\u2028this")
+    ]
+    np.testing.assert_array_equal(found.train[0], [[2, 3, 4, 5, 6, 7], [8, 0, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(found.train[1], [1, 0])
+    assert sentences(found, found.validation) == [(0, ["a", "<unknown>", "film"])]
+    assert sentences(found, found.test) == [(1, ["good"]), (0, ["<unknown>"])]
+    assert (found.classes, found.length, found.train[0].dtype) == (2, 6, np.int32)
+
+
+def test_longer_sentences_are_cut_and_case_does_not_matter(folder):
+    found = data.load("trec", folder)
+    assert [len(part[0]) for part in (found.train, found.validation, found.test)] == [27, 3, 1]
+    assert found.length == 5 and found.classes == 6
+    cut = ["what", "<unknown>", "number", "<unknown>", "<unknown>"]
+    assert sentences(found, found.test) == [(5, cut)]
+
+
+def test_drawn_parts_are_all_sentences_once(folder):
+    found = data.load("mr", folder, seed=1)
+    parts = [found.train, found.validation, found.test]
+    assert [len(inputs) for inputs, _ in parts] == [32, 4, 4]
+    # The words of other parts are unknown but for those that all sentences have.
+    others = [words for part in parts[1:] for _, words in sentences(found, part)]
+    assert others == [["<unknown>", "is", "<unknown>", "here"]] * 8
+    training = {words[0]: label for label, words in sentences(found, found.train)}
+    assert len(training) == 32
+    assert all(int(word.removeprefix("word")) % 2 == label for word, label in training.items())
+    again, other = data.load("mr", folder, seed=1), data.load("mr", folder, seed=2)
+    assert again.words == found.words != other.words
+    labels = np.concatenate([labels for _, labels in parts])
+    assert sorted(labels) == [0] * 20 + [1] * 20
+
+
+def test_a_subset(folder):
+    found = data.load("trec", folder, subset=2)
+    assert [len(part[0]) for part in (found.train, found.validation, found.test)] == [2, 2, 1]
+
+
+def test_what_is_wrong_is_said(folder, tmp_path, monkeypatch):
+    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
+    with pytest.raises(ValueError, match="text_mr.txt in a folder .* Received: None"):
+        data.load("mr")
+    with pytest.raises(ValueError, match="KERAS_XD_DATA_DIR names"):
+        data.load("mr", tmp_path / "none")
+    with pytest.raises(ValueError, match="Received: name='subj'"):
+        data.load("subj", folder)
+    with pytest.raises(ValueError, match="Received: subset=0"):
+        data.load("mr", folder, subset=0)
+    for text in ("good film\n", "1\n", "-1 film\n"):
+        (folder / "text_mr.txt").write_text("0 fine\n" + text)
+        with pytest.raises(ValueError, match="line 2 of text_mr.txt"):
+            data.load("mr", folder)
+    (folder / "text_mr.txt").write_text("\n")
+    with pytest.raises(ValueError, match="which is empty"):
+        data.load("mr", folder)
+
+
+@pytest.mark.real_data("KERAS_XD_DATA_DIR", "text_mr.txt")
+def test_real_sentences(data_path):
+    numbers = {"mr": (8530, 1066, 1066), "trec": (4907, 545, 500), "sst2": (6920, 872, 1821)}
+    for name, expected in numbers.items():
+        found = data.load(name, data_path.parent)
+        parts = (found.train, found.validation, found.test)
+        assert tuple(len(inputs) for inputs, _ in parts) == expected
+        assert found.classes == (6 if name == "trec" else 2)
+        assert data.load(name).words == found.words  # from the environment variable
