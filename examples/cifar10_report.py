@@ -16,6 +16,8 @@ NAMES = {
 class Results:
     """The runs finished so far, kept in a file after each of them.
 
+    A subclass has another `name` of the files, `page` and `draw`.
+
     Args:
         folder: `pathlib.Path` of the folder for `cifar10.json`, `cifar10.md` and `cifar10.png`.
         settings: dictionary of what all runs have in common.
@@ -25,8 +27,10 @@ class Results:
         ValueError: if there are files of other settings and `overwrite` is not set.
     """
 
+    name = "cifar10"
+
     def __init__(self, folder, settings, overwrite=False):
-        self.paths = {suffix: folder / f"cifar10.{suffix}" for suffix in ("json", "md", "png")}
+        self.paths = {suffix: folder / f"{self.name}.{suffix}" for suffix in ("json", "md", "png")}
         self.settings = settings
         self.runs = []
         present = [str(path) for path in self.paths.values() if path.exists()]
@@ -57,7 +61,15 @@ class Results:
 
     def write(self, command):
         """Write the table and the picture."""
-        self.paths["md"].write_text(report(self.settings, self.runs, command))
+        self.paths["md"].write_text(self.page(command))
+        self.draw()
+
+    def page(self, command):
+        """Return the page of results, as text."""
+        return report(self.settings, self.runs, command)
+
+    def draw(self):
+        """Draw the picture."""
         plot(self.settings, self.runs, self.paths["png"])
 
 

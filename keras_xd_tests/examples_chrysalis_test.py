@@ -1,0 +1,333 @@
+"""The experiments of the Chrysalis run in a tiny setting, resume, and report what they measured."""
+
+import contextlib
+import importlib
+import json
+import pathlib
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+
+EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+
+
+@contextlib.contextmanager
+def examples_on_path():
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+with examples_on_path():
+    chrysalis = importlib.import_module("chrysalis")
+    models = importlib.import_module("chrysalis_models")
+    report = importlib.import_module("chrysalis_report")
+    training = importlib.import_module("chrysalis_training")
+
+
+@pytest.fixture
+def images(rng, monkeypatch):
+    """Replace CIFAR-10 by a few small random images, MNIST by a few of its size."""
+    chrysalis._images.cache_clear()
+    chrysalis._digits.cache_clear()
+
+    def load(name, data_dir, subset):
+        shape = (4, 4, 3) if name == "cifar10" else (28, 28, 1)
+        numbers = (12, 4, 8) if subset is None else (subset,) * 3
+        return tuple(
+            (rng.uniform(size=(number, *shape)).astype("float32"), np.arange(number) % 10)
+            for number in numbers
+        )
+
+    monkeypatch.setattr(chrysalis.images, "load", load)
+    yield
+    chrysalis._images.cache_clear()
+    chrysalis._digits.cache_clear()
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Replace the networks for images by one convolution and a dense layer."""
+
+    def network(shape, classes):
+        return keras.Sequential(
+            [
+                keras.Input(shape),
+                keras.layers.Conv2D(2, 3, name="conv1"),
+                keras.layers.Flatten(),
+                keras.layers.Dense(classes),
+            ]
+        )
+
+    monkeypatch.setattr(models, "BACKBONES", dict.fromkeys(models.BACKBONES, network))
+    monkeypatch.setattr(models, "EMBEDDING", 2)
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    text = "".join(f"{index % 2} a{index % 3} b{index % 4} c d e\n" for index in range(30))
+    (tmp_path / "text_mr.txt").write_text(text)
+    return tmp_path
+
+
+def refusal(capsys, *arguments):
+    with pytest.raises(SystemExit):
+        chrysalis.main(arguments)
+    return capsys.readouterr().err
+
+
+def samples(shape=(4, 4, 3), classes=3, number=9, batch_size=3, kind="plain"):
+    rng = np.random.default_rng(0)
+    pair = rng.integers(256, size=(number, *shape), dtype="uint8"), np.arange(number) % classes
+    batches = chrysalis.functools.partial(chrysalis._image_batches, batch_size, kind == "plain")
+    return chrysalis.Data(pair, pair, classes, batches, chrysalis.normalize)
+
+
+# Whole experiments
+
+
+def test_searches_are_evaluated_in_three_ways_and_kept(
+    images, tiny, eager, tmp_path, monkeypatch, capsys
+):
+    methods = ["convolution", "random", "sgd_warm", "darts1_scratch"]
+    arguments = ["--experiment", "transfer", "--kinds", "permuted", "--seeds", "3"]
+    arguments += ["--methods", *methods, "--epochs", "1", "--batch-size", "12"]
+    arguments += ["--output", str(tmp_path / "new")]
+    results = chrysalis.main([*arguments, "--keep", str(tmp_path / "kept")])
+    files = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
+    assert set(files) == {f"chrysalis_transfer.{suffix}" for suffix in ("json", "md", "png")}
+    kept = json.loads(files["chrysalis_transfer.json"])
+    assert kept == {"settings": results.settings, "runs": results.runs}
+    assert [run["method"] for run in kept["runs"]] == methods
+    for run in kept["runs"]:
+        fixed = run["method"] in models.FIXED
+        protocols = {"offline", "transfer"} if fixed else {"offline", "transfer", "supernet"}
+        assert set(run["accuracy"]) == set(run["seconds"]) == protocols
+        assert all(0 <= value <= 1 for value in run["accuracy"].values())
+        assert (run["architecture_parameters"] == 0) == fixed and run["samples"] == [11, 5]
+        moved = [layer[m] for layer in run["distances"].values() for m in "KLM"]
+        assert len(moved) == (0 if fixed else 3) and all(value > 0 for value in moved)
+    assert files["chrysalis_transfer.png"].startswith(b"\x89PNG")
+    page = files["chrysalis_transfer.md"].decode()
+    assert "examples/chrysalis.py --experiment transfer --methods convolution random" in page
+    assert "permuted: 11 training and 5 evaluation samples" in page
+
+    # A run cut short goes on from what is kept, without searching or training again.
+    monkeypatch.setattr(chrysalis, "fit", None)
+    again = chrysalis.main(
+        [*arguments, "--methods", "sgd_warm", "--keep", str(tmp_path / "kept"), "--overwrite"]
+    )
+    assert again.runs[0]["accuracy"] == kept["runs"][2]["accuracy"]
+    monkeypatch.setattr(chrysalis, "run", None)  # what is finished is not run again
+    assert chrysalis.main([*arguments, "--methods", "sgd_warm"]).runs == again.runs
+    before = (tmp_path / "new" / "chrysalis_transfer.json").read_bytes()
+    assert "not overwritten" in refusal(capsys, *arguments, "--epochs", "2")
+    assert (tmp_path / "new" / "chrysalis_transfer.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("experiment", "kind", "method"),
+    [
+        ("lenet", "plain", "sgdr_warm"),
+        ("wide", "plain", "darts2_warm"),
+        ("text", "mr", "sgd_warm"),
+        ("text", "mr", "linear"),
+        ("spherical", "rotated", "sgd_warm"),
+        ("depth", "plain", "depth_2"),
+    ],
+)
+def test_every_experiment_runs(
+    experiment, kind, method, images, tiny, sentences, eager, monkeypatch
+):
+    monkeypatch.setenv("KERAS_XD_DATA_DIR", str(sentences))
+    epochs = "4" if method.startswith("sgdr") else "1"
+    arguments = ["--experiment", experiment, "--kinds", kind, "--methods", method]
+    arguments += ["--epochs", epochs, "--subset", "4", "--batch-size", "4"]
+    (run,) = chrysalis.main([*arguments, "--output", str(sentences)]).runs
+    expected = {"offline"} if method in models.FIXED else {"offline", "supernet"}
+    assert set(run["accuracy"]) == expected and run["samples"] == [
+        4,
+        4 if experiment != "text" else 3,
+    ]
+
+
+# Data
+
+
+def test_classes_are_split_and_numbered_anew(images, tmp_path):
+    options, _ = chrysalis.parse(["--experiment", "transfer", "--output", str(tmp_path)])
+    first, second = chrysalis.load("transfer", "plain", 0, options)
+    inputs, labels = chrysalis._images(*chrysalis._place(options))[0]
+    for data, classes in ((first, range(5)), (second, range(5, 10))):
+        chosen = [index for index, label in enumerate(labels) if label in classes]
+        np.testing.assert_array_equal(data.train[0], inputs[chosen])
+        np.testing.assert_array_equal(data.train[1], labels[chosen] - classes[0])
+        assert data.classes == 5
+    assert len(first.train[0]) + len(second.train[0]) == 16
+
+
+@pytest.mark.parametrize("experiment", ["lenet", "spherical"])
+def test_what_is_evaluated_on(images, tmp_path, experiment):
+    arguments = ["--experiment", experiment, "--output", str(tmp_path)]
+    options, _ = chrysalis.parse(arguments)
+    kind = chrysalis.EXPERIMENTS[experiment].kinds[0]
+    data, other = chrysalis.load(experiment, kind, 0, options)
+    assert (len(data.train[0]), len(data.evaluation[0]), other) == (16, 8, None)
+    options, _ = chrysalis.parse([*arguments, "--evaluate-on", "validation"])
+    data, _ = chrysalis.load(experiment, kind, 0, options)
+    assert (len(data.train[0]), len(data.evaluation[0])) == (12, 4)
+
+
+def test_digits_are_trained_on_from_0_to_1(images, tmp_path):
+    options, _ = chrysalis.parse(["--experiment", "spherical", "--output", str(tmp_path)])
+    data, _ = chrysalis.load("spherical", "rotated", 0, options)
+    inputs, _ = data.batches(*data.train, 0)[0]
+    assert inputs.dtype == "float32" and inputs.min() == 0 and inputs.max() == 1
+    assert inputs.shape == (16, 60, 60, 1)
+
+
+# Networks
+
+
+def test_methods_have_search_start_and_depth():
+    assert models.parts("convolution") == (None, None, None)
+    assert models.parts("random") == (None, "scratch", None)
+    assert models.parts("sgd_first_warm") == ("sgd", "first_warm", None)
+    assert models.parts("depth_7") == ("sgd", "scratch", 7)
+    titles = [models.title(m) for e in chrysalis.EXPERIMENTS.values() for m in e.methods]
+    assert len(set(titles)) == len({m for e in chrysalis.EXPERIMENTS.values() for m in e.methods})
+
+
+def test_depths_and_starts():
+    data = samples((8, 8, 3))
+    for method, depth in {"sgd_warm": 1, "sgd_scratch": 9, "random": 9, "depth_3": 3}.items():
+        space = models.network("lenet", method, data)
+        for name in ("conv1", "conv2"):
+            layer = space.get_layer(name)
+            assert isinstance(layer, keras_xd.layers.KOpConv2D) and layer.depth == (depth,) * 3
+            assert layer.warm_start.is_random == (method != "sgd_warm")
+    space = models.network("spherical", "sgd_first_warm", samples((17, 17, 1)))
+    assert [space.get_layer(f"conv{index}").depth[0] for index in (1, 2)] == [1, 9]
+
+
+def test_a_warm_start_is_the_network():
+    data = samples((4, 4, 3))
+    space = models.network("wide", "sgd_warm", data)
+    first, second, third = (space.get_layer(f"conv{i}") for i in (1, 2, 3))
+    assert second.operation is third.operation is not None and first.operation is None
+    keras.utils.set_random_seed(1)
+    backbone = models.network("wide", "convolution", data)
+    inputs = data.scaled(data.train[0])
+    space = models.k_operations(backbone, "warm")
+    np.testing.assert_allclose(space(inputs), backbone(inputs), atol=1e-4)
+
+
+def test_linear_baselines_have_as_many_units():
+    shape = (8, 8, 3)
+    lenet = models.network("lenet", "convolution", samples(shape))
+    for method, layer in (("linear", keras.layers.Dense), ("k_layer", keras_xd.layers.KDense)):
+        model = models.network("lenet", method, samples(shape))
+        for index in (1, 2):
+            units = model.get_layer(f"units{index}")
+            assert isinstance(units, layer)
+            assert units.units == np.prod(lenet.get_layer(f"pool{index}").output.shape[1:])
+        assert model.output_shape == lenet.output_shape
+
+
+# Training
+
+
+@pytest.mark.parametrize(
+    ("search", "steps"),
+    # Nine samples in batches of three, four epochs. SGDR counts its last period, of one epoch;
+    # DARTS has four samples in each half, of which one batch is whole.
+    [(None, 12), ("sgd", 12), ("sgdr", 3), ("darts1", 4), ("darts2", 4)],
+)
+def test_budgets(search, steps, eager):
+    data = samples(batch_size=3)
+    inputs = keras.Input((4, 4, 3))
+    x = keras_xd.layers.KOpConv2D(2, 3, name="conv1", depth=1)(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Flatten()(x)))
+    before = [keras.ops.convert_to_numpy(v) for v in keras_xd.architecture_variables(model)]
+    fitted = training.fit(model, data, "sgd", 4, seed=0, search=search)
+    if search is None:
+        assert int(fitted.optimizer.iterations) == steps
+        return
+    optimizer = fitted.search_optimizer
+    assert int(optimizer.weights_optimizer.iterations) == steps
+    assert fitted.mode == training.MODES[search]
+    adam = isinstance(optimizer.architecture_optimizer, keras.optimizers.Adam)
+    assert adam == search.startswith("darts")
+    expected = 12 if search in ("sgd", "sgdr") else 4
+    assert int(optimizer.architecture_optimizer.iterations) == expected
+    after = keras_xd.architecture_variables(model)
+    assert all(np.abs(a - b).max() > 0 for a, b in zip(before, after, strict=True))
+
+
+def test_halves_are_apart():
+    inputs, labels = np.arange(9)[:, None], np.arange(9)
+    (one, first), (other, second) = training.halves(inputs, labels, seed=4)
+    assert len(first) == len(second) == 4 and not set(first) & set(second)
+    np.testing.assert_array_equal(one[:, 0], first)
+    np.testing.assert_array_equal(other[:, 0], second)
+
+
+def test_rates_of_a_period():
+    factors = [training.falling(progress) for progress in (0, 0.49, 0.5, 0.74, 0.75, 0.99)]
+    assert factors == [1, 1, 0.5, 0.5, 0.1, 0.1]
+
+
+# Pages
+
+
+def record(method, seed, accuracy, kind="plain"):
+    return {
+        "method": method,
+        "kind": kind,
+        "seed": seed,
+        "accuracy": accuracy,
+        "seconds": dict.fromkeys(accuracy, 30.0),
+        "parameters": 1234,
+        "architecture_parameters": 34,
+        "samples": [5000, 60],
+        "distances": {"conv1": {"K": 0.25, "L": 0.5, "M": float(seed)}},
+    }
+
+
+def test_the_page(tmp_path):
+    runs = [
+        record("convolution", 0, {"offline": 0.5}),
+        record("convolution", 1, {"offline": 0.6}),
+        record("sgd_warm", 0, {"supernet": 0.7, "offline": 0.6}),
+        record("sgd_warm", 1, {"supernet": 0.9, "offline": 0.8}),
+        record("depth_2", 0, {"supernet": 0.1, "offline": 0.1}, "permuted"),
+    ]
+    settings = {"experiment": "lenet", "epochs": 3, "batch_size": 7, "evaluate_on": "test"}
+    text = report.report(settings, runs, "python it")
+    assert "`python it`" in text and "3 epochs in batches of 7" in text
+    assert "## plain: 5,000 training and 60 evaluation samples" in text
+    assert "| convolution | – | 55.0 ± 7.1 | 1,234 | 34 | 0.5 |" in text
+    assert "| supernet SGD, warm | 80.0 ± 14.1 | 70.0 ± 14.1 | 1,234 | 34 | 1.0 |" in text
+    assert "| supernet SGD, from scratch, depth 2 | 10.0 (0) | 10.0 (0) |" in text
+    assert "- plain, supernet SGD, warm, supernet: 25.0 ± 7.1\n" in text
+    assert "- plain, supernet SGD, warm, offline: 15.0 ± 7.1\n" in text
+    assert "| supernet SGD, warm | 0.250 / 0.500 / 0.500 | – |" in text
+    report.plot(settings, runs, tmp_path / "it.png")
+    assert (tmp_path / "it.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_nonsense_is_refused(images, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
+    assert "--experiment" in refusal(capsys)
+    arguments = ["--output", str(tmp_path), "--experiment"]
+    assert "--methods of depth" in refusal(capsys, *arguments, "depth", "--methods", "linear")
+    assert "--kinds of text" in refusal(capsys, *arguments, "text", "--kinds", "plain")
+    assert "multiple of 4" in refusal(capsys, *arguments, "lenet", "--epochs", "6")
+    assert "text_mr.txt" in refusal(capsys, *arguments, "text")
+    assert not list(tmp_path.iterdir())
