@@ -1,0 +1,148 @@
+"""Kernels against the definition, computed on the graph itself."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from keras_xd import grammar
+from keras_xd.grammar import read_term, spaces
+from tuner_integration import kernels
+
+
+def colours(term, iterations, level=None):
+    """Counters of the nested tuples that the definition speaks of, an iteration each."""
+    term = grammar.expand(term)
+    labels, successors = grammar.operation_graph(term if level is None else term.fold(level))
+    current, result = list(labels), [collections.Counter(labels)]
+    for _ in range(iterations):
+        current = [
+            (own, tuple(sorted((current[s] for s in after), key=repr)))
+            for own, after in zip(current, successors, strict=True)
+        ]
+        result.append(collections.Counter(current))
+    return result
+
+
+def definition(a, b, iterations, level=None):
+    pairs = zip(colours(a, iterations, level), colours(b, iterations, level), strict=True)
+    return sum(count * y[colour] for x, y in pairs for colour, count in x.items())
+
+
+MOTIFS = grammar.Grammar("S -> Linear2 cell OP | Residual2 cell cell OP\nOP -> id | conv").share(
+    {"cell": grammar.Grammar("CELL -> Diamond2 A A A A | Linear2 A A\nA -> pool | id | zero")}
+)
+# Without constraints, so that there are dead parts.
+DEAD = grammar.Grammar(
+    """
+    S -> Cell C C C C C C | Residual3 C C C C
+    C -> Residual2 A A A | Linear1 A | Diamond3 A A A A A A | Cell A A A A A A
+    A -> zero | id | conv | Linear2 B zero | Linear1 B | Residual2 B id id
+    B -> pool | relu | zero
+    """
+)
+SPACES = {
+    "cell": spaces.nas_bench_201_cell(),
+    "darts": spaces.darts_cell(),
+    "activation": spaces.activation_functions(),
+    "motifs": MOTIFS,
+    "dead": DEAD,
+    "hierarchical": spaces.hierarchical_nas_bench_201(),
+}
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("level", [None, 0, 1, 2, 3])
+def test_dot_products_follow_the_definition(name, level):
+    space, rng = SPACES[name], np.random.default_rng(3)
+    count = 4 if name == "hierarchical" else 25
+    terms = [space.sample(rng) for _ in range(count)]
+    terms += [space.mutate(term, rng) for term in terms]
+    iterations = 3
+    kernel = kernels.WeisfeilerLehman(iterations, level)
+    features = [kernel.features(term) for term in terms]
+    for term, known in zip(terms, features, strict=True):
+        expected = [sorted(c.values()) for c in colours(term, iterations, level)]
+        assert [counts.tolist() for _, counts in known] == expected
+    pairs = rng.integers(len(terms), size=(20, 2))
+    products = kernels.gram(features, features)
+    for a, b in pairs:
+        assert products[a, b] == definition(terms[a], terms[b], iterations, level)
+    first = kernels.gram(features, features, iterations=1)
+    for a, b in pairs[:5]:
+        assert first[a, b] == definition(terms[a], terms[b], 1, level)
+
+
+def test_what_is_kept_changes_nothing():
+    rng = np.random.default_rng(0)
+    kernel = kernels.WeisfeilerLehman(2)
+    terms = [DEAD.sample(rng) for _ in range(30)]
+    for term in terms:
+        kernel.features(term)
+    for term in terms[:10]:
+        fresh = kernels.WeisfeilerLehman(2).features(term)
+        for (a, b), (c, d) in zip(kernel.features(term), fresh, strict=True):
+            np.testing.assert_array_equal(a, c)
+            np.testing.assert_array_equal(b, d)
+
+
+def test_kept_parts_are_bounded(monkeypatch):
+    monkeypatch.setattr(kernels, "_KEPT_PARTS", 20)
+    rng = np.random.default_rng(0)
+    kernel, other = kernels.WeisfeilerLehman(2), kernels.WeisfeilerLehman(2)
+    for _ in range(10):
+        term = DEAD.sample(rng)
+        np.testing.assert_array_equal(kernel.features(term)[2][0], other.features(term)[2][0])
+        assert len(kernel._parts) < 20 + term.size
+
+
+def test_levels_have_colours_of_their_own():
+    term = read_term("(S Linear2 conv (OP pool))")
+    whole, folded = (kernels.WeisfeilerLehman(1, level).features(term) for level in (None, 2))
+    assert not np.intersect1d(whole[0][0], folded[0][0]).size
+
+
+def test_depth_is_no_limit():
+    text = "(S Linear1 " * 5_000 + "conv" + ")" * 5_000
+    features = kernels.WeisfeilerLehman(1).features(read_term(text))
+    assert features[0][1].tolist() == [1, 1, 1]
+
+
+def test_a_cut_network_has_no_operations():
+    features = kernels.WeisfeilerLehman(2).features(read_term("(S Linear2 conv zero)"))
+    assert features[2][1].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "text", ["(S Unknown conv)", "(S Linear2 conv)", "(S Linear1 (T DARTS id id id id))"]
+)
+def test_graphs_that_are_none_are_refused(text):
+    with pytest.raises(ValueError):
+        grammar.operation_graph(read_term(text))
+    with pytest.raises(ValueError):
+        kernels.WeisfeilerLehman(1).features(read_term(text))
+
+
+@pytest.mark.parametrize("arguments", [(-1,), (1.5,), (2, -1), (2, "1")])
+def test_numbers_are_checked(arguments):
+    with pytest.raises(ValueError, match="must be an integer"):
+        kernels.WeisfeilerLehman(*arguments)
+
+
+def test_hierarchical_kernel_is_made_of_the_normalised_levels():
+    rng = np.random.default_rng(0)
+    terms = [SPACES["motifs"].sample(rng) for _ in range(6)]
+    kernel = kernels.HierarchicalKernel(levels=(0, 1, 2), iterations=4)
+    features = [kernel.features(term) for term in terms]
+    folded, whole = kernel.grams(features)
+    grams = [*folded, whole[3]]
+    sizes = [(1, 0), (2, 1), (2, 2), (3, None)]
+    for actual, (iterations, level) in zip(grams, sizes, strict=True):
+        products = np.array([[definition(a, b, iterations, level) for b in terms] for a in terms])
+        norms = np.sqrt(np.diag(products))
+        np.testing.assert_allclose(actual, products / norms / norms[:, None], rtol=1e-12)
+        assert (np.linalg.eigvalsh(actual) > -1e-12).all()
+    weights = np.array([0.4, 0.3, 0.2, 0.1])
+    cross = kernel.cross(features[:4], 3, weights)(features[4:])
+    expected = sum(w * g for w, g in zip(weights, grams, strict=True))[4:, :4]
+    np.testing.assert_allclose(cross, expected, rtol=1e-12)

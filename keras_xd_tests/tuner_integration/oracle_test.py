@@ -1,0 +1,319 @@
+"""The oracle in a real KerasTuner search with an objective that costs nothing."""
+
+import json
+import math
+
+import keras_tuner as kt
+import numpy as np
+import pytest
+
+from keras_xd.grammar import Grammar, spaces
+from tuner_integration import GrammarOracle
+
+CELLS = spaces.nas_bench_201_cell()
+SMALL = Grammar("S -> Linear2 A A | Linear1 A\nA -> conv | pool")  # 6 terms
+STRATEGIES = ["bayesian", "evolution", "random"]
+
+
+def loss(values):
+    """Lowest for a cell of six conv3x3 and a rate of 0.01."""
+    wrong = 6 - values["cell"].count("conv3x3")
+    return 0.05 + 0.1 * wrong + 0.1 * abs(math.log10(values.get("rate", 0.01)) + 2)
+
+
+class Tuner(kt.Tuner):
+    """Computes a function of the values instead of training."""
+
+    function = staticmethod(loss)
+    declare = True
+
+    def run_trial(self, trial, **options):
+        if self.declare:
+            trial.hyperparameters.Float("rate", 1e-4, 1e-1, sampling="log")
+            trial.hyperparameters.Choice("optimizer", ["adam", "sgd"])
+        return {"loss": self.function(trial.hyperparameters.values)}
+
+
+def search(folder, oracle, function=loss, declare=True, name="search"):
+    tuner = Tuner(oracle=oracle, directory=folder, project_name=name)
+    tuner.function, tuner.declare = function, declare
+    tuner.search(verbose=0)
+    return tuner
+
+
+def cell_oracle(trials, seed=3, **options):
+    options = {"initial_trials": 5, "candidates": 9, "levels": (0,), **options}
+    return GrammarOracle({"cell": CELLS}, kt.Objective("loss", "min"), trials, seed=seed, **options)
+
+
+def values_of(oracle):
+    return [oracle.trials[name].hyperparameters.values for name in sorted(oracle.trials)]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_search_is_deterministic_tries_nothing_twice_and_obeys_the_grammar(tmp_path, strategy):
+    runs = [
+        search(tmp_path, cell_oracle(12, seed, strategy=strategy), name=str(index)).oracle
+        for index, seed in enumerate((0, 0, 1))
+    ]
+    first, again, other = map(values_of, runs)
+    assert first == again
+    assert first != other
+    assert len({json.dumps(values, sort_keys=True) for values in first}) == 12
+    for values in first:
+        CELLS.check(CELLS.parse(values["cell"]))
+        assert type(values["rate"]) is float
+        assert values["optimizer"] in ("adam", "sgd")
+
+
+def test_bayesian_search_beats_random_search(tmp_path):
+    best = {}
+    for strategy in ("bayesian", "random"):
+        scores = []
+        for seed in range(2):
+            oracle = cell_oracle(25, seed, strategy=strategy, candidates=30)
+            tuner = search(tmp_path, oracle, declare=False, name=f"{strategy}{seed}")
+            scores.append(tuner.oracle.get_best_trials()[0].score)
+        best[strategy] = np.mean(scores)
+    assert best["bayesian"] < 0.06  # the optimum is 0.05
+    assert best["random"] > 0.15
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_search_goes_on_where_it_was_stopped(tmp_path, strategy):
+    whole = search(tmp_path, cell_oracle(11, strategy=strategy, population=4), name="whole")
+
+    class Killed(BaseException):
+        pass
+
+    calls = []
+
+    def killed(values):
+        calls.append(values)
+        if len(calls) == 8:
+            raise Killed
+        return loss(values)
+
+    with pytest.raises(Killed):
+        search(tmp_path, cell_oracle(11, strategy=strategy, population=4), killed)
+    resumed = search(tmp_path, cell_oracle(11, strategy=strategy, population=4), killed)
+    assert values_of(resumed.oracle) == values_of(whole.oracle)
+    assert len(calls) == 12  # only the one that was killed ran again
+    assert [t.score for t in resumed.oracle.trials.values()] == [
+        t.score for t in whole.oracle.trials.values()
+    ]
+
+
+def edit(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_what_was_killed_between_two_files_is_neither_lost_nor_repeated(tmp_path):
+    search(tmp_path, cell_oracle(7))
+    folder = tmp_path / "search"
+    path = folder / "oracle.json"
+    state = json.loads(path.read_text())
+    started = [name for name in state["start_order"] if name != "4"]
+    # The oracle does not know that 5 and 6 have ended, and 4 not at all.
+    edit(path, end_order=state["end_order"][:4], start_order=started)
+    edit(path, ongoing_trials={"a": "5", "b": "6"})
+    unfinished = folder / "trial_4" / "trial.json"
+    edit(unfinished, status="RUNNING", score=None, metrics={"metrics": {}})
+    # 6 has reported the objective, but did not come to its end.
+    reported = folder / "trial_6" / "trial.json"
+    score = json.loads(reported.read_text())["score"]
+    edit(reported, status="RUNNING", score=None)
+    ran = []
+
+    def counted(values):
+        ran.append(values["cell"])
+        return loss(values)
+
+    oracle = search(tmp_path, cell_oracle(7), counted).oracle
+    assert ran == [oracle.trials["4"].hyperparameters.values["cell"]]
+    assert sorted(oracle.end_order) == sorted(oracle.start_order) == list("0123456")
+    assert {trial.status for trial in oracle.trials.values()} == {"COMPLETED"}
+    assert oracle.trials["6"].score == score
+
+
+def test_a_reported_nan_is_a_failure_after_loading(tmp_path):
+    search(tmp_path, cell_oracle(2))
+    oracle = cell_oracle(2)
+    oracle._set_project_dir(tmp_path, "search")
+    path = tmp_path / "search" / "trial_1" / "trial.json"
+    state = json.loads(path.read_text())
+    state["metrics"]["metrics"]["loss"]["observations"][0]["value"] = [math.nan]
+    edit(path, status="RUNNING", metrics=state["metrics"])
+    edit(tmp_path / "search" / "oracle.json", ongoing_trials={"tuner0": "1"}, end_order=["0"])
+    oracle.reload()
+    assert oracle.trials["1"].status == "FAILED"
+    assert oracle.end_order == ["0", "1"]
+
+
+def test_files_of_any_order_give_the_same_proposals(tmp_path):
+    search(tmp_path, cell_oracle(8))
+    proposals = []
+    for reverse in (False, True):
+        oracle = cell_oracle(9)
+        oracle._set_project_dir(tmp_path, "search")
+        oracle.reload()
+        if reverse:
+            oracle.trials = dict(reversed(oracle.trials.items()))
+            oracle.set_state(oracle.get_state())
+        proposals.append(oracle.populate_space("8"))
+    assert proposals[0] == proposals[1]
+    assert proposals[0]["status"] == "RUNNING"
+
+
+def test_a_search_does_not_go_on_with_another_grammar(tmp_path):
+    search(tmp_path, cell_oracle(2))
+    other = GrammarOracle({"cell": SMALL}, kt.Objective("loss", "min"), 3)
+    with pytest.raises(ValueError, match="goes on with the grammars"):
+        search(tmp_path, other)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_small_space_is_tried_completely_and_once(tmp_path, strategy):
+    objective = kt.Objective("loss", "min")
+    oracle = GrammarOracle(
+        {"s": SMALL}, objective, 50, strategy, initial_trials=2, levels=(0,), seed=0, candidates=6
+    )
+    search(tmp_path, oracle, lambda values: len(values["s"]), declare=False)
+    texts = [values["s"] for values in values_of(oracle)]
+    assert len(texts) == len(set(texts)) == SMALL.count() == 6
+
+
+# KerasTuner looks for the best of no epochs.
+@pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("wrong", ["nan", "infinite", "error", "all"])
+def test_failures_are_survived(tmp_path, strategy, wrong):
+    calls = []
+
+    def function(values):
+        calls.append(values)
+        if wrong == "all" or len(calls) % 3 == 0:
+            if wrong == "error":
+                raise RuntimeError("no memory")
+            return math.inf if wrong == "infinite" else math.nan
+        return loss(values)
+
+    oracle = search(tmp_path, cell_oracle(9, strategy=strategy), function).oracle
+    assert len(calls) == 9
+    statuses = [trial.status for trial in oracle.trials.values()]
+    failed = 0 if wrong == "infinite" else 9 if wrong == "all" else 3
+    assert statuses.count("FAILED") == failed
+    assert len({json.dumps(values) for values in values_of(oracle)}) == 9
+
+
+def test_failed_trials_count_as_the_worst(tmp_path):
+    oracle = cell_oracle(10)
+    oracle.verbose = 0
+    oracle._set_project_dir(tmp_path, "failed")
+    for score, status in ((0.5, "COMPLETED"), (None, "FAILED"), (0.2, "COMPLETED")):
+        trial = oracle.create_trial(f"tuner{len(oracle.trials)}")
+        trial.status, trial.score = status, score
+    errors = oracle._errors(sorted(oracle.trials))
+    np.testing.assert_allclose(errors, np.log([0.5, 0.5, 0.2]), rtol=1e-6)
+    oracle.objective = kt.Objective("accuracy", "max")
+    errors = oracle._errors(sorted(oracle.trials))
+    np.testing.assert_allclose(errors, np.log([0.5, 0.8, 0.8]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_several_workers_get_different_points(tmp_path, strategy):
+    oracle = cell_oracle(14, strategy=strategy)
+    oracle.verbose = 0
+    oracle._set_project_dir(tmp_path, "workers")
+    running = []
+    for number in range(14):
+        trial = oracle.create_trial(f"tuner{number % 4}")
+        running.append(trial)
+        if len(running) == 4:
+            done = running.pop(0)
+            score = loss(done.hyperparameters.values)
+            oracle.update_trial(done.trial_id, {"loss": score})
+            done.status = "COMPLETED"
+            oracle.end_trial(done)
+    assert len({trial.hyperparameters.get("cell") for trial in oracle.trials.values()}) == 14
+
+
+def test_two_terms_and_conditional_hyperparameters(tmp_path):
+    hyperparameters = kt.HyperParameters()
+    kind = hyperparameters.Choice("kind", ["plain", "momentum"])
+    with hyperparameters.conditional_scope("kind", ["momentum"]):
+        hyperparameters.Float("momentum", 0.0, 0.99)
+    hyperparameters.Int("width", 8, 64, step=8)
+    hyperparameters.Fixed("classes", 10)
+    assert kind == "plain"
+    oracle = GrammarOracle(
+        {"normal": CELLS, "reduce": SMALL},
+        kt.Objective("accuracy", "max"),
+        14,
+        hyperparameters=hyperparameters,
+        initial_trials=6,
+        levels=(0,),
+        candidates=9,
+        seed=2,
+    )
+
+    class Accuracy(kt.Tuner):
+        def run_trial(self, trial, **options):
+            values = trial.hyperparameters.values
+            assert ("momentum" in values) == (values["kind"] == "momentum")
+            assert values["width"] in range(8, 65, 8) and values["classes"] == 10
+            SMALL.parse(values["reduce"])
+            return {"accuracy": values["normal"].count("conv") / 8 + values["width"] / 640}
+
+    tuner = Accuracy(oracle=oracle, directory=tmp_path, project_name="two")
+    tuner.search(verbose=0)
+    kinds = {values["kind"] for values in values_of(oracle)}
+    assert kinds == {"plain", "momentum"}
+    assert len(oracle.trials) == 14
+
+
+def test_the_term_is_what_the_hypermodel_reads(tmp_path):
+    seen = []
+
+    def build(hp):
+        seen.append((hp.get("cell"), hp.Fixed("cell", "(CELL something)")))
+        return None
+
+    tuner = Tuner(cell_oracle(3), build, directory=tmp_path, project_name="read")
+    assert seen[0][0] == seen[0][1] == str(CELLS.first())
+    for trial in (tuner.oracle.create_trial("a"), tuner.oracle.create_trial("b")):
+        build(trial.hyperparameters)
+        assert seen[-1][0] == seen[-1][1] == trial.hyperparameters.values["cell"]
+
+
+def test_a_term_with_another_name_is_refused(tmp_path):
+    def build(hp):
+        hp.Fixed("sell", str(CELLS.first()))
+
+    with pytest.raises(ValueError, match="must have the name of its grammar"):
+        Tuner(cell_oracle(3), build, directory=tmp_path, project_name="typo")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"grammars": {}}, "must be a dictionary"),
+        ({"grammars": CELLS}, "must be a dictionary"),
+        ({"grammars": {"cell": str(CELLS)}}, "must be a dictionary"),
+        ({"strategy": "grid"}, "`strategy` must be one of"),
+        ({"seed": -1}, "`seed` must be"),
+        ({"population": 0}, "population"),
+        ({"initial_trials": 0}, "initial_trials"),
+        ({"levels": (-1,)}, "`level` must be an integer"),
+    ],
+)
+def test_arguments_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        GrammarOracle(**{"grammars": {"cell": CELLS}, **options})
+
+
+def test_a_hyperparameter_with_the_name_of_a_grammar_is_refused():
+    hyperparameters = kt.HyperParameters()
+    hyperparameters.Choice("cell", ["a", "b"])
+    with pytest.raises(ValueError):
+        cell_oracle(3, hyperparameters=hyperparameters)

@@ -1,0 +1,104 @@
+"""Points: what is drawn and varied stays in the space; distances by their definition."""
+
+import keras_tuner as kt
+import numpy as np
+import pytest
+
+from keras_xd.grammar import Grammar
+from tuner_integration.points import PointSpace
+
+GRAMMAR = Grammar("S -> Linear2 A A | Linear1 A\nA -> conv | pool | relu")
+
+
+def hyperparameters():
+    result = kt.HyperParameters()
+    result.Fixed("s", "(S Linear1 (A conv))")
+    result.Choice("kind", ["plain", "momentum"])
+    with result.conditional_scope("kind", ["momentum"]):
+        result.Float("momentum", 0.0, 1.0)
+    result.Int("width", 8, 64, step=8)
+    result.Boolean("bias")
+    result.Choice("depth", [1, 2, 4], ordered=True)
+    result.Fixed("classes", 10)
+    return result
+
+
+SPACE = PointSpace({"s": GRAMMAR}, hyperparameters())
+
+
+def check(point):
+    values = SPACE.values(point)
+    assert list(values)[0] == "s"
+    GRAMMAR.check(GRAMMAR.parse(values["s"]))
+    assert ("momentum" in values) == (values["kind"] == "momentum")
+    assert values["width"] in range(8, 65, 8) and type(values["width"]) is int
+    assert values["bias"] in (True, False) and values["depth"] in (1, 2, 4)
+    assert values["classes"] == 10
+    assert SPACE.point(values) == point
+
+
+def test_points_stay_in_the_space():
+    rng = np.random.default_rng(0)
+    points = [SPACE.sample(rng) for _ in range(30)]
+    for a, b in zip(points, points[1:], strict=False):
+        for point in (a, SPACE.mutate(a, rng), SPACE.crossover(a, b, rng), SPACE.vary(a, b, rng)):
+            check(point)
+
+
+def test_every_part_mutates_and_few_at_once():
+    rng = np.random.default_rng(1)
+    changed, numbers = set(), []
+    for _ in range(200):
+        point = SPACE.sample(rng)
+        old, new = dict(point), dict(SPACE.mutate(point, rng))
+        names = {name for name in old if name in new and old[name] != new[name]}
+        changed |= names
+        numbers.append(len(names))
+    assert changed == {"s", "kind", "momentum", "width", "bias", "depth"}
+    assert 0.5 < np.mean(numbers) < 2
+
+
+def test_crossover_takes_from_both():
+    rng = np.random.default_rng(2)
+    a, b = SPACE.sample(rng), SPACE.sample(rng)
+    for _ in range(20):
+        for name, value in SPACE.crossover(a, b, rng):
+            if name not in ("s", "momentum"):
+                assert value in (dict(a)[name], dict(b)[name])
+
+
+def test_what_is_missing_has_its_default():
+    point = dict(SPACE.point({"s": "(S Linear1 (A conv))", "width": 16}))
+    assert point["width"] == 16 and point["depth"] == 1 and point["kind"] == "plain"
+    with pytest.raises(ValueError):
+        SPACE.point({"s": "(S Linear1 (A conf))"})
+
+
+def test_distances_are_mean_squares():
+    term = "(S Linear1 (A conv))"
+    plain = {"s": term, "kind": "plain", "width": 8, "bias": False, "depth": 1}
+    points = [
+        SPACE.point(plain),
+        SPACE.point({**plain, "width": 64, "bias": True}),
+        SPACE.point({**plain, "kind": "momentum", "momentum": 0.2, "depth": 4}),
+        SPACE.point({**plain, "kind": "momentum", "momentum": 0.7}),
+    ]
+    # Kind, momentum, width, bias, depth; probabilities lie in the middles of n equal parts.
+    width, depth = np.square(7 / 8), np.square(2 / 3)
+    expected = np.array(
+        [
+            [0, width + 1, 2 + depth, 2],
+            [width + 1, 0, 2 + depth + width + 1, 3 + width],
+            [2 + depth, 3 + depth + width, 0, 0.25 + depth],
+            [2, 3 + width, 0.25 + depth, 0],
+        ]
+    )
+    np.testing.assert_allclose(SPACE.distances(points, points), expected / 5, rtol=1e-9)
+    np.testing.assert_allclose(SPACE.distances(points[:1], points[1:]), expected[:1, 1:] / 5)
+
+
+def test_terms_alone_have_no_distances():
+    space = PointSpace({"s": GRAMMAR}, kt.HyperParameters())
+    point = space.sample(np.random.default_rng(0))
+    assert space.distances([point], [point]) is None
+    assert [name for name, _ in point] == ["s"]

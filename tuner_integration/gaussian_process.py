@@ -1,0 +1,164 @@
+"""Gaussian process on Gram matrices, with few hyperparameters. NumPy and SciPy only."""
+
+import numpy as np
+import scipy.linalg
+import scipy.special
+
+NOISE_BOUNDS = (1e-5, 0.5)
+_TINY = 1e-10
+
+
+def log_marginal_likelihood(grams, targets, logits, log_noise):
+    """Return the logarithm of the marginal likelihood and its gradient.
+
+    The covariance is `sum_j softmax(logits)_j grams_j + exp(log_noise) I`.
+
+    Args:
+        grams: array `(kernels, n, n)`.
+        targets: array `(n,)`, with mean zero.
+        logits: array `(kernels,)`.
+        log_noise: logarithm of the variance of the noise.
+
+    Returns:
+        `(value, gradient)`, the gradient by the logits, then by the logarithm of the noise.
+
+    Reference:
+        Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equations 2.30
+        and 5.9.
+    """
+    weights, noise = scipy.special.softmax(logits), np.exp(log_noise)
+    factor = _factor(grams, weights, noise)
+    alpha = scipy.linalg.cho_solve(factor, targets)
+    value = -0.5 * (targets @ alpha + len(targets) * np.log(2 * np.pi))
+    value -= np.log(np.diag(factor[0])).sum()
+    inner = np.outer(alpha, alpha) - scipy.linalg.cho_solve(factor, np.eye(len(targets)))
+    slopes = 0.5 * np.tensordot(grams, inner, axes=2)
+    by_logits = weights * (slopes - weights @ slopes)
+    return value, np.append(by_logits, 0.5 * noise * np.trace(inner))
+
+
+def _factor(grams, weights, noise):
+    covariance = np.tensordot(weights, grams, axes=1)
+    covariance[np.diag_indices_from(covariance)] += noise + _TINY
+    return scipy.linalg.cho_factor(covariance, lower=True)
+
+
+def best_noise(gram, targets):
+    """Return the variance of the noise with the largest likelihood, among a few, and that.
+
+    Args:
+        gram: array `(n, n)`.
+        targets: array `(n,)`, with mean zero.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    squares = (targets @ vectors) ** 2
+    noises = np.geomspace(*NOISE_BOUNDS, 10)
+    variances = np.maximum(values, 0) + noises[:, None] + _TINY
+    likelihoods = -0.5 * (squares / variances + np.log(2 * np.pi * variances)).sum(1)
+    index = int(np.argmax(likelihoods))
+    return float(noises[index]), float(likelihoods[index])
+
+
+class GaussianProcess:
+    """Regression with a weighted sum of kernels of unit diagonal, and noise.
+
+    The weights (a softmax, equal at first) and the variance of the noise (kept between 0.00001
+    and 0.5, at first the best of a few for equal weights) maximise the marginal likelihood by a
+    few steps of Adam. Targets are standardised here.
+
+    Args:
+        grams: array `(kernels, n, n)` of the observed points' Gram matrices.
+        targets: array `(n,)` of finite numbers.
+        steps: number of Adam's steps.
+        learning_rate: of Adam.
+
+    Attributes:
+        weights: array `(kernels,)` with sum one.
+        noise: variance of the noise, of standardised targets.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from tuner_integration.gaussian_process import GaussianProcess
+    >>> points = np.linspace(0, 3, 7)
+    >>> gram = np.exp(-0.5 * (points - points[:, None]) ** 2)
+    >>> process = GaussianProcess(gram[None], np.sin(points))
+    >>> mean, deviation = process.predict(gram[3:4])
+    >>> bool(abs(mean[0] - np.sin(points[3])) < 0.1), bool(deviation[0] < 0.3)
+    (True, True)
+    """
+
+    def __init__(self, grams, targets, steps=20, learning_rate=0.1):
+        grams, targets = np.asarray(grams, float), np.asarray(targets, float)
+        if (
+            grams.ndim != 3
+            or grams.shape[1:] != 2 * targets.shape
+            or not np.isfinite(targets).all()
+        ):
+            raise ValueError(
+                "Gram matrices and finite targets must have sizes (kernels, n, n) and (n,). "
+                f"Received: shapes {grams.shape} and {targets.shape}"
+            )
+        self.grams = grams
+        self.mean = targets.mean()
+        self.scale = targets.std() if targets.std() > 1e-12 else 1.0
+        self.targets = (targets - self.mean) / self.scale
+        noise, _ = best_noise(grams.mean(0), self.targets)
+        parameters = np.append(np.zeros(len(grams)), np.log(noise))
+        parameters = self._fitted(parameters, steps, learning_rate)
+        self.weights = scipy.special.softmax(parameters[:-1])
+        self.noise = float(np.exp(parameters[-1]))
+        self._solve()
+
+    def _fitted(self, parameters, steps, learning_rate):
+        """Parameters after the steps of Adam with the largest likelihood, the first included."""
+        first, second = np.zeros_like(parameters), np.zeros_like(parameters)
+        bounds = np.log(NOISE_BOUNDS)
+        best, best_value = parameters, -np.inf
+        for step in range(1, steps + 2):
+            value, slope = log_marginal_likelihood(
+                self.grams, self.targets, parameters[:-1], parameters[-1]
+            )
+            if value > best_value:
+                best, best_value = parameters, value
+            first = 0.9 * first + 0.1 * slope
+            second = 0.999 * second + 0.001 * slope**2
+            rate = learning_rate * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+            parameters = parameters + rate * first / (np.sqrt(second) + 1e-8)
+            parameters[-1] = np.clip(parameters[-1], *bounds)
+        self.log_likelihood = float(best_value)
+        return best
+
+    def _solve(self):
+        self._cholesky = _factor(self.grams, self.weights, self.noise)
+        self._alpha = scipy.linalg.cho_solve(self._cholesky, self.targets)
+
+    def predict(self, cross):
+        """Return mean and standard deviation of the function, without noise, at new points.
+
+        Args:
+            cross: array `(new points, n)`: weighted sum of the kernels between new and observed
+                points.
+        """
+        mean = self.mean + self.scale * (cross @ self._alpha)
+        left = scipy.linalg.solve_triangular(self._cholesky[0], cross.T, lower=True)
+        variance = np.maximum(1.0 - (left**2).sum(0), 0.0)
+        return mean, self.scale * np.sqrt(variance)
+
+    def believe(self, grams, count):
+        """Return the process that also has observed its own mean at pending points.
+
+        Weights and noise stay what they are.
+
+        Args:
+            grams: as before, of the observed points followed by the pending ones.
+            count: number of pending points.
+        """
+        other = object.__new__(GaussianProcess)
+        other.__dict__.update(self.__dict__)
+        other.grams = np.asarray(grams, float)
+        known = len(self.targets)
+        cross = np.tensordot(self.weights, other.grams[:, known:, :known], axes=1)
+        other.targets = np.append(self.targets, cross.reshape(count, known) @ self._alpha)
+        other._solve()
+        return other

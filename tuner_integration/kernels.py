@@ -1,0 +1,389 @@
+"""Weisfeiler-Lehman kernels of terms: how much two architectures have in common.
+
+A variation shares most of its parts with its parents, and what a part contributes depends only on
+the part and on the colours of what it feeds. So contributions are kept, and a new term costs as
+much as its path from the root to what changed.
+"""
+
+import functools
+import hashlib
+
+import numpy as np
+import scipy.sparse
+
+from keras_xd import validation
+from keras_xd.grammar import TOPOLOGIES, motif_terms
+
+_KEPT_PARTS = 200_000
+
+
+class WeisfeilerLehman:
+    """Features of the Weisfeiler-Lehman subtree kernel of a term's operation graph.
+
+    The colour of a node is its label at first; every iteration replaces it by the pair of itself
+    and the sorted colours of its successors. The features of a term are the numbers of nodes of
+    each colour after 0, 1, … iterations, of the graph `operation_graph(expand(term).fold(level))`.
+
+    Args:
+        iterations: integer ≥ 0, the number of iterations.
+        level: the depth at which terms are folded, `None` for whole terms.
+        topologies: dictionary from operators to `Topology`, `None` for
+            `keras_xd.grammar.TOPOLOGIES`.
+        zero: name of the operation that cuts an edge.
+        identity: name of the operation that is bypassed.
+
+    Example:
+
+    >>> from keras_xd.grammar import read_term
+    >>> from tuner_integration.kernels import WeisfeilerLehman, gram
+    >>> kernel = WeisfeilerLehman(iterations=1)
+    >>> a = kernel.features(read_term("(S Linear2 conv conv)"))
+    >>> b = kernel.features(read_term("(S Linear2 conv pool)"))
+    >>> [counts.tolist() for _, counts in a]
+    [[1.0, 1.0, 2.0], [1.0, 1.0, 1.0, 1.0]]
+    >>> gram([a], [b])  # 4 for input, twice conv, output; 2 for input with conv, output
+    array([[6.]])
+
+    Reference:
+        Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4.
+    """
+
+    def __init__(self, iterations, level=None, topologies=None, zero="zero", identity="id"):
+        for name, value in (("iterations", iterations), ("level", level)):
+            allowed = validation.is_integer(value) and value >= 0
+            if not allowed and not (name == "level" and value is None):
+                raise ValueError(f"`{name}` must be an integer ≥ 0. Received: {name}={value!r}")
+        self.iterations = iterations
+        self.level = level
+        self.topologies = TOPOLOGIES if topologies is None else topologies
+        self.zero = zero
+        self.identity = identity
+        self._parts = {}
+        self._output = self._colour("output", ((),) * iterations)
+        self._exits = self._after((), [self._output])
+
+    def features(self, term):
+        """Return the colours of a term and how often they occur.
+
+        Args:
+            term: a `keras_xd.grammar.Term`, also one with shared motifs.
+
+        Returns:
+            A list, one entry an iteration from 0 on, of `(colours, counts)`: arrays of distinct
+            64-bit integers and of floats, sorted by the counts, then by the colours. Colours are
+            the same in every process, and differ between iterations and levels.
+
+        Raises:
+            ValueError: see `keras_xd.grammar.operation_graph`.
+        """
+        if len(self._parts) > _KEPT_PARTS:
+            self._parts.clear()
+        fed, histogram = self._run(self._outermost(_expanded(term), self.level))
+        histogram = dict(histogram)
+        for colour in (*(self._colour("input", exits) for exits in fed), self._output):
+            histogram[colour] = histogram.get(colour, 0) + 1
+        result = []
+        for iteration in range(self.iterations + 1):
+            counts = {}
+            for colour, count in histogram.items():
+                colour = colour[iteration]
+                counts[colour] = counts.get(colour, 0) + count
+            colours = np.fromiter(counts.keys(), np.int64, len(counts))
+            counts = np.fromiter(counts.values(), float, len(counts))
+            order = np.lexsort((colours, counts))
+            result.append((colours[order], counts[order]))
+        return result
+
+    def _colour(self, label, exits):
+        """Colours of a node after every iteration, by those of its successors."""
+        colours = [_label_colour(label, self.level)]
+        for successors in exits:
+            colours.append(hash((colours[-1], successors)))
+        return tuple(colours)
+
+    def _after(self, exits, colours):
+        """Sorted colours of all successors, an iteration a tuple: those of `exits` and more."""
+        if not colours and exits:
+            return exits
+        exits = exits or ((),) * self.iterations
+        return tuple(
+            tuple(sorted((*before, *(colour[i] for colour in colours))))
+            for i, before in enumerate(exits)
+        )
+
+    def _run(self, task):
+        """Run a generator that yields parts to be evaluated first; nothing recurses."""
+        stack, value = [task], None
+        while stack:
+            try:
+                request = stack[-1].send(value)
+            except StopIteration as finished:
+                stack.pop()
+                value = finished.value
+            else:
+                stack.append(self._part(*request))
+                value = None
+        return value
+
+    def _outermost(self, term, level):
+        """Successors of every input, and the histogram of the operations of a whole term."""
+        if self._is_leaf(term, level):
+            entries, passes, histogram = self._leaf(term, self._exits)
+            fed = [(entries, passes)]
+        else:
+            fed, histogram = yield from self._inside(term, level, self._exits)
+        nothing = ((),) * self.iterations
+        return [self._after(self._exits if passes else nothing, e) for e, passes in fed], histogram
+
+    def _part(self, part, level, exits):
+        """Evaluate a part of a term: `(entries, passes, histogram)`, kept by the arguments.
+
+        `entries` are the colours of the operations that the part's input feeds, `passes` says
+        whether the input reaches the output through identities alone, and `histogram` counts the
+        colours of all operations. A part that cuts has neither entries nor passes.
+        """
+        if level is not None and level >= part.depth:
+            level = None
+        key = (part, level, exits)
+        result = self._parts.get(key)
+        if result is None:
+            if self._is_leaf(part, level):
+                result = self._leaf(part, exits)
+            else:
+                fed, histogram = yield from self._inside(part, level, exits)
+                if len(fed) != 1:
+                    raise ValueError(
+                        "A topology with several inputs must be the outermost one. "
+                        f"Received: {str(part.fold(0))[:80]}"
+                    )
+                result = (*fed[0], histogram)
+            self._parts[key] = result
+        return result
+
+    def _is_leaf(self, part, level):
+        return not part.arguments or level == 0
+
+    def _leaf(self, part, exits):
+        if part.operator == self.zero:
+            return (), False, {}
+        folded = part.nonterminal is not None and part.operator in self.topologies
+        name = f"{part.nonterminal} {part.operator}" if folded else part.operator
+        if name == self.identity:
+            return (), True, {}
+        colour = self._colour(name, exits)
+        return (colour,), False, {colour: 1}
+
+    def _inside(self, part, level, exits):
+        """Evaluate the arguments of a topology, from its output to its inputs."""
+        topology = self.topologies.get(part.operator)
+        if topology is None:
+            raise ValueError(
+                "An operator with arguments must be one of the topologies. "
+                f"Received: {str(part.fold(0))[:80]} with {len(part.arguments)} arguments"
+            )
+        edges, level = _edges(topology, part.arguments, level)
+        # What a node feeds: colours by the edge and number of the operation, so that an operation
+        # that is reached on two ways counts once, and whether it is the output.
+        fed, results = {topology.output: ({}, True)}, {}
+        for index in sorted(range(len(edges)), key=lambda index: -edges[index][0]):
+            source, target, argument = edges[index]
+            if target not in fed:
+                continue
+            operations, is_output = fed[target]
+            after = self._after(exits if is_output else (), operations.values())
+            entries, passes, histogram = yield argument, level, after
+            if not entries and not passes:
+                continue
+            results[index] = histogram
+            own, reaches = fed.get(source, ({}, False))
+            own = {**own, **{(index, number): e for number, e in enumerate(entries)}}
+            if passes:
+                own |= operations
+                reaches = reaches or is_output
+            fed[source] = own, reaches
+        reached, histograms = set(topology.inputs), []
+        for index in sorted(results, key=lambda index: edges[index][0]):
+            if edges[index][0] in reached:
+                reached.add(edges[index][1])
+                histograms.append(results[index])
+        starts = [fed.get(node, ({}, False)) for node in topology.inputs]
+        return [(tuple(own.values()), reaches) for own, reaches in starts], _sum(histograms)
+
+
+def _expanded(term):
+    # `expand` would walk through terms without motifs too.
+    main, motifs = motif_terms(term)
+    return main.substitute(motifs) if motifs else main
+
+
+def _edges(topology, arguments, level):
+    """Edges of a topology, with the level at which the terms on them are folded."""
+    if level is None:
+        return topology.expand(arguments), None
+    edges = topology.expand(arguments)
+    if len(edges) == len(arguments) and all(
+        edge[2] is argument for edge, argument in zip(edges, arguments, strict=True)
+    ):
+        return edges, level - 1
+    return topology.expand(tuple(argument.fold(level - 1) for argument in arguments)), None
+
+
+def _sum(histograms):
+    if not histograms:
+        return {}
+    total = dict(max(histograms, key=len))
+    left = list(histograms)
+    left.remove(total)
+    for histogram in left:
+        for colour, count in histogram.items():
+            total[colour] = total.get(colour, 0) + count
+    return total
+
+
+@functools.lru_cache(maxsize=65536)
+def _label_colour(label, level):
+    digest = hashlib.blake2b(f"{level} {label}".encode(), digest_size=7).digest()
+    return int.from_bytes(digest, "big")
+
+
+def gram(left, right, iterations=None):
+    """Return the dot products of features, one row a term of `left`.
+
+    Args:
+        left: list of what `WeisfeilerLehman.features` returns.
+        right: another such list.
+        iterations: the iterations that count, 0 to this number; `None` for all.
+    """
+    columns = np.unique(np.concatenate([ids for f in right for ids, _ in _until(f, iterations)]))
+    a = sparse_features([_until(f, iterations) for f in left], columns)
+    b = sparse_features([_until(f, iterations) for f in right], columns)
+    return (a @ b.T).toarray()
+
+
+def squared_norms(features, iterations=None):
+    """Return the dot product of every term's features with themselves."""
+    return np.array([sum((c**2).sum() for _, c in _until(f, iterations)) for f in features])
+
+
+def _until(features, iterations):
+    return features if iterations is None else features[: iterations + 1]
+
+
+def sparse_features(features, columns):
+    """Return a sparse matrix with a row for each term and a column for each colour.
+
+    Args:
+        features: a list, one entry a term, of lists of `(colours, counts)`.
+        columns: sorted array of colours; others are left out.
+    """
+    colours = [np.concatenate([ids for ids, _ in f]) for f in features]
+    counts = np.concatenate([c for f in features for _, c in f])
+    rows = np.repeat(np.arange(len(features)), [len(c) for c in colours])
+    colours = np.concatenate(colours)
+    places = np.minimum(np.searchsorted(columns, colours), len(columns) - 1)
+    known = columns[places] == colours
+    return scipy.sparse.csr_array(
+        (counts[known], (rows[known], places[known])), shape=(len(features), len(columns))
+    )
+
+
+class HierarchicalKernel:
+    """The hierarchical Weisfeiler-Lehman kernel: one kernel for each folding of the terms.
+
+    Each has unit diagonal; a surrogate weighs them. With `levels=()` it is the plain kernel.
+
+    Args:
+        levels: the depths at which terms are folded.
+        iterations: number of iterations of the whole term, at most; level 0 has 1, others 2.
+        options: keyword arguments of `WeisfeilerLehman`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd.grammar import spaces
+    >>> from tuner_integration.kernels import HierarchicalKernel
+    >>> space, rng = spaces.nas_bench_201_cell(), np.random.default_rng(0)
+    >>> terms = [space.sample(rng) for _ in range(3)]
+    >>> kernel = HierarchicalKernel(levels=(0, 1))
+    >>> folded, whole = kernel.grams([kernel.features(term) for term in terms])
+    >>> len(folded), len(whole), np.diag(whole[2]).tolist()
+    (2, 5, [1.0, 1.0, 1.0])
+
+    Reference:
+        Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4.
+    """
+
+    def __init__(self, levels=(0, 1, 2, 3, 4), iterations=4, **options):
+        self.iterations = iterations
+        self.kernels = [
+            *(WeisfeilerLehman(min(level + 1, 2), level, **options) for level in levels),
+            WeisfeilerLehman(iterations, None, **options),
+        ]
+
+    def features(self, term):
+        """Return what the other methods need to know of a term; worth keeping."""
+        term = _expanded(term)
+        return [kernel.features(term) for kernel in self.kernels]
+
+    def grams(self, features):
+        """Return the Gram matrices of the kernels.
+
+        Args:
+            features: list of what `features` returned.
+
+        Returns:
+            Two lists: one matrix for each level; one for each number of iterations of the whole
+            terms, from 0 on.
+        """
+        own = [[f[index] for f in features] for index in range(len(self.kernels))]
+        folded = [_normalised(gram(level, level)) for level in own[:-1]]
+        whole, total = [], 0.0
+        for iteration in range(self.iterations + 1):
+            single = [f[iteration : iteration + 1] for f in own[-1]]
+            total = total + gram(single, single)
+            whole.append(_normalised(total))
+        return folded, whole
+
+    def cross(self, features, iterations, weights):
+        """Return a function from features of new terms to the weighted sum of their kernels.
+
+        Args:
+            features: list of the known terms' features.
+            iterations: those of the whole terms that count.
+            weights: one number ≥ 0 for each kernel, the whole terms' last.
+
+        Returns:
+            A function from a list of features to the array `(new terms, known terms)`.
+        """
+        limits = [None] * (len(self.kernels) - 1) + [iterations]
+        scales = np.sqrt(weights)
+
+        def scaled(features):
+            norms = [
+                np.sqrt(squared_norms([f[index] for f in features], limit))
+                for index, limit in enumerate(limits)
+            ]
+            return [
+                [
+                    (colours, counts * (scales[index] / norms[index][number]))
+                    for index, limit in enumerate(limits)
+                    for colours, counts in _until(f[index], limit)
+                ]
+                for number, f in enumerate(features)
+            ]
+
+        known = scaled(features)
+        columns = np.unique(np.concatenate([colours for f in known for colours, _ in f]))
+        matrix = sparse_features(known, columns).T.tocsr()
+
+        def products(features):
+            return (sparse_features(scaled(features), columns) @ matrix).toarray()
+
+        return products
+
+
+def _normalised(products):
+    norms = np.sqrt(np.diag(products))
+    result = products / norms / norms[:, None]
+    np.fill_diagonal(result, 1.0)
+    return result

@@ -1,0 +1,303 @@
+"""A KerasTuner oracle that proposes terms of grammars."""
+
+import json
+import math
+import os
+import sys
+import warnings
+
+import keras_tuner
+import numpy as np
+
+from keras_xd import files, validation
+from keras_xd.grammar import Grammar
+from tuner_integration.acquisition import evolve
+from tuner_integration.kernels import HierarchicalKernel
+from tuner_integration.points import PointSpace
+from tuner_integration.surrogate import Surrogate
+
+_STRATEGIES = ("bayesian", "evolution", "random")
+_ENDED = ("COMPLETED", "FAILED")
+_TRIES = 50
+
+
+class GrammarOracle(keras_tuner.Oracle):
+    """Searches architectures, which are terms of grammars, and ordinary hyperparameters.
+
+    A term is a hyperparameter `hp.Fixed(name, …)` whose value this oracle sets: declare nothing,
+    and read it by `grammar.parse(hp.get(name))`. Its default is `grammar.first()`.
+
+    No point is proposed twice; when no new one is found, the search stops. Trials that fail or
+    give NaN count as bad as the worst score so far. The same seed proposes the same points, also
+    after a project was loaded again, if the trials end in the same order.
+
+    Args:
+        grammars: dictionary from names of hyperparameters to `keras_xd.grammar.Grammar`s.
+        objective: as in `keras_tuner.Oracle`.
+        max_trials: largest number of trials.
+        strategy: "bayesian" maximises the expected improvement of a Gaussian process with the
+            hierarchical Weisfeiler-Lehman kernel. "evolution" mutates the best of a sample of the
+            last points (regularised evolution). "random" draws.
+        initial_trials: number of random points before the first other one; `None` for 10, the
+            population for evolution.
+        levels: the foldings that the kernel compares; `()` is the plain Weisfeiler-Lehman kernel.
+        candidates: number of random points that the search for the largest expected improvement
+            begins with; a generation has a third as many. `None` for as many as take about a
+            second: 30 large terms, 190 small ones.
+        population: number of last points among which evolution samples.
+        sample: how many it samples.
+        seed: integer ≥ 0; `None` for a random one.
+        topologies: dictionary from operators to `Topology`, for operators of one's own.
+        max_consecutive_failed_trials: after how many failures in a row the search ends with an
+            error; by default never, as that error would leave a distributed search waiting.
+        **kwargs: of `keras_tuner.Oracle`: `hyperparameters`, `tune_new_entries`,
+            `allow_new_entries`, `max_retries_per_trial`.
+
+    Example:
+
+    ```python
+    import keras_tuner as kt
+    from keras_xd.grammar import spaces
+    from tuner_integration import GrammarOracle
+
+    cells = spaces.nas_bench_201_cell()
+    oracle = GrammarOracle({"cell": cells}, kt.Objective("loss", "min"), max_trials=12, seed=1)
+
+
+    class Tuner(kt.Tuner):
+        def run_trial(self, trial, **options):
+            cell = cells.parse(trial.hyperparameters.get("cell"))
+            rate = trial.hyperparameters.Float("rate", 1e-4, 1e-1, sampling="log")
+            return {"loss": abs(rate - 0.01) + cell.formula().count("avg_pool")}
+
+
+    tuner = Tuner(oracle=oracle, directory="searches", project_name="cells")
+    tuner.search(verbose=0)
+    print(tuner.get_best_hyperparameters()[0].get("cell"))
+    ```
+
+    Reference:
+        Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4;
+        Real et al., "Regularized evolution for image classifier architecture search", 2019.
+    """
+
+    def __init__(
+        self,
+        grammars,
+        objective=None,
+        max_trials=10,
+        strategy="bayesian",
+        initial_trials=None,
+        levels=(0, 1, 2, 3, 4),
+        candidates=None,
+        population=30,
+        sample=10,
+        seed=None,
+        topologies=None,
+        max_consecutive_failed_trials=sys.maxsize,
+        **kwargs,
+    ):
+        _check(grammars)
+        validation.one_of(strategy, _STRATEGIES, "strategy")
+        validation.positive_integer(population, "population")
+        validation.positive_integer(sample, "sample")
+        for name, value in (("initial_trials", initial_trials), ("candidates", candidates)):
+            if value is not None:
+                validation.positive_integer(value, name)
+        if seed is not None and (not validation.is_integer(seed) or seed < 0):
+            raise ValueError(f"`seed` must be an integer ≥ 0 or None. Received: seed={seed!r}")
+        super().__init__(
+            objective=objective,
+            max_trials=max_trials,
+            seed=seed,
+            max_consecutive_failed_trials=max_consecutive_failed_trials,
+            **kwargs,
+        )
+        if seed is not None:
+            self.seed = seed  # the base class takes 0 for None
+        self.grammars = dict(grammars)
+        self.strategy = strategy
+        self.initial_trials = initial_trials or (population if strategy == "evolution" else 10)
+        self.levels = tuple(levels)
+        self.candidates = candidates
+        self.population = population
+        self.sample = sample
+        for name, grammar in self.grammars.items():
+            self.hyperparameters.Fixed(name, str(grammar.first()))
+            grammar.parse(self.hyperparameters.get(name))
+        kernels = {
+            name: HierarchicalKernel(self.levels, topologies=topologies) for name in self.grammars
+        }
+        self._surrogate = Surrogate(kernels, None)
+        self._parsed = {}
+
+    def populate_space(self, trial_id):
+        """Return the values of a new trial, see `keras_tuner.Oracle.populate_space`."""
+        space = PointSpace(self.grammars, self.hyperparameters)
+        points = {name: self._point(space, trial) for name, trial in self.trials.items()}
+        # The generator depends on nothing that would have to be saved.
+        rng = np.random.default_rng([self.seed, len(self.trials)])
+        point = None
+        ended = [name for name in self.end_order if name in points]
+        if len(ended) >= self.initial_trials and self.strategy != "random":
+            propose = self._evolved if self.strategy == "evolution" else self._improving
+            point = propose(space, points, ended, rng)
+        if point is None:
+            point = _new_point(space, set(points.values()), rng)
+        if point is None:
+            return {"status": "STOPPED"}
+        return {"status": "RUNNING", "values": space.values(point)}
+
+    def _point(self, space, trial):
+        """The point of a trial, whose terms are parsed once."""
+        values = dict(trial.hyperparameters.values)
+        key = json.dumps(values, sort_keys=True), len(space.ordinary)
+        if self._parsed.get(trial.trial_id, (None,))[0] != key:
+            self._parsed[trial.trial_id] = key, space.point(values)
+        return self._parsed[trial.trial_id][1]
+
+    def _errors(self, names):
+        """Values to be minimised: of trials that gave none, the worst of the others.
+
+        Scores that look like errors or rates of success become logarithms of errors.
+        """
+        scores = [self.trials[name].score for name in names]
+        scores = np.array([math.nan if s is None else s for s in scores], float)
+        for index, name in enumerate(names):
+            if self.trials[name].status != "COMPLETED" or not np.isfinite(scores[index]):
+                scores[index] = math.nan
+        known = scores[~np.isnan(scores)]
+        if not known.size:
+            return np.zeros(len(names))
+        if self.objective.direction == "max":
+            scores = 1 - scores if known.min() >= 0 and known.max() <= 1 else -scores
+        if np.nanmin(scores) >= 0:
+            scores = np.log(scores + 1e-8)
+        return np.where(np.isnan(scores), np.nanmax(scores), scores)
+
+    def _improving(self, space, points, ended, rng):
+        errors = self._errors(ended)
+        pending = [point for name, point in points.items() if name not in set(ended)]
+        self._surrogate.space = space
+        observed = [points[name] for name in ended]
+        self._surrogate.fit(observed, errors, pending)
+        # Terms of a few hundred nodes take 10 ms each, variations a tenth of that.
+        size = sum(term.size for name, term in observed[0] if name in self.grammars)
+        count = self.candidates or int(np.clip(20_000 / size, 30, 190))
+        start = [observed[index] for index in np.argsort(errors, kind="stable")[:10]]
+        start += [space.sample(rng) for _ in range(count)]
+        return evolve(
+            self._surrogate.improvement,
+            start,
+            space.vary,
+            rng,
+            refused=set(points.values()),
+            children=max(count // 3, 1),
+            most_generations=30,
+        )
+
+    def _evolved(self, space, points, ended, rng):
+        errors = dict(zip(ended, self._errors(ended), strict=True))
+        last = ended[-self.population :]
+        tried = set(points.values())
+        for _ in range(_TRIES):
+            drawn = rng.choice(len(last), min(self.sample, len(last)), replace=False)
+            parent = min((last[index] for index in sorted(drawn)), key=errors.get)
+            child = space.mutate(points[parent], rng)
+            if child not in tried:
+                return child
+        return None
+
+    def score_trial(self, trial):
+        """Score a trial, see `keras_tuner.Oracle.score_trial`; NaN is a failure, not a warning."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            super().score_trial(trial)
+
+    def update_space(self, hyperparameters):
+        """Add hyperparameters, see `keras_tuner.Oracle.update_space`.
+
+        Raises:
+            ValueError: a new `hp.Fixed` holds a term, but has no grammar's name. Its value would
+                never change.
+        """
+        for hp in hyperparameters.space:
+            value = getattr(hp, "value", None)
+            if hp.name not in self.grammars and isinstance(value, str) and value[:1] == "(":
+                for grammar in self.grammars.values():
+                    try:
+                        grammar.parse(value)
+                    except ValueError:
+                        continue
+                    raise ValueError(
+                        "A term must have the name of its grammar. "
+                        f"Received: hp.Fixed({hp.name!r}), grammars {list(self.grammars)}"
+                    )
+        super().update_space(hyperparameters)
+
+    def get_state(self):
+        """Return the state, plain enough for JSON."""
+        return {
+            **super().get_state(),
+            "grammars": {name: str(grammar) for name, grammar in self.grammars.items()},
+        }
+
+    def set_state(self, state):
+        """Take over a state; the trials have been loaded before.
+
+        What the end of the process has left between two files is put right: a trial that has
+        reported its objective has ended, one that the oracle did not know yet is run.
+
+        Raises:
+            ValueError: the state is of a search with other grammars.
+        """
+        texts = {name: str(grammar) for name, grammar in self.grammars.items()}
+        if state["grammars"] != texts:
+            raise ValueError(
+                "A search goes on with the grammars that it began with; give the new one another "
+                f"`project_name`. Received: {texts}"[:400]
+            )
+        # Files are found in any order.
+        self.trials = dict(sorted(self.trials.items()))
+        for trial in self.trials.values():
+            if trial.status not in _ENDED and trial.metrics.exists(self.objective.name):
+                self.score_trial(trial)
+                trial.status = "FAILED" if np.isnan(trial.score) else "COMPLETED"
+                self._save_trial(trial)
+        ended = [name for name, trial in self.trials.items() if trial.status in _ENDED]
+        ongoing = {t: name for t, name in state["ongoing_trials"].items() if name not in ended}
+        waiting = [name for name in state["retry_queue"] if name not in ended]
+        super().set_state({**state, "ongoing_trials": ongoing, "retry_queue": waiting})
+        self.end_order += [name for name in ended if name not in self.end_order]
+        self.start_order += [name for name in self.trials if name not in self.start_order]
+        known = {*ended, *waiting, *ongoing.values()}
+        self._retry_queue += [name for name in self.trials if name not in known]
+
+    def save(self):
+        """Save the state so that its file is never there in part."""
+        content = json.dumps(self.get_state(), allow_nan=False)
+        files.write(self._get_oracle_fname(), content.encode(), overwrite=True)
+
+    def _save_trial(self, trial):
+        folder = self._get_trial_dir(trial.trial_id)
+        content = json.dumps(trial.get_state())
+        files.write(os.path.join(folder, "trial.json"), content.encode(), overwrite=True)
+
+
+def _check(grammars):
+    named = isinstance(grammars, dict) and all(isinstance(name, str) for name in grammars)
+    if not named or not grammars or not all(isinstance(g, Grammar) for g in grammars.values()):
+        raise ValueError(
+            "`grammars` must be a dictionary from names to Grammars, with at least one. "
+            f"Received: {repr(grammars)[:200]}"
+        )
+
+
+def _new_point(space, tried, rng):
+    """Return a random point that was not tried, `None` if none is found."""
+    for uniform in (False, True):
+        for _ in range(_TRIES):
+            point = space.sample(rng, uniform)
+            if point not in tried:
+                return point
+    return None

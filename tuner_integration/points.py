@@ -1,0 +1,172 @@
+"""Points of a search: terms and ordinary hyperparameters together."""
+
+import numpy as np
+
+_STEP = 0.1
+
+
+class PointSpace:
+    """Draws, varies and compares points, which are tuples of pairs `(name, value)`.
+
+    The value of an architecture is a `keras_xd.grammar.Term`, that of a hyperparameter what
+    KerasTuner says. Inactive conditional hyperparameters have no pair.
+
+    Args:
+        grammars: dictionary from names to `Grammar`.
+        hyperparameters: KerasTuner's `HyperParameters`, with or without the names of the grammars.
+
+    Example:
+
+    >>> import keras_tuner as kt
+    >>> import numpy as np
+    >>> from keras_xd.grammar import spaces
+    >>> from tuner_integration.points import PointSpace
+    >>> hyperparameters = kt.HyperParameters()
+    >>> rate = hyperparameters.Float("rate", 1e-4, 1e-1, sampling="log")
+    >>> space = PointSpace({"cell": spaces.nas_bench_201_cell()}, hyperparameters)
+    >>> point = space.sample(np.random.default_rng(0))
+    >>> space.point(space.values(point)) == point
+    True
+    """
+
+    def __init__(self, grammars, hyperparameters):
+        self.grammars = grammars
+        self.ordinary = [hp for hp in hyperparameters.space if hp.name not in grammars]
+
+    def values(self, point):
+        """Return what KerasTuner stores: terms as text, plain Python numbers."""
+        return {name: str(v) if name in self.grammars else v for name, v in point}
+
+    def point(self, values):
+        """Return the point of a trial's values; what is missing has its default.
+
+        Raises:
+            ValueError: a value is no term of its grammar.
+        """
+        terms = {name: grammar.parse(values[name]) for name, grammar in self.grammars.items()}
+        return self._complete(terms, lambda hp: values.get(hp.name, hp.default))
+
+    def sample(self, rng, uniform=False):
+        """Return a random point.
+
+        Args:
+            rng: a `numpy.random.Generator`.
+            uniform: whether to draw terms uniformly, instead of by the productions' weights.
+        """
+        terms = {name: g.sample(rng, uniform=uniform) for name, g in self.grammars.items()}
+        return self._complete(terms, lambda hp: hp.prob_to_value(rng.random()))
+
+    def mutate(self, point, rng):
+        """Return the point with one of its parts changed, and others with probability 1 / parts."""
+        old = dict(point)
+        names = [name for name in old if self._changes(name)]
+        chosen = {name for name in names if rng.random() < 1 / len(names)}
+        if names and not chosen:
+            chosen = {names[int(rng.integers(len(names)))]}
+
+        def term(name):
+            value = old[name]
+            return self.grammars[name].mutate(value, rng) if name in chosen else value
+
+        def value(hp):
+            if hp.name not in old:
+                return hp.prob_to_value(rng.random())
+            return self._stepped(hp, old[hp.name], rng) if hp.name in chosen else old[hp.name]
+
+        return self._complete({name: term(name) for name in self.grammars}, value)
+
+    def crossover(self, a, b, rng):
+        """Return `a` with a part of each term from `b`, and some of its hyperparameters."""
+        old, other = dict(a), dict(b)
+        terms = {n: g.crossover(old[n], other[n], rng) for n, g in self.grammars.items()}
+
+        def value(hp):
+            given = [d[hp.name] for d in (old, other) if hp.name in d]
+            if not given:
+                return hp.prob_to_value(rng.random())
+            return given[int(rng.integers(len(given)))]
+
+        return self._complete(terms, value)
+
+    def vary(self, a, b, rng):
+        """Return a child: half of them by crossover, half of those of `a` with itself."""
+        if rng.random() < 0.5:
+            return self.crossover(a, b if rng.random() < 0.5 else a, rng)
+        return self.mutate(a, rng)
+
+    def distances(self, left, right):
+        """Return the mean squared distance of the ordinary hyperparameters, between 0 and 1.
+
+        Ordered ones are compared by their cumulative probability, others are equal or not;
+        a hyperparameter that is active in one point only counts 1.
+
+        Args:
+            left: list of points.
+            right: list of points.
+
+        Returns:
+            Array `(left, right)`, or `None` if there is nothing to tune but terms.
+        """
+        total, count = 0.0, 0
+        for name, hps in self._tuned().items():
+            a, b = ([dict(point).get(name) for point in points] for points in (left, right))
+            absent_a, absent_b = (np.array([v is None for v in values]) for values in (a, b))
+            if len(hps) == 1 and _is_ordered(hps[0]):
+                x, y = (
+                    np.array([0.0 if v is None else hps[0].value_to_prob(v) for v in values])
+                    for values in (a, b)
+                )
+                squares = (x[:, None] - y) ** 2
+            else:
+                codes = {}
+                x, y = (
+                    np.array([codes.setdefault(v, len(codes)) for v in values]) for values in (a, b)
+                )
+                squares = (x[:, None] != y).astype(float)
+            one = absent_a[:, None] != absent_b
+            both = absent_a[:, None] & absent_b
+            total, count = total + np.where(one, 1.0, np.where(both, 0.0, squares)), count + 1
+        return total / count if count else None
+
+    def _tuned(self):
+        """Hyperparameters with more than one value, by their names."""
+        found = {}
+        for hp in self.ordinary:
+            if _is_tuned(hp):
+                found.setdefault(hp.name, []).append(hp)
+        return found
+
+    def _changes(self, name):
+        return name in self.grammars or name in self._tuned()
+
+    def _stepped(self, hp, value, rng):
+        """Another value of a hyperparameter, near the old one half of the time."""
+        if not _is_ordered(hp) or rng.random() < 0.5:
+            return hp.prob_to_value(rng.random())
+        moved = hp.value_to_prob(value) + _STEP * rng.normal()
+        return hp.prob_to_value(float(np.clip(moved, 0.0, 1.0 - 1e-9)))
+
+    def _complete(self, terms, value):
+        """Point of these terms and of `value(hyperparameter)` for each that is active."""
+        values = {name: str(term) for name, term in terms.items()} if self._conditional() else {}
+        pairs = dict(terms)
+        for hp in self.ordinary:
+            if all(condition.is_active(values) for condition in hp.conditions):
+                chosen = value(hp)
+                values[hp.name] = chosen.item() if isinstance(chosen, np.generic) else chosen
+                pairs[hp.name] = values[hp.name]
+        return tuple(pairs.items())
+
+    def _conditional(self):
+        return any(hp.conditions for hp in self.ordinary)
+
+
+def _is_tuned(hp):
+    return hp.prob_to_value(0.0) != hp.prob_to_value(1.0 - 1e-9)
+
+
+def _is_ordered(hp):
+    """Whether nearby values are alike: numbers in a range, ordered choices."""
+    if hasattr(hp, "min_value"):
+        return True
+    return bool(getattr(hp, "ordered", False))
