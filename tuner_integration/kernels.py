@@ -14,7 +14,7 @@ import scipy.sparse
 from keras_xd import validation
 from keras_xd.grammar import TOPOLOGIES, motif_terms
 
-_KEPT_PARTS = 200_000
+_KEPT_PARTS = 60_000
 
 
 class WeisfeilerLehman:
@@ -142,22 +142,13 @@ class WeisfeilerLehman:
         whether the input reaches the output through identities alone, and `histogram` counts the
         colours of all operations. A part that cuts has neither entries nor passes.
         """
-        if level is not None and level >= part.depth:
-            level = None
-        key = (part, level, exits)
-        result = self._parts.get(key)
-        if result is None:
-            if self._is_leaf(part, level):
-                result = self._leaf(part, exits)
-            else:
-                fed, histogram = yield from self._inside(part, level, exits)
-                if len(fed) != 1:
-                    raise ValueError(
-                        "A topology with several inputs must be the outermost one. "
-                        f"Received: {str(part.fold(0))[:80]}"
-                    )
-                result = (*fed[0], histogram)
-            self._parts[key] = result
+        fed, histogram = yield from self._inside(part, level, exits)
+        if len(fed) != 1:
+            raise ValueError(
+                "A topology with several inputs must be the outermost one. "
+                f"Received: {str(part.fold(0))[:80]}"
+            )
+        result = self._parts[part, level, exits] = (*fed[0], histogram)
         return result
 
     def _is_leaf(self, part, level):
@@ -191,7 +182,12 @@ class WeisfeilerLehman:
                 continue
             operations, is_output = fed[target]
             after = self._after(exits if is_output else (), operations.values())
-            entries, passes, histogram = yield argument, level, after
+            if self._is_leaf(argument, level):
+                result = self._leaf(argument, after)
+            else:
+                key = (argument, None if level is None or level >= argument.depth else level, after)
+                result = self._parts.get(key) or (yield key)
+            entries, passes, histogram = result
             if not entries and not passes:
                 continue
             results[index] = histogram

@@ -193,7 +193,7 @@ class GrammarOracle(keras_tuner.Oracle):
             rng,
             refused=set(points.values()),
             children=max(count // 3, 1),
-            most_generations=30,
+            most_generations=20,
         )
 
     def _evolved(self, space, points, ended, rng):
