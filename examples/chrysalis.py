@@ -253,6 +253,8 @@ def run(method, kind, seed, options):
             for found in evaluation.runs
         }
     model = tasks["offline"].build()
+    if method == "random":
+        keras_xd.freeze_architecture(model)
     architecture = [] if search is None else keras_xd.architecture_variables(model)
     return {
         "method": method,

@@ -117,6 +117,8 @@ def test_searches_are_evaluated_in_three_ways_and_kept(
         assert (run["architecture_parameters"] == 0) == fixed and run["samples"] == [11, 5]
         moved = [layer[m] for layer in run["distances"].values() for m in "KLM"]
         assert len(moved) == (0 if fixed else 3) and all(value > 0 for value in moved)
+    sizes = [run["parameters"] - run["architecture_parameters"] for run in kept["runs"]]
+    assert len(set(sizes)) == 1  # the architecture of random operations is not trained
     assert files["chrysalis_transfer.png"].startswith(b"\x89PNG")
     page = files["chrysalis_transfer.md"].decode()
     assert "examples/chrysalis.py --experiment transfer --methods convolution random" in page
