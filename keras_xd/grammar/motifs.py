@@ -57,7 +57,7 @@ def expand(term):
     (S Linear2 (OP conv) (OP conv))
     """
     main, motifs = motif_terms(term)
-    return main.substitute(motifs)
+    return main.substitute(motifs) if motifs else term
 
 
 def _own_leaves(term):
