@@ -200,7 +200,7 @@ def test_choices_are_made_on_training_samples():
     assert len(test[0]) == 4
 
 
-def test_an_experiment_is_resumed(tmp_path):
+def test_an_experiment_is_resumed(eager, tmp_path):
     arguments = [*SMALL, *TINY, "--output", str(tmp_path), "--methods", "FNO", "--resolution"]
     (first,) = scripts["burgers"].main([*arguments, "8"])
     kept, second = scripts["burgers"].main([*arguments, "8", "16", "--resume", "--note", "A B."])
