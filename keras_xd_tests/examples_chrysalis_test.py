@@ -1,30 +1,16 @@
 """The experiments of the Chrysalis run in a tiny setting, resume, and report what they measured."""
 
-import contextlib
 import importlib
 import json
-import pathlib
-import sys
 
 import keras
 import numpy as np
 import pytest
 
 import keras_xd
+from keras_xd_tests import example_scripts
 
-EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
-
-
-@contextlib.contextmanager
-def examples_on_path():
-    sys.path.insert(0, str(EXAMPLES))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(EXAMPLES))
-
-
-with examples_on_path():
+with example_scripts.on_path():
     chrysalis = importlib.import_module("chrysalis")
     models = importlib.import_module("chrysalis_models")
     report = importlib.import_module("chrysalis_report")

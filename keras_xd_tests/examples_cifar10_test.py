@@ -1,30 +1,16 @@
 """The CIFAR-10 experiment runs in a small setting, resumes, and reports what it measured."""
 
-import contextlib
 import importlib
 import json
 import os
-import pathlib
-import sys
 
 import numpy as np
 import pytest
 
 import keras_xd
+from keras_xd_tests import example_scripts
 
-EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
-
-
-@contextlib.contextmanager
-def examples_on_path():
-    sys.path.insert(0, str(EXAMPLES))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(EXAMPLES))
-
-
-with examples_on_path():
+with example_scripts.on_path():
     cifar10 = importlib.import_module("cifar10")
     cifar10_models = importlib.import_module("cifar10_models")
     cifar10_report = importlib.import_module("cifar10_report")

@@ -1,33 +1,21 @@
 """The music experiment: its data, its causal search spaces, and a small run of the script."""
 
-import contextlib
 import importlib
 import json
-import pathlib
-import sys
 
 import keras
 import numpy as np
 import pytest
 
 import keras_xd
+from keras_xd_tests import example_scripts
 
-EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 SMALL = ("--synthetic", "--seeds", "3", "--epochs", "3", "--warmup", "1")
 TINY = ("--channels", "4", "--levels", "1", "--batch-size", "6")
 SHORT = (*TINY, "--size", "12", "--context", "8", "--window", "9")
 
 
-@contextlib.contextmanager
-def examples_on_path():
-    sys.path.insert(0, str(EXAMPLES))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(EXAMPLES))
-
-
-with examples_on_path():
+with example_scripts.on_path():
     data = importlib.import_module("datasets.music")
     experiment = importlib.import_module("music")
     report = importlib.import_module("music_report")

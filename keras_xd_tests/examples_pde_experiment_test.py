@@ -1,30 +1,19 @@
 """The experiments on differential equations: loss, optimizers, batches, a small run of each."""
 
-import contextlib
 import importlib
 import json
-import pathlib
-import sys
 
 import keras
 import numpy as np
 import pytest
 
-EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+from keras_xd_tests import example_scripts
+
 SMALL = ("--epochs", "2", "--train", "12", "--test", "4", "--batch-size", "6", "--no-jit")
 TINY = ("--width", "3", "--modes", "3")
 
 
-@contextlib.contextmanager
-def examples_on_path():
-    sys.path.insert(0, str(EXAMPLES))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(EXAMPLES))
-
-
-with examples_on_path():
+with example_scripts.on_path():
     pde = importlib.import_module("datasets.pde")
     experiment = importlib.import_module("pde_experiment")
     report = importlib.import_module("pde_report")

@@ -1,26 +1,13 @@
 """Data of the examples on differential equations: exact solutions, files, bad arguments."""
 
-import contextlib
 import importlib
-import pathlib
-import sys
 
 import numpy as np
 import pytest
 
-EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+from keras_xd_tests import example_scripts
 
-
-@contextlib.contextmanager
-def examples_on_path():
-    sys.path.insert(0, str(EXAMPLES))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(EXAMPLES))
-
-
-with examples_on_path():
+with example_scripts.on_path():
     pde = importlib.import_module("datasets.pde")
 
 

@@ -1,28 +1,15 @@
 """Digits on the sphere: geometry by hand, a plain loop as oracle, rotations."""
 
-import contextlib
 import importlib
 import math
 import os
-import pathlib
-import sys
 
 import numpy as np
 import pytest
 
-EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+from keras_xd_tests import example_scripts
 
-
-@contextlib.contextmanager
-def examples_on_path():
-    sys.path.insert(0, str(EXAMPLES))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(EXAMPLES))
-
-
-with examples_on_path():
+with example_scripts.on_path():
     data = importlib.import_module("datasets.spherical")
 
 
@@ -104,7 +91,7 @@ def test_an_empty_image_stays_empty():
 
 
 def test_parts_are_rotated_differently(rng, monkeypatch):
-    with examples_on_path():
+    with example_scripts.on_path():
         images = importlib.import_module("datasets.images")
     inputs = rng.uniform(size=(2, 28, 28, 1)).astype("float32")
     parts = [(inputs, np.arange(2))] * 3

@@ -1,9 +1,7 @@
 """The quickstart runs in a small setting, and its data are what they are said to be."""
 
-import contextlib
 import importlib
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -11,20 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+from keras_xd_tests.example_scripts import EXAMPLES, on_path
+
 SMALL = ("--subset", "200", "--epochs", "2", "--batch-size", "50")
 
 
-@contextlib.contextmanager
-def examples_on_path():
-    sys.path.insert(0, str(EXAMPLES))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(EXAMPLES))
-
-
-with examples_on_path():
+with on_path():
     quickstart = importlib.import_module("quickstart")
     digits = importlib.import_module("datasets.digits")
     images = importlib.import_module("datasets.images")
