@@ -19,6 +19,7 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 ORDER = (
     "keras_xd.validation",
     "keras_xd.files",
+    "keras_xd.randomness",
     "keras_xd.kmatrix.radix",
     "keras_xd.kmatrix.constructions",
     "keras_xd.kmatrix.special",

@@ -1,12 +1,11 @@
 """The protocol of every search space, and the functions that walk a model by it."""
 
-import contextlib
-import random
 import warnings
 
 import keras
 import numpy as np
 
+from keras_xd import randomness
 from keras_xd.layers.static_xd import StaticXD
 
 
@@ -100,7 +99,7 @@ class SearchableLayer(keras.layers.Layer):
         Returns:
             A list of arrays in the order of `architecture_variables`.
         """
-        with _python_seed(int(generator.integers(2**31))):
+        with randomness.python_state(int(generator.integers(2**31))):
             start = _fresh_copy(self, generator)
         if start is None:
             raise ValueError(
@@ -352,7 +351,12 @@ def reset_weights(model, seed=None):
         if isinstance(layer, keras.layers.Normalization) or not layer.trainable:
             kept |= _ids(layer.weights)
     fresh = []
-    _collect_fresh(model, kept, None if seed is None else np.random.default_rng(seed), fresh, set())
+    if seed is None:
+        _collect_fresh(model, kept, None, fresh, set())
+    else:
+        # Keras draws the seeds of initializers that no configuration shows from Python.
+        with randomness.python_state(seed):
+            _collect_fresh(model, kept, np.random.default_rng(seed), fresh, set())
     for variable, value in fresh:
         variable.assign(value)
     return model
@@ -395,17 +399,6 @@ def _fresh_copy(layer, generator):
         return None
     same = [w.shape for w in copy.weights] == [w.shape for w in layer.weights]
     return copy if same else None
-
-
-@contextlib.contextmanager
-def _python_seed(seed):
-    """Seed Python's generator, from which Keras draws seeds, and set it back afterwards."""
-    state = random.getstate()
-    random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(state)
 
 
 def _seeded(config, generator):

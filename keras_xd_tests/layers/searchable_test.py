@@ -332,3 +332,17 @@ def test_reset_weights_refuses_finalized_layers():
     layer.build((None, 6, 6, 1))
     with pytest.raises(ValueError, match="finalized layer.*'xd'"):
         searchable.reset_weights(keras.Sequential([keras.Input((6, 6, 1)), layer.finalize()]))
+
+
+def test_reset_repeats_initializers_that_no_configuration_shows():
+    class Hidden(keras.layers.Layer):
+        def build(self, input_shape):
+            self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1], 3))
+
+        def call(self, inputs):
+            return inputs @ self.kernel
+
+    model = keras.Sequential([keras.Input((4,)), Hidden()])
+    values = [searchable.reset_weights(model, seed).get_weights()[0] for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(values[0], values[1])
+    assert np.all(values[0] != values[2])

@@ -1,13 +1,12 @@
 """What a search makes of the layers, written for TensorBoard."""
 
-import contextlib
 import math
 import os
-import random
 
 import keras
 import numpy as np
 
+from keras_xd import randomness
 from keras_xd.layers.complexity import complexity
 from keras_xd.layers.searchable import SearchableLayer, named_layers
 from keras_xd.search.callbacks.event_file import EventFile, check_tensorboard, checked_hparams
@@ -117,7 +116,7 @@ class ArchitectureBoard(keras.callbacks.Callback):
             for path, layer in named_layers(self.model)
             if isinstance(layer, SearchableLayer)
         }
-        with _same_random_state():
+        with randomness.python_state():  # layers are copied for pictures
             found = {path: self._describe(path, layer) for path, layer in layers.items()}
             images = self._draw(layers, found) if self.images else {}
         scalars = {
@@ -226,16 +225,6 @@ def _table(rows):
         cells = [" ".join(cell.replace("|", "\\|").split()) for cell in row]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-@contextlib.contextmanager
-def _same_random_state():
-    """Leave the numbers alone by which Python and Keras draw, as layers are copied for pictures."""
-    state = random.getstate()
-    try:
-        yield
-    finally:
-        random.setstate(state)
 
 
 def _visualization():

@@ -2,7 +2,6 @@
 
 import math
 import numbers
-import random
 
 import keras
 import numpy as np
@@ -187,17 +186,10 @@ class WarmRestarts(keras.callbacks.Callback):
 
     def _restart(self, number):
         """Initialise the weights and what their optimizer keeps of them."""
-        if self.seed is None:
-            reset_weights(self.model)
-        else:
+        seed = None
+        if self.seed is not None:
             seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
-            # Keras draws the seeds of initializers that no configuration shows from Python.
-            before = random.getstate()
-            random.seed(seed)
-            try:
-                reset_weights(self.model, seed)
-            finally:
-                random.setstate(before)
+        reset_weights(self.model, seed)
         reset_slots(self.model)
 
 
