@@ -8,7 +8,8 @@ The loss is the relative L2 error, summed over the batch. Weights are trained by
 architecture by an optimizer of its own on the same batches; a decay of 1e-4 of both is added to
 the gradient, as PyTorch's optimizers do it. Rates are halved each fifth of the epochs. The
 reported errors of the search are those of its finalized model. `--evaluate-on validation` keeps
-the last tenth of the training samples for choices; test samples are for the final run only.
+the last tenth of the training samples for choices; test samples are for the final run only. With
+`--resume` several processes may share the work, each with some `--methods`: a page names them all.
 """
 
 import argparse
@@ -281,7 +282,7 @@ def parse(problem, arguments):
     parser.add_argument("--output", help="folder of the results; examples/results by default")
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--overwrite", action="store_true", help="write over existing results")
-    existing.add_argument("--resume", action="store_true", help="add the runs they do not hold")
+    existing.add_argument("--resume", action="store_true", help="add runs they do not hold yet")
     parser.add_argument("--note", help="sentence for the results page")
     options = parser.parse_args(arguments)
     if len(options.epochs) == 1:
@@ -319,20 +320,18 @@ def main(problem, arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     options, every_data = parse(problem, arguments)
     settings, records = describe(problem, options, arguments), []
-    if options.resume:
-        earlier, records = pde_report.read(problem, options.output)
-        settings["command"] = f"{earlier['command']} && {settings['command']}"
-        pde_report.write(problem, records, settings, options.output)
-    done = [(r["resolution"], r["seed"], r["method"]) for r in records]
+    if not options.resume:
+        pde_report.write(problem, [], settings, options.output)
     started = time.perf_counter()
     for data, epochs in zip(every_data, options.epochs, strict=True):
         for seed in range(options.seeds):
             for method in options.methods:
-                if (data[0][0].shape[1], seed, method) in done:
-                    continue
-                records.append(run(method, problem, data, epochs, seed, options))
-                # After every run, so that a long experiment that is cut short leaves its results.
-                pde_report.write(problem, records, settings, options.output)
+                # Again before every run: another process may add to the same folder.
+                records = pde_report.add(problem, [], settings, options.output)
+                wanted = (data[0][0].shape[1], seed, method)
+                if wanted not in map(pde_report.run_of, records):
+                    record = run(method, problem, data, epochs, seed, options)
+                    records = pde_report.add(problem, [record], settings, options.output)
     print(f"\n{pde_report.table(problem, records)}\n\nResults: {options.output}")
     print(f"Total: {time.perf_counter() - started:.0f} s")
     return records

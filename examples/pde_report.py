@@ -1,6 +1,7 @@
 """The results of the experiments on differential equations: table, page, records, curves."""
 
 import json
+import os
 import statistics
 
 import numpy as np
@@ -79,8 +80,35 @@ def write(problem, records, settings, output):
     output.mkdir(parents=True, exist_ok=True)
     (output / f"{problem.name}.md").write_text(page(problem, records, settings), encoding="utf-8")
     text = json.dumps({"settings": settings, "runs": records}, indent=1)
-    (output / f"{problem.name}.json").write_text(text + "\n", encoding="utf-8")
-    curves(records).savefig(output / f"{problem.name}.png", dpi=110)
+    # Moved into place in one step, so that another process never reads half a file.
+    temporary = output / f"{problem.name}.json.{os.getpid()}"
+    temporary.write_text(text + "\n", encoding="utf-8")
+    temporary.replace(output / f"{problem.name}.json")
+    if records:
+        curves(records).savefig(output / f"{problem.name}.png", dpi=110)
+
+
+def add(problem, records, settings, output):
+    """Add runs to those that the folder holds by now and write them all; return all of them.
+
+    Several processes may add to one folder: a run that is there already stays, and the page names
+    the commands of all of them.
+    """
+    earlier, found = read(problem, output)
+    settings = dict(settings)
+    if settings["command"] not in earlier["command"].split(" && "):
+        settings["command"] = f"{earlier['command']} && {settings['command']}"
+    else:
+        settings["command"] = earlier["command"]
+    known = {run_of(record) for record in found}
+    found += [record for record in records if run_of(record) not in known]
+    write(problem, found, settings, output)
+    return found
+
+
+def run_of(record):
+    """Return what tells one run from another."""
+    return record["resolution"], record["seed"], record["method"]
 
 
 def read(problem, output):
