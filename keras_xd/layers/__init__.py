@@ -7,6 +7,7 @@ from keras_xd.layers.ck_convolutions import CKConv1D as CKConv1D
 from keras_xd.layers.ck_convolutions import CKConv2D as CKConv2D
 from keras_xd.layers.ck_convolutions import FlexConv1D as FlexConv1D
 from keras_xd.layers.ck_convolutions import FlexConv2D as FlexConv2D
+from keras_xd.layers.cutout import Cutout as Cutout
 from keras_xd.layers.differentiable_mask import DifferentiableMask as DifferentiableMask
 from keras_xd.layers.differentiable_mask import StaticMask as StaticMask
 from keras_xd.layers.discrete_operation import DiscreteOperation as DiscreteOperation
