@@ -6,7 +6,7 @@ import keras
 from keras import initializers, ops
 
 from keras_xd import masks, validation
-from keras_xd.layers import fourier_convolution
+from keras_xd.layers import fourier_convolution, shared_parts
 from keras_xd.layers.differentiable_mask import DifferentiableMask
 from keras_xd.layers.kernel_network import KernelNetwork, grid
 from keras_xd.layers.searchable import SearchableLayer
@@ -113,13 +113,7 @@ class CKConv(LongConvolution, SearchableLayer):
     ):
         super().__init__(**kwargs)
         self.rank = validation.one_of(rank, (1, 2), "rank")
-        if isinstance(network, dict):
-            network = keras.saving.deserialize_keras_object(network)
-        if not isinstance(network, (KernelNetwork, type(None))):
-            raise ValueError(
-                f"`network` must be a KernelNetwork or None. Received: network={network!r}"
-            )
-        self.network = network
+        self.network = network = shared_parts.restored(network, KernelNetwork, "network")
         self.kernel_network = self._own_network(seed) if network is None else network
         if kernel_size is not None:
             kernel_size = validation.integer_tuple(kernel_size, rank, "kernel_size")
@@ -241,9 +235,14 @@ class CKConv(LongConvolution, SearchableLayer):
         return self._rendered_kernel(self._supports)
 
     def call(self, inputs):
+        return self.convolve(inputs)
+
+    def convolve(self, inputs):
+        """Return what a call does, of the first channels only where the inputs lack the others."""
+        channels, _ = self._split_shape(inputs.shape)
         return self._convolve(
             inputs,
-            self.kernel,
+            self._rendered_kernel(self._supports, channels),
             [left - start for left, (start, _) in zip(self._left, self._supports, strict=True)],
             None if self.resolution_mask is None else self.resolution_mask.values,
             self._bins,
@@ -333,7 +332,7 @@ class CKConv(LongConvolution, SearchableLayer):
         return {
             **super().get_config(),
             "rank": self.rank,
-            "network": self._serialized_network(),
+            "network": shared_parts.serialized(self.network),
             "kernel_size": self.kernel_size,
             "padding": self.padding,
             "learn_kernel_size": self.learn_kernel_size,
@@ -351,13 +350,6 @@ class CKConv(LongConvolution, SearchableLayer):
         """Return the network of a layer that is given none."""
         return KernelNetwork(seed=seed)
 
-    def _serialized_network(self):
-        if self.network is None:
-            return None
-        serialized = keras.saving.serialize_keras_object(self.network)
-        # By this key `load_model` makes an object once, wherever it occurs.
-        return {**serialized, "shared_object_id": id(self.network)}
-
     @property
     def _left(self):
         """Number of taps before the output's point, of each axis."""
@@ -372,11 +364,14 @@ class CKConv(LongConvolution, SearchableLayer):
             return [(0, k) for k in self._taps]
         return [masks.support(values) for values in self.kernel_mask.values]
 
-    def _rendered_kernel(self, supports):
-        """Return the kernel at the taps `start` to `stop` of each axis, a float32 tensor."""
+    def _rendered_kernel(self, supports, channels=None):
+        """Return the kernel at the taps `start` to `stop` of each axis, a float32 tensor.
+
+        With `channels`, only of so many channels, the first ones.
+        """
         features = self.kernel_network(ops.convert_to_tensor(grid(self._taps, supports)))
-        head = ops.convert_to_tensor(self.head)
-        kernel = ops.matmul(features, head) + ops.convert_to_tensor(self.head_bias)
+        head = ops.convert_to_tensor(self.head)[:, :channels]
+        kernel = ops.matmul(features, head) + ops.convert_to_tensor(self.head_bias)[:channels]
         kernel = ops.reshape(kernel, (*(stop - start for start, stop in supports), head.shape[1]))
         if self.kernel_mask is None:
             return kernel

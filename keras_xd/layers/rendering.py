@@ -2,8 +2,10 @@
 
 import keras
 
+from keras_xd.layers.ccnn_block import CCNNBlock
 from keras_xd.layers.ck_conv import CKConv
 from keras_xd.layers.searchable import flatten_layers
+from keras_xd.layers.tracing import trace_anew
 
 
 def update_rendering(model):
@@ -34,7 +36,8 @@ def update_rendering(model):
     TensorShape([4, 1])
     """
     inside = flatten_layers(model)
-    dynamic = [x for x in inside if isinstance(x, CKConv) and x.rendering == "dynamic"]
+    kinds = (CKConv, CCNNBlock)
+    dynamic = [x for x in inside if isinstance(x, kinds) and x.rendering == "dynamic"]
     fixed = [x for x in inside if isinstance(x, keras.Model) and x.compiled and x.jit_compile]
     if dynamic and fixed:
         raise ValueError(
@@ -45,10 +48,6 @@ def update_rendering(model):
         )
     # A list, not a generator: each layer is updated.
     changed = any([layer.update_rendering() for layer in dynamic])
-    for layer in inside if changed else ():
-        if isinstance(layer, keras.Model):
-            if layer.compiled:
-                layer.make_train_function(force=True)
-                layer.make_test_function(force=True)
-            layer.make_predict_function(force=True)
+    if changed:
+        trace_anew(inside)
     return changed

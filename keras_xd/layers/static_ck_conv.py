@@ -97,7 +97,7 @@ class LongConvolution(keras.layers.Layer):
             kernel = ops.cast(kernel, x.dtype)
             y = fourier_convolution.direct(x, kernel, before, self.circular)
         if self.bias is not None:
-            y = y + self.bias
+            y = y + ops.convert_to_tensor(self.bias)[: y.shape[-1]]
         y = self.activation(y)
         return ops.moveaxis(y, -1, 1) if first else y
 

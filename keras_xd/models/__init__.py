@@ -1,5 +1,6 @@
 """Networks of the papers: small functions that return an ordinary `keras.Model`."""
 
+from keras_xd.models.ccnn import ccnn as ccnn
 from keras_xd.models.fno import fno as fno
 from keras_xd.models.kim_cnn import kim_cnn as kim_cnn
 from keras_xd.models.lenet import lenet as lenet

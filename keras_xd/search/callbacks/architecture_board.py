@@ -28,7 +28,7 @@ class ArchitectureBoard(keras.callbacks.Callback):
       `<layer>/<name>`. For every layer `<layer>/distance_from_start`, the Euclidean distance of
       its architecture variables from their values before the first epoch that this callback saw,
       divided by the norm of these unless that is zero. `complexity/multiply_adds`, where it can be
-      counted, and `complexity/relative_to_target` for a model with a `complexity_target`.
+      counted, and `complexity/relative_to_target` for a model with a `complexity_target` of them.
     - images (`images=True`): a heatmap of every array in `describe()`, as `<layer>/<name>`;
       `<layer>/operator`, the map from the first input channel to the first output channel, for
       XD-operations (see `keras_xd.visualization.operator_matrix`); and `<layer>/spectra`, the
@@ -163,7 +163,9 @@ class ArchitectureBoard(keras.callbacks.Callback):
         except (TypeError, ValueError):  # a layer does not count, or a size is unknown
             return {}
         target = getattr(self.model, "complexity_target", None)
-        relative = {} if target is None else {"relative_to_target": count / target}
+        relative = {}
+        if target is not None and self.model.complexity_measure == "multiply_adds":
+            relative = {"relative_to_target": count / target}
         return {"multiply_adds": count, **relative}
 
     def _draw(self, layers, found):

@@ -1,0 +1,113 @@
+"""Batch normalization by the statistics of the batch, in inference too."""
+
+import keras
+from keras import ops
+
+from keras_xd import validation
+from keras_xd.layers.searchable import flatten_layers
+from keras_xd.layers.tracing import trace_anew
+
+STATISTICS = ("batch", "moving")
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class BatchStatisticsNormalization(keras.layers.BatchNormalization):
+    """Keras' batch normalization, but in inference too by the statistics of the batch.
+
+    Moving averages belong to the architectures that a search has passed through; while it changes
+    they fit none of them. The averages are kept in training as in Keras, so that `use_statistics`
+    can turn to them once the architecture stays as it is. With the statistics of the batch an
+    output depends on the other samples in it.
+
+    Args:
+        statistics: what inference uses, `"batch"` or `"moving"`; the latter is Keras' layer.
+        **kwargs: the arguments of `keras.layers.BatchNormalization`.
+
+    Input shape:
+        Any, as in Keras.
+
+    Output shape:
+        That of the input.
+
+    Raises:
+        ValueError: for other statistics, and for `renorm`, which corrects them.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.BatchStatisticsNormalization(epsilon=0.0)
+    >>> layer(np.array([[1.0], [3.0]])).numpy().ravel()
+    array([-1.,  1.], dtype=float32)
+
+    Reference:
+        Romero and Zeghidour, "DNArch", 2023, appendix E.1.
+    """
+
+    def __init__(self, statistics="batch", **kwargs):
+        super().__init__(**kwargs)
+        self.statistics = validation.one_of(statistics, STATISTICS, "statistics")
+        if self.renorm:
+            raise ValueError(
+                "The statistics of a batch are not corrected. Received: renorm=True, "
+                f"statistics={statistics!r}"
+            )
+
+    def call(self, inputs, training=None, mask=None):
+        if self.statistics == "moving" or (training and self.trainable):
+            return super().call(inputs, training=training, mask=mask)
+        double = keras.backend.standardize_dtype(inputs.dtype) == "float64"
+        x = ops.cast(inputs, "float64" if double else "float32")  # half precision overflows
+        axis = self.axis % len(x.shape)
+        mean, variance = ops.moments(x, [a for a in range(len(x.shape)) if a != axis])
+        outputs = ops.batch_normalization(
+            x,
+            mean,
+            variance,
+            axis,
+            offset=ops.cast(self.beta, x.dtype) if self.center else None,
+            scale=ops.cast(self.gamma, x.dtype) if self.scale else None,
+            epsilon=self.epsilon,
+        )
+        return ops.cast(outputs, self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "statistics": self.statistics}
+
+
+def use_statistics(model, statistics):
+    """Set what the `BatchStatisticsNormalization` layers of a model use in inference, in place.
+
+    The functions by which a model evaluates and predicts are traced anew at their next call.
+
+    Args:
+        model: a Keras model or a single layer.
+        statistics: `"batch"`, or `"moving"`: averages over the training steps so far, with which
+            an output does not depend on its batch.
+
+    Returns:
+        `model`.
+
+    Raises:
+        ValueError: for other statistics, and if the model has no such layers.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> model = keras.Sequential([keras.Input((3,)), layers.BatchStatisticsNormalization()])
+    >>> layers.use_statistics(model, "moving").layers[0].statistics
+    'moving'
+    """
+    validation.one_of(statistics, STATISTICS, "statistics")
+    inside = flatten_layers(model)
+    found = [layer for layer in inside if isinstance(layer, BatchStatisticsNormalization)]
+    if not found:
+        raise ValueError(
+            "Only `BatchStatisticsNormalization` layers have a choice of statistics. "
+            f"Received: a model without them, {model!r}"
+        )
+    for layer in found:
+        layer.statistics = statistics
+    trace_anew(inside)
+    return model

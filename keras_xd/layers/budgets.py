@@ -1,0 +1,76 @@
+"""What a model costs beside multiply–adds, as numbers that follow its masks."""
+
+import math
+
+from keras_xd.layers.complexity import model_calls
+from keras_xd.layers.searchable import SearchableLayer, architecture_variables, flatten_layers
+
+
+def count_parameters(model):
+    """Return the number of weights that a model has once it is finalized.
+
+    A searchable layer tells its own number by `parameters()` if it has that method, as `CCNNBlock`
+    does, differentiable in its masks. Of all other layers the weights count, without architecture
+    variables.
+
+    Args:
+        model: a built Keras model (a `SearchModel` too) or a single built layer.
+
+    Returns:
+        A number, or a scalar tensor.
+
+    Example:
+
+    >>> import keras_xd
+    >>> from keras_xd import layers
+    >>> whole = keras_xd.models.ccnn(2, 4, (16, 3), classes=2, learn="")
+    >>> layers.count_parameters(whole) == keras_xd.finalize(whole).count_params()
+    True
+    """
+    total = 0
+    counted = {id(variable) for variable in architecture_variables(model)}
+    for layer in flatten_layers(model):
+        if isinstance(layer, SearchableLayer) and hasattr(layer, "parameters"):
+            total = total + layer.parameters()
+            counted |= {id(variable) for variable in layer.weights}
+    return total + sum(math.prod(w.shape) for w in model.weights if id(w) not in counted)
+
+
+def count_activations(model):
+    """Return the number of entries that the layers of a model give out for one sample.
+
+    That is the memory that training takes for each sample, in numbers. It counts the layers that
+    `keras_xd.complexity` counts. A searchable layer tells its own number by
+    `activations(input_shape)` if it has that method, as `CCNNBlock` does, differentiable in its
+    masks; of the others the outputs count.
+
+    Args:
+        model: a built Keras model (a `SearchModel` too) or a single built layer.
+
+    Returns:
+        A number, or a scalar tensor.
+
+    Raises:
+        ValueError: if a counted layer is called with a shape not known but for the batch size.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> layers.count_activations(keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)]))
+    3
+    """
+    total = 0
+    for _, layer, shape, times in model_calls(model):
+        if shape is None or None in shape[1:]:
+            raise ValueError(
+                "Activations can be counted only at shapes known but for the batch size. Give the "
+                f"model's Input a complete shape. Received: layer '{layer.name}' called with shape "
+                f"{shape}"
+            )
+        if isinstance(layer, SearchableLayer) and hasattr(layer, "activations"):
+            count = layer.activations(shape)
+        else:
+            count = math.prod(layer.compute_output_shape(shape)[1:])
+        total = total + times * count
+    return total

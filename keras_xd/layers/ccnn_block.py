@@ -1,0 +1,421 @@
+"""The residual block of continuous convolutional networks, all of whose sizes can be learned."""
+
+import math
+
+import keras
+from keras import initializers, ops
+
+from keras_xd import masks, validation
+from keras_xd.layers import shared_parts
+from keras_xd.layers.batch_statistics import STATISTICS, BatchStatisticsNormalization
+from keras_xd.layers.ck_conv import RENDERINGS, CKConv
+from keras_xd.layers.depth_mask import DepthMask
+from keras_xd.layers.differentiable_mask import DifferentiableMask
+from keras_xd.layers.fourier_upsampling import FourierUpsampling
+from keras_xd.layers.kernel_network import KernelNetwork
+from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.layers.static_ccnn_block import StaticCCNNBlock, add_to_first
+from keras_xd.layers.static_ck_conv import StaticCKConv
+
+WIDTHS = ("input", "middle", "output")
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class CCNNBlock(SearchableLayer):
+    """Residual block whose kernel size, resolution, three widths and existence are learned.
+
+        h = conv(normalize(x)) + bias             depthwise, a continuous kernel, downsampled
+        h = gelu(m_middle · linear(m_input · h))  then dropout
+        h = gelu(m_output · linear(h))            then upsampled
+        y = x + m_depth[index] · h
+
+    The convolution is a `CKConv`. The width masks `m` are sigmoid masks over the channels, which
+    begin with half of them; they come after the bias and before the nonlinearity, so that a
+    masked channel is zero. Inputs and outputs have all channels and the full resolution. The depth
+    mask, one for all blocks of a network, makes a block the identity where it is zero. Batch
+    normalization uses the statistics of the batch, in inference too.
+
+    With `rendering="dynamic"` only the channels under the masks at the last update are computed,
+    and nothing of a block whose depth mask is zero then: see `update_rendering`.
+
+    Args:
+        network: a `KernelNetwork`, which other blocks may share, or `None` for one of its own.
+        learn: what is learned, a string of the letters `K` (kernel size), `R` (resolution) and `W`
+            (widths), any of them.
+        depth: the `DepthMask` of the network, or `None`: the block is always there.
+        index: the number of the block in `depth`.
+        kernel_size, padding, initial_kernel_size: as in `CKConv`.
+        initial_width: number of channels that the width masks begin with; `None`: half of them.
+        width_temperature, resolution_temperature: steepness of the masks. A mask takes at least
+            2.57 / temperature of its axis.
+        dropout: share of the entries that are set to zero in training.
+        statistics: what inference normalizes by, `"batch"` or `"moving"`: see `use_statistics`.
+        rendering: `"static"` or `"dynamic"`.
+        per_channel: whether the multiply–adds of the convolution are counted once for each channel
+            that it has, or as in the paper once.
+        seed: an integer makes the first weights reproducible.
+
+    Input shape:
+        `(batch, *spatial, channels)`, of one or two spatial axes, whatever Keras' image data
+        format; all sizes but the batch's must be known.
+
+    Output shape:
+        That of the input.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> block = layers.CCNNBlock(learn="KW")
+    >>> block(np.ones((2, 32, 10))).shape
+    TensorShape([2, 32, 10])
+    >>> found = block.describe()
+    >>> found["width/middle"], found["kernel_size/0"] < 4
+    (5.0, True)
+
+    Reference:
+        Romero and Zeghidour, "DNArch", 2023, section 2.4 and figures 5, 8 and 9.
+    """
+
+    def __init__(
+        self,
+        network=None,
+        learn="KRW",
+        depth=None,
+        index=0,
+        kernel_size=None,
+        padding="same",
+        initial_kernel_size=None,
+        initial_width=None,
+        width_temperature=25.0,
+        resolution_temperature=25.0,
+        dropout=0.0,
+        statistics="batch",
+        rendering="static",
+        per_channel=False,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.network = shared_parts.restored(network, KernelNetwork, "network")
+        self.learn = checked_letters(learn, "KRW")
+        self.depth = shared_parts.restored(depth, DepthMask, "depth")
+        self.index = index if self.depth is None else self.depth.checked_index(index)
+        self.kernel_size = kernel_size
+        self.padding = padding
+        self.initial_kernel_size = initial_kernel_size
+        self.initial_width = initial_width
+        self.width_temperature = width_temperature
+        self.resolution_temperature = resolution_temperature
+        self.dropout = dropout
+        self.statistics = validation.one_of(statistics, STATISTICS, "statistics")
+        self.rendering = validation.one_of(rendering, RENDERINGS, "rendering")
+        self.per_channel = per_channel
+        self.seed = seed
+        masks.sigmoid_range(width_temperature)
+        masks.sigmoid_range(resolution_temperature)
+        self.normalization = BatchStatisticsNormalization(
+            statistics, name="normalization", dtype=self.dtype_policy
+        )
+        self.dropping = keras.layers.Dropout(
+            dropout, seed=seed, name="dropping", dtype=self.dtype_policy
+        )
+        self.width_masks = []
+        if "W" in learn:
+            self.width_masks = [
+                DifferentiableMask(
+                    temperature=width_temperature, initial_size=initial_width, name=f"{place}_mask"
+                )
+                for place in WIDTHS
+            ]
+        self._rendered = None
+
+    def build(self, input_shape):
+        rank = len(input_shape) - 2
+        if rank not in (1, 2) or any(n is None for n in input_shape[1:]):
+            raise ValueError(
+                f"Layer '{self.name}' needs inputs (batch, *spatial, channels) of one or two "
+                "spatial axes, all but the batch of known size. Give the model's Input a complete "
+                f"shape. Received: input_shape={tuple(input_shape)}"
+            )
+        channels, sizes = input_shape[-1], tuple(input_shape[1:-1])
+        axes = {axis: n for axis, n in enumerate(input_shape) if axis}
+        self.input_spec = keras.layers.InputSpec(ndim=rank + 2, axes=axes)
+        self.normalization.build(input_shape)
+        self.convolution = CKConv(
+            rank,
+            self.network,
+            self.kernel_size,
+            padding=self.padding,
+            learn_kernel_size="K" in self.learn,
+            initial_kernel_size=self.initial_kernel_size,
+            learn_resolution="R" in self.learn,
+            temperature=self.resolution_temperature,
+            rendering=self.rendering,
+            data_format="channels_last",
+            seed=self.seed,
+            name="convolution",
+            dtype=self.dtype_policy,
+        )
+        before = self._rendered or {"convolution": {"input_shape": input_shape}}
+        self.convolution.build_from_config(before["convolution"])
+        for mask in self.width_masks:
+            mask.build(input_shape)
+        if self.depth is not None and not self.depth.built:
+            self.depth.build((None, self.depth.blocks))
+        self.upsampling = FourierUpsampling(
+            sizes, data_format="channels_last", name="upsampling", dtype=self.dtype_policy
+        )
+        self.linear = []
+        for step, name in enumerate(WIDTHS[1:], start=1):
+            seed = None if self.seed is None else self.seed + step
+            kernel = self.add_weight(
+                name=f"{name}_kernel",
+                shape=(channels, channels),
+                initializer=initializers.HeUniform(seed),
+            )
+            bias = self.add_weight(name=f"{name}_bias", shape=(channels,), initializer="zeros")
+            self.linear.append((kernel, bias))
+        self._channels = channels
+        self._counts = tuple(before.get("counts", (channels,) * 3))
+        self._present = before.get("present", True)
+
+    @property
+    def shared_parts(self):
+        """What a copy of a model must copy once for all layers, by the name of the argument."""
+        parts = {"network": self.network, "depth": self.depth}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    @property
+    def architecture_variables(self):
+        """The variables of the width masks, of the convolution's masks and of the depth mask."""
+        if not self.built:
+            return []
+        depth = [] if self.depth is None else [self.depth]
+        inside = [*self.width_masks, self.convolution, *depth]
+        return [variable for layer in inside for variable in layer.architecture_variables]
+
+    @property
+    def widths(self):
+        """The sizes of the width masks, differentiable scalars where they are learned."""
+        if not self.width_masks:
+            return [self._channels] * 3
+        return [mask.sizes[0] for mask in self.width_masks]
+
+    @property
+    def share(self):
+        """How much of the block counts, from 0 to 1: see `DepthMask.share`."""
+        return 1.0 if self.depth is None else self.depth.share(self.index)
+
+    @property
+    def largest_size(self):
+        """The number of taps of the largest kernel, of each axis."""
+        return self.convolution.largest_size
+
+    def call(self, inputs, training=None):
+        if not self._present:
+            return inputs + ops.cast(self._zero(), inputs.dtype)
+        first, middle, last = self._counts
+        (middle_kernel, middle_bias), (output_kernel, output_bias) = (
+            [ops.convert_to_tensor(weight) for weight in pair] for pair in self.linear
+        )
+        x = self.normalization(inputs, training=training)
+        x = self._masked(self.convolution.convolve(x[..., :first]), 0)
+        x = ops.matmul(x, middle_kernel[:first, :middle]) + middle_bias[:middle]
+        x = ops.gelu(self._masked(x, 1), approximate=False)
+        x = self.dropping(x, training=training)
+        x = ops.matmul(x, output_kernel[:middle, :last]) + output_bias[:last]
+        x = self.upsampling(ops.gelu(self._masked(x, 2), approximate=False))
+        if self.depth is not None:
+            x = self.depth(x, index=self.index)
+        return add_to_first(inputs, x)
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape)
+
+    def update_rendering(self):
+        """Set what dynamic rendering computes to what lies under the masks: see `CKConv`.
+
+        Returns:
+            Whether anything changed; never in static rendering.
+        """
+        if self.rendering == "static":
+            return False
+        before = self._counts, self._present
+        self._counts, self._present = self._current_counts(), self._is_present()
+        return self.convolution.update_rendering() or before != (self._counts, self._present)
+
+    def get_build_config(self):
+        config = super().get_build_config()
+        if config is None or self.rendering == "static":
+            return config
+        rendered = {
+            "convolution": self.convolution.get_build_config(),
+            "counts": self._counts,
+            "present": self._present,
+        }
+        return {**config, "rendered": rendered}
+
+    def build_from_config(self, config):
+        config = dict(config or {})
+        self._rendered = config.pop("rendered", None)
+        super().build_from_config(config)
+
+    def complexity(self, input_shape):
+        """Multiply–adds of one sample, differentiable in the sizes of all masks but the kernel's.
+
+        With `L` points, resolution `r` and widths `a`, `b`, `c` it is the share of the block times
+
+            L a + r log2 r + r a b + 2 r b + r b c + r c
+
+        for normalization, convolution (`a r log2 r` with `per_channel`), linear layer, GELU and
+        dropout, linear layer, GELU. Upsampling and the sum with the inputs are not counted.
+
+        Reference:
+            Appendix C of the paper, which leaves the base of the logarithm open.
+        """
+        points = math.prod(input_shape[1:-1])
+        r, (a, b, c) = math.prod(self.convolution.resolutions), self.widths
+        if "R" in self.learn:
+            transform = r * ops.log(r) / math.log(2)
+        else:
+            transform = r * math.log2(r)
+        count = points * a + transform * (a if self.per_channel else 1)
+        return self.share * (count + r * (a * b + 2 * b + b * c + c))
+
+    def parameters(self):
+        """Return the number of weights that are left once the block is trimmed.
+
+        It is differentiable in all sizes: `a (k + 3) + a b + b + b c + c` for widths `a`, `b`, `c`
+        and `k` taps, times the share of the block.
+        """
+        a, b, c = self.widths
+        taps = math.prod(self.convolution.kernel_sizes)
+        return self.share * (a * (taps + 3) + a * b + b + b * c + c)
+
+    def activations(self, input_shape):
+        """Return the number of entries of all tensors that one sample takes in the trimmed block.
+
+        It is differentiable: with the names of `complexity` and `N` channels `N L` for the outputs,
+        plus the share of the block times `a L + r (a + 2 b + 2 c)`.
+        """
+        points = math.prod(input_shape[1:-1])
+        r, (a, b, c) = math.prod(self.convolution.resolutions), self.widths
+        return points * input_shape[-1] + self.share * (points * a + r * (a + 2 * b + 2 * c))
+
+    def finalize(self):
+        """Return the block without what its masks set to zero, a built layer, same outputs.
+
+        It is a `StaticCCNNBlock` of the channels and taps under the masks, whose values are folded
+        into the weights, or `keras.layers.Identity` where the depth mask is zero. In dynamic
+        rendering it holds what is rendered.
+        """
+        shape = self.get_build_config()["input_shape"]
+        dynamic = self.rendering == "dynamic"
+        if not (self._present if dynamic else self._is_present()):
+            identity = keras.layers.Identity(name=self.name, dtype=self.dtype_policy.name)
+            identity.build(shape)
+            return identity
+        counts = self._counts if dynamic else self._current_counts()
+        convolution = self.convolution.finalize()
+        static = StaticCCNNBlock(
+            counts,
+            StaticCKConv.from_config(convolution.get_config()),
+            dropout=self.dropout,
+            statistics=self.normalization.statistics,
+            name=self.name,
+            dtype=self.dtype_policy,
+            trainable=self.trainable,
+        )
+        static.build(shape)
+        first, middle, last = counts
+        for weight, whole in zip(static.convolution.weights, convolution.weights, strict=True):
+            per_channel = weight is static.convolution.kernel or weight is static.convolution.bias
+            weight.assign(whole[..., :first] if per_channel else whole)
+        pairs = zip(static.normalization.weights, self.normalization.weights, strict=True)
+        for weight, whole in pairs:
+            weight.assign(whole[:first])
+        a, b, c = (values[:n] for values, n in zip(self._width_values(), counts, strict=True))
+        (kernel, bias), (last_kernel, last_bias) = self.linear
+        static.linear[0][0].assign(kernel[:first, :middle] * a[:, None] * b)
+        static.linear[0][1].assign(bias[:middle] * b)
+        static.linear[1][0].assign(last_kernel[:middle, :last] * c)
+        static.linear[1][1].assign(last_bias[:last] * c)
+        if self.depth is not None:
+            static.scale.assign(self.depth.value(self.index))
+        return static
+
+    def describe(self):
+        """Return the sizes that the block has come to.
+
+        `width/<place>` and `channels/<place>` are the size of a width mask and the number of
+        channels under it, at the places input, middle and output; `depth` is the value of the depth
+        mask, 0 for a block that is gone; the rest is `describe()` of the convolution.
+        """
+        value = 1.0 if self.depth is None else float(self.depth.value(self.index))
+        result = {"depth": value}
+        sizes = zip(WIDTHS, self.widths, self._current_counts(), strict=True)
+        for place, size, count in sizes:
+            result[f"width/{place}"] = float(size)
+            result[f"channels/{place}"] = float(count)
+        return {**result, **self.convolution.describe()}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "network": shared_parts.serialized(self.network),
+            "learn": self.learn,
+            "depth": shared_parts.serialized(self.depth),
+            "index": self.index,
+            "kernel_size": self.kernel_size,
+            "padding": self.padding,
+            "initial_kernel_size": self.initial_kernel_size,
+            "initial_width": self.initial_width,
+            "width_temperature": self.width_temperature,
+            "resolution_temperature": self.resolution_temperature,
+            "dropout": self.dropout,
+            "statistics": self.statistics,
+            "rendering": self.rendering,
+            "per_channel": self.per_channel,
+            "seed": self.seed,
+        }
+
+    def _masked(self, x, place):
+        if not self.width_masks:
+            return x
+        return x * ops.cast(self.width_masks[place].values[0][: x.shape[-1]], x.dtype)
+
+    def _width_values(self):
+        """Return the three width masks, ones where widths are not learned."""
+        if not self.width_masks:
+            return [ops.ones((self._channels,))] * 3
+        return [mask.values[0] for mask in self.width_masks]
+
+    def _current_counts(self):
+        """Return the number of channels under each width mask."""
+        return tuple(masks.support(values)[1] for values in self._width_values())
+
+    def _is_present(self):
+        return self.depth is None or float(self.depth.value(self.index)) > 0
+
+    def _zero(self):
+        """Return 0 with a gradient, of zeros, for every variable that a call would use."""
+        return 0.0 * sum(ops.sum(ops.convert_to_tensor(v)) for v in self.trainable_variables)
+
+
+def checked_letters(learn, allowed):
+    """Return a string of letters for what is learned.
+
+    Raises:
+        ValueError: for other letters than those allowed, or one that occurs twice.
+    """
+    letters = set(learn) if isinstance(learn, str) else None
+    if letters is None or len(letters) < len(learn) or not letters <= set(allowed):
+        raise ValueError(
+            f"`learn` must be a string of different letters among {allowed!r}. "
+            f"Received: learn={learn!r}"
+        )
+    return learn

@@ -1,0 +1,186 @@
+"""A mask over the blocks of a network: its depth as a number that is learned."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_xd import masks, validation
+from keras_xd.layers.differentiable_mask import DifferentiableMask
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DepthMask(DifferentiableMask):
+    """A sigmoid mask whose points are the residual blocks of a network; one for all of them.
+
+    Give the same mask to every block, with the number of the block: its residual branch is
+    multiplied by the mask's value there, so that a block of the value 0 is the identity. The one
+    variable is learned by all blocks together. See `CCNNBlock`.
+
+    Args:
+        blocks: number of blocks, at least 2.
+        temperature: steepness of the mask. It takes at least 2.57 / temperature of the blocks.
+        initial_size: number of blocks that the search begins with; `None`: half of them.
+        minimum_size: number of blocks that no step may go below, or `None`.
+        threshold: the smallest value that is not set to zero.
+        architecture_regularizer: regularizer of the variable.
+
+    Call arguments:
+        inputs: the output of a residual branch.
+        index: the number of its block, counted from 0.
+
+    Input shape:
+        Any.
+
+    Output shape:
+        That of the input.
+
+    Raises:
+        ValueError: for arguments outside these rules, and an index that is none of a block.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> depth = layers.DepthMask(8)
+    >>> [bool(depth(np.ones((1, 2)), index=index)[0, 0] > 0) for index in range(8)]
+    [True, True, True, True, False, False, False, False]
+
+    Reference:
+        Romero and Zeghidour, "DNArch", 2023, section 2.4.4.
+    """
+
+    def __init__(
+        self,
+        blocks,
+        temperature=8.0,
+        initial_size=None,
+        minimum_size=None,
+        threshold=masks.THRESHOLD,
+        architecture_regularizer=None,
+        **kwargs,
+    ):
+        super().__init__(
+            temperature=temperature,
+            initial_size=initial_size,
+            minimum_size=minimum_size,
+            threshold=threshold,
+            architecture_regularizer=architecture_regularizer,
+            **kwargs,
+        )
+        self.blocks = validation.positive_integer(blocks, "blocks")
+        if blocks < 2:
+            raise ValueError(
+                f"A depth is learned among at least 2 blocks. Received: blocks={blocks}"
+            )
+
+    def build(self, input_shape):
+        super().build((None, self.blocks))
+        self.input_spec = None  # the blocks are no axis of the inputs
+
+    def value(self, index):
+        """Return the mask's value for the block `index`, a scalar float tensor."""
+        return self.values[0][self.checked_index(index)]
+
+    def share(self, index):
+        """Return how much of the block `index` counts, a differentiable scalar.
+
+        With the size `s` of the mask it is `clip(s - index, 0, 1)`: the sum over all blocks is `s`.
+        The slope is 1 in the block in which the size ends and 0 in the others; a size that ends
+        with a block belongs to the next one, unless there is none.
+        """
+        self.checked_index(index)
+        (size,) = self.sizes
+        fixed = ops.stop_gradient(size)
+        last = ops.clip(ops.floor(fixed), 0, self.blocks - 1)
+        slope = ops.cast(ops.equal(last, index), size.dtype)
+        return ops.clip(fixed - index, 0, 1) + slope * (size - fixed)
+
+    def call(self, inputs, index=0):
+        return inputs * ops.cast(self.value(index), inputs.dtype)
+
+    def compute_output_shape(self, input_shape, index=0):
+        return tuple(input_shape)
+
+    def complexity(self, input_shape):
+        """Multiplications of one sample of one block."""
+        return math.prod(input_shape[1:])
+
+    def finalize(self):
+        """Return a built `StaticDepthMask` of the values that the mask has."""
+        static = StaticDepthMask(
+            self.blocks, name=self.name, dtype=self.dtype_policy, trainable=self.trainable
+        )
+        static.build((None, self.blocks))
+        static.mask.assign(self.values[0])
+        return static
+
+    def checked_index(self, index):
+        """Return the number of a block.
+
+        Raises:
+            ValueError: if there is no such block.
+        """
+        if not validation.is_integer(index) or not 0 <= index < self.blocks:
+            raise ValueError(
+                f"`index` must be the number of a block, from 0 to {self.blocks - 1}. "
+                f"Received: index={index!r}, blocks={self.blocks}"
+            )
+        return index
+
+    def get_config(self):
+        config = super().get_config()
+        for name in ("axis", "shape", "centre"):
+            del config[name]
+        return {**config, "blocks": self.blocks}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class StaticDepthMask(keras.layers.Layer):
+    """Multiplies the residual branch of each block by a fixed number.
+
+    A `DepthMask` becomes one by `finalize()`.
+
+    Args:
+        blocks: number of blocks.
+
+    Call arguments:
+        inputs, index: as in `DepthMask`.
+
+    Input shape:
+        Any.
+
+    Output shape:
+        That of the input.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> searched = layers.DepthMask(4)
+    >>> searched.build((None, 4))
+    >>> float(searched.finalize()(np.ones((1, 2)), index=3)[0, 0])
+    0.0
+    """
+
+    def __init__(self, blocks, **kwargs):
+        super().__init__(**kwargs)
+        self.blocks = validation.positive_integer(blocks, "blocks")
+
+    def build(self, input_shape):
+        self.mask = self.add_weight(
+            name="mask",
+            shape=(self.blocks,),
+            initializer="ones",
+            trainable=False,
+            autocast=False,
+        )
+
+    def call(self, inputs, index=0):
+        return inputs * ops.cast(self.mask[index], inputs.dtype)
+
+    def compute_output_shape(self, input_shape, index=0):
+        return tuple(input_shape)
+
+    def get_config(self):
+        return {**super().get_config(), "blocks": self.blocks}

@@ -1,0 +1,159 @@
+"""Continuous convolutional networks, all of whose sizes can be learned."""
+
+import keras
+
+from keras_xd import layers, validation
+
+
+def ccnn(
+    blocks,
+    channels,
+    input_shape,
+    classes,
+    learn="KRWD",
+    dense=False,
+    vocabulary=None,
+    kernel_size=None,
+    padding="same",
+    network=None,
+    initial_blocks=None,
+    initial_channels=None,
+    initial_kernel_size=None,
+    temperatures=(25.0, 25.0, 8.0),
+    dropout=0.0,
+    statistics="batch",
+    rendering="static",
+    per_channel=False,
+    seed=None,
+    name="ccnn",
+):
+    """Return a continuous convolutional network for sequences or images, as a space to search.
+
+    A linear layer at each point (of an embedding of the tokens, where inputs are tokens), batch
+    normalization and GELU; `blocks` residual blocks with global continuous kernels, all made by
+    one small network; a linear layer, of the mean over all points or at each point. What of the
+    blocks is learned says `learn`:
+
+    - `K`: kernel sizes, by a Gaussian mask of width 0.0325 at first. Without it kernels are global.
+    - `R`: resolutions, by sigmoid masks on the spectrum, 0.85 at the highest frequency at first.
+    - `W`: the three widths of each block, by sigmoid masks on half of the channels at first.
+    - `D`: how many of the blocks there are, by one sigmoid mask on half of them at first.
+
+    So the paper's CCNN of 4 blocks and 140 channels, with all four learned, is
+    `ccnn(8, 280, …)`, and `keras_xd.complexity(ccnn(4, 140, …, learn=""))` the budget for it.
+    Parts are named `encoder`, `block1`, …, `decoder`; the masks are in the blocks.
+
+    Args:
+        blocks: number of blocks, the largest one where `D` is learned.
+        channels: number of channels, the largest one where `W` is learned.
+        input_shape: `(steps, channels)`, `(height, width, channels)`, or with a vocabulary
+            `(steps,)`; all known.
+        classes: number of outputs, which are logits, or numbers to be predicted.
+        learn: string of any of the letters `K`, `R`, `W`, `D`.
+        dense: whether there are outputs at each point.
+        vocabulary: number of different tokens, integers, where the inputs are such.
+        kernel_size: number of taps of the largest kernel; `None`: the size of the inputs.
+        padding: as in `layers.CKConv`.
+        network: the `layers.KernelNetwork` for all kernels; `None`: one of its default settings.
+        initial_blocks, initial_channels, initial_kernel_size: sizes that the masks begin with.
+        temperatures: steepness of the masks on frequencies, channels and blocks. A mask takes at
+            least 2.57 / temperature of its axis.
+        dropout: share of the entries between the linear layers that are set to zero in training.
+        statistics: what inference normalizes by, `"batch"` or `"moving"`: see
+            `layers.use_statistics`.
+        rendering: `"static"` or `"dynamic"`: see `layers.CCNNBlock`.
+        per_channel: whether `keras_xd.complexity` counts convolutions once for each channel, or as
+            in the paper once.
+        seed: an integer makes the first weights of the blocks and kernels reproducible.
+        name: name of the model.
+
+    Returns:
+        A `keras.Model` with outputs `(batch, classes)` or `(batch, *spatial, classes)`, whatever
+        Keras' image data format.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Example:
+
+    >>> import keras_xd
+    >>> base = keras_xd.models.ccnn(1, 4, (32, 3), classes=10, learn="")
+    >>> target = keras_xd.complexity(base)
+    >>> space = keras_xd.models.ccnn(2, 8, (32, 3), classes=10)
+    >>> space.output_shape, len(keras_xd.architecture_variables(space))
+    ((None, 10), 11)
+    >>> bool(keras_xd.complexity(space) < 1.5 * target)
+    True
+
+    Reference:
+        Romero and Zeghidour, "DNArch: Learning Convolutional Neural Architectures by
+        Backpropagation", 2023; Romero et al., "Towards a General Purpose CNN for Long Range
+        Dependencies in ND", 2022.
+    """
+    blocks = validation.positive_integer(blocks, "blocks")
+    channels = validation.positive_integer(channels, "channels")
+    classes = validation.positive_integer(classes, "classes")
+    input_shape = _checked_shape(input_shape, vocabulary)
+    learn = layers.ccnn_block.checked_letters(learn, "KRWD")
+    if not isinstance(temperatures, (tuple, list)) or len(temperatures) != 3:
+        raise ValueError(
+            "`temperatures` must be three numbers, of frequencies, channels and blocks. "
+            f"Received: temperatures={temperatures!r}"
+        )
+    of_resolution, of_width, of_depth = temperatures
+    if network is None:
+        network = layers.KernelNetwork(seed=seed, name="kernel_network")
+    depth = None
+    if "D" in learn:
+        depth = layers.DepthMask(blocks, of_depth, initial_blocks, name="depth")
+
+    tokens = vocabulary is not None
+    inputs = keras.Input(input_shape, dtype="int32" if tokens else None, name="inputs")
+    x = keras.layers.Embedding(vocabulary, channels, name="embedding")(inputs) if tokens else inputs
+    x = keras.layers.Dense(channels, name="encoder")(x)
+    x = layers.BatchStatisticsNormalization(statistics, name="encoder_normalization")(x)
+    x = keras.layers.Activation("gelu", name="encoder_gelu")(x)
+    for index in range(blocks):
+        x = layers.CCNNBlock(
+            network,
+            learn=learn.replace("D", ""),
+            depth=depth,
+            index=index,
+            kernel_size=kernel_size,
+            padding=padding,
+            initial_kernel_size=initial_kernel_size,
+            initial_width=initial_channels,
+            width_temperature=of_width,
+            resolution_temperature=of_resolution,
+            dropout=dropout,
+            statistics=statistics,
+            rendering=rendering,
+            per_channel=per_channel,
+            seed=None if seed is None else seed + 10 * index,
+            name=f"block{index + 1}",
+        )(x)
+    if not dense:
+        x = _mean(len(x.shape) - 2)(x)
+    return keras.Model(inputs, keras.layers.Dense(classes, name="decoder")(x), name=name)
+
+
+def _checked_shape(input_shape, vocabulary):
+    shape = tuple(input_shape) if isinstance(input_shape, (tuple, list)) else ()
+    if vocabulary is not None:
+        validation.positive_integer(vocabulary, "vocabulary")
+    ranks = (2, 3) if vocabulary is None else (1,)
+    if len(shape) not in ranks or not all(validation.is_integer(n) and n > 0 for n in shape):
+        raise ValueError(
+            "`input_shape` must be (steps, channels) or (height, width, channels), and (steps,) "
+            "with a vocabulary, positive integers: masks are made for axes of known size. "
+            f"Received: input_shape={input_shape!r}, vocabulary={vocabulary!r}"
+        )
+    return shape
+
+
+def _mean(rank):
+    pooling = {
+        1: keras.layers.GlobalAveragePooling1D,
+        2: keras.layers.GlobalAveragePooling2D,
+    }[rank]
+    return pooling(data_format="channels_last", name="pool")
