@@ -1,20 +1,41 @@
 """Layers: searchable operations, the plain ones they become, and baselines."""
 
+from keras_xd.genotypes import NOS_OPERATIONS as NOS_OPERATIONS
 from keras_xd.layers import penalties as penalties
 from keras_xd.layers import warm_starts as warm_starts
+from keras_xd.layers.attention_operations import ChannelAttention as ChannelAttention
+from keras_xd.layers.attention_operations import SpatialAttention as SpatialAttention
+from keras_xd.layers.batch_statistics import (
+    BatchStatisticsNormalization as BatchStatisticsNormalization,
+)
+from keras_xd.layers.batch_statistics import use_statistics as use_statistics
+from keras_xd.layers.budgets import count_activations as count_activations
+from keras_xd.layers.budgets import count_parameters as count_parameters
+from keras_xd.layers.ccnn_block import CCNNBlock as CCNNBlock
 from keras_xd.layers.ck_conv import CKConv as CKConv
 from keras_xd.layers.ck_convolutions import CKConv1D as CKConv1D
 from keras_xd.layers.ck_convolutions import CKConv2D as CKConv2D
 from keras_xd.layers.ck_convolutions import FlexConv1D as FlexConv1D
 from keras_xd.layers.ck_convolutions import FlexConv2D as FlexConv2D
 from keras_xd.layers.cutout import Cutout as Cutout
+from keras_xd.layers.depth_mask import DepthMask as DepthMask
+from keras_xd.layers.depth_mask import StaticDepthMask as StaticDepthMask
+from keras_xd.layers.derived_cell import DerivedCell as DerivedCell
 from keras_xd.layers.differentiable_mask import DifferentiableMask as DifferentiableMask
 from keras_xd.layers.differentiable_mask import StaticMask as StaticMask
 from keras_xd.layers.discrete_operation import DiscreteOperation as DiscreteOperation
 from keras_xd.layers.distances import distance as distance
 from keras_xd.layers.distances import nearest as nearest
+from keras_xd.layers.dynamic_conv import DynamicConv2D as DynamicConv2D
+from keras_xd.layers.dynamic_conv import DynamicKernel as DynamicKernel
+from keras_xd.layers.feature_operations import FactorizedReduction as FactorizedReduction
+from keras_xd.layers.feature_operations import FeatureOperation as FeatureOperation
+from keras_xd.layers.feature_operations import PointwiseOperation as PointwiseOperation
 from keras_xd.layers.fourier_resampling import FourierResampling as FourierResampling
 from keras_xd.layers.fourier_upsampling import FourierUpsampling as FourierUpsampling
+from keras_xd.layers.heterogeneous_cell import CellArchitecture as CellArchitecture
+from keras_xd.layers.heterogeneous_cell import HeterogeneousCell as HeterogeneousCell
+from keras_xd.layers.heterogeneous_cell import derived_genotype as derived_genotype
 from keras_xd.layers.k_conv import KOpConv as KOpConv
 from keras_xd.layers.k_conv import KOpConv1D as KOpConv1D
 from keras_xd.layers.k_conv import KOpConv2D as KOpConv2D
@@ -22,9 +43,16 @@ from keras_xd.layers.k_conv import KOpConv3D as KOpConv3D
 from keras_xd.layers.k_conv import KOperation as KOperation
 from keras_xd.layers.k_dense import KDense as KDense
 from keras_xd.layers.kernel_network import KernelNetwork as KernelNetwork
+from keras_xd.layers.masked_branch import MaskedBranch as MaskedBranch
+from keras_xd.layers.masked_convolutions import MaskedConv1D as MaskedConv1D
+from keras_xd.layers.masked_convolutions import MaskedConv2D as MaskedConv2D
+from keras_xd.layers.masked_convolutions import MaskedDense as MaskedDense
+from keras_xd.layers.masked_convolutions import MaskedDepthwiseConv1D as MaskedDepthwiseConv1D
+from keras_xd.layers.masked_convolutions import MaskedDepthwiseConv2D as MaskedDepthwiseConv2D
 from keras_xd.layers.mixed_operation import MixedOperation as MixedOperation
 from keras_xd.layers.mixed_operation import MixedOperation1D as MixedOperation1D
 from keras_xd.layers.mixed_operation import MixedOperation2D as MixedOperation2D
+from keras_xd.layers.relative_mask import RelativeMask as RelativeMask
 from keras_xd.layers.rendering import update_rendering as update_rendering
 from keras_xd.layers.resampled import Resampled as Resampled
 from keras_xd.layers.resampled import SearchableResampled as SearchableResampled
@@ -33,6 +61,7 @@ from keras_xd.layers.spectral_conv import SpectralConv as SpectralConv
 from keras_xd.layers.spectral_conv import SpectralConv1D as SpectralConv1D
 from keras_xd.layers.spectral_conv import SpectralConv2D as SpectralConv2D
 from keras_xd.layers.spectral_conv import SpectralConv3D as SpectralConv3D
+from keras_xd.layers.static_ccnn_block import StaticCCNNBlock as StaticCCNNBlock
 from keras_xd.layers.static_ck_conv import StaticCKConv as StaticCKConv
 from keras_xd.layers.static_xd import StaticXD as StaticXD
 from keras_xd.layers.xd_causal import XDCausalConv1D as XDCausalConv1D

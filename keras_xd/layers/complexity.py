@@ -36,11 +36,12 @@ _cache = weakref.WeakKeyDictionary()
 def complexity(model):
     """Return the multiply–adds of one sample through `model`.
 
-    Counted are the searchable layers, by their own `complexity`, and Keras' convolutions (plain,
-    transposed, depthwise and separable) and `Dense` layers; other layers, such as normalizations
-    and recurrent ones, are not. Each call of a shared layer counts, at the shape of that call, and
-    `TimeDistributed` counts its layer once a step. Layers inside other layers or subclassed models
-    count once, at the shape they were built on, since how often these call them is unknown.
+    Counted are the searchable layers, by their own `complexity`, other layers that have a method
+    `multiply_adds(input_shape)`, and Keras' convolutions (plain, transposed, depthwise and
+    separable) and `Dense` layers; other layers, such as normalizations and recurrent ones, are not.
+    Each call of a shared layer counts, at the shape of that call, and `TimeDistributed` counts its
+    layer once a step. Layers inside other layers or subclassed models count once, at the shape they
+    were built on, since how often these call them is unknown.
 
     Args:
         model: a built Keras model (a `SearchModel` too) or a single built layer.
@@ -92,17 +93,22 @@ def multiply_adds(layer, input_shape):
     """Return the multiply–adds of one sample through one layer; biases are not counted.
 
     Args:
-        layer: a built searchable layer, or one of Keras' convolutions and `Dense`.
-        input_shape: shape of its input, batch size included.
+        layer: a built searchable layer, one with a method `multiply_adds`, or one of Keras'
+            convolutions and `Dense`.
+        input_shape: shape of its input, batch size included, or a list of those of several inputs.
 
     Returns:
         A number (of a searchable layer perhaps a tensor), or `None` if a size is unknown or the
         layer is not of these.
     """
-    if input_shape is None or None in input_shape[1:] or not isinstance(layer, COUNTED):
+    several = bool(input_shape) and isinstance(input_shape[0], (list, tuple))
+    shapes = input_shape if several else [input_shape]
+    if None in shapes or any(None in shape[1:] for shape in shapes) or not is_counted(layer):
         return None
     if isinstance(layer, SearchableLayer):
         return layer.complexity(input_shape)
+    if hasattr(layer, "multiply_adds"):
+        return layer.multiply_adds(input_shape)
     if isinstance(layer, keras.layers.Dense):
         return math.prod(input_shape[1:]) * layer.units
     last = layer.data_format == "channels_last"
@@ -123,6 +129,11 @@ def multiply_adds(layer, input_shape):
     return count
 
 
+def is_counted(layer):
+    """Return whether `multiply_adds` knows a layer."""
+    return isinstance(layer, COUNTED) or hasattr(layer, "multiply_adds")
+
+
 def _calls(layer, shape, times):
     """Yield `(layer, input shape, times)` of the counted layers that a call of `layer` calls.
 
@@ -135,11 +146,12 @@ def _calls(layer, shape, times):
             if is_graph(inner):
                 yield from _calls(inner, shapes, times)
             elif shapes:
-                yield from _calls(inner, shapes[0], times)
+                several = isinstance(argument, (list, tuple)) and len(shapes) > 1
+                yield from _calls(inner, shapes if several else shapes[0], times)
         return
     if shape is None:
         shape = (layer.get_build_config() or {}).get("input_shape") if layer.built else None
-    if isinstance(layer, COUNTED):
+    if is_counted(layer):
         if layer.built:
             yield layer, None if shape is None else tuple(shape), times
     elif isinstance(layer, keras.layers.TimeDistributed) and shape and shape[1]:

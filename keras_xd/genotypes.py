@@ -1,0 +1,337 @@
+"""Discrete cells of the neural operator search: what they are, and how weights decide on one.
+
+Pure Python. A cell has two input nodes, 0 and 1, four blocks that make the nodes 2 to 5, and an
+output node that concatenates these. A block of a relaxed cell has an edge from every earlier node
+to its surrogate node (first tier) and one from there to its node (second tier). Edges are counted
+block by block, all of the first tier before those of the second: 14 + 4.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+FEATURE_OPERATIONS = (
+    "separable_3",
+    "separable_5",
+    "dilated_3",
+    "dilated_5",
+    "max_pooling_3",
+    "average_pooling_3",
+    "identity",
+)
+ATTENTION_OPERATIONS = ("spatial_attention", "channel_attention")
+DYNAMIC_OPERATIONS = ("dynamic_3", "dynamic_5")
+# The eleven operations of the paper; XD-operations come beside them if they are asked for.
+NOS_OPERATIONS = FEATURE_OPERATIONS + ATTENTION_OPERATIONS + DYNAMIC_OPERATIONS
+XD_OPERATIONS = ("xd_3", "xd_5")
+ALL_OPERATIONS = NOS_OPERATIONS + XD_OPERATIONS
+
+INPUTS = 2
+BLOCKS = 4
+# The source nodes of the edges of each block's first tier.
+SOURCES = tuple(tuple(range(INPUTS + block)) for block in range(BLOCKS))
+FIRST_TIER_EDGES = sum(map(len, SOURCES))
+EDGES = FIRST_TIER_EDGES + BLOCKS
+
+
+def is_feature(operation: str) -> bool:
+    """Return whether an operation makes features, not an attention map or a dynamic kernel."""
+    return operation not in ATTENTION_OPERATIONS + DYNAMIC_OPERATIONS
+
+
+def first_tier_edge(block: int, source: int) -> int:
+    """Return the number of the edge from a node to the surrogate node of a block."""
+    return sum(map(len, SOURCES[:block])) + source
+
+
+def second_tier_edge(block: int) -> int:
+    """Return the number of the edge from the surrogate node of a block to its node."""
+    return FIRST_TIER_EDGES + block
+
+
+def checked_operations(operations: Sequence[str]) -> tuple[str, ...]:
+    """Return names of operations as a tuple, or raise `ValueError`.
+
+    They must be different ones of `ALL_OPERATIONS`, two at least, and one must make features.
+    """
+    names = (operations,) if isinstance(operations, str) else tuple(operations)
+    known = all(isinstance(name, str) and name in ALL_OPERATIONS for name in names)
+    if not known or len(set(names)) < len(names) or len(names) < 2:
+        raise ValueError(
+            f"`operations` must be two or more different names of {ALL_OPERATIONS}. "
+            f"Received: operations={operations!r}"
+        )
+    if not any(map(is_feature, names)):
+        raise ValueError(
+            "One of the `operations` must make features, because every block needs one. "
+            f"Received: operations={operations!r}"
+        )
+    return names
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class BlockGenotype:
+    """A block: two operations on different nodes, and the one on what they make.
+
+    Args:
+        first: two pairs `(operation, source node)`; they are kept in the order of the sources.
+        second: the operation of the second tier.
+
+    Raises:
+        ValueError: for unknown operations, sources that are equal or no integers of at least 0, or
+            if neither operation of the first tier makes features.
+    """
+
+    first: tuple[tuple[str, int], tuple[str, int]]
+    second: str
+
+    def __post_init__(self):
+        try:
+            pairs = tuple((operation, source) for operation, source in self.first)
+            sources = [source for _, source in pairs]
+            fits = (
+                len(pairs) == 2
+                and all(type(source) is int and source >= 0 for source in sources)
+                and len(set(sources)) == 2
+                and {self.second, *(operation for operation, _ in pairs)} <= set(ALL_OPERATIONS)
+                and any(is_feature(operation) for operation, _ in pairs)
+            )
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise ValueError(
+                "A block needs two operations on two different nodes in its first tier, one of "
+                "which makes features, and one operation in its second tier, all of "
+                f"{ALL_OPERATIONS}. Received: first={self.first!r}, second={self.second!r}"
+            )
+        object.__setattr__(self, "first", tuple(sorted(pairs, key=lambda pair: pair[1])))
+
+    def __str__(self) -> str:
+        first = " + ".join(f"{operation}({source})" for operation, source in self.first)
+        return f"{self.second}[{first}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the block as lists, texts and numbers."""
+        return {"first": [list(pair) for pair in self.first], "second": self.second}
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class CellGenotype:
+    """A cell: its four blocks, which make the nodes 2 to 5.
+
+    Args:
+        blocks: four `BlockGenotype`.
+
+    Raises:
+        ValueError: if there are not four, or one has a source that does not come before it.
+    """
+
+    blocks: tuple[BlockGenotype, ...]
+
+    def __post_init__(self):
+        blocks = tuple(self.blocks)
+        sources = [[source for _, source in getattr(block, "first", ())] for block in blocks]
+        if (
+            len(blocks) != BLOCKS
+            or not all(isinstance(block, BlockGenotype) for block in blocks)
+            or any(max(used) >= INPUTS + block for block, used in enumerate(sources))
+        ):
+            raise ValueError(
+                f"A cell needs {BLOCKS} blocks, each with sources among the {INPUTS} inputs and "
+                f"the nodes of the blocks before it. Received: blocks={self.blocks!r}"
+            )
+        object.__setattr__(self, "blocks", blocks)
+
+    def __str__(self) -> str:
+        nodes = enumerate(self.blocks, start=INPUTS)
+        return "; ".join(f"{node} = {block}" for node, block in nodes)
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The operations of the cell, each once, in alphabetical order."""
+        names = {block.second for block in self.blocks}
+        return tuple(sorted(names | {o for block in self.blocks for o, _ in block.first}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the cell as lists, texts and numbers, for JSON."""
+        return {"blocks": [block.to_dict() for block in self.blocks]}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> "CellGenotype":
+        """Return the cell of a dictionary made by `to_dict`."""
+        try:
+            blocks = [
+                BlockGenotype(tuple(map(tuple, block["first"])), block["second"])
+                for block in content["blocks"]
+            ]
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"A cell is read from what `to_dict` returns. Received: {content!r}"
+            ) from error
+        return cls(tuple(blocks))
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Genotype:
+    """What a search has found: a normal and a reduction cell.
+
+    Args:
+        normal: the `CellGenotype` of cells that keep the size of their inputs.
+        reduction: the `CellGenotype` of cells that halve it.
+
+    Raises:
+        ValueError: if one of them is no `CellGenotype`.
+
+    Reference:
+        "Neural Operator Search", 2020, section 3.3 and figure 4.
+    """
+
+    normal: CellGenotype
+    reduction: CellGenotype
+
+    def __post_init__(self):
+        if not all(isinstance(cell, CellGenotype) for cell in (self.normal, self.reduction)):
+            raise ValueError(
+                "A genotype needs two CellGenotype. "
+                f"Received: normal={self.normal!r}, reduction={self.reduction!r}"
+            )
+
+    def __str__(self) -> str:
+        return f"normal: {self.normal}\nreduction: {self.reduction}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the genotype as dictionaries, lists, texts and numbers, for JSON."""
+        return {"normal": self.normal.to_dict(), "reduction": self.reduction.to_dict()}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> "Genotype":
+        """Return the genotype of a dictionary made by `to_dict`."""
+        try:
+            cells = content["normal"], content["reduction"]
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"A genotype is read from what `to_dict` returns. Received: {content!r}"
+            ) from error
+        return cls(*map(CellGenotype.from_dict, cells))
+
+
+def derive_cell(
+    logits: Sequence[Sequence[float]], operations: Sequence[str] = NOS_OPERATIONS
+) -> CellGenotype:
+    """Return the cell that the weights of a relaxed one decide on.
+
+    Weights are the softmax of the logits of each edge. The first tier of each block is the pair
+    of operations on two different nodes, one of which at least makes features, with the largest
+    sum of weights of all such pairs. The second tier is the operation of the largest weight. Of
+    equal ones the first is taken: of the lower nodes, then of the earlier operations.
+
+    Args:
+        logits: an array or lists, one row for each of the 18 edges and one column an operation.
+        operations: the names of the operations.
+
+    Returns:
+        A `CellGenotype`.
+
+    Raises:
+        ValueError: for logits of another shape or not finite, and operations outside the rules.
+
+    Example:
+
+    >>> from keras_xd.genotypes import derive_cell
+    >>> logits = [[0.0, 0.0, 1.0]] * 18
+    >>> print(derive_cell(logits, ("identity", "separable_3", "channel_attention")).blocks[0])
+    channel_attention[identity(0) + channel_attention(1)]
+
+    Reference:
+        "Neural Operator Search", 2020, section 3.3: two operations with at least one that
+        transforms features, then one.
+    """
+    operations = checked_operations(operations)
+    rows = [[float(value) for value in row] for row in logits]
+    if len(rows) != EDGES or any(len(row) != len(operations) for row in rows):
+        raise ValueError(
+            f"Logits must be {EDGES} rows of {len(operations)} numbers, one for each operation. "
+            f"Received: {len(rows)} rows of {sorted({len(row) for row in rows})}"
+        )
+    if not all(math.isfinite(value) for row in rows for value in row):
+        raise ValueError(f"Logits must be finite. Received: logits={rows}")
+    weights = list(map(_softmax, rows))
+    blocks = []
+    for block, sources in enumerate(SOURCES):
+        best, first = -1.0, None
+        for one, other in itertools.combinations(sources, 2):
+            edges = (weights[first_tier_edge(block, source)] for source in (one, other))
+            pairs = itertools.product(*(zip(operations, edge, strict=True) for edge in edges))
+            for (a, weight_a), (b, weight_b) in pairs:
+                if weight_a + weight_b > best and (is_feature(a) or is_feature(b)):
+                    best, first = weight_a + weight_b, ((a, one), (b, other))
+        last = weights[second_tier_edge(block)]
+        blocks.append(BlockGenotype(first, operations[last.index(max(last))]))
+    return CellGenotype(tuple(blocks))
+
+
+def random_cell(generator, operations: Sequence[str] = NOS_OPERATIONS) -> CellGenotype:
+    """Return a cell drawn evenly from all that could be derived.
+
+    Args:
+        generator: a `numpy.random.Generator`.
+        operations: the names of the operations.
+
+    Returns:
+        A `CellGenotype`.
+
+    Raises:
+        ValueError: for operations outside the rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd.genotypes import random_cell
+    >>> len(random_cell(np.random.default_rng(0)).blocks)
+    4
+    """
+    operations = checked_operations(operations)
+
+    def draw():
+        return operations[int(generator.integers(len(operations)))]
+
+    blocks = []
+    for sources in SOURCES:
+        pairs = list(itertools.combinations(sources, 2))
+        one, other = pairs[int(generator.integers(len(pairs)))]
+        a, b = draw(), draw()
+        while not (is_feature(a) or is_feature(b)):
+            a, b = draw(), draw()
+        blocks.append(BlockGenotype(((a, one), (b, other)), draw()))
+    return CellGenotype(tuple(blocks))
+
+
+def random_genotype(generator, operations: Sequence[str] = NOS_OPERATIONS) -> Genotype:
+    """Return two cells drawn evenly from all that could be derived: the control of a search.
+
+    Args:
+        generator: a `numpy.random.Generator`.
+        operations: the names of the operations.
+
+    Returns:
+        A `Genotype`.
+
+    Raises:
+        ValueError: for operations outside the rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd.genotypes import random_genotype
+    >>> random_genotype(np.random.default_rng(0)) == random_genotype(np.random.default_rng(0))
+    True
+    """
+    normal = random_cell(generator, operations)
+    return Genotype(normal, random_cell(generator, operations))
+
+
+def _softmax(row):
+    powers = [math.exp(value - max(row)) for value in row]
+    return [power / math.fsum(powers) for power in powers]

@@ -1,0 +1,191 @@
+"""Discrete cells of features, attention and dynamic convolutions."""
+
+import keras
+from keras import ops
+
+from keras_xd.genotypes import CellGenotype, first_tier_edge, is_feature, second_tier_edge
+from keras_xd.layers.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
+from keras_xd.layers.rewritten import Exchange
+from keras_xd.layers.searchable import SearchableLayer, searchable_layers
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DerivedCell(OperatorCell):
+    """A cell of the operations that a search has found.
+
+    What `HeterogeneousCell` computes, with two operations in the first tier of each block and one
+    in the second, without shares. Where the operation of the second tier makes no features, it
+    calibrates the surrogate node itself, `z + z · a(z)` or `z + z ∗ d(z)`.
+
+    With drop-path, in training every operation of a first tier but an identity (without strides)
+    gives zeros for a sample with the probability `drop_path * drop_path_progress`; what the others
+    give is divided by the rest of the probability. A network for which the probability is to grow
+    assigns `drop_path_progress`, which begins as 1.
+
+    Args:
+        genotype_cell: a `keras_xd.genotypes.CellGenotype`, or the dictionary of one.
+        filters: number of channels of each node; the cell has four times as many.
+        reduction: whether the cell halves the size: the operations on its inputs have strides 2.
+        previous_reduction: whether the cell before did, so that the first input is twice as large
+            as the second.
+        drop_path: the largest probability of drop-path, from 0 to below 1.
+        affine: whether normalisations have a scale and an offset that are learned, and poolings no
+            normalisation. `False` is the form in a search.
+        partial_channels: as in `HeterogeneousCell`.
+        seed: an integer makes drop-path reproducible.
+
+    Call arguments:
+        inputs: list of two tensors, the outputs of the cell before the last one and of the last.
+
+    Input shape:
+        Two `(batch, height, width, channels)`; all sizes but the batch's must be known.
+
+    Output shape:
+        `(batch, height, width, 4 * filters)`, both sizes halved in a reduction cell.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import genotypes, layers
+    >>> found = genotypes.random_genotype(np.random.default_rng(0))
+    >>> cell = layers.DerivedCell(found.reduction, 4, reduction=True, drop_path=0.3)
+    >>> cell([np.ones((2, 8, 8, 3)), np.ones((2, 8, 8, 3))]).shape
+    TensorShape([2, 4, 4, 16])
+
+    Reference:
+        "Neural Operator Search", 2020, sections 3.2 and 3.3; Larsson et al., "FractalNet", 2017.
+    """
+
+    def __init__(
+        self,
+        genotype_cell,
+        filters,
+        reduction=False,
+        previous_reduction=False,
+        drop_path=0.0,
+        affine=True,
+        partial_channels=1,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(
+            filters, reduction, previous_reduction, partial_channels, affine=affine, **kwargs
+        )
+        if isinstance(genotype_cell, dict):
+            genotype_cell = CellGenotype.from_dict(genotype_cell)
+        if not isinstance(genotype_cell, CellGenotype):
+            raise ValueError(
+                "`genotype_cell` must be a CellGenotype, such as `genotype.normal`. "
+                f"Received: genotype_cell={genotype_cell!r}"
+            )
+        self.genotype_cell = genotype_cell
+        if isinstance(drop_path, (str, bool)) or not 0 <= drop_path < 1:
+            raise ValueError(
+                f"`drop_path` must be a number from 0 to below 1. Received: {drop_path=}"
+            )
+        self.drop_path = drop_path
+        self.seed = seed
+        self.drop_path_progress = None
+        self.seed_generator = keras.random.SeedGenerator(seed) if drop_path else None
+        self.operations, self._edges = [], []
+        for block, genotype in enumerate(genotype_cell.blocks):
+            for operation, source in genotype.first:
+                name = f"node_{source}_to_block_{block}_{operation}"
+                strides = self.strides_from(source)
+                self._add(operation, strides, name, source, first_tier_edge(block, source))
+            name = f"surrogate_{block}_to_block_{block}_{genotype.second}"
+            self._add(genotype.second, 1, name, None, second_tier_edge(block))
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        if self.drop_path:
+            self.drop_path_progress = self.add_weight(
+                name="drop_path_progress",
+                shape=(),
+                initializer="ones",
+                trainable=False,
+                autocast=False,
+            )
+
+    @property
+    def edges(self):
+        """The number of the edge and the name of each of `operations`, a list of pairs."""
+        return [(edge, name) for edge, name, _ in self._edges]
+
+    def operation_shapes(self, input_shape):
+        """Return pairs of each operation and the shape of its inputs."""
+        edges = zip(self.operations, self._edges, strict=True)
+        return [(layer, self.node_shape(input_shape, source)) for layer, (*_, source) in edges]
+
+    def block_sources(self, block):
+        """Return the nodes that a block reads."""
+        return [source for _, source in self.genotype_cell.blocks[block].first]
+
+    def first_tier(self, block, nodes, common, training):
+        """Return the surrogate node of a block: equations 2 and 3."""
+        outcomes = Outcomes(max(KERNEL_SIZES.values()))
+        for number in range(3 * block, 3 * block + 2):
+            _, name, source = self._edges[number]
+            x = nodes[source][..., : self.operation_filters]
+            made = self.apply_operation(self.operations[number], name, x, training)
+            if (
+                training
+                and self.drop_path
+                and (name != "identity" or self.strides_from(source) > 1)
+            ):
+                made = self._dropped(made)
+            outcomes.add(name, made)
+        return outcomes.calibrated(outcomes.features)
+
+    def second_tier(self, block, surrogate, common, training):
+        """Return the node of a block: equations 4 and 5."""
+        outcomes = Outcomes(max(KERNEL_SIZES.values()))
+        _, name, _ = self._edges[3 * block + 2]
+        layer = self.operations[3 * block + 2]
+        outcomes.add(name, self.apply_operation(layer, name, surrogate, training))
+        return outcomes.calibrated(outcomes.features if is_feature(name) else surrogate)
+
+    def multiply_adds(self, input_shape):
+        """Return the multiply–adds of one sample; products with attention are not counted."""
+        total = self.preprocessing_multiply_adds(input_shape)
+        for layer, (_, name, source) in zip(self.operations, self._edges, strict=True):
+            total = total + self.operation_multiply_adds(layer, name, input_shape, source)
+        return total
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "genotype_cell": self.genotype_cell.to_dict(),
+            "drop_path": self.drop_path,
+            "affine": self.affine,
+            "seed": self.seed,
+        }
+
+    def _add(self, operation, strides, name, source, edge):
+        self.operations.append(self.make_operation(operation, strides, name))
+        self._edges.append((edge, operation, source))
+
+    def _dropped(self, outcome):
+        """Return the outcome with zeros for some samples."""
+        progress = ops.convert_to_tensor(self.drop_path_progress)
+        kept = 1 - self.drop_path * progress
+        shape = (ops.shape(outcome)[0], 1, 1, 1)
+        draw = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
+        return outcome * ops.cast(ops.where(draw < kept, 1 / kept, 0.0), outcome.dtype)
+
+
+def without_search(cell: DerivedCell) -> keras.layers.Layer:
+    """Return a built cell with every XD-operation in it multiplied out; itself if there is none."""
+    if not searchable_layers(cell):
+        return cell
+    exchange = Exchange(lambda layer: isinstance(layer, SearchableLayer), _finalized)
+    return exchange(cell)
+
+
+def _finalized(layer):
+    plain = layer.finalize()
+    plain.name = layer.name
+    return plain

@@ -1,0 +1,248 @@
+"""Convolutions with kernels that a layer makes of each sample."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_xd import validation
+from keras_xd.layers import operation_windows
+
+
+def dynamic_depthwise_conv(x, kernels, strides: int = 1):
+    """Return the convolution of every channel of every sample with a kernel of its own.
+
+    Outputs have the size of the inputs, or with strides that of a Keras convolution with
+    `padding="same"`. As in Keras kernels are not flipped. The windows of all samples are moved
+    together: one multiplication and addition for each tap, whatever the batch.
+
+    Args:
+        x: tensor `(batch, height, width, channels)`.
+        kernels: tensor `(batch, k, k, channels)`.
+        strides: integer.
+
+    Returns:
+        A tensor `(batch, height / strides, width / strides, channels)`, rounded up.
+    """
+    size = kernels.shape[1]
+    steps = (strides, strides)
+    border = same_border(x.shape[1:-1], size, strides)
+    outputs = [-(-length // strides) for length in x.shape[1:-1]]
+    x = operation_windows.extended(x, border)
+    total = 0
+    for row in range(size):
+        for column in range(size):
+            places = (
+                slice(start, start + strides * (length - 1) + 1, step)
+                for start, length, step in zip((row, column), outputs, steps, strict=True)
+            )
+            kernel = kernels[:, row : row + 1, column : column + 1]
+            total = total + x[(slice(None), *places)] * kernel
+    return total
+
+
+def same_border(sizes, span: int, strides: int):
+    """Return how far `padding="same"` extends each axis for windows of a span."""
+    return operation_windows.borders(
+        tuple(sizes), (span,) * len(sizes), (span,) * len(sizes), (strides,) * len(sizes), "same"
+    )
+
+
+def widened(kernels, size: int):
+    """Return kernels `(batch, k, k, channels)` with zeros around them, up to a size.
+
+    A convolution is linear in its kernel, so weighted kernels of all sizes can be summed and
+    applied as one.
+    """
+    margin = (size - kernels.shape[1]) // 2
+    if not margin:
+        return kernels
+    return ops.pad(kernels, [(0, 0), (margin, margin), (margin, margin), (0, 0)])
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DynamicKernel(keras.layers.Layer):
+    """Makes a depthwise kernel of each sample of a batch of images.
+
+    With 1 × 1 convolutions `B` (to a part of the channels, then normalised and rectified), `T` (to
+    as many channels as the kernel has taps) and `E` (back to all channels)
+
+        context[c, t] = Σ_p (B x)[p, c] · softmax_p((T x)[p, t])
+        kernel[t, c] = softmax_t((E context)[t, c])
+
+    so that taps are positive and add up to 1 in each channel. There are no biases.
+
+    Args:
+        kernel_size: number of taps of the kernel along each axis, an odd integer.
+        reduction: the context has the number of channels divided by this, one at least.
+        affine: whether the normalisation has a scale and an offset that are learned.
+
+    Input shape:
+        `(batch, height, width, channels)`.
+
+    Output shape:
+        `(batch, kernel_size, kernel_size, channels)`.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> kernel = layers.DynamicKernel(5)(np.ones((2, 8, 8, 16)))
+    >>> kernel.shape, bool(np.allclose(np.sum(kernel, (1, 2)), 1))
+    (TensorShape([2, 5, 5, 16]), True)
+
+    Reference:
+        "Neural Operator Search", 2020, figure 1 and appendix A.1.2.
+    """
+
+    def __init__(self, kernel_size=3, reduction=8, affine=True, **kwargs):
+        super().__init__(**kwargs)
+        self.kernel_size = odd_size(kernel_size)
+        self.reduction = validation.positive_integer(reduction, "reduction")
+        self.affine = affine
+
+    def build(self, input_shape):
+        channels = image_channels(input_shape, self.name)
+        inner = max(channels // self.reduction, 1)
+        shape = tuple(input_shape)
+        self.bottleneck = pointwise(inner, "bottleneck", self.dtype_policy)
+        self.normalization = batch_normalization(self.affine, "normalization", self.dtype_policy)
+        self.transform = pointwise(self.kernel_size**2, "transform", self.dtype_policy)
+        self.decode = pointwise(channels, "decode", self.dtype_policy)
+        self.bottleneck.build(shape)
+        self.normalization.build((*shape[:-1], inner))
+        self.transform.build(shape)
+        self.decode.build((None, self.kernel_size, self.kernel_size, inner))
+
+    def call(self, inputs, training=None):
+        places, taps = math.prod(inputs.shape[1:-1]), self.kernel_size**2
+        x = ops.relu(self.normalization(self.bottleneck(inputs), training=training))
+        x = ops.reshape(x, (-1, places, x.shape[-1]))
+        mask = ops.softmax(ops.reshape(self.transform(inputs), (-1, places, taps)), axis=1)
+        context = ops.matmul(ops.transpose(mask, (0, 2, 1)), x)
+        sides = (-1, self.kernel_size, self.kernel_size)
+        kernel = self.decode(ops.reshape(context, (*sides, x.shape[-1])))
+        kernel = ops.softmax(ops.reshape(kernel, (-1, taps, inputs.shape[-1])), axis=1)
+        return ops.reshape(kernel, (*sides, inputs.shape[-1]))
+
+    def compute_output_shape(self, input_shape):
+        channels = image_channels(input_shape, self.name)
+        return (input_shape[0], self.kernel_size, self.kernel_size, channels)
+
+    def multiply_adds(self, input_shape) -> int:
+        """Return the multiply–adds of one sample, without those of the convolution."""
+        channels = image_channels(input_shape, self.name)
+        inner, taps = max(channels // self.reduction, 1), self.kernel_size**2
+        places = math.prod(input_shape[1:-1])
+        return places * (channels * (inner + taps) + inner * taps) + taps * inner * channels
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "kernel_size": self.kernel_size,
+            "reduction": self.reduction,
+            "affine": self.affine,
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DynamicConv2D(keras.layers.Layer):
+    """Depthwise convolution of images with kernels that are made of the images themselves.
+
+    Each sample is convolved with its own `DynamicKernel`. Add the outputs to the inputs to
+    calibrate features as the paper does.
+
+    Args:
+        kernel_size: number of taps along each axis, an odd integer.
+        strides: integer; every so many-th output is computed.
+        reduction, affine: as in `DynamicKernel`.
+
+    Input shape:
+        `(batch, height, width, channels)`; all sizes but the batch's must be known.
+
+    Output shape:
+        `(batch, height / strides, width / strides, channels)`, rounded up.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.DynamicConv2D(3)
+    >>> layer(np.ones((2, 8, 8, 64))).shape, layer.count_params()
+    (TensorShape([2, 8, 8, 64]), 1632)
+
+    Reference:
+        "Neural Operator Search", 2020, section 3.1 and table 1.
+    """
+
+    def __init__(self, kernel_size=3, strides=1, reduction=8, affine=True, **kwargs):
+        super().__init__(**kwargs)
+        self.strides = validation.positive_integer(strides, "strides")
+        self.dynamic_kernel = DynamicKernel(
+            kernel_size, reduction, affine, name="dynamic_kernel", dtype=self.dtype_policy
+        )
+        self.kernel_size = self.dynamic_kernel.kernel_size
+        self.reduction = self.dynamic_kernel.reduction
+        self.affine = affine
+
+    def build(self, input_shape):
+        self.dynamic_kernel.build(input_shape)
+
+    def call(self, inputs, training=None):
+        kernels = self.dynamic_kernel(inputs, training=training)
+        return dynamic_depthwise_conv(inputs, kernels, self.strides)
+
+    def compute_output_shape(self, input_shape):
+        channels = image_channels(input_shape, self.name)
+        return (input_shape[0], *(-(-n // self.strides) for n in input_shape[1:3]), channels)
+
+    def multiply_adds(self, input_shape) -> int:
+        """Return the multiply–adds of one sample."""
+        outputs = math.prod(self.compute_output_shape(input_shape)[1:])
+        return self.dynamic_kernel.multiply_adds(input_shape) + outputs * self.kernel_size**2
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "kernel_size": self.kernel_size,
+            "strides": self.strides,
+            "reduction": self.reduction,
+            "affine": self.affine,
+        }
+
+
+def pointwise(filters: int, name: str, dtype, strides: int = 1) -> keras.layers.Conv2D:
+    """Return a 1 × 1 convolution without bias, channels last."""
+    return keras.layers.Conv2D(
+        filters, 1, strides, use_bias=False, data_format="channels_last", name=name, dtype=dtype
+    )
+
+
+def batch_normalization(affine: bool, name: str, dtype) -> keras.layers.BatchNormalization:
+    """Return a normalisation with the constants that the searches of cells use."""
+    return keras.layers.BatchNormalization(
+        momentum=0.9, epsilon=1e-5, center=affine, scale=affine, name=name, dtype=dtype
+    )
+
+
+def odd_size(value, name: str = "kernel_size") -> int:
+    """Return an odd integer of at least 1, or raise `ValueError`."""
+    if validation.positive_integer(value, name) % 2 == 0:
+        raise ValueError(f"`{name}` must be odd. Received: {name}={value!r}")
+    return int(value)
+
+
+def image_channels(input_shape, name: str) -> int:
+    """Return the number of channels of a batch of images, or raise `ValueError`."""
+    if len(input_shape) != 4 or None in tuple(input_shape)[1:]:
+        raise ValueError(
+            f"Layer '{name}' needs inputs of shape (batch, height, width, channels) whose sizes, "
+            f"but for the batch's, are known. Received: input_shape={tuple(input_shape)}"
+        )
+    return input_shape[-1]

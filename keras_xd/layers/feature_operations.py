@@ -1,0 +1,341 @@
+"""The operations on features that cells are made of, each a layer."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_xd import validation
+from keras_xd.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
+from keras_xd.layers import operation_windows
+from keras_xd.layers.complexity import multiply_adds
+from keras_xd.layers.discrete_operation import DiscreteOperation
+from keras_xd.layers.dynamic_conv import (
+    batch_normalization,
+    image_channels,
+    pointwise,
+    same_border,
+)
+from keras_xd.layers.xd_depthwise import XDDepthwiseConv
+
+# Kernel size, dilation rate and how often it is done in a row.
+_SEPARABLE = {
+    "separable_3": (3, 1, 2),
+    "separable_5": (5, 1, 2),
+    "dilated_3": (3, 2, 1),
+    "dilated_5": (5, 2, 1),
+    "xd_3": (3, 1, 1),
+    "xd_5": (5, 1, 1),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class FeatureOperation(keras.layers.Layer):
+    """One operation of a cell from features to as many features.
+
+    - `"separable_3"`, `"separable_5"`: twice rectification, depthwise convolution, 1 × 1
+      convolution and normalisation; the first one takes the strides.
+    - `"dilated_3"`, `"dilated_5"`: the same once, dilated by 2.
+    - `"xd_3"`, `"xd_5"`: the same once, with an `XDDepthwiseConv` that begins as the convolution.
+    - `"max_pooling_3"`, `"average_pooling_3"`: places beyond the borders do not count. With
+      `affine=False` the outputs are normalised.
+    - `"identity"`, with strides a `FactorizedReduction`.
+
+    No convolution has a bias.
+
+    Args:
+        filters: number of output channels. That of poolings and of the identity without strides
+            must be that of the inputs.
+        operation: the name of the operation.
+        strides: 1 or 2.
+        affine: whether normalisations have a scale and an offset that are learned. `False` is the
+            form that cells have in a search.
+
+    Input shape:
+        `(batch, height, width, channels)`; all sizes but the batch's must be known.
+
+    Output shape:
+        `(batch, height / strides, width / strides, filters)`, rounded up.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.FeatureOperation(6, "dilated_5", strides=2)(np.ones((2, 9, 9, 6))).shape
+    TensorShape([2, 5, 5, 6])
+
+    Reference:
+        Liu et al., "DARTS: Differentiable Architecture Search", 2019, section 3.1.1.
+    """
+
+    def __init__(self, filters, operation, strides=1, affine=True, **kwargs):
+        super().__init__(**kwargs)
+        self.filters = validation.positive_integer(filters, "filters")
+        allowed = FEATURE_OPERATIONS + XD_OPERATIONS
+        self.operation = validation.one_of(operation, allowed, "operation")
+        self.strides = validation.one_of(strides, (1, 2), "strides")
+        self.affine = affine
+        if operation in _SEPARABLE:
+            self.steps = self._separable_steps()
+        elif operation == "identity":
+            self.steps = [] if strides == 1 else [self._factorized()]
+        else:
+            self.steps = self._pooling_steps()
+
+    @property
+    def keeps_channels(self):
+        """Whether the number of outputs must be that of the inputs."""
+        return self.operation not in _SEPARABLE and (self.operation, self.strides) != (
+            "identity",
+            2,
+        )
+
+    def build(self, input_shape):
+        channels = image_channels(input_shape, self.name)
+        if self.keeps_channels and channels != self.filters:
+            raise ValueError(
+                f"Operation '{self.operation}' must have as many `filters` as channels. Received: "
+                f"filters={self.filters}, input_shape={tuple(input_shape)}"
+            )
+        self.input_spec = keras.layers.InputSpec(ndim=4, axes={-1: channels})
+        shape = tuple(input_shape)
+        for step in self.steps:
+            if not step.built:
+                step.build(shape)
+            shape = step.compute_output_shape(shape)
+
+    def call(self, inputs, training=None):
+        x = inputs
+        for step in self.steps:
+            normalizes = isinstance(step, (keras.layers.BatchNormalization, FactorizedReduction))
+            x = step(x, training=training) if normalizes else step(x)
+        return x
+
+    def compute_output_shape(self, input_shape):
+        image_channels(input_shape, self.name)
+        sizes = (-(-n // self.strides) for n in input_shape[1:3])
+        return (input_shape[0], *sizes, self.filters)
+
+    def multiply_adds(self, input_shape) -> int:
+        """Return the multiply–adds of one sample."""
+        return chained_multiply_adds(self.steps, input_shape)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "operation": self.operation,
+            "strides": self.strides,
+            "affine": self.affine,
+        }
+
+    def _separable_steps(self):
+        size, rate, times = _SEPARABLE[self.operation]
+        steps = []
+        for number in range(times):
+            strides = self.strides if number == 0 else 1
+            common = {"use_bias": False, "data_format": "channels_last"}
+            common |= {"name": f"depthwise_{number}", "dtype": self.dtype_policy}
+            steps.append(self._named(keras.layers.ReLU, f"relu_{number}"))
+            if self.operation in XD_OPERATIONS:
+                steps.append(XDDepthwiseConv(2, size, strides, "same", **common))
+            elif strides > 1 and rate > 1:
+                # With both equal, the convolution of every so many-th input is all it takes.
+                steps.append(self._named(_Sparse, "sparse", span=rate * (size - 1) + 1, step=rate))
+                steps.append(keras.layers.DepthwiseConv2D(size, **common))
+            else:
+                steps.append(
+                    keras.layers.DepthwiseConv2D(
+                        size, strides, "same", dilation_rate=rate, **common
+                    )
+                )
+            steps.append(pointwise(self.filters, f"pointwise_{number}", self.dtype_policy))
+            steps.append(self._normalization(f"normalization_{number}"))
+        return steps
+
+    def _pooling_steps(self):
+        pooling = self._named(
+            DiscreteOperation,
+            "pooling",
+            rank=2,
+            filters=self.filters,
+            operation=self.operation,
+            strides=self.strides,
+            padding="same",
+            data_format="channels_last",
+            use_bias=False,
+        )
+        return [pooling] if self.affine else [pooling, self._normalization("normalization")]
+
+    def _factorized(self):
+        return self._named(
+            FactorizedReduction, "reduction", filters=self.filters, affine=self.affine
+        )
+
+    def _normalization(self, name):
+        return batch_normalization(self.affine, name, self.dtype_policy)
+
+    def _named(self, layer_class, name, **arguments):
+        return layer_class(name=name, dtype=self.dtype_policy, **arguments)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class FactorizedReduction(keras.layers.Layer):
+    """Halves the size of images and reads all of them.
+
+    Rectification, two 1 × 1 convolutions with strides 2, the second on the images moved by one
+    place along both axes, each to one half of the filters, and normalisation. Where a size is odd
+    the moved images have zeros beyond their border.
+
+    Args:
+        filters: number of output channels, two at least.
+        affine: whether the normalisation has a scale and an offset that are learned.
+
+    Input shape:
+        `(batch, height, width, channels)`; all sizes but the batch's must be known.
+
+    Output shape:
+        `(batch, height / 2, width / 2, filters)`, rounded up.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.FactorizedReduction(6)(np.ones((2, 9, 9, 4))).shape
+    TensorShape([2, 5, 5, 6])
+
+    Reference:
+        Liu et al., "DARTS: Differentiable Architecture Search", 2019.
+    """
+
+    def __init__(self, filters, affine=True, **kwargs):
+        super().__init__(**kwargs)
+        if validation.positive_integer(filters, "filters") < 2:
+            raise ValueError(f"`filters` must be 2 at least. Received: filters={filters}")
+        self.filters = int(filters)
+        self.affine = affine
+        self.even = pointwise((self.filters + 1) // 2, "even", self.dtype_policy)
+        self.odd = pointwise(self.filters // 2, "odd", self.dtype_policy)
+        self.normalization = batch_normalization(affine, "normalization", self.dtype_policy)
+
+    def build(self, input_shape):
+        image_channels(input_shape, self.name)
+        halved = (*self.compute_output_shape(input_shape)[:-1], input_shape[-1])
+        self.even.build(halved)
+        self.odd.build(halved)
+        self.normalization.build(self.compute_output_shape(input_shape))
+
+    def call(self, inputs, training=None):
+        x = ops.relu(inputs)
+        moved = operation_windows.extended(x, [(-1, n % 2) for n in x.shape[1:3]])
+        halves = [
+            convolution(operation_windows.every(part, (2, 2)))
+            for convolution, part in ((self.even, x), (self.odd, moved))
+        ]
+        return self.normalization(ops.concatenate(halves, axis=-1), training=training)
+
+    def compute_output_shape(self, input_shape):
+        image_channels(input_shape, self.name)
+        return (input_shape[0], *(-(-n // 2) for n in input_shape[1:3]), self.filters)
+
+    def multiply_adds(self, input_shape) -> int:
+        """Return the multiply–adds of one sample."""
+        places = self.compute_output_shape(input_shape)[1:-1]
+        return math.prod(places) * input_shape[-1] * self.filters
+
+    def get_config(self):
+        return {**super().get_config(), "filters": self.filters, "affine": self.affine}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class PointwiseOperation(keras.layers.Layer):
+    """Rectification, a 1 × 1 convolution without bias and normalisation.
+
+    Args:
+        filters: number of output channels.
+        affine: whether the normalisation has a scale and an offset that are learned.
+
+    Input shape:
+        `(batch, height, width, channels)`; all sizes but the batch's must be known.
+
+    Output shape:
+        `(batch, height, width, filters)`.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.PointwiseOperation(6)(np.ones((2, 9, 9, 4))).shape
+    TensorShape([2, 9, 9, 6])
+
+    Reference:
+        Liu et al., "DARTS: Differentiable Architecture Search", 2019.
+    """
+
+    def __init__(self, filters, affine=True, **kwargs):
+        super().__init__(**kwargs)
+        self.filters = validation.positive_integer(filters, "filters")
+        self.affine = affine
+        self.pointwise = pointwise(self.filters, "pointwise", self.dtype_policy)
+        self.normalization = batch_normalization(affine, "normalization", self.dtype_policy)
+
+    def build(self, input_shape):
+        image_channels(input_shape, self.name)
+        self.pointwise.build(input_shape)
+        self.normalization.build(self.compute_output_shape(input_shape))
+
+    def call(self, inputs, training=None):
+        return self.normalization(self.pointwise(ops.relu(inputs)), training=training)
+
+    def compute_output_shape(self, input_shape):
+        image_channels(input_shape, self.name)
+        return (*input_shape[:-1], self.filters)
+
+    def multiply_adds(self, input_shape) -> int:
+        """Return the multiply–adds of one sample."""
+        return math.prod(input_shape[1:]) * self.filters
+
+    def get_config(self):
+        return {**super().get_config(), "filters": self.filters, "affine": self.affine}
+
+
+def chained_multiply_adds(steps, input_shape):
+    """Return the multiply–adds of layers one after the other; those not counted have none."""
+    total, shape = 0, tuple(input_shape)
+    for step in steps:
+        total = total + (multiply_adds(step, shape) or 0)
+        shape = tuple(step.compute_output_shape(shape))
+    return total
+
+
+class _Sparse(keras.layers.Layer):
+    """Keeps every `step`-th place, with the zeros around that dilated windows of a span read.
+
+    Args:
+        span: number of places from the first to the last one that a window reads.
+        step: the stride of the windows and the distance between the places that they read.
+    """
+
+    def __init__(self, span, step, **kwargs):
+        super().__init__(**kwargs)
+        self.span, self.step = span, step
+
+    def call(self, inputs):
+        x = operation_windows.extended(
+            inputs, same_border(inputs.shape[1:-1], self.span, self.step)
+        )
+        return operation_windows.every(x, (self.step, self.step))
+
+    def compute_output_shape(self, input_shape):
+        border = same_border(input_shape[1:-1], self.span, self.step)
+        sizes = (n + sum(b) for n, b in zip(input_shape[1:-1], border, strict=True))
+        return (input_shape[0], *(-(-n // self.step) for n in sizes), input_shape[-1])

@@ -1,0 +1,382 @@
+"""Relaxed cells of features, attention and dynamic convolutions."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd.genotypes import (
+    BLOCKS,
+    EDGES,
+    NOS_OPERATIONS,
+    SOURCES,
+    CellGenotype,
+    Genotype,
+    checked_operations,
+    derive_cell,
+    first_tier_edge,
+    second_tier_edge,
+)
+from keras_xd.layers import cloning
+from keras_xd.layers.derived_cell import DerivedCell, without_search
+from keras_xd.layers.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
+from keras_xd.layers.searchable import SearchableLayer, flatten_layers, searchable_layers
+
+SMALLEST_SHARE = 1e-5
+# Without weights of their own these give the same to all targets.
+_WITHOUT_WEIGHTS = ("max_pooling_3", "average_pooling_3")
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class CellArchitecture(keras.layers.Layer):
+    """The architecture weights that all cells of one kind in a network share.
+
+    One logit for each operation on each of the 18 edges, see `HeterogeneousCell`. The shares of
+    the operations on an edge are the softmax of its logits.
+
+    Args:
+        reduction: whether it is for reduction cells; for normal ones otherwise.
+        operations: names of the operations; XD-operations are added by
+            `(*NOS_OPERATIONS, "xd_3")`.
+        seed: an integer makes the first logits reproducible, normal numbers of standard deviation
+            0.001.
+
+    Raises:
+        ValueError: for unknown, equal or fewer than two operations, or none that makes features.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> architecture = layers.CellArchitecture(operations=(*layers.NOS_OPERATIONS, "xd_3"))
+    >>> architecture.build()
+    >>> architecture.logits.shape
+    (18, 12)
+
+    Reference:
+        "Neural Operator Search", 2020, equation 7.
+    """
+
+    def __init__(self, reduction=False, operations=NOS_OPERATIONS, seed=None, **kwargs):
+        super().__init__(**{"dtype": "float32", **kwargs})
+        self.reduction = bool(reduction)
+        self.operations = checked_operations(operations)
+        self.seed = seed
+
+    def build(self, input_shape=None):
+        self.logits = self.add_weight(
+            name="logits",
+            shape=(EDGES, len(self.operations)),
+            initializer=keras.initializers.RandomNormal(stddev=1e-3, seed=self.seed),
+            autocast=False,
+        )
+
+    @property
+    def shares(self):
+        """The share of each operation on each edge, a tensor."""
+        return ops.softmax(ops.convert_to_tensor(self.logits), axis=-1)
+
+    @property
+    def genotype(self) -> CellGenotype:
+        """The cell that the logits decide on, see `keras_xd.genotypes.derive_cell`."""
+        return derive_cell(ops.convert_to_numpy(self.logits), self.operations)
+
+    def call(self, inputs=None):
+        return self.shares
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "reduction": self.reduction,
+            "operations": self.operations,
+            "seed": self.seed,
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class HeterogeneousCell(OperatorCell, SearchableLayer):
+    """A cell in which features, attention and dynamic convolutions are searched together.
+
+    The two inputs are brought to `filters` channels (nodes 0 and 1). Each of four blocks makes one
+    more node of all nodes before it. With the operations `o` of shares `p` in the features `f`,
+    the attention `a` and the dynamic kernels `d`, and `∗` a depthwise convolution
+
+        F = Σ_i Σ_f p_if f(x_i)    A = Σ_i Σ_a p_ia a(x_i)    D = Σ_i Σ_d p_id d(x_i)
+        z = F + F · A + F ∗ D
+
+    in the first tier, with 2, 3, 4 or 5 nodes `x_i`, and then the same of `z` alone in the second:
+    18 edges. The outputs are the channels of all four new nodes. All dynamic kernels of a tier,
+    those of 3 × 3 with zeros around them, are one sum and one convolution.
+
+    `finalize()` keeps the operations of `genotype`, without their shares as factors, in a
+    `DerivedCell`. It has other outputs than the relaxed cell, as no set of shares takes edges away.
+
+    Args:
+        filters: number of channels of each node; the cell has four times as many.
+        weights: a `CellArchitecture`, to be given to all cells of one kind.
+        reduction: whether the cell halves the size: the operations on its inputs have strides 2.
+        previous_reduction: whether the cell before did, so that the first input is twice as large
+            as the second.
+        partial_channels: integer `k`; to save memory, operations act on the first 1 / k of the
+            channels. What the inputs of a tier have in their other channels is added up (with
+            strides as the maxima of windows of that size), put beside, and the channels of all
+            parts are interleaved, as PC-DARTS does.
+
+    Call arguments:
+        inputs: list of two tensors, the outputs of the cell before the last one and of the last.
+
+    Input shape:
+        Two `(batch, height, width, channels)`; all sizes but the batch's must be known.
+
+    Output shape:
+        `(batch, height, width, 4 * filters)`, both sizes halved in a reduction cell.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules, or architecture weights of the
+            other kind of cell.
+
+    Example:
+
+    >>> import keras
+    >>> import keras_xd
+    >>> architecture = keras_xd.layers.CellArchitecture(operations=("identity", "dynamic_3"))
+    >>> x = inputs = keras.Input((8, 8, 3))
+    >>> for _ in range(2):
+    ...     x = keras_xd.layers.HeterogeneousCell(4, architecture)([inputs, x])
+    >>> model = keras.Model(inputs, x)
+    >>> x.shape, len(keras_xd.architecture_variables(model))
+    ((None, 8, 8, 16), 1)
+
+    Reference:
+        "Neural Operator Search", 2020, section 3.2; Liu et al., "DARTS", 2019; Xu et al.,
+        "PC-DARTS", 2020.
+    """
+
+    def __init__(
+        self,
+        filters,
+        weights,
+        reduction=False,
+        previous_reduction=False,
+        partial_channels=1,
+        **kwargs,
+    ):
+        super().__init__(
+            filters, reduction, previous_reduction, partial_channels, affine=False, **kwargs
+        )
+        if isinstance(weights, dict):
+            weights = keras.saving.deserialize_keras_object(weights)
+        if not isinstance(weights, CellArchitecture) or weights.reduction != self.reduction:
+            raise ValueError(
+                "`weights` must be a CellArchitecture with the same `reduction` as the cell. "
+                f"Received: weights={weights!r}, its reduction="
+                f"{getattr(weights, 'reduction', None)}, reduction={reduction}"
+            )
+        # `weights` itself is what Keras calls the variables of a layer.
+        self.architecture = weights
+        self.operations, self._numbers, self._sources, self._known = [], {}, [], {}
+        for block in range(BLOCKS):
+            for source in SOURCES[block]:
+                self._make_edge(block, source)
+        for block in range(BLOCKS):
+            self._make_edge(block, None)
+
+    def build(self, input_shape):
+        if not self.architecture.built:
+            self.architecture.build()
+        super().build(input_shape)
+
+    @property
+    def shared_parts(self):
+        """What a copy of a model must copy once for all cells, by the name of the argument."""
+        return {"weights": self.architecture}
+
+    @property
+    def operation_names(self):
+        """The names of the operations, in the order of the logits' columns."""
+        return self.architecture.operations
+
+    @property
+    def genotype(self) -> CellGenotype:
+        """The discrete cell that the weights decide on."""
+        return self.architecture.genotype
+
+    @property
+    def architecture_variables(self):
+        """The logits, then the variables of XD-operations in the cell."""
+        if not self.built:
+            return []
+        inner = [v for layer in self._searched() for v in layer.architecture_variables]
+        return [self.architecture.logits, *inner]
+
+    def edge_operation(self, edge: int, operation: str) -> keras.layers.Layer:
+        """Return the layer of an operation on an edge, as numbered in `keras_xd.genotypes`."""
+        return self.operations[self._numbers[edge, operation]]
+
+    def operation_shapes(self, input_shape):
+        """Return pairs of each operation and the shape of its inputs."""
+        sources = zip(self.operations, self._sources, strict=True)
+        return [(operation, self.node_shape(input_shape, s)) for operation, s in sources]
+
+    def block_sources(self, block):
+        """Return the nodes that a block reads: all before it."""
+        return SOURCES[block]
+
+    def common_values(self):
+        """Return the shares that all edges look up."""
+        return {"shares": ops.cast(self.architecture.shares, self.compute_dtype)}
+
+    def first_tier(self, block, nodes, common, training):
+        """Return the surrogate node of a block: equations 2 and 3, relaxed."""
+        outcomes = Outcomes(self._largest_kernel)
+        for source in SOURCES[block]:
+            x = nodes[source][..., : self.operation_filters]
+            self._add_edge(outcomes, first_tier_edge(block, source), x, common, training)
+        return outcomes.calibrated(outcomes.features)
+
+    def second_tier(self, block, surrogate, common, training):
+        """Return the node of a block: equations 4 and 5, relaxed."""
+        outcomes = Outcomes(self._largest_kernel)
+        self._add_edge(outcomes, second_tier_edge(block), surrogate, common, training)
+        return outcomes.calibrated(outcomes.features)
+
+    def complexity(self, input_shape):
+        """The expected multiply–adds of one sample: those of each operation times its share.
+
+        So one edge more than those that are kept counts in the second block, two in the third and
+        three in the fourth. The convolution with a dynamic kernel counts with what makes the
+        kernel; products with attention do not count.
+        """
+        shares = self.architecture.shares
+        total = self.preprocessing_multiply_adds(input_shape)
+        for (edge, name), number in self._numbers.items():
+            operation, source = self.operations[number], self._sources[number]
+            count = self.operation_multiply_adds(operation, name, input_shape, source)
+            total = total + shares[edge, self.operation_names.index(name)] * count
+        return total
+
+    def finalize(self):
+        """Return a built `DerivedCell` of the `genotype` with the weights of its operations."""
+        plain = DerivedCell(
+            self.genotype,
+            self.filters,
+            self.reduction,
+            self.previous_reduction,
+            affine=False,
+            partial_channels=self.partial_channels,
+            name=self.name,
+            dtype=self.dtype_policy,
+            trainable=self.trainable,
+        )
+        plain.build(self.get_build_config()["input_shape"])
+        pairs = list(zip(self.preprocessing, plain.preprocessing, strict=True))
+        pairs += [
+            (self.edge_operation(edge, operation), layer)
+            for (edge, operation), layer in zip(plain.edges, plain.operations, strict=True)
+        ]
+        for old, new in pairs:
+            cloning.copy_state(old, new)
+        return without_search(plain)
+
+    def describe(self):
+        """Return the `shares`, an array, and how undecided they are.
+
+        `entropy` is the mean over the edges of the entropies of their shares, in nats, and
+        `entropy/relative` is that divided by the entropy of equal shares.
+        """
+        shares = np.asarray(ops.convert_to_numpy(self.architecture.shares), "float64")
+        logarithms = np.log(np.where(shares > 0, shares, 1.0))
+        entropy = abs(float(-np.sum(shares * logarithms) / EDGES))
+        relative = entropy / math.log(len(self.operation_names))
+        return {"shares": shares, "entropy": entropy, "entropy/relative": relative}
+
+    def architecture_signature(self):
+        """Return what tells the meaning of the logits: the operations, and the kind of cell."""
+        signature = super().architecture_signature()
+        operations = list(self.operation_names)
+        return {**signature, "operations": operations, "reduction": self.reduction}
+
+    def random_architecture(self, generator):
+        """Return logits of shares that are drawn evenly from all possible ones, edge by edge."""
+        shares = generator.dirichlet(np.ones(len(self.operation_names)), size=EDGES)
+        inner = [v for layer in self._searched() for v in layer.random_architecture(generator)]
+        return [np.log(np.maximum(shares, SMALLEST_SHARE)), *inner]
+
+    def get_config(self):
+        architecture = keras.saving.serialize_keras_object(self.architecture)
+        # By this key `load_model` makes an object once, wherever it occurs.
+        architecture = {**architecture, "shared_object_id": id(self.architecture)}
+        return {**super().get_config(), "weights": architecture}
+
+    @property
+    def _largest_kernel(self):
+        """The size of the largest dynamic kernel."""
+        return max(KERNEL_SIZES.get(name, 1) for name in self.operation_names)
+
+    def _searched(self):
+        """Return the XD-operations inside."""
+        return [layer for layer in searchable_layers(self) if layer is not self]
+
+    def _make_edge(self, block, source):
+        """Make the operations of an edge from a node, or from the surrogate node, to a block."""
+        edge = second_tier_edge(block) if source is None else first_tier_edge(block, source)
+        strides = 1 if source is None else self.strides_from(source)
+        for operation in self.operation_names:
+            key = (source, operation)
+            if operation in _WITHOUT_WEIGHTS and source is not None and key in self._known:
+                self._numbers[edge, operation] = self._known[key]
+                continue
+            start = f"surrogate_{block}" if source is None else f"node_{source}"
+            self._known[key] = self._numbers[edge, operation] = len(self.operations)
+            name = f"{start}_to_block_{block}_{operation}"
+            self.operations.append(self.make_operation(operation, strides, name))
+            self._sources.append(source)
+
+    def _add_edge(self, outcomes, edge, x, common, training):
+        """Add what the operations of an edge make of a node, times their shares."""
+        for column, operation in enumerate(self.operation_names):
+            number = self._numbers[edge, operation]
+            if number in common:
+                made = common[number]
+            else:
+                made = self.apply_operation(self.operations[number], operation, x, training)
+                if operation in _WITHOUT_WEIGHTS:
+                    common[number] = made
+            outcomes.add(operation, common["shares"][edge, column] * made)
+
+
+def derived_genotype(model: keras.layers.Layer) -> Genotype:
+    """Return what the relaxed cells of a model have decided on so far.
+
+    Args:
+        model: a built model with a `HeterogeneousCell` of each kind, all of a kind with the same
+            `CellArchitecture`, or a `keras_xd.SearchModel` of it.
+
+    Returns:
+        A `keras_xd.genotypes.Genotype`.
+
+    Raises:
+        ValueError: if a kind is missing, or cells of a kind have different architecture weights.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> inputs = keras.Input((8, 8, 3))
+    >>> x = layers.HeterogeneousCell(2, layers.CellArchitecture(seed=1))([inputs, inputs])
+    >>> reduction = layers.CellArchitecture(reduction=True, seed=2)
+    >>> x = layers.HeterogeneousCell(2, reduction, reduction=True)([inputs, x])
+    >>> print(layers.derived_genotype(keras.Model(inputs, x)).normal.blocks[0])
+    """
+    found = {False: {}, True: {}}
+    for layer in flatten_layers(model):
+        if isinstance(layer, HeterogeneousCell):
+            found[layer.reduction][id(layer.architecture)] = layer.architecture
+    if any(len(architectures) != 1 for architectures in found.values()):
+        raise ValueError(
+            "A genotype is that of one normal and one reduction CellArchitecture, each shared by "
+            f"all cells of its kind. Received: a model with {len(found[False])} normal and "
+            f"{len(found[True])} reduction ones"
+        )
+    (normal,), (reduction,) = found[False].values(), found[True].values()
+    return Genotype(normal.genotype, reduction.genotype)

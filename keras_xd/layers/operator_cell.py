@@ -1,0 +1,254 @@
+"""What relaxed and derived cells of heterogeneous operations have in common."""
+
+import keras
+from keras import ops
+
+from keras_xd import validation
+from keras_xd.genotypes import (
+    ATTENTION_OPERATIONS,
+    BLOCKS,
+    DYNAMIC_OPERATIONS,
+    INPUTS,
+    is_feature,
+)
+from keras_xd.layers import operation_windows
+from keras_xd.layers.attention_operations import ChannelAttention, SpatialAttention
+from keras_xd.layers.dynamic_conv import (
+    DynamicKernel,
+    dynamic_depthwise_conv,
+    image_channels,
+    widened,
+)
+from keras_xd.layers.feature_operations import (
+    FactorizedReduction,
+    FeatureOperation,
+    PointwiseOperation,
+)
+
+KERNEL_SIZES = {name: int(name[-1]) for name in DYNAMIC_OPERATIONS}
+
+
+class OperatorCell(keras.layers.Layer):
+    """Base class of cells: two inputs brought to one shape, four blocks, their concatenation.
+
+    A subclass makes its operations in the constructor, `self.operations`, and gives
+    `operation_shapes`, `block_sources`, `first_tier` and `second_tier`.
+
+    Args:
+        filters: number of channels of each node; the cell has four times as many.
+        reduction: whether the cell halves the size: the operations on its inputs have strides 2.
+        previous_reduction: whether the cell before did, so that the first input is twice as large
+            as the second.
+        partial_channels: integer `k`; operations act on the first 1 / k of the channels. What the
+            inputs of a tier have in their other channels is added up (with strides as the maxima of
+            windows of that size), put beside, and the channels of all parts are interleaved.
+        affine: whether normalisations have a scale and an offset that are learned; `False` is the
+            form in a search.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> issubclass(layers.DerivedCell, layers.operator_cell.OperatorCell)
+    True
+    """
+
+    def __init__(
+        self,
+        filters,
+        reduction=False,
+        previous_reduction=False,
+        partial_channels=1,
+        affine=True,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.filters = validation.positive_integer(filters, "filters")
+        self.reduction = bool(reduction)
+        self.previous_reduction = bool(previous_reduction)
+        self.partial_channels = validation.positive_integer(partial_channels, "partial_channels")
+        self.affine = affine
+        if self.filters % self.partial_channels:
+            raise ValueError(
+                "`partial_channels` must divide `filters`. "
+                f"Received: partial_channels={partial_channels}, filters={filters}"
+            )
+        common = {"affine": affine, "dtype": self.dtype_policy}
+        first = FactorizedReduction if self.previous_reduction else PointwiseOperation
+        self.preprocessing = [
+            first(self.filters, name="first_input", **common),
+            PointwiseOperation(self.filters, name="second_input", **common),
+        ]
+
+    @property
+    def operation_filters(self) -> int:
+        """The number of channels that the operations act on."""
+        return self.filters // self.partial_channels
+
+    def build(self, input_shape):
+        self.check_shapes(input_shape)
+        for layer, shape in zip(self.preprocessing, input_shape, strict=True):
+            layer.build(tuple(shape))
+        for operation, shape in self.operation_shapes(input_shape):
+            if not operation.built:
+                operation.build(shape)
+
+    def call(self, inputs, training=None):
+        nodes = [
+            layer(x, training=training) for layer, x in zip(self.preprocessing, inputs, strict=True)
+        ]
+        common = self.common_values()
+        for block in range(BLOCKS):
+            made = self.first_tier(block, nodes, common, training)
+            others = [self._other_channels(nodes, n, common) for n in self.block_sources(block)]
+            surrogate = self._with_other_channels(made, others)
+            part = surrogate[..., : self.operation_filters]
+            made = self.second_tier(block, part, common, training)
+            others = [surrogate[..., self.operation_filters :]]
+            nodes.append(self._with_other_channels(made, others))
+        return ops.concatenate(nodes[INPUTS:], axis=-1)
+
+    def common_values(self):
+        """Return a dictionary of what is computed once in a call."""
+        return {}
+
+    def apply_operation(self, operation, name: str, x, training):
+        """Return what an operation of a name makes of the channels of a node."""
+        if name == "channel_attention":
+            return operation(x)
+        return operation(x, training=training)
+
+    def compute_output_shape(self, input_shape):
+        sizes = self.check_shapes(input_shape)
+        if self.reduction:
+            sizes = [-(-n // 2) for n in sizes]
+        return (input_shape[1][0], *sizes, BLOCKS * self.filters)
+
+    def check_shapes(self, input_shape):
+        """Return the spatial sizes of the second input, or raise `ValueError`."""
+        shapes = list(input_shape)
+        fits = len(shapes) == INPUTS and all(isinstance(s, (list, tuple)) for s in shapes)
+        if fits:
+            for shape in shapes:
+                image_channels(shape, self.name)
+            sizes = tuple(shapes[0][1:-1])
+            if self.previous_reduction:
+                sizes = tuple(-(-n // 2) for n in sizes)
+            fits = sizes == tuple(shapes[1][1:-1])
+        if not fits:
+            raise ValueError(
+                "A cell needs a list of two batches of images, of the same size, or with "
+                "`previous_reduction` the first twice as large. Received: "
+                f"input_shape={input_shape}, previous_reduction={self.previous_reduction}"
+            )
+        return list(sizes)
+
+    def strides_from(self, source: int) -> int:
+        """Return the strides of operations on a node."""
+        return 2 if self.reduction and source < INPUTS else 1
+
+    def make_operation(self, operation: str, strides: int, name: str) -> keras.layers.Layer:
+        """Return the layer of an operation by its name."""
+        common = {"name": name, "dtype": self.dtype_policy}
+        if is_feature(operation):
+            return FeatureOperation(
+                self.operation_filters, operation, strides, self.affine, **common
+            )
+        if operation in KERNEL_SIZES:
+            return DynamicKernel(KERNEL_SIZES[operation], affine=self.affine, **common)
+        if operation == "spatial_attention":
+            return SpatialAttention(strides, affine=self.affine, **common)
+        return ChannelAttention(**common)
+
+    def node_shape(self, input_shape, source):
+        """Return the shape of what operations on a node are given; `None` is a surrogate node."""
+        sizes = self.check_shapes(input_shape)
+        if self.reduction and (source is None or source >= INPUTS):
+            sizes = [-(-n // 2) for n in sizes]
+        return (None, *sizes, self.operation_filters)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "reduction": self.reduction,
+            "previous_reduction": self.previous_reduction,
+            "partial_channels": self.partial_channels,
+        }
+
+    def preprocessing_multiply_adds(self, input_shape) -> int:
+        """Return the multiply–adds that bring the inputs of one sample to one shape."""
+        pairs = zip(self.preprocessing, input_shape, strict=True)
+        return sum(layer.multiply_adds(tuple(shape)) for layer, shape in pairs)
+
+    def operation_multiply_adds(self, operation, name: str, input_shape, source):
+        """Return the multiply–adds of an operation on a node, its dynamic convolution included."""
+        count = operation.multiply_adds(self.node_shape(input_shape, source))
+        if name not in KERNEL_SIZES:
+            return count
+        _, height, width, channels = self.node_shape(input_shape, None)
+        return count + KERNEL_SIZES[name] ** 2 * height * width * channels
+
+    def _other_channels(self, nodes, source, common):
+        """Return the channels of a node that pass the operations by, with their strides."""
+        key = ("others", source)
+        if key not in common:
+            x, strides = nodes[source][..., self.operation_filters :], self.strides_from(source)
+            if strides > 1:
+                steps = (strides, strides)
+                border = operation_windows.borders(x.shape[1:-1], steps, steps, steps, "same")
+                x = operation_windows.max_pool(x, steps, border, steps)
+            common[key] = x
+        return common[key]
+
+    def _with_other_channels(self, made, others):
+        """Return what operations made of some channels and the sum of other ones, interleaved."""
+        if self.partial_channels == 1:
+            return made
+        together = ops.concatenate([made, sum(others)], axis=-1)
+        return operation_windows.shuffled(together, self.partial_channels)
+
+
+class Outcomes:
+    """Adds up what operations make: features, attention maps of both kinds, and kernels.
+
+    Args:
+        kernel_size: size that all dynamic kernels are widened to.
+
+    Example:
+
+    >>> from keras_xd.layers.operator_cell import Outcomes
+    >>> outcomes = Outcomes(kernel_size=3)
+    >>> outcomes.add("identity", 2.0)
+    >>> outcomes.calibrated(outcomes.features)
+    2.0
+    """
+
+    def __init__(self, kernel_size: int):
+        self.kernel_size = kernel_size
+        self.features, self.attention, self.kernel = None, {}, None
+
+    def add(self, operation: str, outcome) -> None:
+        """Add what an operation of a name has made, weighted as it is."""
+        if operation in KERNEL_SIZES:
+            outcome = widened(outcome, self.kernel_size)
+            self.kernel = outcome if self.kernel is None else self.kernel + outcome
+        elif operation in ATTENTION_OPERATIONS:
+            # Maps of one kind are small; only their sum over both kinds has the size of features.
+            before = self.attention.get(operation)
+            self.attention[operation] = outcome if before is None else before + outcome
+        else:
+            self.features = outcome if self.features is None else self.features + outcome
+
+    def calibrated(self, features):
+        """Return features plus features times attention plus features convolved dynamically.
+
+        Equations 3 and 5 of the paper. The convolution is linear in its kernel, so that one with
+        the sum of all kernels is the sum of all convolutions.
+        """
+        total = features
+        if self.attention:
+            attention = sum(self.attention.values())
+            total = total + features * attention
+        if self.kernel is not None:
+            total = total + dynamic_depthwise_conv(features, self.kernel)
+        return total
