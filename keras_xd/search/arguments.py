@@ -56,25 +56,6 @@ def check_phases(**epochs):
             )
 
 
-def check_complexity(target, weight):
-    """Raise `ValueError` unless `target` and `weight` define a complexity term or none."""
-    if target is not None and (not isinstance(target, numbers.Real) or not target > 0):
-        raise ValueError(
-            "`complexity_target` must be a positive number of multiply–adds. "
-            f"Received: complexity_target={target!r}"
-        )
-    if not isinstance(weight, numbers.Real) or not weight >= 0:
-        raise ValueError(
-            "`complexity_weight` must be a number of at least 0. "
-            f"Received: complexity_weight={weight!r}"
-        )
-    if weight and target is None:
-        raise ValueError(
-            "`complexity_weight` needs a `complexity_target`. "
-            f"Received: complexity_weight={weight!r}, complexity_target=None"
-        )
-
-
 def first_cooldown_epoch(search, epochs, initial_epoch):
     """Return the first epoch of a `fit` in which its architecture has to be fixed again.
 

@@ -6,8 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.layers.complexity import complexity
-from keras_xd.search import arguments, bilevel, distributed
+from keras_xd.search import arguments, bilevel, budget, distributed
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
 from keras_xd.search.signatures import check_signature, signature
 from keras_xd.validation import check_export_path
@@ -94,8 +93,9 @@ class SearchModel(keras.Model):
         self.cooldown_begins = None
         self.cooling_down = False
         self.complexity_target = None
+        self.complexity_measure = "multiply_adds"
+        self.complexity_metric = budget.ComplexityMetric()
         self.complexity_weight = 0.0
-        self.complexity_metric = keras.metrics.Mean(name="complexity")
         self.perturbation = 0.01
         self.architecture_loss = keras.metrics.Mean(name="architecture_loss")
         self.reports_architecture_loss = False
@@ -117,6 +117,7 @@ class SearchModel(keras.Model):
         cooldown_epochs=0,
         complexity_target=None,
         complexity_weight=0.0,
+        complexity_measure="multiply_adds",
         perturbation=0.01,
         **kwargs,
     ):
@@ -133,7 +134,10 @@ class SearchModel(keras.Model):
             complexity_target: the multiply–adds of one sample to aim at. Where it is given, the
                 metric `complexity` is the model's multiply–adds divided by it.
             complexity_weight: factor of the term `(complexity / complexity_target - 1)**2`, which
-                is added to the loss in training and evaluation.
+                is added to the loss in training and evaluation. Setting the attribute of this
+                name later changes it: see `keras_xd.callbacks.ComplexityWeight`.
+            complexity_measure: what `complexity` counts: `"multiply_adds"`, `"parameters"`,
+                `"activations"` (entries that one sample takes), or a function of the model.
             perturbation: for `"second_order"`, the Euclidean length of the change of all weights
                 together by which the differences are taken. A smaller one is more exact, as far
                 as rounding permits.
@@ -141,21 +145,24 @@ class SearchModel(keras.Model):
                 `steps_per_execution`, `weighted_metrics` or `loss_weights`.
 
         Raises:
-            ValueError: if an optimizer or the loss is missing, if an argument is out of range, or
-                if the mode does not run on Keras' present backend.
+            ValueError: if an optimizer or the loss is missing, if an argument is out of range, if
+                even the smallest masks cost more than the target, or if the mode does not run on
+                Keras' present backend.
         """
         arguments.check_required(
             optimizer=optimizer, architecture_optimizer=architecture_optimizer, loss=loss
         )
         arguments.check_mode(mode, perturbation)
         arguments.check_phases(warmup_epochs=warmup_epochs, cooldown_epochs=cooldown_epochs)
-        arguments.check_complexity(complexity_target, complexity_weight)
+        budget.check_arguments(complexity_target, complexity_weight, complexity_measure)
+        budget.check_reachable(self.model, complexity_target, complexity_measure)
         grouped = make_architecture_optimizer(self.model, optimizer, architecture_optimizer)
         self.mode = mode
         self.warmup_epochs = int(warmup_epochs)
         self.cooldown_epochs = int(cooldown_epochs)
         self.complexity_target = complexity_target
-        self.complexity_weight = float(complexity_weight)
+        self.complexity_weight = complexity_weight
+        self.complexity_measure = complexity_measure
         self.perturbation = float(perturbation)
         super().compile(optimizer=grouped, loss=loss, metrics=metrics, **kwargs)
         # The model is built, so its optimizer can be: `load_weights` then restores its state too.
@@ -175,6 +182,7 @@ class SearchModel(keras.Model):
             "cooldown_epochs": self.cooldown_epochs,
             "complexity_target": self.complexity_target,
             "complexity_weight": self.complexity_weight,
+            "complexity_measure": serialize(self.complexity_measure),
             "perturbation": self.perturbation,
         }
 
@@ -281,14 +289,17 @@ class SearchModel(keras.Model):
         )
         if self.complexity_target is None:
             return loss
-        ratio = ops.convert_to_tensor(complexity(self.model), "float32") / self.complexity_target
-        self.complexity_metric.update_state(ratio)
-        if not self.complexity_weight:
-            return loss
-        # A Keras loss divides by the number of replicas where the model is distributed.
-        squared_error = keras.losses.MeanSquaredError(dtype="float32")
-        excess = squared_error(ops.ones((1, 1)), ops.reshape(ratio, (1, 1)))
-        return loss + ops.cast(self.complexity_weight * excess, loss.dtype)
+        return loss + ops.cast(budget.complexity_term(self), loss.dtype)
+
+    @property
+    def complexity_weight(self):
+        """The factor of the complexity term, which may be set at any time."""
+        return self._weight_of_complexity
+
+    @complexity_weight.setter
+    def complexity_weight(self, weight):
+        self._weight_of_complexity = budget.check_weight(weight)
+        self.complexity_metric.weight.assign(weight)
 
     @property
     def metrics(self):
