@@ -12,11 +12,13 @@ Reference:
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from keras import ops
 
 from keras_xd import validation
+from keras_xd.hints import Tensor
 
 # Below this value a mask is zero.
 THRESHOLD = 0.1
@@ -30,7 +32,7 @@ INITIAL_WIDTH = 0.0325
 _ROUNDING = 1e-5
 
 
-def coordinates(points):
+def coordinates(points: int) -> np.ndarray:
     """Return the coordinates of an axis, evenly spaced from -1 to 1, as a NumPy array.
 
     Args:
@@ -44,7 +46,9 @@ def coordinates(points):
     return np.linspace(-1.0, 1.0, points)
 
 
-def gaussian(x, width, centre=0.0, threshold=THRESHOLD):
+def gaussian(
+    x: Tensor, width: float | Tensor, centre: float = 0.0, threshold: float = THRESHOLD
+) -> Tensor:
     """Return `exp(-(x - centre)² / (2 width²))`, and 0 (without gradient) below the threshold.
 
     Args:
@@ -60,7 +64,9 @@ def gaussian(x, width, centre=0.0, threshold=THRESHOLD):
     return _above(ops.exp(-0.5 * ops.square(distance)), threshold)
 
 
-def sigmoid(x, offset, temperature, threshold=THRESHOLD):
+def sigmoid(
+    x: Tensor, offset: float | Tensor, temperature: float, threshold: float = THRESHOLD
+) -> Tensor:
     """Return `1 - 1 / (1 + exp(-temperature (x - offset)))`, 0 (no gradient) below the threshold.
 
     Args:
@@ -75,7 +81,7 @@ def sigmoid(x, offset, temperature, threshold=THRESHOLD):
     return _above(ops.sigmoid(temperature * (offset - _tensor(x, offset))), threshold)
 
 
-def product(values):
+def product(values: Sequence[Tensor]) -> Tensor:
     """Return the mask over several axes that is the product of one mask for each of them.
 
     Args:
@@ -90,7 +96,7 @@ def product(values):
     return result
 
 
-def support(values):
+def support(values: Tensor) -> tuple[int, int]:
     """Return `(start, stop)`, Python integers, of the points where a mask is not zero.
 
     What is outside need not be rendered.
@@ -103,7 +109,7 @@ def support(values):
     return int(used[0]), int(used[-1]) + 1
 
 
-def gaussian_edge(width, threshold=THRESHOLD):
+def gaussian_edge(width: float | Tensor, threshold: float = THRESHOLD) -> float | Tensor:
     """Return the distance from the centre at which a Gaussian mask falls to the threshold.
 
     Reference:
@@ -112,7 +118,9 @@ def gaussian_edge(width, threshold=THRESHOLD):
     return width * math.sqrt(-2 * math.log(threshold))
 
 
-def sigmoid_edge(offset, temperature, threshold=THRESHOLD):
+def sigmoid_edge(
+    offset: float | Tensor, temperature: float, threshold: float = THRESHOLD
+) -> float | Tensor:
     """Return the coordinate at which a sigmoid mask falls to the threshold.
 
     Reference:
@@ -121,17 +129,23 @@ def sigmoid_edge(offset, temperature, threshold=THRESHOLD):
     return offset - math.log(1 / (1 - threshold) - 1) / temperature
 
 
-def gaussian_width(value, distance):
+def gaussian_width(value: float, distance: float) -> float:
     """Return the width of the Gaussian mask that has a value at a distance from its centre."""
     return distance / math.sqrt(-2 * math.log(value))
 
 
-def sigmoid_offset(value, x, temperature):
+def sigmoid_offset(value: float, x: float, temperature: float) -> float:
     """Return the offset of the sigmoid mask that has a value at the coordinate `x`."""
     return x + math.log(value / (1 - value)) / temperature
 
 
-def gaussian_size(points, width, centre=0.0, threshold=THRESHOLD, initial=None):
+def gaussian_size(
+    points: int,
+    width: float | Tensor,
+    centre: float = 0.0,
+    threshold: float = THRESHOLD,
+    initial: float | None = None,
+) -> float | Tensor:
     """Return the number of points under a Gaussian mask, continuous and differentiable in `width`.
 
     It is in proportion to the length of the mask, and `points` for the length that covers the
@@ -149,7 +163,13 @@ def gaussian_size(points, width, centre=0.0, threshold=THRESHOLD, initial=None):
     return points * gaussian_edge(width, threshold) / whole
 
 
-def sigmoid_size(points, offset, temperature, threshold=THRESHOLD, initial=None):
+def sigmoid_size(
+    points: int,
+    offset: float | Tensor,
+    temperature: float,
+    threshold: float = THRESHOLD,
+    initial: float | None = None,
+) -> float | Tensor:
     """Return the number of points under a sigmoid mask, continuous and differentiable in `offset`.
 
     It is in proportion to the length of the mask, and `points` for the length that covers the
@@ -169,13 +189,15 @@ def sigmoid_size(points, offset, temperature, threshold=THRESHOLD, initial=None)
     return points * (1 + sigmoid_edge(offset, temperature, threshold)) / whole
 
 
-def clip_straight_through(value, low, high):
+def clip_straight_through(value: float | Tensor, low: float, high: float) -> Tensor:
     """Return `value` within `[low, high]`, with the gradient of `value` outside too."""
     value = ops.convert_to_tensor(value)
     return value + ops.stop_gradient(ops.clip(value, low, high) - value)
 
 
-def gaussian_range(points, centre=0.0, threshold=THRESHOLD):
+def gaussian_range(
+    points: int, centre: float = 0.0, threshold: float = THRESHOLD
+) -> tuple[float, float]:
     """Return the smallest and the largest admissible width, Python numbers.
 
     The smallest mask falls to the threshold one grid step from its centre. The largest has the
@@ -192,7 +214,7 @@ def gaussian_range(points, centre=0.0, threshold=THRESHOLD):
     return gaussian_width(threshold, step), gaussian_width(LARGEST_AT_END, 1 + abs(centre))
 
 
-def sigmoid_range(temperature, threshold=THRESHOLD):
+def sigmoid_range(temperature: float, threshold: float = THRESHOLD) -> tuple[float, float]:
     """Return the smallest and the largest admissible offset, Python numbers.
 
     The smallest mask has the value 0.95 at the lowest coordinate, which takes some length at its
@@ -217,7 +239,7 @@ def sigmoid_range(temperature, threshold=THRESHOLD):
     return low, sigmoid_offset(LARGEST_AT_END, 1, temperature)
 
 
-def initial_width(points, centre=0.0, threshold=THRESHOLD):
+def initial_width(points: int, centre: float = 0.0, threshold: float = THRESHOLD) -> float:
     """Return the width that a Gaussian mask begins with: 0.0325, or the smallest if that is more.
 
     Args:
@@ -226,7 +248,7 @@ def initial_width(points, centre=0.0, threshold=THRESHOLD):
     return max(INITIAL_WIDTH, gaussian_range(points, centre, threshold)[0])
 
 
-def initial_offset(size, temperature, threshold=THRESHOLD):
+def initial_offset(size: str, temperature: float, threshold: float = THRESHOLD) -> float:
     """Return the offset that a sigmoid mask begins with.
 
     Args:

@@ -18,11 +18,16 @@ and used as `P` (signal to frequency: the matrices L and M of an XD-operation) o
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+# A butterfly: the arrays of its stages, the one of the innermost stride first.
+Stages = list[np.ndarray]
 
 
-def stage_shapes(radices):
+def stage_shapes(radices: Sequence[int]) -> list[tuple[int, int, int, int]]:
     """Return the shape `(O_j, s_j, r_j, r_j)` of every stage."""
     n, inner, shapes = math.prod(radices), 1, []
     for r in radices:
@@ -31,17 +36,17 @@ def stage_shapes(radices):
     return shapes
 
 
-def identity(radices):
+def identity(radices: Sequence[int]) -> Stages:
     """Stages of the identity matrix."""
     return [np.broadcast_to(np.eye(s[-1], dtype=complex), s).copy() for s in stage_shapes(radices)]
 
 
-def zero(radices):
+def zero(radices: Sequence[int]) -> Stages:
     """Stages of the zero matrix."""
     return [np.zeros(shape, dtype=complex) for shape in stage_shapes(radices)]
 
 
-def dft(radices, *, inverse=False, unitary=False):
+def dft(radices: Sequence[int], *, inverse: bool = False, unitary: bool = False) -> Stages:
     """Stages of the rising butterfly `B` of the discrete Fourier transform `F = B · P`.
 
     `P` is the digit reversal of `digit_reversal(radices)`. As `F` is symmetric, `Bᵀ` gives the
@@ -65,7 +70,7 @@ def dft(radices, *, inverse=False, unitary=False):
     return stages
 
 
-def digit_reversal(radices):
+def digit_reversal(radices: Sequence[int]) -> np.ndarray:
     """Return the index array `p` of `(P x)[t] = x[p[t]]` in `F = B · P`."""
     order = np.zeros(1, dtype=int)
     for r in radices:
@@ -73,19 +78,19 @@ def digit_reversal(radices):
     return order
 
 
-def scaled(stages, factor):
+def scaled(stages: Stages, factor: float) -> Stages:
     """Return the stages of the same matrix times a positive `factor`, shared by all stages."""
     return [stage * factor ** (1 / len(stages)) for stage in stages]
 
 
-def rows_scaled(stages, scale):
+def rows_scaled(stages: Stages, scale: ArrayLike) -> Stages:
     """Return the stages of `diag(scale) · B` of a rising butterfly `B`."""
     _, inner, r, _ = stages[-1].shape
     rows = np.asarray(scale).reshape(r, inner).T
     return [*stages[:-1], stages[-1] * rows[None, :, :, None]]
 
 
-def random_unitary(radices, rng):
+def random_unitary(radices: Sequence[int], rng: np.random.Generator) -> Stages:
     """Stages whose blocks are Haar-random unitary; the product is unitary.
 
     Args:
@@ -98,12 +103,14 @@ def random_unitary(radices, rng):
     ]
 
 
-def random_orthogonal(radices, rng):
+def random_orthogonal(radices: Sequence[int], rng: np.random.Generator) -> Stages:
     """Stages whose blocks are Haar-random real orthogonal; the product is orthogonal."""
     return [_haar(rng.standard_normal(shape)).astype(complex) for shape in stage_shapes(radices)]
 
 
-def permutation(order, radices, *, rising_first=False):
+def permutation(
+    order: ArrayLike, radices: Sequence[int], *, rising_first: bool = False
+) -> tuple[Stages, Stages]:
     """Return two butterflies whose K-matrix product is a permutation matrix.
 
     A permutation is routed through a rearrangeable (Beneš / Clos) network: an outer stage on both
@@ -134,7 +141,7 @@ def permutation(order, radices, *, rising_first=False):
     return after, _transposed(before)
 
 
-def kmatrix_weights(butterflies, dtype="float32"):
+def kmatrix_weights(butterflies: Sequence[Stages], dtype: str = "float32") -> np.ndarray:
     """Pack butterflies into the weight of one K-matrix.
 
     Args:
@@ -152,7 +159,7 @@ def kmatrix_weights(butterflies, dtype="float32"):
     return np.stack(vectors).astype(dtype)
 
 
-def butterflies_of(weights, radices):
+def butterflies_of(weights: ArrayLike, radices: Sequence[int]) -> list[Stages]:
     """Unpack the weight of one K-matrix, the inverse of `kmatrix_weights`."""
     weights = np.asarray(weights)
     result = []
@@ -167,7 +174,7 @@ def butterflies_of(weights, radices):
     return result
 
 
-def butterfly_dense(stages):
+def butterfly_dense(stages: Stages) -> np.ndarray:
     """Multiply a rising butterfly out to an `n × n` complex array: the plain definition."""
     n = stages[0].shape[0] * stages[0].shape[1] * stages[0].shape[2]
     matrix = np.eye(n, dtype=complex)

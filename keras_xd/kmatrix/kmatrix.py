@@ -1,11 +1,13 @@
 """One K-matrix on its own: weights, plan and what can be done with them."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from keras import ops
 
 from keras_xd import validation
+from keras_xd.hints import Tensor
 from keras_xd.kmatrix import constructions, product, transform
 from keras_xd.kmatrix import radix as radices
 
@@ -40,7 +42,7 @@ class KMatrix:
         Maps", 2020; the K-matrices of XD-operations, Definition 3.2.
     """
 
-    def __init__(self, weights, plan):
+    def __init__(self, weights: Tensor, plan: radices.Plan):
         shape = tuple(weights.shape)
         if len(shape) != 3 or shape[1:] != (2, plan.parameters) or shape[0] < 1:
             raise ValueError(
@@ -51,7 +53,7 @@ class KMatrix:
         self.plan = plan
 
     @property
-    def depth(self):
+    def depth(self) -> int:
         """Number of butterflies."""
         return self.weights.shape[0]
 
@@ -63,12 +65,22 @@ class KMatrix:
         return cls(constructions.kmatrix_weights([*first, *rest]), plan)
 
     @classmethod
-    def identity(cls, n, radix=None, depth=1):
+    def identity(
+        cls, n: int, radix: int | tuple[int, ...] | None = None, depth: int = 1
+    ) -> "KMatrix":
         """The identity matrix of size `n`."""
         return cls._build(n, radix, depth, lambda r: [constructions.identity(r)])
 
     @classmethod
-    def dft(cls, n, radix=None, depth=1, *, inverse=False, unitary=False):
+    def dft(
+        cls,
+        n: int,
+        radix: int | tuple[int, ...] | None = None,
+        depth: int = 1,
+        *,
+        inverse: bool = False,
+        unitary: bool = False,
+    ) -> "KMatrix":
         """The DFT in digit-reversed order, `P F`; with `inverse` its conjugate over `n`.
 
         The transpose of the inverse form, `F⁻¹ Pᵀ`, takes such a spectrum back to the signal.
@@ -77,12 +89,26 @@ class KMatrix:
         return cls._build(n, radix, depth, lambda r: [constructions.dft(r, **options)])
 
     @classmethod
-    def random_unitary(cls, n, radix=None, depth=1, *, seed=None):
+    def random_unitary(
+        cls,
+        n: int,
+        radix: int | tuple[int, ...] | None = None,
+        depth: int = 1,
+        *,
+        seed: int | None = None,
+    ) -> "KMatrix":
         """A product of random unitary stages."""
         return cls._random(constructions.random_unitary, n, radix, depth, seed)
 
     @classmethod
-    def random_orthogonal(cls, n, radix=None, depth=1, *, seed=None):
+    def random_orthogonal(
+        cls,
+        n: int,
+        radix: int | tuple[int, ...] | None = None,
+        depth: int = 1,
+        *,
+        seed: int | None = None,
+    ) -> "KMatrix":
         """A product of random real orthogonal stages."""
         return cls._random(constructions.random_orthogonal, n, radix, depth, seed)
 
@@ -92,7 +118,12 @@ class KMatrix:
         return cls._build(n, radix, depth, lambda r: [construction(r, rng) for _ in range(depth)])
 
     @classmethod
-    def permutation(cls, order, radix=None, depth=2):
+    def permutation(
+        cls,
+        order: Sequence[int] | np.ndarray,
+        radix: int | tuple[int, ...] | None = None,
+        depth: int = 2,
+    ) -> "KMatrix":
         """The permutation matrix that maps `x` to `x[order]`; needs `depth ≥ 2`."""
         if validation.positive_integer(depth, "depth") < 2:
             raise ValueError(
@@ -105,7 +136,9 @@ class KMatrix:
             lambda r: constructions.permutation(order, r, rising_first=True),
         )
 
-    def apply(self, x, axis=-1, *, transpose=False):
+    def apply(
+        self, x: Tensor | tuple[Tensor, Tensor], axis: int = -1, *, transpose: bool = False
+    ) -> tuple[Tensor, Tensor]:
         """Multiply along an axis.
 
         Args:
@@ -148,12 +181,12 @@ class KMatrix:
         back = np.argsort(order).tolist()
         return tuple(ops.transpose(ops.reshape(part, shape), back) for part in (real, imaginary))
 
-    def dense(self):
+    def dense(self) -> tuple[Tensor, Tensor]:
         """Return the matrix multiplied out, a pair of tensors of shape `(n, n)`."""
         return self.apply(np.eye(self.plan.n, dtype="float32"), axis=0)
 
 
-def parameter_count(n, radix=None, depth=1):
+def parameter_count(n: int, radix: int | tuple[int, ...] | None = None, depth: int = 1) -> int:
     """Number of real parameters of one K-matrix: `2 d n Σ r_j`.
 
     Example:

@@ -13,9 +13,13 @@ matrix product and nothing is sliced out of the data.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from keras import ops
+
+from keras_xd.hints import Tensor
+from keras_xd.kmatrix.radix import Plan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,15 +33,15 @@ class Factor:
     """
 
     group: int
-    blocks: object
+    blocks: Tensor
 
     @property
-    def transposed(self):
+    def transposed(self) -> "Factor":
         """The factor of the transposed (not conjugated) matrix."""
         return Factor(self.group, ops.transpose(self.blocks, (0, 1, 4, 3, 2, 5)))
 
 
-def fold(weights, plans):
+def fold(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[Factor]]:
     """Fold the weights of several K-matrices into dense blocks.
 
     All K-matrices of one plan are folded together, whatever their depths: the number of operations
@@ -72,7 +76,7 @@ def fold(weights, plans):
     return results
 
 
-def complex_blocks(real, imaginary):
+def complex_blocks(real: Tensor, imaginary: Tensor) -> Tensor:
     """Return `[[A, -B], [B, A]]` of `A + iB` with shape `(…, rows, 2, columns, 2)`.
 
     Args:

@@ -1,10 +1,14 @@
 """The nearest K-matrix to a given dense matrix, in NumPy."""
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_xd import validation
 from keras_xd.kmatrix import constructions, special
 from keras_xd.kmatrix import radix as sizes
+from keras_xd.kmatrix.constructions import Stages
 
 _EXACT = 1e-12  # relative error at which there is nothing left to gain
 _LEAST_GAIN = 1e-6  # relative decrease of the error that makes another sweep worth it
@@ -12,7 +16,13 @@ _SOLVER_STEPS = 12  # of conjugate gradients, for one stage
 _RIDGE = 1e-9  # keeps the preconditioner's blocks invertible
 
 
-def project(matrix, radices=None, depth=1, steps=50, seed=None):
+def project(
+    matrix: ArrayLike,
+    radices: int | tuple[int, ...] | None = None,
+    depth: int = 1,
+    steps: int = 50,
+    seed: int | None = None,
+) -> tuple[list[Stages], float]:
     """Return a K-matrix near to a dense matrix in the Frobenius norm, and its error.
 
     One butterfly is found by hierarchical singular value decompositions (`nearest_butterfly`),
@@ -73,7 +83,9 @@ def project(matrix, radices=None, depth=1, steps=50, seed=None):
     return [[stage.astype(complex) for stage in stages] for stages in best], error
 
 
-def nearest_butterfly(matrix, radices=None, *, rising=False):
+def nearest_butterfly(
+    matrix: ArrayLike, radices: int | tuple[int, ...] | None = None, *, rising: bool = False
+) -> Stages:
     """Return the stages `B` of a butterfly with `Bᵀ` (or `B` if `rising`) near to a matrix.
 
     The last stage of a rising butterfly mixes the outputs of `r_m` smaller ones: for each output
@@ -102,7 +114,9 @@ def nearest_butterfly(matrix, radices=None, *, rising=False):
     return _balanced(stages[::-1])
 
 
-def refine(butterflies, matrix, steps=50):
+def refine(
+    butterflies: Sequence[Stages], matrix: ArrayLike, steps: int = 50
+) -> tuple[list[Stages], list[float]]:
     """Improve a K-matrix by alternating least squares over its stages.
 
     Given all other stages, `P = L W R` is linear in the blocks of a stage `W`, and

@@ -8,6 +8,7 @@ with dense `r_j × r_j` blocks; it has `n · Σ r_j` parameters. The radices are
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 
 from keras_xd import validation
 
@@ -31,16 +32,16 @@ class Plan:
     """
 
     n: int
-    radices: tuple
-    groups: tuple
+    radices: tuple[int, ...]
+    groups: tuple[int, ...]
 
     @property
-    def parameters(self):
+    def parameters(self) -> int:
         """Number of (complex) parameters of one butterfly: `n · Σ r_j`."""
         return self.n * sum(self.radices)
 
     @property
-    def group_sizes(self):
+    def group_sizes(self) -> tuple[int, ...]:
         """Sizes of the dense blocks, one for each group, innermost first."""
         sizes, start = [], 0
         for count in self.groups:
@@ -49,7 +50,7 @@ class Plan:
         return tuple(sizes)
 
 
-def prime_factors(n):
+def prime_factors(n: int) -> tuple[int, ...]:
     """Return the prime factors of `n` in ascending order, `(1,)` for `n = 1`."""
     n = validation.positive_integer(n, "n")
     factors, candidate, rest = [], 2, n
@@ -64,7 +65,7 @@ def prime_factors(n):
 
 
 @functools.lru_cache(maxsize=4096)
-def factorise(n, radix=None):
+def factorise(n: int, radix: int | tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Return the radices of size `n`.
 
     Args:
@@ -105,7 +106,7 @@ def factorise(n, radix=None):
     return tuple(sorted(factors)) or (1,)
 
 
-def check_radix(radix):
+def check_radix(radix: int | tuple[int, ...] | None) -> None:
     """Raise `ValueError` unless `radix` is `None`, an integer ≥ 2 or a tuple of integers ≥ 1."""
     if radix is None or (validation.is_integer(radix) and radix >= 2):
         return
@@ -118,7 +119,7 @@ def check_radix(radix):
     )
 
 
-def padded_size(need, radix=None):
+def padded_size(need: int, radix: int | tuple[int, ...] | None = None) -> int:
     """Return the cheapest size ≥ `need`: the one whose butterfly has the fewest parameters.
 
     Args:
@@ -148,7 +149,14 @@ def padded_size(need, radix=None):
     return min(range(need, limit + 1), key=lambda n: (n * sum(factorise(n, radix)), n))
 
 
-def plan(n, radix=None, *, depth=1, columns=None, groups=None):
+def plan(
+    n: int,
+    radix: int | tuple[int, ...] | None = None,
+    *,
+    depth: int = 1,
+    columns: int | None = None,
+    groups: Sequence[int] | None = None,
+) -> Plan:
     """Decide how a structured matrix of size `n` is computed.
 
     Consecutive stages are folded into one, two or three groups of dense blocks, whichever the cost
@@ -190,7 +198,7 @@ def plan(n, radix=None, *, depth=1, columns=None, groups=None):
     return min(candidates, key=lambda candidate: _cost(candidate, depth, columns))
 
 
-def block_products(candidate, depth):
+def block_products(candidate: Plan, depth: int) -> tuple[int, ...]:
     """Return the group index of each dense block product of a K-matrix, in product order.
 
     Butterflies alternate between falling and rising stride, so that neighbours share a group.
@@ -211,7 +219,7 @@ def _cost(candidate, depth, columns):
     return sum(max(sizes[g], _SMALLEST_EFFICIENT_BLOCK) + _MEMORY_PASSES for g in order)
 
 
-def balanced(n, radices, count):
+def balanced(n: int, radices: Sequence[int], count: int) -> Plan:
     """Return the `Plan` that cuts the stages into `count` runs of smallest total block size."""
 
     def cuts(stages, runs):

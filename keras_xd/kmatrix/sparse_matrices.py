@@ -1,13 +1,16 @@
 """Exact K-matrices of sparse matrices, in NumPy."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_xd.kmatrix import constructions, special
+from keras_xd.kmatrix.constructions import Stages
 
 
-def sparse(matrix, radices, *, expanded=False):
+def sparse(matrix: ArrayLike, radices: Sequence[int], *, expanded: bool = False) -> list[Stages]:
     """Return the K-matrix of a sparse matrix.
 
     Dao et al. 2020 show that four pairs of a rising and a falling butterfly suffice, with an

@@ -26,14 +26,17 @@ less, in the synthesis form.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_xd import validation
 from keras_xd.kmatrix import constructions
+from keras_xd.kmatrix.constructions import Stages
 
 
-def kmatrix_dense(butterflies):
+def kmatrix_dense(butterflies: Sequence[Stages]) -> np.ndarray:
     """Multiply a K-matrix in analysis form out to an `n × n` complex array."""
     matrix = None
     for k, stages in enumerate(butterflies):
@@ -43,7 +46,7 @@ def kmatrix_dense(butterflies):
     return matrix
 
 
-def transpose(butterflies):
+def transpose(butterflies: Sequence[Stages]) -> list[Stages]:
     """Return the butterflies of the transposed matrix.
 
     The depth stays if it is even; an odd depth needs an identity in front to keep the directions
@@ -53,7 +56,7 @@ def transpose(butterflies):
     return reverse if len(reverse) % 2 == 0 else [_identity_like(reverse[0]), *reverse]
 
 
-def compose(*kmatrices):
+def compose(*kmatrices: Sequence[Stages]) -> list[Stages]:
     """Return the butterflies of the product of K-matrices of the same radices, leftmost first.
 
     Depths add up; a factor of odd depth that is followed by another one costs one identity more.
@@ -74,12 +77,12 @@ def compose(*kmatrices):
     return result
 
 
-def diagonal(values, radices):
+def diagonal(values: ArrayLike, radices: Sequence[int]) -> list[Stages]:
     """Return the diagonal matrix of `values`, shape `(n,)`: one butterfly."""
     return diagonal_times([constructions.identity(radices)], values)
 
 
-def diagonal_times(butterflies, values):
+def diagonal_times(butterflies: Sequence[Stages], values: ArrayLike) -> list[Stages]:
     """Return `diag(values) · P`, the diagonal absorbed into a stage of factor 0.
 
     Args:
@@ -98,7 +101,7 @@ def diagonal_times(butterflies, values):
     return [_columns_scaled(butterflies[0], values), *butterflies[1:]]
 
 
-def times_diagonal(butterflies, values):
+def times_diagonal(butterflies: Sequence[Stages], values: ArrayLike) -> list[Stages]:
     """Return `P · diag(values)`, the diagonal absorbed into a stage of the last factor."""
     values = _vector(values, _size(butterflies[0]), "values")
     rising = len(butterflies) % 2 == 0
@@ -106,7 +109,7 @@ def times_diagonal(butterflies, values):
     return [*butterflies[:-1], scale(butterflies[-1], values)]
 
 
-def kronecker_of_matrices(matrices):
+def kronecker_of_matrices(matrices: Sequence[ArrayLike]) -> list[Stages]:
     """Return `A_1 ⊗ A_2 ⊗ ⋯` of small square matrices: one butterfly.
 
     The last matrix acts on the innermost digit, as in `np.kron`, hence the radices are the sizes of
@@ -127,7 +130,7 @@ def kronecker_of_matrices(matrices):
     return [[np.broadcast_to(b, shape).copy() for b, shape in zip(blocks, sizes, strict=True)]]
 
 
-def kronecker_of_kmatrices(left, right):
+def kronecker_of_kmatrices(left: Sequence[Stages], right: Sequence[Stages]) -> list[Stages]:
     """Return `P ⊗ Q` of two K-matrices; its depth is the larger of theirs.
 
     Args:
@@ -148,7 +151,7 @@ def kronecker_of_kmatrices(left, right):
     ]
 
 
-def hadamard(radices):
+def hadamard(radices: Sequence[int]) -> list[Stages]:
     """Return the (generalised) Hadamard matrix: one butterfly of entries of modulus 1.
 
     It is the Kronecker product of Sylvester's matrices where a radix is a power of two and of
@@ -167,13 +170,13 @@ def hadamard(radices):
     return kronecker_of_matrices(blocks[::-1])
 
 
-def digit_reversal_matrix(radices):
+def digit_reversal_matrix(radices: Sequence[int]) -> list[Stages]:
     """Return the permutation matrix of `digit_reversal(radices)` (bit reversal): depth 2."""
     order = constructions.digit_reversal(radices)
     return list(constructions.permutation(order, radices, rising_first=True))
 
 
-def natural_dft(radices):
+def natural_dft(radices: Sequence[int]) -> list[Stages]:
     """Return the DFT with inputs and outputs in natural order: depth 3.
 
     It is the inverse digit reversal of the butterfly of `dft`, which alone has depth 1.
@@ -183,7 +186,9 @@ def natural_dft(radices):
     return [*reversal, constructions.dft(radices)]
 
 
-def dct(radices, kind=2, *, norm=None, digit_reversed=False):
+def dct(
+    radices: Sequence[int], kind: int = 2, *, norm: str | None = None, digit_reversed: bool = False
+) -> list[Stages]:
     """Return a K-matrix whose real part is the discrete cosine transform II, III or IV.
 
     With the DFT `F` of the same size, `Q x = (x_0, x_2, x_4, …, x_5, x_3, x_1)` (Makhoul 1980),
@@ -218,7 +223,9 @@ def dct(radices, kind=2, *, norm=None, digit_reversed=False):
     return _trigonometric(radices, kind, norm, digit_reversed, outer, inner, edge=0)
 
 
-def dst(radices, kind=2, *, norm=None, digit_reversed=False):
+def dst(
+    radices: Sequence[int], kind: int = 2, *, norm: str | None = None, digit_reversed: bool = False
+) -> list[Stages]:
     """Return a K-matrix whose real part is the discrete sine transform II, III or IV.
 
     Depths and arguments as in `dct`, and in its notation:
@@ -238,7 +245,9 @@ def dst(radices, kind=2, *, norm=None, digit_reversed=False):
     return _trigonometric(radices, kind, norm, digit_reversed, outer, inner, edge=n - 1)
 
 
-def circulant(column, radices, *, digit_reversed=False):
+def circulant(
+    column: ArrayLike, radices: Sequence[int], *, digit_reversed: bool = False
+) -> list[Stages]:
     """Return the circulant matrix `C[i, j] = column[(i - j) mod n] = F⁻¹ diag(F column) F`.
 
     No permutation is needed: the digit-reversed orders of `F` and `F⁻¹` cancel.
@@ -257,7 +266,7 @@ def circulant(column, radices, *, digit_reversed=False):
     return [constructions.identity(radices), inverse, forward]
 
 
-def toeplitz(column, row, radices):
+def toeplitz(column: ArrayLike, row: ArrayLike, radices: Sequence[int]) -> list[Stages]:
     """Return a circulant K-matrix whose upper left block is a Toeplitz matrix: depth 3.
 
     Args:
@@ -284,7 +293,7 @@ def toeplitz(column, row, radices):
     return circulant(first, radices)
 
 
-def haar(radices, *, in_place=False):
+def haar(radices: Sequence[int], *, in_place: bool = False) -> list[Stages]:
     """Return the orthonormal Haar wavelet transform of mixed radix.
 
     With the orthonormal cosine matrix `W_r`, whose first row is constant and whose other rows are

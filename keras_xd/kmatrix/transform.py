@@ -6,10 +6,13 @@ what they return is called on data and touches them once a block.
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 from keras import ops
 
+from keras_xd.hints import Tensor
 from keras_xd.kmatrix import radix
+from keras_xd.kmatrix.product import Factor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,15 +31,15 @@ class Transform:
         pair: whether the signal side is complex.
     """
 
-    matrices: list
-    groups: tuple
+    matrices: list[Tensor]
+    groups: tuple[int, ...]
     plan: radix.Plan
     size: int
     stride: int
     pair: bool
 
     @property
-    def reach(self):
+    def reach(self) -> int:
         """Number of entries of the vector of size `n` up to the last one in use."""
         return (self.size - 1) * self.stride + 1
 
@@ -114,7 +117,14 @@ class Synthesis(Transform):
         return ops.reshape(y, shape)
 
 
-def analysis(factors, plan, *, size=None, stride=1, pair):
+def analysis(
+    factors: Sequence[Factor],
+    plan: radix.Plan,
+    *,
+    size: int | None = None,
+    stride: int = 1,
+    pair: bool,
+) -> Analysis:
     """Make a folded K-matrix ready to be applied as `P`.
 
     Args:
@@ -146,7 +156,14 @@ def analysis(factors, plan, *, size=None, stride=1, pair):
     return Analysis(matrices, groups, plan, size, stride, pair)
 
 
-def synthesis(factors, plan, *, size=None, stride=1, pair):
+def synthesis(
+    factors: Sequence[Factor],
+    plan: radix.Plan,
+    *,
+    size: int | None = None,
+    stride: int = 1,
+    pair: bool,
+) -> Synthesis:
     """Make a folded K-matrix ready to be applied as its transpose `Pᵀ`.
 
     Args:
@@ -178,7 +195,9 @@ def synthesis(factors, plan, *, size=None, stride=1, pair):
     return Synthesis(matrices, groups, plan, size, stride, pair)
 
 
-def multiply_adds(plan, depth, *, size, stride=1, pair, columns):
+def multiply_adds(
+    plan: radix.Plan, depth: int, *, size: int, stride: int = 1, pair: bool, columns: int
+) -> int:
     """Multiply–adds of an `Analysis` or `Synthesis` with these arguments (weights' folding aside).
 
     Args:

@@ -7,16 +7,16 @@ from keras_xd import layers, validation
 
 
 def fno(
-    input_shape,
-    outputs=1,
-    width=64,
-    modes=16,
-    blocks=4,
-    operation="fourier",
-    padding="circular",
-    projection=128,
-    name="fno",
-):
+    input_shape: tuple[int | None, ...],
+    outputs: int = 1,
+    width: int = 64,
+    modes: int | tuple[int, ...] = 16,
+    blocks: int = 4,
+    operation: str = "fourier",
+    padding: str = "circular",
+    projection: int = 128,
+    name: str = "fno",
+) -> keras.Model:
     """Return a Fourier neural operator, or the convolutional network of the same shape.
 
     A Dense layer lifts the channels to `width`. Each block adds an operation that mixes points to

@@ -6,16 +6,16 @@ from keras_xd import validation
 
 
 def kim_cnn(
-    length,
-    vocabulary,
-    classes,
-    embedding=300,
-    filters=100,
-    kernel_sizes=(3, 4, 5),
-    dropout=0.5,
-    train_embeddings=True,
-    name="kim_cnn",
-):
+    length: int,
+    vocabulary: int,
+    classes: int,
+    embedding: int = 300,
+    filters: int = 100,
+    kernel_sizes: tuple[int, ...] = (3, 4, 5),
+    dropout: float = 0.5,
+    train_embeddings: bool = True,
+    name: str = "kim_cnn",
+) -> keras.Model:
     """Return Kim's network: convolutions of several sizes side by side, each with its maximum.
 
     Each word becomes a vector, drawn uniformly from -0.25 to 0.25. A convolution with ReLU of each

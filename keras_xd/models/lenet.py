@@ -5,7 +5,13 @@ import keras
 from keras_xd import validation
 
 
-def lenet(input_shape, classes, padding="valid", pooling="max", name="lenet"):
+def lenet(
+    input_shape: tuple[int, int, int],
+    classes: int,
+    padding: str = "valid",
+    pooling: str = "max",
+    name: str = "lenet",
+) -> keras.Model:
     """Return LeNet: two 5 × 5 convolutions (6 and 16 channels), then 120, 84 and `classes` units.
 
     The convolutions are named `conv1` and `conv2`. A 2 × 2 pooling follows each.

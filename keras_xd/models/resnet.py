@@ -6,7 +6,9 @@ from keras import ops
 from keras_xd import validation
 
 
-def resnet20(input_shape, classes, name="resnet20"):
+def resnet20(
+    input_shape: tuple[int, int, int], classes: int, name: str = "resnet20"
+) -> keras.Model:
     """Return ResNet-20 for small images, with shortcuts that have no parameters.
 
     A 3 × 3 convolution, then three stages of three blocks of two 3 × 3 convolutions each, with 16,

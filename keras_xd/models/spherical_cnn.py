@@ -5,7 +5,12 @@ import keras
 from keras_xd import validation
 
 
-def spherical_cnn(input_shape, classes, filters=(20, 40), name="spherical_cnn"):
+def spherical_cnn(
+    input_shape: tuple[int, int, int],
+    classes: int,
+    filters: tuple[int, int] = (20, 40),
+    name: str = "spherical_cnn",
+) -> keras.Model:
     """Return two 5 × 5 convolutions of stride 3 and a dense layer.
 
     The convolutions, with ReLU, are named `conv1` and `conv2`. The network reads a grid of angles

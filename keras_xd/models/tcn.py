@@ -6,15 +6,15 @@ from keras_xd import validation
 
 
 def tcn(
-    input_shape,
-    outputs,
-    channels=150,
-    levels=3,
-    kernel_size=2,
-    dilated=True,
-    dropout=0.5,
-    name="tcn",
-):
+    input_shape: tuple[int | None, int],
+    outputs: int,
+    channels: int = 150,
+    levels: int = 3,
+    kernel_size: int = 2,
+    dilated: bool = True,
+    dropout: float = 0.5,
+    name: str = "tcn",
+) -> keras.Model:
     """Return a temporal convolutional network: an output for each step, from it and earlier ones.
 
     Each level has two causal convolutions, each with ReLU and dropout after it. Their result is

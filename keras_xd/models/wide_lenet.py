@@ -5,7 +5,13 @@ import keras
 from keras_xd import validation
 
 
-def wide_lenet(input_shape, classes, filters=(32, 64, 128), units=128, name="wide_lenet"):
+def wide_lenet(
+    input_shape: tuple[int, int, int],
+    classes: int,
+    filters: tuple[int, int, int] = (32, 64, 128),
+    units: int = 128,
+    name: str = "wide_lenet",
+) -> keras.Model:
     """Return LeNet with three 3 × 3 convolutions, more channels and batch normalization.
 
     The convolutions `conv1`, `conv2` and `conv3` have padding "same", ReLU and batch normalization
