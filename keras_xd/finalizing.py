@@ -8,6 +8,7 @@ from keras_xd.layers.rewritten import Exchange, Rewritten
 from keras_xd.layers.searchable import SearchableLayer, flatten_layers, named_layers
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.search import SearchModel
+from keras_xd.trimming import has_masks, trim
 from keras_xd.validation import check_export_path
 
 
@@ -46,8 +47,10 @@ def finalize(model):
     Every searchable layer is replaced by its `finalize()`, under the same name; for an `XDConv`
     that is a layer with its matrices multiplied out, so that no work on the architecture is left
     at inference. A `MixedOperation` becomes the operation of its largest share, so the outputs are
-    the same only where that share is 1. Everything else is copied with its weights. Nested models
-    and shared layers stay so; `model` is left untouched.
+    the same only where that share is 1. Of a model of masked layers (`rewrite(…, to="masked")`)
+    the channels, taps and blocks beyond the masks are cut out, with the same outputs, and all
+    layers are Keras' own. Everything else is copied with its weights. Nested models and shared
+    layers stay so; `model` is left untouched.
 
     The result is not compiled. It is a Functional model, or of a subclassed one a
     `keras_xd.layers.rewritten.Rewritten`. `model.save("model.keras")` is Keras' own;
@@ -81,8 +84,11 @@ def finalize(model):
     if isinstance(model, SearchModel):
         model = model.model
     check_model(model)
+    masked = has_masks(model)
+    if masked:
+        model = trim(model)
     searchable = [pair for pair in named_layers(model) if isinstance(pair[1], SearchableLayer)]
-    if not searchable:
+    if not searchable and not masked:
         raise ValueError(
             "`model` must have searchable layers; a model without them is plain already, so save "
             f"or export it as it is. Received: model '{model.name}'"

@@ -1,6 +1,7 @@
 """Copies of a model's graph with other layers in some places, and its layers' calls."""
 
 import collections
+import dataclasses
 
 import keras
 
@@ -122,6 +123,23 @@ def operation_calls(model, shapes=None):
         A list of triples in the order of the calls. `inputs` and `outputs` are flat lists, of
         `keras.KerasTensor` where an argument is a tensor. Equal tensors are the same object.
     """
+    return [
+        (call.operation, keras.tree.flatten((call.args, call.kwargs)), call.outputs)
+        for call in traced_graph(model, shapes)[1]
+    ]
+
+
+def traced_graph(model, shapes=None):
+    """Return a copy of a model of the same tensors, and every `OperationCall` in it, in order.
+
+    Args:
+        model: a Functional or a built Sequential model; it is not touched.
+        shapes: as in `layer_calls`.
+
+    Returns:
+        `(copy, calls)`: a Functional model, whose inputs and outputs are among the tensors of the
+        calls, and the calls.
+    """
     calls = []
 
     def probe(operation):
@@ -133,11 +151,34 @@ def operation_calls(model, shapes=None):
 
     def call(operation, number, new, args, kwargs):
         outputs = new(*args, **kwargs)
-        calls.append((operation, keras.tree.flatten((args, kwargs)), keras.tree.flatten(outputs)))
+        calls.append(OperationCall(operation, number, args, kwargs, keras.tree.flatten(outputs)))
         return outputs
 
-    _clone_functional(_view(model), probe, shapes, call=call)
-    return calls
+    return _clone_functional(_view(model), probe, shapes, call=call), calls
+
+
+@dataclasses.dataclass(frozen=True)
+class OperationCall:
+    """One call of a layer or operation in a graph.
+
+    Attributes:
+        operation: the layer or operation.
+        number: how often it was called before in the graph.
+        args, kwargs: the arguments, with `keras.KerasTensor` in them.
+        outputs: the outputs as a flat list of `keras.KerasTensor`.
+    """
+
+    operation: keras.Operation
+    number: int
+    args: tuple
+    kwargs: dict
+    outputs: list
+
+    @property
+    def tensors(self):
+        """The tensors among the arguments, a flat list."""
+        flat = keras.tree.flatten((self.args, self.kwargs))
+        return [value for value in flat if isinstance(value, keras.KerasTensor)]
 
 
 def shapes_of(argument):

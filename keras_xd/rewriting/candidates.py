@@ -108,6 +108,14 @@ def _reason(layer, shapes, holder, to):
     if not shapes:
         inside = "" if holder is None else f" {type(holder).__name__} '{holder.name}'"
         return f"it is called inside the layer{inside}"
+    reason = reason_of_state(layer)
+    if reason is not None:
+        return reason
+    return _reason_of_shapes(shapes)
+
+
+def reason_of_state(layer):
+    """Return why a layer, though of the right class, cannot be made again as another, or `None`."""
     if getattr(layer, "lora_enabled", False):
         return "LoRA is enabled"
     if getattr(layer, "quantization_mode", None) is not None:
@@ -116,7 +124,7 @@ def _reason(layer, shapes, holder, to):
     if isinstance(activation, keras.layers.Layer):
         if activation.weights or not activation.built:  # a layer without weights is born built
             return "its activation is a layer with weights"
-    return _reason_of_shapes(shapes)
+    return None
 
 
 def _skip_reason(skip):

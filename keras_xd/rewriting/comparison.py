@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_xd.layers.complexity import multiply_adds
 from keras_xd.layers.rewritten import every_call
-from keras_xd.layers.searchable import SearchableLayer, named_layers
+from keras_xd.layers.searchable import named_layers
 from keras_xd.rewriting import kinds, skips
 from keras_xd.rewriting.candidates import check_model, find_candidates
 
@@ -191,7 +191,7 @@ def _layer_comparison(path, layer, other, reason, arguments):
         + sum(tensor_bytes(both[index].shape[1:], both[index].dtype) for both in outputs)
         for index, which in enumerate((layer, other))
     ]
-    if isinstance(other, SearchableLayer) and arguments:
+    if hasattr(other, "forecast") and arguments:
         spectrum = other.forecast(arguments[0].shape)["spectrum"]
         memory[1] += tensor_bytes((spectrum,), other.compute_dtype)
     return LayerComparison(

@@ -47,11 +47,25 @@ SEARCH_SPACES = {
         keras.layers.Conv2D: layers.MixedOperation2D,
     },
 }
+# Dense layers are masked too; they are no operations of their own.
+MASKED = {
+    keras.layers.Conv1D: layers.MaskedConv1D,
+    keras.layers.Conv2D: layers.MaskedConv2D,
+    keras.layers.DepthwiseConv1D: layers.MaskedDepthwiseConv1D,
+    keras.layers.DepthwiseConv2D: layers.MaskedDepthwiseConv2D,
+    keras.layers.Dense: layers.MaskedDense,
+}
+SEARCH_SPACES["masked"] = {
+    keras_class: twin
+    for keras_class, twin in MASKED.items()
+    if issubclass(keras_class, ANY_CONVOLUTION)
+}
 # What there is none of for another layer of Keras.
 NO_TWIN = {
     "xd": "there is no searchable {}",
     "k_operation": "no K-operation replaces {}",
     "darts": "no mixture of operations replaces {}",
+    "masked": "there is no masked {}",
 }
 # The class of a layer in a skip connection, by its number of spatial axes.
 SKIPS = {"xd": {1: layers.XDConv1D, 2: layers.XDConv2D, 3: layers.XDConv3D}}

@@ -8,6 +8,7 @@ from keras_xd.layers.rewritten import Exchange
 from keras_xd.layers.searchable import named_layers
 from keras_xd.rewriting import kinds, skips
 from keras_xd.rewriting.candidates import check_model, find_candidates
+from keras_xd.rewriting.masked import rewrite_masked
 
 logger = logging.getLogger("keras_xd.rewriting")
 
@@ -56,7 +57,10 @@ def rewrite(
             with its weights, as one of its operations. That one has the share `1 - perturb`, so
             this space starts as the same function for `perturb=0` only. The outputs of a layer
             are else `activation((1 - perturb) · convolution + perturb · m + bias)` with `m` the
-            mean of the layer's other operations on the same inputs.
+            mean of the layer's other operations on the same inputs. Or `"masked"`, where the sizes
+            that the model has can be made smaller, as in DNArch: kernels, numbers of channels
+            between layers, and residual blocks (Functional and Sequential models; see
+            `docs/masked_models.md`). `finalize` cuts them.
         operations: what is rewritten, a string or a tuple of these: `"convolution"`: all
             convolutions. `"pooling"`: `AveragePooling`, which becomes an `XDConv` that starts as
             the pooling. `"skip"`: an input of `keras.layers.Add`, `keras.ops.add` or `x + y` from
@@ -78,7 +82,9 @@ def rewrite(
             as large as that, with the weights in the middle); for K-operations `warm_start`,
             `seed`, `kernel_size` and `operation`, a
             `keras_xd.layers.KOperation` that all of them share; for `"darts"` `perturb` (0.1),
-            `candidates` and `update` of `MixedOperation`, and not `depth` and `radix`.
+            `candidates` and `update` of `MixedOperation`, and not `depth` and `radix`; for
+            `"masked"` those of `keras_xd.rewriting.masked.MaskOptions` and no others: `masks`,
+            `temperature`, `depth_temperature`, `initial_value` and `depth_groups`.
 
     Returns:
         A new `keras.Model`.
@@ -105,6 +111,11 @@ def rewrite(
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 3; and
         "Searching for Convolutions and a More Ambitious NAS", 2020, for K-operations.
     """
+    if to == "masked":
+        given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}
+        usual = {"operations": ("convolution",), "depth": None, "radix": None, "padding": "exact"}
+        wrong = {name: value for name, value in given.items() if value != usual[name]}
+        return rewrite_masked(model, {**layer_options, **wrong}, only, skip)
     options = {"depth": depth, "radix": radix, **layer_options}
     found, chosen = plan(model, to, operations, options, padding, only, skip)
     new_layers = {id(old.layer): new for old, new in chosen if old.skip is None}
@@ -143,6 +154,11 @@ def plan(model, to, operations, options, padding, only, skip):
         ValueError: as `rewrite`.
     """
     classes = kinds.SEARCH_SPACES[validation.one_of(to, tuple(kinds.SEARCH_SPACES), "to")]
+    if to == "masked":
+        raise ValueError(
+            "Masks need no forecast: they add one number for each axis, and the model begins with "
+            "the multiply–adds that it has. Received: to='masked'"
+        )
     validation.one_of(padding, ("exact", "circular"), "padding")
     operations = _checked_operations(operations, to)
     check_model(model)

@@ -1,0 +1,106 @@
+"""Residual branches of a network whose depth is learned."""
+
+import keras
+from keras import ops
+
+from keras_xd.layers.masked_layer import build_mask, checked_block, checked_mask, serialized_mask
+from keras_xd.layers.searchable import SearchableLayer
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MaskedBranch(SearchableLayer):
+    """Multiplies a residual branch by one value of a mask that several blocks share.
+
+    In `x + m_l · f_l(x)` of the blocks `l = 0, 1, …` the mask `m` along the depth is a
+    `RelativeMask`, which begins as 1. Blocks beyond its edge add nothing, and
+    `keras_xd.finalize` leaves them out. The layer stands at the end of the branch, after its last
+    batch normalization, which a factor before would have no effect on.
+
+    Args:
+        depth_mask: the `RelativeMask` that the branches share.
+        block: the number of this block, from 0, and how many there are: two integers.
+
+    Input shape:
+        Any.
+
+    Output shape:
+        That of the input.
+
+    Raises:
+        ValueError: for other arguments, and for a mask of another number of blocks.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> mask = layers.RelativeMask(temperature=8.0)
+    >>> branches = [layers.MaskedBranch(mask, (number, 3)) for number in range(3)]
+    >>> [float(branch(np.ones((1, 1)))[0, 0]) for branch in branches]
+    [1.0, 1.0, 1.0]
+    >>> mask.length.assign([0.0])
+    >>> [branch.describe()["share"] for branch in branches][2]
+    0.0
+    """
+
+    def __init__(self, depth_mask, block, **kwargs):
+        super().__init__(**kwargs)
+        self.depth_mask = checked_mask(depth_mask, "depth_mask")
+        self.block = checked_block(block, self.depth_mask)
+        if self.block is None:
+            raise ValueError(
+                "A branch must have a mask and a block. Received: depth_mask=None, block=None"
+            )
+
+    def build(self, input_shape):
+        build_mask(self.depth_mask, self.block[1])
+
+    @property
+    def shared_parts(self):
+        """What a copy of a model must copy once for all layers, by the name of the argument."""
+        return {"depth_mask": self.depth_mask}
+
+    @property
+    def architecture_variables(self):
+        """The variable of the mask."""
+        return self.depth_mask.architecture_variables
+
+    @property
+    def value(self):
+        """The factor of the branch, a tensor."""
+        return self.depth_mask.values[0][self.block[0]]
+
+    def call(self, inputs):
+        return inputs * ops.cast(self.value, inputs.dtype)
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape)
+
+    def complexity(self, input_shape):
+        """No multiply–adds: the factor goes into the layer before."""
+        return 0
+
+    def finalize(self):
+        """Return a `keras.layers.Rescaling` by the value that the mask has."""
+        plain = keras.layers.Rescaling(
+            float(self.value), name=self.name, dtype=self.dtype_policy, trainable=self.trainable
+        )
+        plain.build(self.get_build_config()["input_shape"])
+        return plain
+
+    def describe(self):
+        """Return the `value` of the factor, and the `share` of the block under the mask."""
+        return {
+            "value": float(self.value),
+            "share": float(self.depth_mask.shares[self.block[0]]),
+        }
+
+    def random_architecture(self, generator):
+        """Return what the mask draws."""
+        return self.depth_mask.random_architecture(generator)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "depth_mask": serialized_mask(self.depth_mask),
+            "block": self.block,
+        }

@@ -1,0 +1,230 @@
+"""Convolutions and dense layers of Keras with learned numbers of channels and taps."""
+
+import keras
+from keras import ops
+
+from keras_xd.layers.masked_layer import MaskedLayer
+
+
+class _MaskedConvolution(MaskedLayer):
+    """What plain and depthwise convolutions have in common."""
+
+    def call(self, inputs):
+        padding = self.padding
+        if padding == "causal":
+            before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
+            widths = [[0, 0], [before, 0], [0, 0]]
+            if self.data_format == "channels_first":
+                widths = [[0, 0], [0, 0], [before, 0]]
+            inputs, padding = ops.pad(inputs, widths), "valid"
+        outputs = self.convolve(
+            inputs,
+            self.masked_kernel,
+            strides=self.strides,
+            padding=padding,
+            data_format=self.data_format,
+            dilation_rate=self.dilation_rate,
+        )
+        if self.bias is not None:
+            shape = [1] * (self.rank + 2)
+            shape[self.channel_axis] = -1
+            outputs = outputs + ops.reshape(self.bias, shape)
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def convolve(self, inputs, kernel, **options):
+        """Return the convolution of inputs and a kernel."""
+        return ops.conv(inputs, kernel, **options)
+
+
+class _MaskedDepthwise(_MaskedConvolution):
+    """A depthwise convolution, whose input channels are its output channels."""
+
+    def convolve(self, inputs, kernel, **options):
+        """Return the depthwise convolution of inputs and a kernel."""
+        return ops.depthwise_conv(inputs, kernel, **options)
+
+    def count(self, channels, filters):
+        """Return the multiply–adds of one tap at one place."""
+        return filters
+
+    def cut_channels(self, kernel, inputs, outputs):
+        """Return a kernel for some of the channels."""
+        return kernel if outputs is None else kernel[..., outputs, :]
+
+    def sizes_of(self, kernel):
+        """Return nothing: the number of channels is that of the inputs."""
+        return {}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MaskedConv1D(_MaskedConvolution, keras.layers.Conv1D):
+    """A `keras.layers.Conv1D` whose kernel size and numbers of channels are learned.
+
+    It begins as the convolution of the same arguments and weights. A kernel with padding "causal"
+    is masked from its oldest tap on, others from both ends.
+
+    Args:
+        *args: as in `keras.layers.Conv1D`.
+        **kwargs: as in `keras.layers.Conv1D` and `MaskedLayer`: `mask_kernel`, `input_width`,
+            `output_width`, `depth_mask`, `block`, `initial_value`.
+
+    Input shape:
+        `(batch, steps, channels)`, or as `data_format` says.
+
+    Output shape:
+        That of the Keras layer.
+
+    Raises:
+        ValueError: for arguments outside the rules of the two.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.MaskedConv1D(2, 5, padding="same", mask_kernel=True)
+    >>> _ = layer(np.ones((1, 8, 3)))
+    >>> layer.kernel_mask.length.assign([0.25])
+    >>> layer.finalize().kernel_size, round(float(layer.complexity((1, 8, 3))), 1)
+    ((3,), 128.8)
+    """
+
+    keras_class = keras.layers.Conv1D
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MaskedConv2D(_MaskedConvolution, keras.layers.Conv2D):
+    """A `keras.layers.Conv2D` whose kernel size and numbers of channels are learned.
+
+    It begins as the convolution of the same arguments and weights.
+
+    Args:
+        *args: as in `keras.layers.Conv2D`.
+        **kwargs: as in `keras.layers.Conv2D` and `MaskedLayer`: `mask_kernel`, `input_width`,
+            `output_width`, `depth_mask`, `block`, `initial_value`.
+
+    Input shape:
+        `(batch, height, width, channels)`, or as `data_format` says.
+
+    Output shape:
+        That of the Keras layer.
+
+    Raises:
+        ValueError: for arguments outside the rules of the two.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> width = layers.RelativeMask(name="width")
+    >>> first = layers.MaskedConv2D(8, 3, output_width=width)
+    >>> second = layers.MaskedConv2D(2, 1, input_width=width)
+    >>> second(first(np.ones((1, 5, 5, 1)))).shape
+    TensorShape([1, 3, 3, 2])
+    >>> width.length.assign([0.0])
+    >>> [round(float(layer.complexity((1, 3, 3, 8))), 1) for layer in (first, second)]
+    [313.3, 78.3]
+    """
+
+    keras_class = keras.layers.Conv2D
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MaskedDepthwiseConv1D(_MaskedDepthwise, keras.layers.DepthwiseConv1D):
+    """A `keras.layers.DepthwiseConv1D` whose kernel size and number of channels are learned.
+
+    Args:
+        *args: as in `keras.layers.DepthwiseConv1D`.
+        **kwargs: as in `keras.layers.DepthwiseConv1D` and `MaskedLayer`. The mask of its channels
+            is `output_width`.
+
+    Input shape:
+        `(batch, steps, channels)`, or as `data_format` says.
+
+    Output shape:
+        That of the Keras layer.
+
+    Raises:
+        ValueError: for arguments outside the rules of the two.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.MaskedDepthwiseConv1D(3, mask_kernel=True)
+    >>> layer(np.ones((1, 8, 3))).shape
+    TensorShape([1, 6, 3])
+    """
+
+    keras_class = keras.layers.DepthwiseConv1D
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MaskedDepthwiseConv2D(_MaskedDepthwise, keras.layers.DepthwiseConv2D):
+    """A `keras.layers.DepthwiseConv2D` whose kernel size and number of channels are learned.
+
+    Args:
+        *args: as in `keras.layers.DepthwiseConv2D`.
+        **kwargs: as in `keras.layers.DepthwiseConv2D` and `MaskedLayer`. The mask of its channels
+            is `output_width`.
+
+    Input shape:
+        `(batch, height, width, channels)`, or as `data_format` says.
+
+    Output shape:
+        That of the Keras layer.
+
+    Raises:
+        ValueError: for arguments outside the rules of the two.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.MaskedDepthwiseConv2D(3, padding="same", mask_kernel=True)
+    >>> layer(np.ones((1, 4, 4, 2))).shape
+    TensorShape([1, 4, 4, 2])
+    """
+
+    keras_class = keras.layers.DepthwiseConv2D
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MaskedDense(MaskedLayer, keras.layers.Dense):
+    """A `keras.layers.Dense` whose numbers of inputs and units are learned.
+
+    Args:
+        *args: as in `keras.layers.Dense`.
+        **kwargs: as in `keras.layers.Dense` and `MaskedLayer`: `input_width`, `output_width`,
+            `depth_mask`, `block`.
+
+    Input shape:
+        `(batch, ..., channels)`.
+
+    Output shape:
+        `(batch, ..., units)`.
+
+    Raises:
+        ValueError: for arguments outside the rules of the two.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> width = layers.RelativeMask(name="width")
+    >>> hidden, outputs = layers.MaskedDense(8, output_width=width), layers.MaskedDense(
+    ...     2, input_width=width)
+    >>> outputs(hidden(np.ones((1, 5)))).shape
+    TensorShape([1, 2])
+    """
+
+    keras_class = keras.layers.Dense
+
+    def call(self, inputs):
+        outputs = ops.matmul(inputs, self.masked_kernel)
+        if self.bias is not None:
+            outputs = outputs + self.bias
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def sizes_of(self, kernel):
+        """Return the number of units."""
+        return {"units": kernel.shape[-1]}

@@ -1,0 +1,329 @@
+"""Layers of Keras with learned numbers of channels and taps."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_xd import masks, validation
+from keras_xd.layers import masked_windows
+from keras_xd.layers.differentiable_mask import multiply_along
+from keras_xd.layers.relative_mask import RelativeMask
+from keras_xd.layers.searchable import SearchableLayer
+
+PARTS = ("input_width", "output_width", "depth_mask")
+
+
+class MaskedLayer(SearchableLayer):
+    """Base class of layers of Keras whose kernels are masked, and that know what is masked around.
+
+    A subclass inherits from it and from a layer of Keras, in this order. It computes
+
+        y = activation( (kernel · m_kernel · m_input) ∗ x + bias )
+
+    with `m_kernel` a Gaussian mask of the taps along each spatial axis and `m_input` a sigmoid mask
+    of the input channels. Masking input channels of the kernel is masking the inputs, whatever
+    came before: batch normalization, activations and poolings upstream see no mask. So the channels
+    beyond it can be cut, exactly. All masks begin as 1 (see `RelativeMask`).
+
+    The masks of its output channels and of the depth act in other layers, and are known here for
+    the multiply–adds.
+
+    Args:
+        *args: of the layer of Keras.
+        input_width: a `RelativeMask` of the input channels, or `None`; layers may share one.
+        output_width: a `RelativeMask` of the output channels, which those that read them apply.
+        depth_mask: a `RelativeMask` of the blocks of which this layer is in one.
+        block: the number of that block, from 0, and how many there are: two integers.
+        mask_kernel: whether the kernel's size is learned, along each axis of more than one tap.
+        initial_value: of the mask of the kernel, as in `RelativeMask`.
+        **kwargs: of the layer of Keras.
+
+    Raises:
+        ValueError: for a mask that is none, or a block without a depth mask.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> issubclass(layers.MaskedDense, layers.masked_layer.MaskedLayer)
+    True
+    """
+
+    keras_class = None
+
+    def __init__(
+        self,
+        *args,
+        input_width=None,
+        output_width=None,
+        depth_mask=None,
+        block=None,
+        mask_kernel=False,
+        initial_value=masks.LARGEST_AT_END,
+        **kwargs,
+    ):
+        super().__init__(*args, **kwargs)
+        self.input_width = checked_mask(input_width, "input_width")
+        self.output_width = checked_mask(output_width, "output_width")
+        self.depth_mask = checked_mask(depth_mask, "depth_mask")
+        self.block = checked_block(block, depth_mask)
+        self.mask_kernel = mask_kernel
+        self.initial_value = initial_value
+        self.kernel_mask = None
+        axes = [axis for axis, taps in enumerate(self.window, start=1) if taps > 1]
+        if mask_kernel and axes:
+            self.kernel_mask = RelativeMask(
+                tuple(axes),
+                "gaussian",
+                centre=1.0 if getattr(self, "padding", None) == "causal" else 0.0,
+                initial_value=initial_value,
+                name="kernel_mask",
+            )
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        if self.kernel_mask is not None and not self.kernel_mask.built:
+            self.kernel_mask.build((None, *self.window))
+        outputs = self.compute_output_shape(input_shape)
+        build_mask(self.input_width, self.channels_of(input_shape))
+        build_mask(self.output_width, self.channels_of(outputs))
+        if self.depth_mask is not None:
+            build_mask(self.depth_mask, self.block[1])
+
+    @property
+    def window(self):
+        """The number of taps along each spatial axis, a tuple."""
+        return tuple(getattr(self, "kernel_size", ()))
+
+    @property
+    def shared_parts(self):
+        """What a copy of a model must copy once for all layers, by the name of the argument."""
+        return {name: getattr(self, name) for name in PARTS if getattr(self, name) is not None}
+
+    @property
+    def architecture_variables(self):
+        """The variables of its masks: of the kernel, and of those shared with other layers."""
+        found = [self.kernel_mask, *(getattr(self, name) for name in PARTS)]
+        return [v for mask in found if mask is not None for v in mask.architecture_variables]
+
+    @property
+    def kernel_sizes(self):
+        """The size of the kernel along each axis, differentiable scalars where it is learned."""
+        sizes = list(self.window)
+        if self.kernel_mask is not None:
+            for axis, size in zip(self.kernel_mask.axis, self.kernel_mask.sizes, strict=True):
+                sizes[axis - 1] = size
+        return sizes
+
+    @property
+    def masked_kernel(self):
+        """The kernel as it is used, a tensor."""
+        kernel = ops.convert_to_tensor(self.kernel)
+        if self.kernel_mask is not None:
+            axes = [axis - 1 for axis in self.kernel_mask.axis]
+            kernel = multiply_along(kernel, axes, self.kernel_mask.values)
+        if self.input_width is not None:
+            kernel = multiply_along(kernel, [len(self.window)], self.input_width.values)
+        return kernel
+
+    @property
+    def channel_axis(self):
+        """The axis of the channels of inputs and outputs, -1 or 1."""
+        return 1 if getattr(self, "data_format", None) == "channels_first" else -1
+
+    def channels_of(self, shape):
+        """Return the number of channels of a shape."""
+        return shape[self.channel_axis]
+
+    def complexity(self, input_shape):
+        """Multiply–adds of one sample, with the learned sizes in place of the given ones."""
+        outputs = self.compute_output_shape(input_shape)
+        channels = _size(self.input_width, self.channels_of(input_shape))
+        filters = _size(self.output_width, self.channels_of(outputs))
+        positions = math.prod(outputs[1:]) // self.channels_of(outputs)
+        return positions * math.prod(self.kernel_sizes) * self.count(channels, filters) * self.share
+
+    def count(self, channels, filters):
+        """Return the multiply–adds of one tap at one place."""
+        groups = getattr(self, "groups", 1)  # more than 1 only where no channel is masked
+        return (channels if groups == 1 else channels // groups) * filters
+
+    @property
+    def share(self):
+        """How much of the block that the layer is in lies under the mask of the depth."""
+        return 1 if self.depth_mask is None else self.depth_mask.shares[self.block[0]]
+
+    def finalize(self):
+        """Return a built layer of Keras of the same shapes, with the masks in its kernel.
+
+        Taps that are 0 are cut where `padding` stays what it is. Numbers of channels stay as they
+        are: `keras_xd.finalize` cuts them through the whole model.
+        """
+        shape = self.get_build_config()["input_shape"]
+        around, plain = self.trimmed(shape)
+        return self.trimmed(shape, cut_taps=False)[1] if around else plain
+
+    def trimmed(self, input_shape, inputs=None, outputs=None, scale=1.0, cut_taps=True):
+        """Return what computes the same for some of the channels, as built layers of Keras.
+
+        Args:
+            input_shape: shape of the inputs before cutting.
+            inputs, outputs: the numbers of the channels that are left; `None` for all.
+            scale: factor of the outputs, of a layer without an activation.
+            cut_taps: whether to cut taps that are 0.
+
+        Returns:
+            `(around, plain)`: a list of layers of paddings and croppings, mostly empty, and the
+            layer that follows them.
+        """
+        input_shape = tuple(input_shape)
+        kernel = scale * ops.convert_to_numpy(ops.cast(self.masked_kernel, "float32"))
+        bias = getattr(self, "bias", None)
+        bias = None if bias is None else scale * ops.convert_to_numpy(ops.cast(bias, "float32"))
+        config, around = self.plain_config(), []
+        if cut_taps and self.kernel_mask is not None:
+            around, changes, supports = masked_windows.cut(self, input_shape, self.kernel_supports)
+            config |= changes
+            kernel = kernel[tuple(slice(*support) for support in supports)]
+        kernel = self.cut_channels(kernel, inputs, outputs)
+        if outputs is not None and bias is not None:
+            bias = bias[outputs]
+        config |= self.sizes_of(kernel)
+        plain = self.keras_class.from_config(config)
+        shape = list(input_shape)
+        if inputs is not None:
+            shape[self.channel_axis] = len(inputs)
+        for layer in around:
+            shape = layer.compute_output_shape(tuple(shape))
+        plain.build(tuple(shape))
+        plain.trainable = self.trainable
+        for name, value in (("kernel", kernel), ("bias", bias)):
+            if value is not None:
+                getattr(plain, name).assign(value)
+                getattr(plain, name).trainable = getattr(self, name).trainable
+        return around, plain
+
+    def cut_channels(self, kernel, inputs, outputs):
+        """Return a kernel for some of the input and output channels; `None` are all."""
+        kernel = kernel if inputs is None else kernel[..., inputs, :]
+        return kernel if outputs is None else kernel[..., outputs]
+
+    def sizes_of(self, kernel):
+        """Return the arguments of the layer of Keras that tell the number of output channels."""
+        return {"filters": kernel.shape[-1]}
+
+    @property
+    def kernel_supports(self):
+        """`(start, stop)` of the taps under the mask, of each axis."""
+        supports = [(0, taps) for taps in self.window]
+        if self.kernel_mask is not None:
+            pairs = zip(self.kernel_mask.axis, self.kernel_mask.values, strict=True)
+            for axis, values in pairs:
+                supports[axis - 1] = masks.support(values)
+        return supports
+
+    def describe(self):
+        """Return `kernel_size/<axis>`, `taps/<axis>`, and the sizes of the shared masks.
+
+        `taps` is the number under the mask. `input_channels` and `output_channels` are sizes, and
+        `share` is that of the block that the layer is in; each only where there is such a mask.
+        """
+        result = {}
+        pairs = zip(self.kernel_sizes, self.kernel_supports, strict=True)
+        for axis, (size, (start, stop)) in enumerate(pairs):
+            result[f"kernel_size/{axis}"] = float(size)
+            result[f"taps/{axis}"] = float(stop - start)
+        for name, mask in (
+            ("input_channels", self.input_width),
+            ("output_channels", self.output_width),
+        ):
+            if mask is not None:
+                result[name] = float(mask.sizes[0])
+        if self.depth_mask is not None:
+            result["share"] = float(self.share)
+        return result
+
+    def random_architecture(self, generator):
+        """Return what the masks draw."""
+        found = [self.kernel_mask, *(getattr(self, name) for name in PARTS)]
+        drawn = [mask.random_architecture(generator) for mask in found if mask is not None]
+        return [value for values in drawn for value in values]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            **{name: serialized_mask(getattr(self, name)) for name in PARTS},
+            "block": self.block,
+            "mask_kernel": self.mask_kernel,
+            "initial_value": self.initial_value,
+        }
+
+    def plain_config(self):
+        """Return the configuration of the layer of Keras that it is without masks."""
+        config = self.get_config()
+        for name in (*PARTS, "block", "mask_kernel", "initial_value"):
+            del config[name]
+        return config
+
+
+def checked_mask(mask, name):
+    """Return a `RelativeMask`, from its configuration too, or `None`.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    if isinstance(mask, dict):
+        mask = keras.saving.deserialize_keras_object(mask)
+    if not isinstance(mask, (RelativeMask, type(None))):
+        raise ValueError(f"`{name}` must be a RelativeMask or None. Received: {name}={mask!r}")
+    return mask
+
+
+def checked_block(block, depth_mask):
+    """Return the number of a block and of all blocks as a tuple, or `None` without a mask.
+
+    Raises:
+        ValueError: unless there are both a mask and such numbers, or neither.
+    """
+    if block is None and depth_mask is None:
+        return None
+    pair = isinstance(block, (tuple, list)) and len(block) == 2
+    if depth_mask is None or not pair or not all(map(validation.is_integer, block)):
+        fits = False
+    else:
+        fits = 0 <= block[0] < block[1]
+    if not fits:
+        raise ValueError(
+            "`block` must be the number of a block and how many there are, with a `depth_mask`. "
+            f"Received: block={block!r}, depth_mask={depth_mask!r}"
+        )
+    return tuple(block)
+
+
+def serialized_mask(mask):
+    """Return the configuration of a mask that layers share, or `None`."""
+    if mask is None:
+        return None
+    # By this key `load_model` makes an object once, wherever it occurs.
+    return {**keras.saving.serialize_keras_object(mask), "shared_object_id": id(mask)}
+
+
+def build_mask(mask, points):
+    """Build a mask for an axis, if there is one.
+
+    Raises:
+        ValueError: if it has been built for another number of points.
+    """
+    if mask is None:
+        return
+    if not mask.built:
+        mask.build((None, points))
+    elif len(mask.values[0]) != points:
+        raise ValueError(
+            "A mask can be shared by axes of the same number of points only. Received: mask "
+            f"'{mask.name}' of {len(mask.values[0])} points for an axis of {points}"
+        )
+
+
+def _size(mask, points):
+    return points if mask is None else mask.sizes[0]

@@ -1,0 +1,132 @@
+"""Masks by which a part of a network that is already there can be made smaller."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd import masks
+from keras_xd.layers.differentiable_mask import DifferentiableMask
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class RelativeMask(DifferentiableMask):
+    """A mask divided by what it is where the search begins, so that it begins as 1 everywhere.
+
+    A `DifferentiableMask` `m(x)` of some length reaches 1 nowhere but at one end or at the centre:
+    put into a trained network it would change it. `m(x) / m₀(x)`, where `m₀` is the mask at the
+    beginning and nowhere zero, changes nothing at first. It is the same as dividing the weights
+    that are masked by `m₀`, but leaves the weights as they are. Where `m` is below the threshold
+    it is 0, as is its gradient.
+
+    The layers of `keras_xd.rewrite(model, to="masked")` share such masks. Sizes are those of
+    `DifferentiableMask`. Of the range, one end is different: a Gaussian mask can be as short as one
+    point (two of an even number about their centre), since a kernel of 3 could not shrink else.
+
+    Args:
+        axis, shape, temperature, centre, threshold, architecture_regularizer: as in
+            `DifferentiableMask`.
+        initial_value: the value of `m₀` at the last point, from the threshold to 0.85.
+
+    Input shape:
+        Any; the sizes of the masked axes must be known.
+
+    Output shape:
+        That of the input.
+
+    Raises:
+        ValueError: for arguments outside these rules, and as `DifferentiableMask`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> mask = layers.RelativeMask()
+    >>> np.round(mask(np.ones((1, 4))), 3)
+    array([[1., 1., 1., 1.]], dtype=float32)
+    >>> mask.length.assign([0.0])
+    >>> np.round(mask(np.ones((1, 4))), 3)
+    array([[1.   , 1.   , 0.   , 0.   ]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        axis=-1,
+        shape="sigmoid",
+        temperature=25.0,
+        centre=0.0,
+        initial_value=masks.LARGEST_AT_END,
+        threshold=masks.THRESHOLD,
+        architecture_regularizer=None,
+        **kwargs,
+    ):
+        super().__init__(
+            axis,
+            shape,
+            temperature,
+            centre,
+            threshold=threshold,
+            architecture_regularizer=architecture_regularizer,
+            **kwargs,
+        )
+        numeric = isinstance(initial_value, (int, float)) and not isinstance(initial_value, bool)
+        if not numeric or not threshold <= initial_value <= masks.LARGEST_AT_END:
+            raise ValueError(
+                f"`initial_value` must be a number from the threshold, {threshold}, to "
+                f"{masks.LARGEST_AT_END}. Received: initial_value={initial_value!r}"
+            )
+        self.initial_value = initial_value
+
+    @property
+    def values(self):
+        """The mask along each axis, divided by what it was at first, a list of float tensors."""
+        length = ops.convert_to_tensor(self.length)
+        result = []
+        for index, points in enumerate(self._points):
+            start = self._start(points, self._range(points))
+            first = self._mask(points, ops.convert_to_tensor(start, length.dtype))
+            result.append(self._mask(points, length[index]) / first)
+        return result
+
+    @property
+    def shares(self):
+        """How much of each point lies under the mask, for a mask of one axis: a float tensor.
+
+        These are numbers from 0 to 1 whose sum is the size, with the gradient of the size at the
+        last point that is not empty.
+        """
+        (size,), (points,) = self.sizes, self._points
+        before = np.arange(points, dtype="float32")
+        is_last = np.arange(points) == points - 1
+        value = ops.stop_gradient(size)
+        moving = (value > before) & ((value <= before + 1) | is_last)
+        step = size - value  # 0, with the gradient of the size
+        return ops.clip(value - before, 0, 1) + ops.cast(moving, "float32") * step
+
+    @property
+    def supports(self):
+        """The numbers of the points that the mask leaves, a list of an integer array an axis."""
+        return [np.flatnonzero(ops.convert_to_numpy(values)) for values in self.values]
+
+    def architecture_signature(self):
+        """Return what tells the meaning of the variable: the kind of the mask, and its start."""
+        return {**super().architecture_signature(), "initial_value": self.initial_value}
+
+    def get_config(self):
+        config = super().get_config()
+        for name in ("initial_size", "minimum_size"):
+            del config[name]
+        return {**config, "initial_value": self.initial_value}
+
+    def _range(self, points):
+        low, high = super()._range(points)
+        if self.shape == "gaussian":
+            shortest = (1 + abs(self.centre)) / points
+            if points % 2 == 0 and self.centre == 0:
+                shortest = 1 / (points - 1)  # the two points about the centre
+            low = masks.gaussian_width(self.threshold, shortest)
+        return low, high
+
+    def _start(self, points, limits):
+        if self.shape == "sigmoid":
+            return masks.sigmoid_offset(self.initial_value, 1, self.temperature)
+        return masks.gaussian_width(self.initial_value, 1 + abs(self.centre))
