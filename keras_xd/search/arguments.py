@@ -56,6 +56,18 @@ def check_phases(**epochs):
             )
 
 
+def check_trainable_variables(search):
+    """Raise `ValueError` if variables of a search were frozen or unfrozen since `compile`."""
+    built_on = sorted(search.search_optimizer.built_paths)
+    now = sorted(variable.path for variable in search.trainable_variables)
+    if built_on != now:
+        raise ValueError(
+            "The trainable variables must be those of `compile`. Compile the model again "
+            "after freezing or unfreezing the architecture or layers. Received: variables "
+            f"{sorted(set(built_on) ^ set(now))}, trainable either then or now"
+        )
+
+
 def first_cooldown_epoch(search, epochs, initial_epoch):
     """Return the first epoch of a `fit` in which its architecture has to be fixed again.
 

@@ -5,6 +5,7 @@ import importlib
 import keras
 from keras import ops
 
+from keras_xd.search.attention_transfer import remembering
 from keras_xd.validation import one_of
 
 MODES = ("alternating", "first_order", "second_order")
@@ -100,11 +101,12 @@ def train_step(search, arguments, weights_step):
     """
     *state, data = arguments
     training, held_out = halves(data)
-    logs, *state = _backend().with_state(
-        search, lambda: _architecture_step(search, training, held_out), *state
-    )
-    with search.search_optimizer.only("weights"):
-        result = weights_step(*state, training)
+    with remembering(search.guide, training, held_out):
+        logs, *state = _backend().with_state(
+            search, lambda: _architecture_step(search, training, held_out), *state
+        )
+        with search.search_optimizer.only("weights"):
+            result = weights_step(*state, training)
     if state:
         return {**result[0], **logs}, result[1]
     return {**result, **logs}

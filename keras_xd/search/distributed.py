@@ -108,12 +108,12 @@ def fitting(search):
     strategy = getattr(search, "distribute_strategy", None)
     if _workers(strategy) > 1:
         search.strategy_of_fit = _LocalReduction(strategy)
-    search.reports_architecture_loss = search.mode not in (None, "joint")
+    search.fitting = True
     try:
         yield
     finally:
         search.strategy_of_fit = None
-        search.reports_architecture_loss = False
+        search.fitting = False
         search.cooling_down = False
 
 

@@ -1,14 +1,12 @@
 """A Keras model whose architecture is trained together with its weights."""
 
-import json
-
 import keras
-import numpy as np
 from keras import ops
 
 from keras_xd.search import arguments, bilevel, budget, distributed
+from keras_xd.search.attention_transfer import Guide
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
-from keras_xd.search.signatures import check_signature, signature
+from keras_xd.search.signatures import check_stored_signature, store_signature
 from keras_xd.validation import check_export_path
 
 
@@ -98,12 +96,18 @@ class SearchModel(keras.Model):
         self.complexity_weight = 0.0
         self.perturbation = 0.01
         self.architecture_loss = keras.metrics.Mean(name="architecture_loss")
-        self.reports_architecture_loss = False
+        self.guide = None
+        self.guidance_loss = keras.metrics.Mean(name="attention_transfer")
+        self.fitting = False
         self.strategy_of_fit = None
         self.built = True
 
     def call(self, inputs, training=None):
-        return self.model(inputs, training=training)
+        if self.guide is None or not training:
+            return self.model(inputs, training=training)
+        outputs, term = self.guide(inputs)
+        self.add_loss(term)
+        return outputs
 
     def compile(
         self,
@@ -119,6 +123,7 @@ class SearchModel(keras.Model):
         complexity_weight=0.0,
         complexity_measure="multiply_adds",
         perturbation=0.01,
+        guidance=None,
         **kwargs,
     ):
         """Configure the search.
@@ -141,6 +146,7 @@ class SearchModel(keras.Model):
             perturbation: for `"second_order"`, the Euclidean length of the change of all weights
                 together by which the differences are taken. A smaller one is more exact, as far
                 as rounding permits.
+            guidance: a `keras_xd.search.AttentionTransfer` to add to the loss in training.
             **kwargs: the other arguments of `keras.Model.compile`, such as `jit_compile`,
                 `steps_per_execution`, `weighted_metrics` or `loss_weights`.
 
@@ -164,6 +170,7 @@ class SearchModel(keras.Model):
         self.complexity_weight = complexity_weight
         self.complexity_measure = complexity_measure
         self.perturbation = float(perturbation)
+        self.guide = None if guidance is None else Guide(guidance, self.model)
         super().compile(optimizer=grouped, loss=loss, metrics=metrics, **kwargs)
         # The model is built, so its optimizer can be: `load_weights` then restores its state too.
         self.optimizer.build(self.trainable_variables)
@@ -184,10 +191,14 @@ class SearchModel(keras.Model):
             "complexity_weight": self.complexity_weight,
             "complexity_measure": serialize(self.complexity_measure),
             "perturbation": self.perturbation,
+            "guided": self.guide is not None,
         }
 
     def compile_from_config(self, config):
-        self.compile(**keras.saving.deserialize_keras_object(config))
+        config = keras.saving.deserialize_keras_object(config)
+        guided = config.pop("guided", False)
+        self.compile(**config)
+        self.guide = Guide(None, None) if guided else None
 
     def fit(
         self,
@@ -227,7 +238,7 @@ class SearchModel(keras.Model):
         """
         distributed.check_order(self, (x, architecture_data), kwargs.get("shuffle", True))
         if self.compiled:
-            self._check_trainable_variables()
+            arguments.check_trainable_variables(self)
             self.cooldown_begins = arguments.first_cooldown_epoch(
                 self, epochs, kwargs.get("initial_epoch", 0)
             )
@@ -263,11 +274,11 @@ class SearchModel(keras.Model):
         self.make_train_function()
 
     def evaluate(self, *args, **kwargs):
-        before, self.reports_architecture_loss = self.reports_architecture_loss, False
+        before, self.fitting = self.fitting, False
         try:
             return super().evaluate(*args, **kwargs)
         finally:
-            self.reports_architecture_loss = before
+            self.fitting = before
 
     def make_train_function(self, force=False):
         """Make the compiled train step, anew when warm-up or cool-down has begun or ended."""
@@ -287,6 +298,8 @@ class SearchModel(keras.Model):
         loss = super().compute_loss(
             x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training
         )
+        if self.guide is not None and training:
+            self.guidance_loss.update_state(self.losses[0])  # its own come before its layers'
         if self.complexity_target is None:
             return loss
         return loss + ops.cast(budget.complexity_term(self), loss.dtype)
@@ -303,17 +316,19 @@ class SearchModel(keras.Model):
 
     @property
     def metrics(self):
-        found = super().metrics
-        # Evaluation has no loss of architecture samples.
-        if not self.reports_architecture_loss:
-            found = [metric for metric in found if metric is not self.architecture_loss]
-        if self.complexity_target is None:
-            found = [metric for metric in found if metric is not self.complexity_metric]
-        return found
+        # Evaluation has neither a loss of architecture samples nor guidance.
+        reported = (
+            (self.architecture_loss, self.fitting and self.mode != "joint"),
+            (self.guidance_loss, self.fitting and self.guide is not None),
+            (self.complexity_metric, self.complexity_target is not None),
+        )
+        hidden = {id(metric) for metric, shown in reported if not shown}
+        return [metric for metric in super().metrics if id(metric) not in hidden]
 
     def reset_metrics(self):
         super().reset_metrics()
         self.architecture_loss.reset_state()
+        self.guidance_loss.reset_state()
 
     @property
     def distribute_strategy(self):
@@ -359,8 +374,7 @@ class SearchModel(keras.Model):
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
-        text = json.dumps(signature(self.model))
-        store["architecture"] = np.frombuffer(text.encode(), dtype="uint8")
+        store_signature(self.model, store)
 
     def load_own_variables(self, store):
         """Check that a file's searchable layers are those of the model.
@@ -368,21 +382,4 @@ class SearchModel(keras.Model):
         Keras checks the shapes of the layers that the model has, but not whether the file has
         more of them.
         """
-        if "architecture" not in store.keys():
-            raise ValueError(
-                "The file must be one of a SearchModel; load a file of the model in it by "
-                "`search_model.model.load_weights`. Received: a file with no record of a search"
-            )
-        saved = json.loads(bytes(bytearray(store["architecture"])).decode())
-        check_signature(self.model, saved)
-
-    def _check_trainable_variables(self):
-        """Raise `ValueError` if variables were frozen or unfrozen since `compile`."""
-        built_on = sorted(self.search_optimizer.built_paths)
-        now = sorted(variable.path for variable in self.trainable_variables)
-        if built_on != now:
-            raise ValueError(
-                "The trainable variables must be those of `compile`. Compile the model again "
-                "after freezing or unfreezing the architecture or layers. Received: variables "
-                f"{sorted(set(built_on) ^ set(now))}, trainable either then or now"
-            )
+        check_stored_signature(self.model, store)

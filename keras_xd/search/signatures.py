@@ -1,6 +1,9 @@
 """What of a model's architecture a file records, to tell it apart from others."""
 
+import json
 import re
+
+import numpy as np
 
 from keras_xd.layers.searchable import searchable_layers
 from keras_xd.validation import is_integer
@@ -69,3 +72,19 @@ def _numbers(value):
         items = tuple(_numbers(item) for item in value)
         return None if None in items else items
     return None
+
+
+def store_signature(model, store):
+    """Write the signature of the search space into what `save_own_variables` is given."""
+    text = json.dumps(signature(model))
+    store["architecture"] = np.frombuffer(text.encode(), dtype="uint8")
+
+
+def check_stored_signature(model, store):
+    """Raise `ValueError` unless what `load_own_variables` is given has the model's signature."""
+    if "architecture" not in store.keys():
+        raise ValueError(
+            "The file must be one of a SearchModel; load a file of the model in it by "
+            "`search_model.model.load_weights`. Received: a file with no record of a search"
+        )
+    check_signature(model, json.loads(bytes(bytearray(store["architecture"])).decode()))
