@@ -4,10 +4,12 @@ import dataclasses
 import gc
 import math
 import numbers
+import os
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -35,9 +37,9 @@ class Task:
             dictionary of numbers by name, as `model.evaluate(…, return_dict=True)` does.
     """
 
-    build: Callable
-    fit: Callable
-    evaluate: Callable
+    build: Callable[[], keras.Model]
+    fit: Callable[[keras.Model], Any]
+    evaluate: Callable[[keras.Model], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,33 +72,33 @@ class Evaluation:
     runs: tuple[Run, ...]
 
     @property
-    def protocols(self):
+    def protocols(self) -> tuple[str, ...]:
         """The names of the protocols, in the order of the table."""
         return tuple(dict.fromkeys(run.protocol for run in self.runs))
 
     @property
-    def metrics(self):
+    def metrics(self) -> tuple[str, ...]:
         """The names of all metrics."""
         return tuple(dict.fromkeys(name for run in self.runs for name in run.values))
 
     @property
-    def failures(self):
+    def failures(self) -> tuple[Run, ...]:
         """The runs that failed."""
         return tuple(run for run in self.runs if run.error is not None)
 
-    def values(self, protocol, metric):
+    def values(self, protocol: str, metric: str) -> dict[int, float]:
         """Return the values of a metric by seed, of the runs that have it."""
         validation.one_of(protocol, self.protocols, "protocol")
         validation.one_of(metric, self.metrics, "metric")
         runs = [run for run in self.runs if run.protocol == protocol]
         return {run.seed: run.values[metric] for run in runs if metric in run.values}
 
-    def mean(self, protocol, metric):
+    def mean(self, protocol: str, metric: str) -> float | None:
         """Return the mean over seeds, `None` without values."""
         values = list(self.values(protocol, metric).values())
         return math.fsum(values) / len(values) if values else None
 
-    def standard_deviation(self, protocol, metric):
+    def standard_deviation(self, protocol: str, metric: str) -> float | None:
         """Return the standard deviation of a sample (divisor n - 1), `None` below two values."""
         values = list(self.values(protocol, metric).values())
         if len(values) < 2:
@@ -106,7 +108,7 @@ class Evaluation:
         mean = math.fsum(values) / len(values)
         return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Return runs and summary as JSON knows them; numbers that are not finite are `None`."""
         summary = {
             protocol: {
@@ -153,17 +155,17 @@ class Evaluation:
 
 
 def evaluate_search(
-    task,
-    search,
+    task: Task,
+    search: Callable[[keras.Model], Any],
     *,
-    transfer=None,
-    seeds=5,
-    controls=("random",),
-    finalize=True,
-    settings=None,
-    path=None,
-    verbose=0,
-):
+    transfer: Mapping[str, Task] | None = None,
+    seeds: int | Iterable[int] = 5,
+    controls: Sequence[str] = ("random",),
+    finalize: bool = True,
+    settings: dict[str, Any] | None = None,
+    path: str | os.PathLike | None = None,
+    verbose: int = 0,
+) -> Evaluation:
     """Search, and evaluate what was found by the protocols of the literature, over seeds.
 
     For each seed, after `keras.utils.set_random_seed`:

@@ -1,5 +1,7 @@
 """A model at another spatial input size."""
 
+from collections.abc import Sequence
+
 import keras
 import numpy as np
 from keras import activations, ops
@@ -16,7 +18,10 @@ from keras_xd.search import SearchModel
 XD = (XDLayer, StaticXD)
 
 
-def resize(model, input_shape):
+def resize(
+    model: keras.Model,
+    input_shape: Sequence[int] | Sequence[Sequence[int]] | dict[str, Sequence[int]],
+) -> keras.Model:
     """Return a copy of a model for another spatial input size, with the same weights.
 
     Train at 256 points, evaluate at 1024; or search on a small grid and train on from there on a

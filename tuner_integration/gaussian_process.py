@@ -3,12 +3,15 @@
 import numpy as np
 import scipy.linalg
 import scipy.special
+from numpy.typing import ArrayLike
 
 NOISE_BOUNDS = (1e-5, 0.5)
 _TINY = 1e-10
 
 
-def log_marginal_likelihood(grams, targets, logits, log_noise):
+def log_marginal_likelihood(
+    grams: np.ndarray, targets: np.ndarray, logits: np.ndarray, log_noise: float
+) -> tuple[float, np.ndarray]:
     """Return the logarithm of the marginal likelihood and its gradient.
 
     The covariance is `sum_j softmax(logits)_j grams_j + exp(log_noise) I`.
@@ -43,7 +46,7 @@ def _factor(grams, weights, noise):
     return scipy.linalg.cho_factor(covariance, lower=True)
 
 
-def best_noise(gram, targets):
+def best_noise(gram: np.ndarray, targets: np.ndarray) -> tuple[float, float]:
     """Return the variance of the noise with the largest likelihood, among a few, and that.
 
     Args:
@@ -88,7 +91,9 @@ class GaussianProcess:
     (True, True)
     """
 
-    def __init__(self, grams, targets, steps=20, learning_rate=0.1):
+    def __init__(
+        self, grams: ArrayLike, targets: ArrayLike, steps: int = 20, learning_rate: float = 0.1
+    ):
         grams, targets = np.asarray(grams, float), np.asarray(targets, float)
         if (
             grams.ndim != 3
@@ -133,7 +138,7 @@ class GaussianProcess:
         self._cholesky = _factor(self.grams, self.weights, self.noise)
         self._alpha = scipy.linalg.cho_solve(self._cholesky, self.targets)
 
-    def predict(self, cross):
+    def predict(self, cross: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of the function, without noise, at new points.
 
         Args:
@@ -145,7 +150,7 @@ class GaussianProcess:
         variance = np.maximum(1.0 - (left**2).sum(0), 0.0)
         return mean, self.scale * np.sqrt(variance)
 
-    def believe(self, grams, count):
+    def believe(self, grams: ArrayLike, count: int) -> "GaussianProcess":
         """Return the process that also has observed its own mean at pending points.
 
         Weights and noise stay what they are.

@@ -1,6 +1,15 @@
 """Points of a search: terms and ordinary hyperparameters together."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras_tuner
 import numpy as np
+
+from keras_xd.grammar import Grammar
+
+# The pairs `(name, value)` of one point.
+Point = tuple[tuple[str, Any], ...]
 
 _STEP = 0.1
 
@@ -29,15 +38,17 @@ class PointSpace:
     True
     """
 
-    def __init__(self, grammars, hyperparameters):
+    def __init__(
+        self, grammars: Mapping[str, Grammar], hyperparameters: keras_tuner.HyperParameters
+    ):
         self.grammars = grammars
         self.ordinary = [hp for hp in hyperparameters.space if hp.name not in grammars]
 
-    def values(self, point):
+    def values(self, point: Point) -> dict[str, Any]:
         """Return what KerasTuner stores: terms as text, plain Python numbers."""
         return {name: str(v) if name in self.grammars else v for name, v in point}
 
-    def point(self, values):
+    def point(self, values: Mapping[str, Any]) -> Point:
         """Return the point of a trial's values; what is missing has its default.
 
         Raises:
@@ -46,7 +57,7 @@ class PointSpace:
         terms = {name: grammar.parse(values[name]) for name, grammar in self.grammars.items()}
         return self._complete(terms, lambda hp: values.get(hp.name, hp.default))
 
-    def sample(self, rng, uniform=False):
+    def sample(self, rng: np.random.Generator, uniform: bool = False) -> Point:
         """Return a random point.
 
         Args:
@@ -56,7 +67,7 @@ class PointSpace:
         terms = {name: g.sample(rng, uniform=uniform) for name, g in self.grammars.items()}
         return self._complete(terms, lambda hp: hp.prob_to_value(rng.random()))
 
-    def mutate(self, point, rng):
+    def mutate(self, point: Point, rng: np.random.Generator) -> Point:
         """Return the point with one of its parts changed, and others with probability 1 / parts."""
         old = dict(point)
         names = [name for name in old if self._changes(name)]
@@ -75,7 +86,7 @@ class PointSpace:
 
         return self._complete({name: term(name) for name in self.grammars}, value)
 
-    def crossover(self, a, b, rng):
+    def crossover(self, a: Point, b: Point, rng: np.random.Generator) -> Point:
         """Return `a` with a part of each term from `b`, and some of its hyperparameters."""
         old, other = dict(a), dict(b)
         terms = {n: g.crossover(old[n], other[n], rng) for n, g in self.grammars.items()}
@@ -88,13 +99,13 @@ class PointSpace:
 
         return self._complete(terms, value)
 
-    def vary(self, a, b, rng):
+    def vary(self, a: Point, b: Point, rng: np.random.Generator) -> Point:
         """Return a child: half of them by crossover, half of those of `a` with itself."""
         if rng.random() < 0.5:
             return self.crossover(a, b if rng.random() < 0.5 else a, rng)
         return self.mutate(a, rng)
 
-    def distances(self, left, right):
+    def distances(self, left: Sequence[Point], right: Sequence[Point]) -> np.ndarray | None:
         """Return the mean squared distance of the ordinary hyperparameters, between 0 and 1.
 
         Ordered ones are compared by their cumulative probability, others are equal or not;

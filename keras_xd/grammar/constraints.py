@@ -5,8 +5,10 @@ is all that exact counting, uniform sampling, mutation and crossover need to obe
 object with the two methods of `Connected` is a constraint.
 """
 
+from collections.abc import Iterable, Mapping
+
 from keras_xd import validation
-from keras_xd.grammar.topologies import TOPOLOGIES
+from keras_xd.grammar.topologies import TOPOLOGIES, Topology
 
 
 class Connected:
@@ -32,11 +34,11 @@ class Connected:
     (4, 1)
     """
 
-    def __init__(self, topologies=None, zero="zero"):
+    def __init__(self, topologies: Mapping[str, Topology] | None = None, zero: str = "zero"):
         self.topologies = TOPOLOGIES if topologies is None else dict(topologies)
         self.zero = zero
 
-    def state(self, operator, states):
+    def state(self, operator: str, states: tuple[bool, ...]) -> bool | None:
         """Return the state of a term: whether it connects its input with its output.
 
         Args:
@@ -56,7 +58,7 @@ class Connected:
         edges = [edge for edge, open_ in _edges(topology, operator, states) if open_]
         return True if topology.output in _reached(edges, topology.inputs) else None
 
-    def accepts(self, state):
+    def accepts(self, state: bool) -> bool:
         """Return whether a whole term may have this state."""
         return state is True
 
@@ -86,7 +88,13 @@ class Downsamplings:
 
     _CUT = "cut"
 
-    def __init__(self, levels, strided, topologies=None, zero="zero"):
+    def __init__(
+        self,
+        levels: int,
+        strided: Iterable[str],
+        topologies: Mapping[str, Topology] | None = None,
+        zero: str = "zero",
+    ):
         if not validation.is_integer(levels) or levels < 0:
             raise ValueError(
                 f"`levels` must be an integer of at least 0. Received: levels={levels!r}"
@@ -96,7 +104,7 @@ class Downsamplings:
         self.topologies = TOPOLOGIES if topologies is None else dict(topologies)
         self.zero = zero
 
-    def state(self, operator, states):
+    def state(self, operator: str, states: tuple[int | str, ...]) -> int | str | None:
         """Return the number of strides on every path of a term, "cut" where there is no path.
 
         Args:
@@ -127,7 +135,7 @@ class Downsamplings:
     def _allowed(self, state):
         return state if state == self._CUT or state <= self.levels else None
 
-    def accepts(self, state):
+    def accepts(self, state: int | str) -> bool:
         """Return whether a whole term may have this state."""
         return state == self.levels
 

@@ -1,14 +1,19 @@
 """Grammars: spaces of architectures. Pure Python."""
 
 import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from keras_xd.grammar.constraints import Together
 from keras_xd.grammar.counting import Counts
 from keras_xd.grammar.motifs import SHARE
 from keras_xd.grammar.rules import Rules, is_symbol, read_productions
 from keras_xd.grammar.sampling import Sampler
-from keras_xd.grammar.terms import read_term
+from keras_xd.grammar.terms import Term, read_term
 from keras_xd.grammar.variation import Variation
+
+if TYPE_CHECKING:  # so that the module needs no NumPy
+    import numpy as np
 
 
 class Grammar:
@@ -61,7 +66,13 @@ class Grammar:
         Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 2.
     """
 
-    def __init__(self, text, start=None, max_depth=None, constraints=()):
+    def __init__(
+        self,
+        text: str,
+        start: str | None = None,
+        max_depth: int | None = None,
+        constraints: Iterable[Any] = (),
+    ):
         productions = read_productions(text)
         self.rules = Rules(
             next(iter(productions)) if start is None else start, productions, max_depth
@@ -76,22 +87,22 @@ class Grammar:
         self._variation = Variation(self._possible, self._by_weight)
 
     @property
-    def start(self):
+    def start(self) -> str:
         """The start symbol."""
         return self.rules.start
 
     @property
-    def max_depth(self):
+    def max_depth(self) -> float:
         """Largest depth of a term, `math.inf` if nothing bounds it."""
         return self.rules.max_depth
 
     @property
-    def nonterminals(self):
+    def nonterminals(self) -> tuple[str, ...]:
         """Tuple of the nonterminals, in the order of the text."""
         return tuple(self.rules.productions)
 
     @property
-    def terminals(self):
+    def terminals(self) -> tuple[str, ...]:
         """Sorted tuple of the terminal symbols: topologies, primitives and motifs."""
         return tuple(sorted(self.rules.terminals()))
 
@@ -101,7 +112,7 @@ class Grammar:
     def __repr__(self):
         return f"<Grammar {self.start}, {len(self.nonterminals)} nonterminals>"
 
-    def parse(self, text):
+    def parse(self, text: str) -> Term:
         """Return the term that a text says.
 
         Args:
@@ -113,11 +124,11 @@ class Grammar:
         """
         return read_term(text, self.rules)
 
-    def check(self, term):
+    def check(self, term: Term) -> None:
         """Raise `ValueError` unless `sample` could return this term."""
         self._variation.check(term)
 
-    def count(self, constrained=False):
+    def count(self, constrained: bool = False) -> int:
         """Return the exact number of distinct terms, an integer.
 
         Args:
@@ -129,7 +140,7 @@ class Grammar:
         counts = self._exact if constrained else self._free
         return sum(counts.accepted(self.max_depth).values())
 
-    def sample(self, rng, uniform=False):
+    def sample(self, rng: "np.random.Generator", uniform: bool = False) -> Term:
         """Return a random term that satisfies the constraints.
 
         Args:
@@ -145,7 +156,7 @@ class Grammar:
         sampler = self._uniform if uniform else self._by_weight
         return sampler.sample(rng, self.start, self.max_depth, self._accepted())
 
-    def first(self):
+    def first(self) -> Term:
         """Return the term that takes the first possible alternative everywhere, from left to right.
 
         It is the same in every process, as a default value has to be.
@@ -171,7 +182,7 @@ class Grammar:
             )
         return frozenset(accepted) if self.constraints else None
 
-    def mutate(self, term, rng):
+    def mutate(self, term: Term, rng: "np.random.Generator") -> Term:
         """Return a mutated term.
 
         From left to right, every node whose nonterminal has more than one production grows anew
@@ -185,7 +196,7 @@ class Grammar:
         _check_generator(rng)
         return self._variation.mutate(term, rng)
 
-    def crossover(self, a, b, rng):
+    def crossover(self, a: Term, b: Term, rng: "np.random.Generator") -> Term:
         """Return `a` with a random part replaced by a random part of `b`.
 
         Both parts have the same nonterminal, one with more than one production. Repeated until the
@@ -200,15 +211,15 @@ class Grammar:
         _check_generator(rng)
         return self._variation.crossover(a, b, rng)
 
-    def self_crossover(self, term, rng):
+    def self_crossover(self, term: Term, rng: "np.random.Generator") -> Term:
         """Return `term` with a random part replaced by another of its own parts."""
         return self.crossover(term, term, rng)
 
-    def positions(self, term):
+    def positions(self, term: Term) -> int:
         """Return how many nodes of a term can mutate."""
         return self._variation.positions(term)
 
-    def share(self, motifs, start="SHARED"):
+    def share(self, motifs: Mapping[str, "Grammar"], start: str = "SHARED") -> "Grammar":
         """Return the grammar of terms with shared motifs.
 
         A motif is a terminal of this grammar that stands for a term of another grammar, the same

@@ -4,10 +4,11 @@ Pure Python, without recursion.
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 from keras_xd.grammar.motifs import expand
 from keras_xd.grammar.terms import Term
-from keras_xd.grammar.topologies import TOPOLOGIES
+from keras_xd.grammar.topologies import TOPOLOGIES, Topology
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +39,12 @@ class NetworkGraph:
         merges: dictionary from the nodes that do not add to "stack" or "concatenate".
     """
 
-    inputs: tuple
+    inputs: tuple[int, ...]
     output: int
-    edges: tuple
-    merges: dict
+    edges: tuple[Edge, ...]
+    merges: dict[int, str]
 
-    def order(self):
+    def order(self) -> list[int]:
         """Return the nodes in an order in which every edge goes forward.
 
         Only nodes that lie on an edge, and the inputs.
@@ -64,7 +65,9 @@ class NetworkGraph:
         return order
 
 
-def network_graph(term, topologies=None, zero="zero"):
+def network_graph(
+    term: Term, topologies: Mapping[str, Topology] | None = None, zero: str = "zero"
+) -> NetworkGraph:
     """Return the graph of a term: nested topologies inserted, dead edges left out.
 
     A topology within a term replaces its edge; its input and output become the nodes at the ends.
@@ -166,7 +169,12 @@ def _reached(neighbours, starts):
     return reached
 
 
-def operation_graph(term, topologies=None, zero="zero", identity="id"):
+def operation_graph(
+    term: Term,
+    topologies: Mapping[str, Topology] | None = None,
+    zero: str = "zero",
+    identity: str = "id",
+) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
     """Return a term as a graph whose nodes are operations, for the Weisfeiler-Lehman kernel.
 
     Every operation of `network_graph` is a node, with an arrow to each operation that it feeds;

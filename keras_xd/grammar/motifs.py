@@ -5,7 +5,7 @@ from keras_xd.grammar.terms import Term
 SHARE = "share:"
 
 
-def motif_terms(term):
+def motif_terms(term: Term) -> tuple[Term, dict[str, Term]]:
     """Split a term of a grammar made by `Grammar.share` into the whole and its motifs.
 
     Args:
@@ -41,7 +41,7 @@ def motif_terms(term):
     return main, known
 
 
-def expand(term):
+def expand(term: Term) -> Term:
     """Return a term with shared motifs inserted wherever they stand.
 
     Args:

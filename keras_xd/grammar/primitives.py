@@ -5,15 +5,18 @@ of one tensor. All tables but that of activation functions are for images with c
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_xd import layers, validation
 from keras_xd.grammar.pointwise import FUNCTIONS, PointwiseFunction
+from keras_xd.hints import Tensor
 
 
-def nas_bench_201():
+def nas_bench_201() -> dict[str, Callable]:
     """Return the table for all spaces of NAS-Bench-201, hierarchical or not.
 
     `conv3x3` and `conv1x1` are ReLU, convolution and batch normalization; `conv3x3o`, `conv1x1o`
@@ -51,7 +54,7 @@ def nas_bench_201():
     }
 
 
-def darts():
+def darts() -> dict[str, Callable]:
     """Return the table for the cells of DARTS, all with stride 1.
 
     Separable convolutions are applied twice, dilated ones have a dilation of 2; both are ReLU,
@@ -102,7 +105,7 @@ def darts():
     }
 
 
-def searchable_operations(**layer_options):
+def searchable_operations(**layer_options: Any) -> dict[str, Callable]:
     """Return the table for `spaces.searchable_operations`.
 
     XD-operations keep the number of channels and begin as a 3 × 3 or 1 × 1 convolution, a depthwise
@@ -159,7 +162,7 @@ def searchable_operations(**layer_options):
     }
 
 
-def activation_functions():
+def activation_functions() -> dict[str, Callable]:
     """Return the table for activation functions, of tensors of any rank.
 
     Coefficients β are trained, one a channel (the last axis), and begin at 1. Denominators get
@@ -190,7 +193,7 @@ def activation_functions():
     return {name: functools.partial(layer, function=name) for name in FUNCTIONS}
 
 
-def stem(filters):
+def stem(filters: int) -> Callable[[Tensor], Tensor]:
     """Return the stem of NAS-Bench-201: a 3 × 3 convolution and batch normalization.
 
     Example:
@@ -205,7 +208,7 @@ def stem(filters):
     return _in_a_row([convolution, _batch_normalization("stem_normalization")])
 
 
-def head(classes):
+def head(classes: int) -> Callable[[Tensor], Tensor]:
     """Return the head of NAS-Bench-201: normalization, ReLU, global average and a dense layer.
 
     Example:

@@ -41,7 +41,7 @@ _BINARY = (
 )
 
 
-def hierarchical_nas_bench_201():
+def hierarchical_nas_bench_201() -> Grammar:
     """Return hierarchical NAS-Bench-201: a macro topology and a cell of its own at every place.
 
     All paths have two downsamplings: the digit of `D2`, `D1` and `D0` says how many. Convolutions
@@ -68,7 +68,7 @@ def hierarchical_nas_bench_201():
     return _connected(_MACRO.format(cell="CELL") + _HIERARCHICAL_CELL)
 
 
-def hierarchical_nas_bench_201_fixed_macro():
+def hierarchical_nas_bench_201_fixed_macro() -> Grammar:
     """Return hierarchical NAS-Bench-201 with the macro topology fixed: three stages of five cells.
 
     Every cell is searched on its own.
@@ -82,7 +82,7 @@ def hierarchical_nas_bench_201_fixed_macro():
     return _connected(_FIXED_MACRO.format(cell="CELL") + _HIERARCHICAL_CELL)
 
 
-def hierarchical_nas_bench_201_shared_cell():
+def hierarchical_nas_bench_201_shared_cell() -> Grammar:
     """Return hierarchical NAS-Bench-201 with one cell for all places of the macro topology.
 
     Example:
@@ -96,7 +96,7 @@ def hierarchical_nas_bench_201_shared_cell():
     return Grammar(_MACRO.format(cell="cell")).share({"cell": _connected(_HIERARCHICAL_CELL)})
 
 
-def nas_bench_201():
+def nas_bench_201() -> Grammar:
     """Return cell-based NAS-Bench-201: the fixed macro topology with one shared cell.
 
     Example:
@@ -112,7 +112,7 @@ def nas_bench_201():
     return Grammar(_FIXED_MACRO.format(cell="cell")).share({"cell": nas_bench_201_cell()})
 
 
-def nas_bench_201_cell():
+def nas_bench_201_cell() -> Grammar:
     """Return the cell of NAS-Bench-201: one of five operations on each of six edges.
 
     Example:
@@ -129,7 +129,7 @@ def nas_bench_201_cell():
     return _connected(_CELL)
 
 
-def darts_cell():
+def darts_cell() -> Grammar:
     """Return the cell of DARTS: four nodes, each with operations on two different earlier nodes.
 
     Nodes 0 and 1 are the outputs of the two cells before. `(NODE3 inputs_0_2 a b)` is the sum of
@@ -156,7 +156,7 @@ def darts_cell():
     return Grammar("\n".join(lines))
 
 
-def activation_functions():
+def activation_functions() -> Grammar:
     """Return the space of activation functions: unary and binary functions of two levels.
 
     Example:
@@ -185,7 +185,7 @@ def activation_functions():
     )
 
 
-def searchable_operations():
+def searchable_operations() -> Grammar:
     """Return macro topologies whose leaves are operations that are searched themselves.
 
     The leaves are XD-operations that begin as a convolution, a depthwise convolution, a pooling or

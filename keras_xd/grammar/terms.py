@@ -4,8 +4,10 @@ Nothing here recurses, so that a term may be as deep as memory allows.
 """
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from keras_xd import validation
+from keras_xd.grammar.rules import Rules
 
 _TOKEN = re.compile(r"[()]|[^()\s]+")
 _EXCERPT = 40
@@ -46,7 +48,9 @@ class Term:
 
     __slots__ = ("nonterminal", "operator", "arguments", "depth", "size", "notes", "_hash")
 
-    def __init__(self, nonterminal, operator, arguments=()):
+    def __init__(
+        self, nonterminal: str | None, operator: str, arguments: Iterable["Term | str"] = ()
+    ):
         arguments = tuple(
             argument if isinstance(argument, Term) else Term(None, argument)
             for argument in arguments
@@ -105,7 +109,7 @@ class Term:
     def __reduce__(self):
         return read_term, (str(self),)
 
-    def formula(self):
+    def formula(self) -> str:
         """Return the term as in the paper: `Topology(argument, …)`, without nonterminals."""
         return self._written(
             lambda node: f"{node.operator}(" if node.arguments else node.operator, "", ", "
@@ -128,7 +132,7 @@ class Term:
                     stack.append(separator if index else first)
         return "".join(parts)
 
-    def nodes(self):
+    def nodes(self) -> Iterator["Term"]:
         """Yield every node, a node before its arguments, those from left to right."""
         stack = [self]
         while stack:
@@ -136,7 +140,7 @@ class Term:
             yield node
             stack.extend(reversed(node.arguments))
 
-    def rebuilt(self, change):
+    def rebuilt(self, change: Callable[["Term", tuple["Term", ...]], "Term"]) -> "Term":
         """Return the term with every node replaced, from the leaves to the root.
 
         Args:
@@ -155,7 +159,7 @@ class Term:
                 results[id(node)] = change(node, tuple(results[id(a)] for a in node.arguments))
         return results[id(self)]
 
-    def fold(self, level):
+    def fold(self, level: int) -> "Term":
         """Return the term down to depth `level`: the nodes there stand without their arguments.
 
         At level 0 only the root's nonterminal and topology are left; from level `depth` on the
@@ -197,7 +201,7 @@ class Term:
                 stack.extend((a, left - 1, False) for a in reversed(node.arguments))
         return results[0]
 
-    def substitute(self, replacements):
+    def substitute(self, replacements: Mapping[str, "Term"]) -> "Term":
         """Return the term with terminal symbols replaced by whole terms.
 
         A nonterminal that was expanded to such a symbol alone is replaced too.
@@ -224,7 +228,7 @@ class Term:
         return self.rebuilt(change)
 
 
-def read_term(text, rules=None):
+def read_term(text: str, rules: Rules | None = None) -> Term:
     """Read a term from its text, in one pass, without recursion and in linear time.
 
     Args:

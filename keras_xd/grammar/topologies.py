@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 
 from keras_xd.grammar.terms import Term
 
@@ -27,9 +28,9 @@ class Topology:
     ((1,), 3)
     """
 
-    edges: tuple
-    inputs: tuple = None
-    merges: tuple = ()
+    edges: tuple[tuple[int, int], ...]
+    inputs: tuple[int, ...] | None = None
+    merges: tuple[tuple[int, str], ...] = ()
 
     def __post_init__(self):
         edges = tuple(tuple(edge) for edge in self.edges)
@@ -48,11 +49,11 @@ class Topology:
             object.__setattr__(self, "inputs", (min(edge[0] for edge in edges),))
 
     @property
-    def output(self):
+    def output(self) -> int:
         """Number of the node that gives the output."""
         return max(edge[1] for edge in self.edges)
 
-    def expand(self, arguments):
+    def expand(self, arguments: Sequence[Term]) -> list[tuple[int, int, Term]]:
         """Return `(from, to, term)` of every edge of a term with these arguments.
 
         Raises:
@@ -78,7 +79,7 @@ class DartsTopology(Topology):
         Liu et al., "DARTS: Differentiable architecture search", ICLR 2019, section 2.1.
     """
 
-    def expand(self, arguments):
+    def expand(self, arguments: Sequence[Term]) -> list[tuple[int, int, Term]]:
         """Return `(from, to, term)`; a node that was folded stands on both of its edges."""
         first = len(self.inputs)
         edges = []
@@ -95,12 +96,12 @@ class DartsTopology(Topology):
         return edges + [(node, self.output, Term(None, "id")) for node in range(first, self.output)]
 
 
-def linear(length):
+def linear(length: int) -> Topology:
     """Return the topology of `length` edges in a row."""
     return Topology(tuple((node, node + 1) for node in range(1, length + 1)))
 
 
-def darts(nodes):
+def darts(nodes: int) -> DartsTopology:
     """Return the topology of a DARTS cell with two inputs and `nodes` inner nodes."""
     return DartsTopology(
         ((0, nodes + 2),) * nodes,

@@ -5,6 +5,7 @@ import weakref
 
 import keras
 
+from keras_xd.hints import Tensor
 from keras_xd.layers.cloning import layer_calls, shapes_of
 from keras_xd.layers.searchable import (
     SearchableLayer,
@@ -33,7 +34,7 @@ COUNTED = (
 _cache = weakref.WeakKeyDictionary()
 
 
-def complexity(model):
+def complexity(model: keras.layers.Layer) -> float | Tensor:
     """Return the multiply–adds of one sample through `model`.
 
     Counted are the searchable layers, by their own `complexity`, other layers that have a method

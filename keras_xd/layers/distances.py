@@ -31,7 +31,12 @@ class Nearest:
     distances: dict[str, float]
 
 
-def distance(layer, operation, metric="euclidean", relative=True):
+def distance(
+    layer: XDLayer,
+    operation: str | warm_starts.Convolution,
+    metric: str = "euclidean",
+    relative: bool = True,
+) -> float:
     """Return how far an XD-operation is from a named one.
 
     The named operation is the one a layer of the same arguments would start from, so it has the
@@ -88,7 +93,7 @@ def distance(layer, operation, metric="euclidean", relative=True):
     return _distance(_Operation(layer), operation, metric, relative)
 
 
-def nearest(layer, metric="averaged", relative=True):
+def nearest(layer: XDLayer, metric: str = "averaged", relative: bool = True) -> Nearest:
     """Return which named operation an XD-operation has come closest to.
 
     Args:

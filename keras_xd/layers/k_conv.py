@@ -1,9 +1,13 @@
 """K-operations: convolutions whose three Fourier transforms are K-matrices, and nothing else."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import numpy as np
 
 from keras_xd import kmatrix, validation
+from keras_xd.hints import Radix
 from keras_xd.layers import warm_starts, xd_geometry
 from keras_xd.layers.xd_conv import XDConv
 from keras_xd.layers.xd_convolutions import _RankedXDConv
@@ -50,7 +54,13 @@ class KOperation:
         operation for all pairs of channels.
     """
 
-    def __init__(self, depth=None, radix=None, warm_start="convolution", seed=None):
+    def __init__(
+        self,
+        depth: int | tuple[int, int, int] | None = None,
+        radix: Radix = None,
+        warm_start: str | warm_starts.Convolution = "convolution",
+        seed: int | None = None,
+    ):
         self.warm_start = _parameterised_start(warm_start)
         self.depth = _depth(depth, self.warm_start)
         self.radix = _checked_radix(radix)
@@ -61,11 +71,13 @@ class KOperation:
         self._plans = self._first_layer = None
 
     @property
-    def variables(self):
+    def variables(self) -> list[keras.Variable]:
         """The matrices, in the order of `KOpConv.architecture_variables`; empty before a build."""
         return list(self._matrices.values())
 
-    def matrix(self, layer, name, create):
+    def matrix(
+        self, layer: keras.layers.Layer, name: str, create: Callable[[], keras.Variable]
+    ) -> keras.Variable:
         """Return the matrix `name` for a layer that is being built, made by `create()` if new.
 
         Raises:
@@ -85,7 +97,7 @@ class KOperation:
             self._matrices[name] = create()
         return self._matrices[name]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return the arguments of the constructor."""
         return {
             "depth": self.depth,
@@ -95,7 +107,7 @@ class KOperation:
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "KOperation":
         """Make the operation again from `get_config()`, with matrices of its own."""
         return cls(**config)
 

@@ -1,12 +1,15 @@
 """Penalties on the architecture of a search: near its start, or K-matrices near permutations."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.kmatrix import constructions
+from keras_xd.hints import Tensor
+from keras_xd.kmatrix import Plan, constructions
 from keras_xd.layers.searchable import searchable_layers
 
 
@@ -19,13 +22,15 @@ class ArchitecturePenalty(keras.regularizers.Regularizer):
         weight: factor of the penalty in the loss, at least 0.
     """
 
-    def __init__(self, weight):
+    def __init__(self, weight: float):
         number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
         if not number or not 0 <= weight < math.inf:
             raise ValueError(f"`weight` must be a number of at least 0. Received: {weight=}")
         self.weight = float(weight)
 
-    def bind(self, start, plan=None):
+    def bind(
+        self, start: np.ndarray, plan: Plan | None = None
+    ) -> Callable[[Tensor], Tensor] | None:
         """Return a function from one architecture weight to its penalty, or `None` for none.
 
         Args:
@@ -42,7 +47,7 @@ class ArchitecturePenalty(keras.regularizers.Regularizer):
             f"Received: weights of shape {tuple(x.shape)}"
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"weight": self.weight}
 
 
@@ -71,10 +76,10 @@ class NearStart(ArchitecturePenalty):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 4.
     """
 
-    def __init__(self, weight=1e-3):
+    def __init__(self, weight: float = 1e-3):
         super().__init__(weight)
 
-    def bind(self, start, plan=None):
+    def bind(self, start: np.ndarray, plan: Plan | None = None) -> Callable[[Tensor], Tensor]:
         """Return the penalty of a weight that began as `start`."""
         begin = np.array(start)
         return lambda x: self.weight * ops.sum(ops.square(x - ops.cast(begin, x.dtype)))
@@ -117,23 +122,27 @@ class NearPermutation(ArchitecturePenalty):
         the aim; the measure is this package's. Dao et al., "Kaleidoscope", 2020, section 3.
     """
 
-    def __init__(self, weight=1e-3, free=1):
+    def __init__(self, weight: float = 1e-3, free: int = 1):
         super().__init__(weight)
         if not isinstance(free, int) or isinstance(free, bool) or free < 0:
             raise ValueError(f"`free` must be an integer of at least 0. Received: {free=}")
         self.free = free
 
-    def bind(self, start, plan=None):
+    def bind(
+        self, start: np.ndarray, plan: Plan | None = None
+    ) -> Callable[[Tensor], Tensor] | None:
         """Return the penalty of a K-matrix of a plan; `None` for weights that are none."""
         if plan is None or len(start) <= self.free:
             return None
         return lambda x: self.weight * _permutation_cost(x[self.free :], plan.radices)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "free": self.free}
 
 
-def bound(regularizer, start, plan=None):
+def bound(
+    regularizer: keras.regularizers.Regularizer | None, start: np.ndarray, plan: Plan | None = None
+) -> Callable[[Tensor], Tensor] | None:
     """Return what a layer gives to `add_weight(regularizer=…)` for one architecture weight.
 
     Args:
@@ -149,7 +158,9 @@ def bound(regularizer, start, plan=None):
     return regularizer
 
 
-def attach(model, penalty):
+def attach(
+    model: keras.layers.Layer, penalty: keras.regularizers.Regularizer | None
+) -> keras.layers.Layer:
     """Add a penalty to the architecture of all XD- and K-operations in a built model, in place.
 
     The values at the time of the call count as the start. A penalty of the layers themselves

@@ -8,7 +8,7 @@ from keras_xd.layers.searchable import flatten_layers
 from keras_xd.layers.tracing import trace_anew
 
 
-def update_rendering(model):
+def update_rendering(model: keras.layers.Layer) -> bool:
     """Let every layer of dynamic rendering compute what lies under its masks now, and no more.
 
     If anything changed, the functions by which a model trains, evaluates and predicts are traced

@@ -1,6 +1,7 @@
 """The protocol of every search space, and the functions that walk a model by it."""
 
 import warnings
+from typing import Any
 
 import keras
 import numpy as np
@@ -204,7 +205,7 @@ def searchable_layers(model):
     return [layer for layer in flatten_layers(model) if isinstance(layer, SearchableLayer)]
 
 
-def architecture_variables(model):
+def architecture_variables(model: keras.layers.Layer) -> list[keras.Variable]:
     """Return the variables of `model` that choose its operations, each once.
 
     Args:
@@ -225,7 +226,7 @@ def architecture_variables(model):
     return list(found.values())
 
 
-def model_variables(model):
+def model_variables(model: keras.layers.Layer) -> list[keras.Variable]:
     """Return the trainable variables of `model` that are not architecture variables.
 
     Args:
@@ -243,7 +244,7 @@ def model_variables(model):
     return [v for v in model.trainable_variables if id(v) not in architecture]
 
 
-def describe(model):
+def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
     """Return what the searchable layers of `model` have become.
 
     Args:
@@ -268,7 +269,7 @@ def describe(model):
     }
 
 
-def freeze_architecture(model):
+def freeze_architecture(model: keras.layers.Layer) -> keras.layers.Layer:
     """Make the architecture variables of `model` non-trainable, in place.
 
     From then on training moves the weights only, and `.keras` files keep it that way. A compiled
@@ -310,7 +311,7 @@ def freeze_architecture(model):
     return model
 
 
-def reset_weights(model, seed=None):
+def reset_weights(model: keras.layers.Layer, seed: int | None = None) -> keras.layers.Layer:
     """Initialise the weights of `model` anew and leave its architecture as it is, in place.
 
     Every weight gets a fresh value of its layer's own initializer; the statistics of batch

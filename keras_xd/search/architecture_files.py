@@ -3,7 +3,9 @@
 import collections
 import io
 import json
+import os
 import re
+from collections.abc import Mapping
 
 import keras
 import numpy as np
@@ -20,7 +22,9 @@ HEADER = "header"
 _NUMBER = re.compile(r"^(.*?)(?:_\d+)?(:\d+)?$")
 
 
-def save_architecture(model, path, overwrite=False):
+def save_architecture(
+    model: keras.layers.Layer, path: str | os.PathLike, overwrite: bool = False
+) -> None:
     """Save the architecture of a model, without its weights, for a model of another data set.
 
     The file is a NumPy archive (`.npz`) of the architecture variables with a header in JSON;
@@ -54,7 +58,9 @@ def save_architecture(model, path, overwrite=False):
     files.write(path, pack(model), overwrite)
 
 
-def load_architecture(model, path, *, names=None):
+def load_architecture(
+    model: keras.layers.Layer, path: str | os.PathLike, *, names: Mapping[str, str] | None = None
+) -> keras.layers.Layer:
     """Give a model the architecture in a file of `save_architecture`; its weights stay.
 
     The model may have another number of classes, other channels and another batch than the one

@@ -40,7 +40,9 @@ def architecture_parts(model):
     return parts
 
 
-def randomize_architecture(model, seed=None):
+def randomize_architecture(
+    model: keras.layers.Layer, seed: int | None = None
+) -> keras.layers.Layer:
     """Draw the architecture of `model` at random and leave its weights as they are, in place.
 
     The control of a search: whatever a random architecture gains or loses, trained in the same way

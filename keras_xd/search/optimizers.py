@@ -140,7 +140,11 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         return self.optimizer_map(variable) is self.architecture_optimizer
 
 
-def architecture_optimizer(model, weights, architecture):
+def architecture_optimizer(
+    model: keras.Model,
+    weights: str | keras.optimizers.Optimizer,
+    architecture: str | keras.optimizers.Optimizer,
+) -> ArchitectureOptimizer:
     """Return one optimizer that trains weights and architecture by an optimizer each.
 
     The result is a `keras.optimizers.MultiOptimizer`, for `compile` of any Keras model with

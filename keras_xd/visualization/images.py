@@ -1,19 +1,21 @@
 """Arrays as colour images, small enough to be written at every epoch of a search."""
 
 import io
+from collections.abc import Mapping
 
 import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
+from numpy.typing import ArrayLike
 
 LEAST_SIDE = 256
 LARGEST_SIDE = 512
 LARGEST_SPECTRUM = 1024
 
 
-def heatmap(values):
+def heatmap(values: ArrayLike) -> np.ndarray:
     """Return an array of numbers as an image, each number a square of one colour.
 
     The colours of complex numbers are those of their absolute values. Numbers of at least 0 range
@@ -55,7 +57,7 @@ def heatmap(values):
     return image.repeat(scale, axis=0).repeat(scale, axis=1)
 
 
-def spectra(arrays, title=""):
+def spectra(arrays: Mapping[str, ArrayLike], title: str = "") -> np.ndarray | None:
     """Return the singular values of matrices as an image of one curve each, on a logarithmic scale.
 
     An array of one axis is drawn as it is, by its absolute values in descending order. Arrays of
@@ -98,7 +100,7 @@ def spectra(arrays, title=""):
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def png(image):
+def png(image: np.ndarray) -> bytes:
     """Return an image as the content of a PNG file.
 
     Args:

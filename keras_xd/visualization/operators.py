@@ -13,7 +13,7 @@ from keras_xd.validation import is_integer
 LARGEST_MATRIX = 4096
 
 
-def operator_matrix(layer, channel=0, filter=0):
+def operator_matrix(layer: keras.layers.Layer, channel: int = 0, filter: int = 0) -> np.ndarray:
     """Return the linear map from one input channel of a layer to one of its output channels.
 
     It is measured: a copy of the layer without activation is given every unit impulse, and its
@@ -65,7 +65,12 @@ def operator_matrix(layer, channel=0, filter=0):
     return (answers[:-1] - answers[-1]).T
 
 
-def plot_operators(layer_before, layer_after, channel=0, filter=0):
+def plot_operators(
+    layer_before: keras.layers.Layer,
+    layer_after: SearchableLayer,
+    channel: int = 0,
+    filter: int = 0,
+) -> Figure:
     """Draw what a search made of a convolution: one row before, one after, one column a matrix.
 
     The columns are the absolute values of `M` and `K` along each spatial axis and the matrix of

@@ -1,53 +1,63 @@
 """Starts made from other starts: composed with fixed matrices, or perturbed."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 
 from keras_xd import kmatrix, validation
 from keras_xd.kmatrix import constructions
+from keras_xd.kmatrix.constructions import Stages
 from keras_xd.layers.warm_starts.operations import Convolution, get, identifier
+from keras_xd.layers.xd_geometry import AxisGeometry
+
+# What may stand before or after an operation along one axis.
+Entry = Sequence[int] | np.ndarray | kmatrix.KMatrix | None
 
 
 class _Modified(Convolution):
     """A start that is another one but for its matrices."""
 
-    def __init__(self, start):
+    def __init__(self, start: str | Convolution):
         super().__init__()
         self.start = get(start)
 
     @property
-    def needs_frequency_bias(self):
+    def needs_frequency_bias(self) -> bool:
         return self.start.needs_frequency_bias
 
     @property
-    def needs_channel_gates(self):
+    def needs_channel_gates(self) -> bool:
         return self.start.needs_channel_gates
 
     @property
-    def is_random(self):
+    def is_random(self) -> bool:
         return self.start.is_random
 
     @property
-    def is_transposable(self):
+    def is_transposable(self) -> bool:
         return self.start.is_transposable
 
-    def check(self, layer, channels):
+    def check(self, layer: keras.layers.Layer, channels: int) -> None:
         self.start.check(layer, channels)
 
-    def placement(self, axis):
+    def placement(self, axis: AxisGeometry) -> np.ndarray:
         return self.start.placement(axis)
 
-    def rest(self, radices, rng):
+    def rest(self, radices: Sequence[int], rng: np.random.Generator) -> Stages:
         """Return a butterfly for a factor that the start leaves free."""
         return self.start.rest(radices, rng)
 
-    def frequency_bias(self, axes, radices):
+    def frequency_bias(
+        self, axes: Sequence[AxisGeometry], radices: Sequence[Sequence[int]]
+    ) -> np.ndarray:
         return self.start.frequency_bias(axes, radices)
 
-    def channel_gates(self, channels, filters):
+    def channel_gates(self, channels: int, filters: int) -> np.ndarray:
         return self.start.channel_gates(channels, filters)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"start": identifier(self.start)}
 
 
@@ -88,12 +98,17 @@ class Composed(_Modified):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
 
-    def __init__(self, start, input=None, output=None):
+    def __init__(
+        self,
+        start: str | Convolution,
+        input: Entry | Sequence[Entry] = None,
+        output: Entry | Sequence[Entry] = None,
+    ):
         super().__init__(start)
         self.input = _entries(input, "input")
         self.output = _entries(output, "output")
 
-    def check(self, layer, channels):
+    def check(self, layer: keras.layers.Layer, channels: int) -> None:
         super().check(layer, channels)
         for entries, name in ((self.input, "input"), (self.output, "output")):
             if entries is None:
@@ -107,7 +122,9 @@ class Composed(_Modified):
                 size = axis.size if name == "input" else axis.output_size
                 _check_entry(entry, name, size, plan)
 
-    def matrices(self, axis, radices, rng, index=0):
+    def matrices(
+        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
+    ) -> dict[str, list[Stages]]:
         result = dict(self.start.matrices(axis, radices, rng, index))
         if self.input is not None:
             size, stride = axis.size, axis.input_stride
@@ -117,7 +134,7 @@ class Composed(_Modified):
             result["K"] = _composed(result["K"], self.output[index], radices, size, stride, True)
         return result
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "input": _serialized(self.input),
@@ -148,24 +165,26 @@ class Perturbed(_Modified):
 
     is_random = True
 
-    def __init__(self, start, amount):
+    def __init__(self, start: str | Convolution, amount: float):
         super().__init__(start)
         if not 0 <= amount <= 1:
             raise ValueError(f"`amount` must be between 0 and 1. Received: amount={amount!r}")
         self.amount = float(amount)
 
-    def matrices(self, axis, radices, rng, index=0):
+    def matrices(
+        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
+    ) -> dict[str, list[Stages]]:
         start = self.start.matrices(axis, radices, rng, index)
         return {
             name: [self._perturbed(stages, radices, rng) for stages in factors]
             for name, factors in start.items()
         }
 
-    def rest(self, radices, rng):
+    def rest(self, radices: Sequence[int], rng: np.random.Generator) -> Stages:
         """Return a butterfly for a factor that the start leaves free."""
         return self._perturbed(self.start.rest(radices, rng), radices, rng)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "amount": self.amount}
 
     def _perturbed(self, stages, radices, rng):

@@ -6,12 +6,17 @@ composed with the operation takes the factors after it.
 """
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_xd import validation
 from keras_xd.kmatrix import constructions
+from keras_xd.kmatrix.constructions import Stages
+from keras_xd.layers.xd_geometry import AxisGeometry
 
 MATRICES = ("K", "L", "M")
 
@@ -45,18 +50,18 @@ class Convolution:
     is_random = False
     is_transposable = True
 
-    def __init__(self, trainable_dilation=False):
+    def __init__(self, trainable_dilation: bool = False):
         self.trainable_dilation = trainable_dilation
 
-    def has_frequency_bias(self, asked):
+    def has_frequency_bias(self, asked: bool | None) -> bool:
         """Return whether a layer has a bias `b`, `asked` being its argument or `None`."""
         return _needed(asked, self.needs_frequency_bias, self, "frequency_bias")
 
-    def has_channel_gates(self, asked):
+    def has_channel_gates(self, asked: bool | None) -> bool:
         """Return whether a layer has gates `C`, `asked` being its argument or `None`."""
         return _needed(asked, self.needs_channel_gates, self, "channel_gates")
 
-    def check(self, layer, channels):
+    def check(self, layer: keras.layers.Layer, channels: int) -> None:
         """Raise `ValueError` if the layer, with that many input channels, cannot start so."""
         if self.trainable_dilation and layer.depth[1] < 3:
             raise ValueError(
@@ -64,13 +69,15 @@ class Convolution:
                 f"more. Received: depth={layer.depth}"
             )
 
-    def placement(self, axis):
+    def placement(self, axis: AxisGeometry) -> np.ndarray:
         """Return the fixed `(n, k)` array that puts weights on the circle before `L`."""
         if not self.trainable_dilation:
             return axis.placement()
         return np.eye(axis.padded_size, axis.kernel_size, dtype="float32")
 
-    def matrices(self, axis, radices, rng, index=0):
+    def matrices(
+        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
+    ) -> dict[str, list[Stages]]:
         """Return the first factors of `K`, `L` and `M` along one axis, lists of butterflies.
 
         Args:
@@ -85,24 +92,26 @@ class Convolution:
             scaled_l += constructions.permutation(axis.placement_order(), radices)
         return {"K": [inverse], "L": scaled_l, "M": [constructions.dft(radices, unitary=True)]}
 
-    def rest(self, radices, rng):
+    def rest(self, radices: Sequence[int], rng: np.random.Generator) -> Stages:
         """Return a butterfly for a factor that the start leaves free."""
         return constructions.identity(radices)
 
-    def frequency_bias(self, axes, radices):
+    def frequency_bias(
+        self, axes: Sequence[AxisGeometry], radices: Sequence[Sequence[int]]
+    ) -> np.ndarray:
         """Return `b` as a complex array with one dimension per axis."""
         return np.zeros([axis.padded_size for axis in axes], dtype=complex)
 
-    def channel_gates(self, channels, filters):
+    def channel_gates(self, channels: int, filters: int) -> np.ndarray:
         """Return `C` of shape `(channels, filters)`, both of one group."""
         return np.ones((channels, filters))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return the arguments of the constructor."""
         return {"trainable_dilation": self.trainable_dilation} if self.trainable_dilation else {}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "Convolution":
         """Make the start again from `get_config()`."""
         return cls(**config)
 
@@ -117,7 +126,7 @@ class _Parameterless(Convolution):
     def __init__(self):
         super().__init__()
 
-    def check(self, layer, channels):
+    def check(self, layer: keras.layers.Layer, channels: int) -> None:
         if layer.filters != channels:
             raise ValueError(
                 f"Warm start '{identifier(self)}' maps every channel to itself, so `filters` must "
@@ -125,7 +134,9 @@ class _Parameterless(Convolution):
                 f"{channels} input channels"
             )
 
-    def matrices(self, axis, radices, rng, index=0):
+    def matrices(
+        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
+    ) -> dict[str, list[Stages]]:
         result = super().matrices(axis, radices, rng, index)
         if index == 0:
             # L is zero by one stage of one axis: were two of them zero, all gradients of L and of
@@ -134,14 +145,16 @@ class _Parameterless(Convolution):
             result["L"] = [[*fourier[:-1], np.zeros_like(fourier[-1])]]
         return result
 
-    def frequency_bias(self, axes, radices):
+    def frequency_bias(
+        self, axes: Sequence[AxisGeometry], radices: Sequence[Sequence[int]]
+    ) -> np.ndarray:
         result = np.ones(())
         for axis, r in zip(axes, radices, strict=True):
             spectrum = constructions.butterfly_dense(constructions.dft(r)).T @ self.filter(axis)
             result = np.multiply.outer(result, spectrum)
         return result
 
-    def channel_gates(self, channels, filters):
+    def channel_gates(self, channels: int, filters: int) -> np.ndarray:
         return np.eye(channels, filters)
 
 
@@ -162,11 +175,13 @@ class AveragePooling(_Parameterless):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
 
-    def filter(self, axis):
+    def filter(self, axis: AxisGeometry) -> np.ndarray:
         """Return the filter on the circle of one axis."""
         return axis.window_filter() / axis.window[1]
 
-    def matrices(self, axis, radices, rng, index=0):
+    def matrices(
+        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
+    ) -> dict[str, list[Stages]]:
         result = super().matrices(axis, radices, rng, index)
         counts = axis.inputs_in_window()
         scale = np.ones(axis.padded_size)
@@ -189,7 +204,7 @@ class Identity(_Parameterless):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
 
-    def filter(self, axis):
+    def filter(self, axis: AxisGeometry) -> np.ndarray:
         """Return the filter on the circle of one axis."""
         return np.eye(axis.padded_size)[0]
 
@@ -209,7 +224,7 @@ class Zero(Convolution):
 
     needs_channel_gates = True
 
-    def channel_gates(self, channels, filters):
+    def channel_gates(self, channels: int, filters: int) -> np.ndarray:
         return np.zeros((channels, filters))
 
 
@@ -232,7 +247,7 @@ class FourierOperator(Convolution):
 
     is_transposable = False
 
-    def check(self, layer, channels):
+    def check(self, layer: keras.layers.Layer, channels: int) -> None:
         super().check(layer, channels)
         sizes = [axis.padded_size for axis in layer.geometry]
         fits = all(k % 2 == 1 and k <= n for k, n in zip(layer.kernel_size, sizes, strict=True))
@@ -243,7 +258,7 @@ class FourierOperator(Convolution):
                 f"padding={layer.padding!r}, kernel_size={layer.kernel_size}, sizes {sizes}"
             )
 
-    def placement(self, axis):
+    def placement(self, axis: AxisGeometry) -> np.ndarray:
         n, modes = axis.padded_size, (axis.kernel_size + 1) // 2
         angle = 2 * np.pi * np.outer(np.arange(n), np.arange(1, modes)) / n
         columns = [np.ones((n, 1)), 2 * np.cos(angle), -2 * np.sin(angle)]
@@ -281,7 +296,7 @@ class GraphConvolution(Convolution):
 
     is_transposable = False
 
-    def __init__(self, adjacency):
+    def __init__(self, adjacency: ArrayLike):
         super().__init__()
         self.adjacency = np.asarray(adjacency, dtype="float64")
         if self.adjacency.ndim != 2 or self.adjacency.shape[0] != self.adjacency.shape[1]:
@@ -289,7 +304,7 @@ class GraphConvolution(Convolution):
                 f"`adjacency` must be a square matrix. Received: shape {self.adjacency.shape}"
             )
 
-    def check(self, layer, channels):
+    def check(self, layer: keras.layers.Layer, channels: int) -> None:
         n = len(self.adjacency)
         fits = layer.rank == 1 and layer.geometry[0].padded_size == n
         if not fits or layer.kernel_size != (1,) or layer.plans[0].radices != (n,):
@@ -300,14 +315,16 @@ class GraphConvolution(Convolution):
                 f"padding={layer.padding!r}, radix={layer.radix}"
             )
 
-    def matrices(self, axis, radices, rng, index=0):
+    def matrices(
+        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
+    ) -> dict[str, list[Stages]]:
         return {
             "K": [constructions.identity(radices)],
             "L": [constructions.dft(radices)],
             "M": [[self.adjacency.T[None, None].astype(complex)]],
         }
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"adjacency": self.adjacency.tolist()}
 
 
@@ -326,12 +343,14 @@ class RandomUnitary(Convolution):
     def __init__(self):
         super().__init__()
 
-    def matrices(self, axis, radices, rng, index=0):
+    def matrices(
+        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
+    ) -> dict[str, list[Stages]]:
         unitary = constructions.random_unitary
         scaled_l = constructions.scaled(unitary(radices, rng), math.sqrt(axis.padded_size))
         return {"K": [unitary(radices, rng)], "L": [scaled_l], "M": [unitary(radices, rng)]}
 
-    def rest(self, radices, rng):
+    def rest(self, radices: Sequence[int], rng: np.random.Generator) -> Stages:
         """Return a butterfly for a factor that the start leaves free."""
         return constructions.random_unitary(radices, rng)
 
@@ -346,7 +365,7 @@ STARTS = {
 }
 
 
-def get(warm_start):
+def get(warm_start: str | dict[str, Any] | Convolution) -> Convolution:
     """Return the start that a name, an object or a serialized object stands for.
 
     Example:
@@ -362,7 +381,7 @@ def get(warm_start):
     return STARTS[validation.one_of(warm_start, tuple(STARTS), "warm_start")]()
 
 
-def identifier(start):
+def identifier(start: Convolution) -> str | dict[str, Any]:
     """Return the name of a start without arguments, else its serialized form.
 
     Example:
