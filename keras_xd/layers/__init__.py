@@ -12,13 +12,6 @@ from keras_xd.layers.batch_statistics import use_statistics as use_statistics
 from keras_xd.layers.budgets import count_activations as count_activations
 from keras_xd.layers.budgets import count_parameters as count_parameters
 from keras_xd.layers.ccnn_block import CCNNBlock as CCNNBlock
-from keras_xd.layers.batch_statistics import (
-    BatchStatisticsNormalization as BatchStatisticsNormalization,
-)
-from keras_xd.layers.batch_statistics import use_statistics as use_statistics
-from keras_xd.layers.budgets import count_activations as count_activations
-from keras_xd.layers.budgets import count_parameters as count_parameters
-from keras_xd.layers.ccnn_block import CCNNBlock as CCNNBlock
 from keras_xd.layers.ck_conv import CKConv as CKConv
 from keras_xd.layers.ck_convolutions import CKConv1D as CKConv1D
 from keras_xd.layers.ck_convolutions import CKConv2D as CKConv2D
@@ -28,8 +21,6 @@ from keras_xd.layers.cutout import Cutout as Cutout
 from keras_xd.layers.depth_mask import DepthMask as DepthMask
 from keras_xd.layers.depth_mask import StaticDepthMask as StaticDepthMask
 from keras_xd.layers.derived_cell import DerivedCell as DerivedCell
-from keras_xd.layers.depth_mask import DepthMask as DepthMask
-from keras_xd.layers.depth_mask import StaticDepthMask as StaticDepthMask
 from keras_xd.layers.differentiable_mask import DifferentiableMask as DifferentiableMask
 from keras_xd.layers.differentiable_mask import StaticMask as StaticMask
 from keras_xd.layers.discrete_operation import DiscreteOperation as DiscreteOperation
@@ -70,7 +61,6 @@ from keras_xd.layers.spectral_conv import SpectralConv as SpectralConv
 from keras_xd.layers.spectral_conv import SpectralConv1D as SpectralConv1D
 from keras_xd.layers.spectral_conv import SpectralConv2D as SpectralConv2D
 from keras_xd.layers.spectral_conv import SpectralConv3D as SpectralConv3D
-from keras_xd.layers.static_ccnn_block import StaticCCNNBlock as StaticCCNNBlock
 from keras_xd.layers.static_ccnn_block import StaticCCNNBlock as StaticCCNNBlock
 from keras_xd.layers.static_ck_conv import StaticCKConv as StaticCKConv
 from keras_xd.layers.static_xd import StaticXD as StaticXD

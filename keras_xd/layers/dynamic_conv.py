@@ -1,5 +1,6 @@
 """Convolutions with kernels that a layer makes of each sample."""
 
+import itertools
 import math
 
 import keras
@@ -8,36 +9,57 @@ from keras import ops
 from keras_xd import validation
 from keras_xd.layers import operation_windows
 
+WAYS = ("fold", "slices")
 
-def dynamic_depthwise_conv(x, kernels, strides: int = 1):
+
+def dynamic_depthwise_conv(x, kernels, strides: int = 1, way: str | None = None):
     """Return the convolution of every channel of every sample with a kernel of its own.
 
     Outputs have the size of the inputs, or with strides that of a Keras convolution with
-    `padding="same"`. As in Keras kernels are not flipped. The windows of all samples are moved
-    together: one multiplication and addition for each tap, whatever the batch.
+    `padding="same"`. As in Keras kernels are not flipped.
 
     Args:
-        x: tensor `(batch, height, width, channels)`.
+        x: tensor `(batch, height, width, channels)`, all sizes but the batch's known.
         kernels: tensor `(batch, k, k, channels)`.
         strides: integer.
+        way: `"fold"` makes the batch more channels of one image, convolved depthwise. `"slices"`
+            adds up moved inputs times taps, which compilers fuse into one pass. `None`: the second
+            on JAX, which always compiles, else the first: see `benchmarks/dynamic_conv.py`.
 
     Returns:
         A tensor `(batch, height / strides, width / strides, channels)`, rounded up.
+
+    Raises:
+        ValueError: for an unknown way.
     """
+    if way is None:
+        way = "slices" if keras.backend.backend() == "jax" else "fold"
+    compute = {"fold": _fold, "slices": _slices}[validation.one_of(way, WAYS, "way")]
+    return compute(x, kernels, strides)
+
+
+def _fold(x, kernels, strides):
+    size, (height, width, channels) = kernels.shape[1], x.shape[1:]
+    image = ops.reshape(ops.transpose(x, (1, 2, 0, 3)), (1, height, width, -1))
+    kernel = ops.reshape(ops.transpose(kernels, (1, 2, 0, 3)), (size, size, -1, 1))
+    image = ops.depthwise_conv(image, kernel, strides, "same", "channels_last")
+    image = ops.reshape(image, (*image.shape[1:3], -1, channels))
+    return ops.transpose(image, (2, 0, 1, 3))
+
+
+def _slices(x, kernels, strides):
     size = kernels.shape[1]
-    steps = (strides, strides)
-    border = same_border(x.shape[1:-1], size, strides)
     outputs = [-(-length // strides) for length in x.shape[1:-1]]
-    x = operation_windows.extended(x, border)
+    x = operation_windows.extended(x, same_border(x.shape[1:-1], size, strides))
     total = 0
-    for row in range(size):
-        for column in range(size):
-            places = (
-                slice(start, start + strides * (length - 1) + 1, step)
-                for start, length, step in zip((row, column), outputs, steps, strict=True)
-            )
-            kernel = kernels[:, row : row + 1, column : column + 1]
-            total = total + x[(slice(None), *places)] * kernel
+    for start in itertools.product(range(size), repeat=2):
+        places = (
+            slice(first, first + strides * (length - 1) + 1, strides)
+            for first, length in zip(start, outputs, strict=True)
+        )
+        row, column = start
+        tap = kernels[:, row : row + 1, column : column + 1]
+        total = total + x[(slice(None), *places)] * tap
     return total
 
 
