@@ -41,7 +41,7 @@ class FinalizedModel(keras.Model):
         super().export(filepath, *args, **kwargs)
 
 
-def finalize(model):
+def finalize(model: keras.Model) -> keras.Model:
     """Return a plain, fast model with the same outputs as a search space.
 
     Every searchable layer is replaced by its `finalize()`, under the same name; for an `XDConv`

@@ -1,23 +1,31 @@
 """Terms to Keras models."""
 
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
 from keras_xd.grammar.graphs import network_graph
 from keras_xd.grammar.motifs import motif_terms
 from keras_xd.grammar.terms import Term
+from keras_xd.grammar.topologies import Topology
+from keras_xd.hints import Tensor
+
+if TYPE_CHECKING:
+    import keras
 
 
 def build(
-    term,
-    inputs,
-    primitives,
+    term: Term,
+    inputs: "keras.KerasTensor | list[keras.KerasTensor]",
+    primitives: Mapping[str, Callable],
     *,
-    stem=None,
-    head=None,
-    share_weights=False,
-    topologies=None,
-    zero="zero",
-    identity="id",
-    name=None,
-):
+    stem: Callable[[Tensor], Tensor] | None = None,
+    head: Callable[[Tensor], Tensor] | None = None,
+    share_weights: bool = False,
+    topologies: Mapping[str, Topology] | None = None,
+    zero: str = "zero",
+    identity: str = "id",
+    name: str | None = None,
+) -> "keras.Model":
     """Return the Keras model of a term.
 
     Nodes of the term's topologies become sums, edges the layers that the table gives for their

@@ -75,7 +75,7 @@ class BatchStatisticsNormalization(keras.layers.BatchNormalization):
         return {**super().get_config(), "statistics": self.statistics}
 
 
-def use_statistics(model, statistics):
+def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.Layer:
     """Set what the `BatchStatisticsNormalization` layers of a model use in inference, in place.
 
     The functions by which a model evaluates and predicts are traced anew at their next call.

@@ -2,11 +2,14 @@
 
 import math
 
+import keras
+
+from keras_xd.hints import Tensor
 from keras_xd.layers.complexity import model_calls
 from keras_xd.layers.searchable import SearchableLayer, architecture_variables, flatten_layers
 
 
-def count_parameters(model):
+def count_parameters(model: keras.layers.Layer) -> float | Tensor:
     """Return the number of weights that a model has once it is finalized.
 
     A searchable layer tells its own number by `parameters()` if it has that method, as `CCNNBlock`
@@ -36,7 +39,7 @@ def count_parameters(model):
     return total + sum(math.prod(w.shape) for w in model.weights if id(w) not in counted)
 
 
-def count_activations(model):
+def count_activations(model: keras.layers.Layer) -> float | Tensor:
     """Return the number of entries that the layers of a model give out for one sample.
 
     That is the memory that training takes for each sample, in numbers. It counts the layers that

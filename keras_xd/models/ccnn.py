@@ -6,27 +6,27 @@ from keras_xd import layers, validation
 
 
 def ccnn(
-    blocks,
-    channels,
-    input_shape,
-    classes,
-    learn="KRWD",
-    dense=False,
-    vocabulary=None,
-    kernel_size=None,
-    padding="same",
-    network=None,
-    initial_blocks=None,
-    initial_channels=None,
-    initial_kernel_size=None,
-    temperatures=(25.0, 25.0, 8.0),
-    dropout=0.0,
-    statistics="batch",
-    rendering="static",
-    per_channel=False,
-    seed=None,
-    name="ccnn",
-):
+    blocks: int,
+    channels: int,
+    input_shape: tuple[int, ...],
+    classes: int,
+    learn: str = "KRWD",
+    dense: bool = False,
+    vocabulary: int | None = None,
+    kernel_size: int | None = None,
+    padding: str = "same",
+    network: layers.KernelNetwork | None = None,
+    initial_blocks: float | None = None,
+    initial_channels: float | None = None,
+    initial_kernel_size: float | None = None,
+    temperatures: tuple[float, float, float] = (25.0, 25.0, 8.0),
+    dropout: float = 0.0,
+    statistics: str = "batch",
+    rendering: str = "static",
+    per_channel: bool = False,
+    seed: int | None = None,
+    name: str = "ccnn",
+) -> keras.Model:
     """Return a continuous convolutional network for sequences or images, as a space to search.
 
     A linear layer at each point (of an embedding of the tokens, where inputs are tokens), batch

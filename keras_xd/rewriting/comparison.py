@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import math
 import re
+from typing import Any
 
 import keras
 import numpy as np
@@ -62,11 +63,11 @@ class Comparison:
     output_error: float
 
     @property
-    def worst(self):
+    def worst(self) -> LayerComparison | None:
         """The `LayerComparison` of the largest relative error, `None` without rows."""
         return max(self.rows, key=lambda row: row.relative_error, default=None)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Return `{"rows": [{…}, …], "output_error": …}`, of plain Python values."""
         rows = [dataclasses.asdict(row) for row in self.rows]
         return {"rows": rows, "output_error": self.output_error}
@@ -91,7 +92,7 @@ class Comparison:
         )
 
 
-def compare(model, rewritten, inputs):
+def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparison:
     """Compare a model with its rewritten form, layer by layer.
 
     Each layer in place of another is run on the very inputs that the other gets in `model`, in

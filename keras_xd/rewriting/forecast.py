@@ -1,7 +1,11 @@
 """What a rewritten model will cost, before anything is built."""
 
 import dataclasses
+from typing import Any
 
+import keras
+
+from keras_xd.hints import Radix, Selection
 from keras_xd.layers.complexity import complexity
 from keras_xd.rewriting.comparison import aligned, layer_multiply_adds, pair, tensor_bytes
 from keras_xd.rewriting.rewriter import plan
@@ -51,7 +55,7 @@ class Forecast:
     memory_before: int
     memory_after: int
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Return the attributes as plain Python values, `rows` as a list of dictionaries."""
         return {**dataclasses.asdict(self), "rows": [dataclasses.asdict(row) for row in self.rows]}
 
@@ -67,17 +71,17 @@ class Forecast:
 
 
 def forecast(
-    model,
-    to="xd",
+    model: keras.Model,
+    to: str = "xd",
     *,
-    operations=("convolution",),
-    depth=None,
-    radix=None,
-    padding="exact",
-    only=None,
-    skip=None,
-    **layer_options,
-):
+    operations: str | tuple[str, ...] = ("convolution",),
+    depth: int | tuple[int, int, int] | None = None,
+    radix: Radix = None,
+    padding: str = "exact",
+    only: Selection = None,
+    skip: Selection = None,
+    **layer_options: Any,
+) -> Forecast:
     """Tell what `rewrite` with the same arguments would make of a model, without building it.
 
     Nothing but sizes is computed: no weight of the new model is made, so that the cost of a search

@@ -2,8 +2,12 @@
 
 import logging
 import re
+from typing import Any
+
+import keras
 
 from keras_xd import validation
+from keras_xd.hints import Radix, Selection
 from keras_xd.layers.rewritten import Exchange
 from keras_xd.layers.searchable import named_layers
 from keras_xd.rewriting import kinds, skips
@@ -14,17 +18,17 @@ logger = logging.getLogger("keras_xd.rewriting")
 
 
 def rewrite(
-    model,
-    to="xd",
+    model: keras.Model,
+    to: str = "xd",
     *,
-    operations=("convolution",),
-    depth=None,
-    radix=None,
-    padding="exact",
-    only=None,
-    skip=None,
-    **layer_options,
-):
+    operations: str | tuple[str, ...] = ("convolution",),
+    depth: int | tuple[int, int, int] | None = None,
+    radix: Radix = None,
+    padding: str = "exact",
+    only: Selection = None,
+    skip: Selection = None,
+    **layer_options: Any,
+) -> keras.Model:
     """Return a search space that starts as the same function as `model`.
 
     Every convolution (plain, transposed, depthwise, separable) that has a searchable twin, in

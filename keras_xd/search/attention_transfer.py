@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from keras_xd.hints import Tensor
 from keras_xd.layers.searchable import is_graph
 from keras_xd.validation import one_of
 
@@ -124,7 +125,7 @@ class AttentionTransfer:
         search.train_function = None
         return search
 
-    def loss(self, student_features: Sequence, teacher_features: Sequence):
+    def loss(self, student_features: Sequence, teacher_features: Sequence) -> Tensor:
         """Return the term that guidance adds to the loss, a scalar tensor.
 
         Args:
@@ -221,7 +222,7 @@ def remembering(guide: Guide | None, *batches):
         guide.known = [pair for pair in guide.known if not any(pair is own for own in entries)]
 
 
-def attention(features, channels_last: bool = True):
+def attention(features: Tensor, channels_last: bool = True) -> Tensor:
     """Return where features attend to: their squares summed over channels, of norm 1.
 
     Args:

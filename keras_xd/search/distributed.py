@@ -5,11 +5,22 @@ import json
 import os
 import pathlib
 import tempfile
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import keras
 
 
-def fit(search, x=None, y=None, *, backup_dir=None, callbacks=None, initial_epoch=0, **arguments):
+def fit(
+    search: keras.Model,
+    x: Any = None,
+    y: Any = None,
+    *,
+    backup_dir: str | os.PathLike | None = None,
+    callbacks: list[keras.callbacks.Callback] | keras.callbacks.CallbackList | None = None,
+    initial_epoch: int = 0,
+    **arguments: Any,
+) -> keras.callbacks.History:
     """Train a `SearchModel`, going on where training that was killed had come to.
 
     It is `search.fit` with a backup after every epoch, of weights, architecture, the state of both
@@ -76,7 +87,7 @@ def fit(search, x=None, y=None, *, backup_dir=None, callbacks=None, initial_epoc
     return history
 
 
-def check_order(search, data, shuffle):
+def check_order(search: keras.Model, data: Iterable[Any], shuffle: bool) -> None:
     """Raise `ValueError` if several workers would see data in different orders.
 
     Args:
@@ -99,7 +110,7 @@ def check_order(search, data, shuffle):
 
 
 @contextlib.contextmanager
-def fitting(search):
+def fitting(search: keras.Model) -> Iterator[None]:
     """Let a search train by Keras' `fit`, within a `with` statement.
 
     Args:
