@@ -316,6 +316,14 @@ class HierarchicalKernel:
             WeisfeilerLehman(iterations, None, **options),
         ]
 
+    def signature(self):
+        """Return a text that tells kernels with other features apart, also those of one's own."""
+        parts = [
+            (k.iterations, k.level, k.zero, k.identity, sorted(k.topologies.items()))
+            for k in self.kernels
+        ]
+        return repr(parts)
+
     def features(self, term):
         """Return what the other methods need to know of a term; worth keeping."""
         term = _expanded(term)

@@ -19,6 +19,7 @@ class Surrogate:
     Args:
         kernels: dictionary from the names of terms to `HierarchicalKernel`.
         space: the `PointSpace`.
+        files: the `FeatureFiles` that keep the features of known terms, or `None`.
 
     Example:
 
@@ -39,9 +40,10 @@ class Surrogate:
     True
     """
 
-    def __init__(self, kernels, space):
+    def __init__(self, kernels, space, files=None):
         self.kernels = kernels
         self.space = space
+        self.files = files
         self._features = {name: {} for name in kernels}
 
     def fit(self, points, targets, pending=()):
@@ -83,12 +85,15 @@ class Surrogate:
 
     def _known_features(self, name, points):
         """Features of the terms of known points, kept from one fit to the next."""
-        kept = self._features[name]
+        kept, kernel = self._features[name], self.kernels[name]
         terms = [dict(point)[name] for point in points]
-        self._features[name] = {
-            term: kept[term] if term in kept else self.kernels[name].features(term)
-            for term in dict.fromkeys(terms)
-        }
+
+        def features(term):
+            if term in kept:
+                return kept[term]
+            return self.files.features(kernel, term) if self.files else kernel.features(term)
+
+        self._features[name] = {term: features(term) for term in dict.fromkeys(terms)}
         return [self._features[name][term] for term in terms]
 
     def _crosses(self, features, part):

@@ -1,0 +1,84 @@
+"""Features of terms in files, so that a search that goes on need not compute them again."""
+
+import hashlib
+import json
+import os
+import sys
+
+import numpy as np
+
+from keras_xd import files
+
+_FORMAT = 1
+
+
+class FeatureFiles:
+    """Keeps what a `HierarchicalKernel` says of terms, a file a term.
+
+    The name of a file is a digest of the term, of the kernel and of what the colours depend on in
+    Python, so that a file never stands for another term or kernel.
+
+    Args:
+        folder: path of the folder; it is made when the first file is written.
+
+    Example:
+
+    >>> from keras_xd.grammar import read_term
+    >>> from tuner_integration.feature_files import FeatureFiles
+    >>> from tuner_integration.kernels import HierarchicalKernel
+    >>> kernel, term = HierarchicalKernel(levels=(0,)), read_term("(S Linear2 conv pool)")
+    >>> for _ in range(2):  # computed and written, then read
+    ...     features = FeatureFiles("features").features(kernel, term)
+    >>> [counts.tolist() for _, counts in features[0]]
+    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+
+    def __init__(self, folder):
+        self.folder = os.fspath(folder)
+
+    def features(self, kernel, term):
+        """Return `kernel.features(term)`, from its file if there is one, otherwise to its file."""
+        path = os.path.join(self.folder, _digest(kernel, term))
+        found = _read(path)
+        if found is None:
+            found = kernel.features(term)
+            os.makedirs(self.folder, exist_ok=True)
+            files.write(path, _packed(found), overwrite=True)
+        return found
+
+
+def _digest(kernel, term):
+    # Colours are made by Python's hash of integers and tuples.
+    python = f"{sys.implementation.name} {sys.version_info[:2]} {sys.hash_info.width}"
+    content = f"{_FORMAT} {python} {kernel.signature()} {term}"
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+def _packed(features):
+    """One line of lengths, then the colours, then the counts, which are whole numbers."""
+    pairs = [pair for kernel in features for pair in kernel]
+    lengths = [[len(colours) for colours, _ in kernel] for kernel in features]
+    colours = np.concatenate([colours for colours, _ in pairs]).astype("<i8")
+    counts = np.concatenate([counts for _, counts in pairs]).astype("<i4")
+    return json.dumps(lengths).encode() + b"\n" + colours.tobytes() + counts.tobytes()
+
+
+def _read(path):
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        return None
+    line, _, content = content.partition(b"\n")
+    lengths = json.loads(line)
+    total = sum(map(sum, lengths))
+    colours = np.frombuffer(content, "<i8", total).astype(np.int64)
+    counts = np.frombuffer(content, "<i4", total, offset=8 * total).astype(float)
+    result, start = [], 0
+    for kernel in lengths:
+        result.append([])
+        for length in kernel:
+            part = slice(start, start + length)
+            result[-1].append((colours[part], counts[part]))
+            start += length
+    return result
