@@ -13,7 +13,9 @@ if not _MISSING:
     from tuner_integration.kernels import WeisfeilerLehman as WeisfeilerLehman
     from tuner_integration.oracle import GrammarOracle as GrammarOracle
     from tuner_integration.points import PointSpace as PointSpace
+    from tuner_integration.search_hypermodel import SearchHyperModel as SearchHyperModel
     from tuner_integration.surrogate import Surrogate as Surrogate
+    from tuner_integration.tuner import GrammarTuner as GrammarTuner
 
 
 def __getattr__(name):

@@ -12,6 +12,7 @@ import numpy as np
 from keras_xd import files, validation
 from keras_xd.grammar import Grammar
 from tuner_integration.acquisition import evolve
+from tuner_integration.feature_files import FeatureFiles
 from tuner_integration.kernels import HierarchicalKernel
 from tuner_integration.points import PointSpace
 from tuner_integration.surrogate import Surrogate
@@ -179,6 +180,8 @@ class GrammarOracle(keras_tuner.Oracle):
         errors = self._errors(ended)
         pending = [point for name, point in points.items() if name not in set(ended)]
         self._surrogate.space = space
+        # A search that goes on proposes at once.
+        self._surrogate.files = FeatureFiles(os.path.join(self._project_dir, "features"))
         observed = [points[name] for name in ended]
         self._surrogate.fit(observed, errors, pending)
         # Terms of a few hundred nodes take 10 ms each, variations a tenth of that.
@@ -268,7 +271,10 @@ class GrammarOracle(keras_tuner.Oracle):
         ongoing = {t: name for t, name in state["ongoing_trials"].items() if name not in ended}
         waiting = [name for name in state["retry_queue"] if name not in ended]
         super().set_state({**state, "ongoing_trials": ongoing, "retry_queue": waiting})
-        self.end_order += [name for name in ended if name not in self.end_order]
+        for name in ended:
+            if name not in self.end_order:
+                self.end_order.append(name)
+                self.update_space(self.trials[name].hyperparameters)
         self.start_order += [name for name in self.trials if name not in self.start_order]
         known = {*ended, *waiting, *ongoing.values()}
         self._retry_queue += [name for name in self.trials if name not in known]

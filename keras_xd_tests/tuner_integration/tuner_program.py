@@ -1,0 +1,175 @@
+"""Searches whose trials compute a number, in processes that are killed or work together.
+
+python -m keras_xd_tests.tuner_integration.tuner_program killed <folder>
+python -m keras_xd_tests.tuner_integration.tuner_program worker <folder> [--die <trial>]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import time
+
+import keras_tuner as kt
+
+from keras_xd.grammar import spaces
+from tuner_integration import GrammarOracle, GrammarTuner
+
+CELLS = spaces.nas_bench_201_cell()
+TRIALS = 3
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def note(path, text):
+    """Append a line, all of it or nothing."""
+    with open(path, "a") as file:
+        file.write(f"{text}\n")
+
+
+class Tuner(GrammarTuner):
+    """Computes a function of the term and of one more hyperparameter."""
+
+    runs = None
+    seconds = 0.0
+    die_in = None
+
+    def run_trial(self, trial, **options):
+        self.ran = [*getattr(self, "ran", ()), trial.trial_id]
+        note(self.runs, trial.trial_id)
+        if len(self.ran) == self.die_in:
+            die()
+        time.sleep(self.seconds)
+        rate = trial.hyperparameters.Float("rate", 0.0, 1.0)
+        value = 1 + trial.hyperparameters.get("cell").count("avg_pool") + rate
+        if self.seconds:
+            note(self.runs, f"end:{trial.trial_id}")
+        return {"loss": value}
+
+
+def tuner(folder, trials, runs):
+    oracle = GrammarOracle(
+        {"cell": CELLS},
+        kt.Objective("loss", "min"),
+        trials,
+        initial_trials=2,
+        levels=(0,),
+        candidates=6,
+        seed=2,
+    )
+    tuner = Tuner(oracle, directory=folder, project_name="search")
+    tuner.runs = runs
+    return tuner
+
+
+def search(folder, runs):
+    tuner(folder, TRIALS, runs).search(verbose=0)
+
+
+def in_child(function, *arguments):
+    """Run a function in a copy of this process, which imports nothing anew; return its status."""
+    child = os.fork()
+    if not child:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        try:
+            function(*arguments)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def killed_search(folder, runs, point):
+    """Search, and die before or after the `point // 2`-th file is put into its place."""
+    replace, number = os.replace, -1
+
+    def replaced(source, target):
+        nonlocal number
+        number += 1
+        if point == 2 * number:
+            die()
+        replace(source, target)
+        if point == 2 * number + 1:
+            die()
+
+    os.replace = replaced
+    search(folder, runs)
+
+
+def found(folder):
+    """Return the values and scores of all trials on the disk."""
+    trials = [json.loads(path.read_text()) for path in sorted(folder.glob("search/trial_*/*.json"))]
+    values = [json.dumps(trial["hyperparameters"]["values"], sort_keys=True) for trial in trials]
+    state = json.loads((folder / "search" / "oracle.json").read_text())
+    return {
+        "values": values,
+        "scores": [trial["score"] for trial in trials],
+        "statuses": [trial["status"] for trial in trials],
+        "end_order": state["end_order"],
+    }
+
+
+def reported(folder):
+    """Return the trials whose results are on the disk."""
+    names = []
+    for path in folder.glob("search/trial_*/trial.json"):
+        trial = json.loads(path.read_text())
+        if "loss" in trial["metrics"]["metrics"]:
+            names.append(trial["trial_id"])
+    return names
+
+
+def lines(path):
+    return path.read_text().split() if path.exists() else []
+
+
+def killed(folder):
+    (folder / "whole").mkdir()
+    in_child(search, folder / "whole", folder / "whole" / "runs")
+    searches, point = [], 0
+    while True:
+        place = folder / str(point)
+        place.mkdir()
+        status = in_child(killed_search, place, place / "before", point)
+        if status == 0:  # there are no more files
+            break
+        record = {"status": status, "reported": reported(place)}
+        in_child(search, place, place / "after")
+        searches.append(
+            {
+                **record,
+                "ran_before": lines(place / "before"),
+                "ran_after": lines(place / "after"),
+                "found": found(place),
+            }
+        )
+        point += 1
+    return {"whole": found(folder / "whole"), "searches": searches}
+
+
+def worker(folder, die_in):
+    worker = tuner(folder, 12, folder / "runs")
+    worker.seconds, worker.die_in = 0.3, die_in
+    worker.search(verbose=0)
+    return getattr(worker, "ran", [])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kind", choices=["killed", "worker"])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--die", type=int)
+    options = parser.parse_args()
+    if options.kind == "killed":
+        result = killed(options.folder)
+    else:
+        result = worker(options.folder, options.die)
+    print("RESULT " + json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""The tuner: terms to trained models, checkpoints, and searches that are killed."""
+
+import json
+import os
+import signal
+
+import keras
+import keras_tuner as kt
+import numpy as np
+import pytest
+
+from keras_xd import grammar
+from keras_xd.grammar import Grammar, Term
+from keras_xd_tests import programs
+from tuner_integration import GrammarOracle, GrammarTuner
+
+PROGRAM = "tuner_integration.tuner_program"
+SPACE = Grammar("S -> Linear2 OP OP | Residual2 OP OP OP\nOP -> dense | relu | id")
+SECOND = Grammar("A -> tanh | elu")
+TABLE = {
+    "dense": lambda shape, name: keras.layers.Dense(shape[-1], name=name),
+    "relu": lambda shape, name: keras.layers.ReLU(name=name),
+}
+
+
+def compiled(hp, term, activation):
+    head = keras.layers.Dense(1, activation=activation.operator, name="head")
+    model = grammar.build(term, keras.Input((3,)), TABLE, head=head)
+    rate = hp.Float("rate", 1e-3, 1e-1, sampling="log")
+    model.compile(keras.optimizers.Adam(rate), "mse", run_eagerly=True)
+    return model
+
+
+def oracle(trials, **options):
+    grammars = {"network": SPACE, "activation": SECOND}
+    options = {"initial_trials": 3, "candidates": 6, "levels": (0,), "seed": 4, **options}
+    return GrammarOracle(grammars, kt.Objective("val_loss", "min"), trials, **options)
+
+
+def data(rng):
+    x = rng.normal(size=(12, 3)).astype("float32")
+    return x, x[:, :1] - x[:, 1:2]
+
+
+def checkpoints(tuner):
+    found = os.listdir(tuner.project_dir)
+    names = [name for name in found if os.path.exists(tuner._get_checkpoint_fname(name[6:]))]
+    return {name.removeprefix("trial_") for name in names if name.startswith("trial_")}
+
+
+def test_terms_are_built_trained_and_the_best_weights_kept(tmp_path, rng):
+    x, y = data(rng)
+    kept = []
+
+    class Tuner(GrammarTuner):
+        def on_trial_end(self, trial):
+            super().on_trial_end(trial)
+            best = self.oracle.get_best_trials(2)
+            kept.append((checkpoints(self), {t.trial_id for t in best if t.score is not None}))
+
+    tuner = Tuner(oracle(4), compiled, max_checkpoints=2, directory=tmp_path, project_name="p")
+    tuner.search(x, y, validation_data=(x, y), epochs=2, batch_size=6, verbose=0)
+    assert len(kept) == 4 and all(found == best for found, best in kept)
+    assert len(kept[-1][0]) == 2
+    best = tuner.oracle.get_best_trials(4)
+    assert [trial.status for trial in best] == ["COMPLETED"] * 4
+    for trial, model in zip(best, tuner.get_best_models(2), strict=False):
+        # The model is that of the term, with the weights of the best epoch.
+        assert model.evaluate(x, y, verbose=0) == pytest.approx(trial.score, rel=1e-5)
+        assert float(model.optimizer.learning_rate) == pytest.approx(
+            trial.hyperparameters.get("rate")
+        )
+        operations = trial.hyperparameters.get("network").count("dense")
+        assert sum("dense" in layer.name for layer in model.layers) <= operations
+    with pytest.raises(ValueError, match=f"trial {best[2].trial_id}, max_checkpoints=2"):
+        tuner.get_best_models(3)
+    terms = tuner.get_best_terms(3)
+    assert [str(t["network"]) for t in terms] == [
+        t.hyperparameters.get("network") for t in best[:3]
+    ]
+    assert {type(term) for term in terms[0].values()} == {Term}
+
+    again = GrammarTuner(oracle(4), compiled, directory=tmp_path, project_name="p")
+    again.search(x, y, validation_data=(x, y), verbose=0)
+    assert again.get_best_terms(4) == tuner.get_best_terms(4)
+
+
+def test_a_hypermodel_has_its_own_fit_and_hyperparameters(tmp_path):
+    class Model(kt.HyperModel):
+        def declare_hyperparameters(self, hp):
+            hp.Boolean("declared")
+
+        def build(self, hp, term, activation):
+            assert isinstance(term, Term) and isinstance(activation, Term)
+            return keras.Sequential([keras.Input((1,)), keras.layers.Dense(term.size)])
+
+        def fit(self, hp, model, *args, **kwargs):
+            return {"val_loss": model.layers[0].units + hp.get("declared")}
+
+    tuner = GrammarTuner(oracle(3), Model(), directory=tmp_path, max_checkpoints=None)
+    tuner.search(verbose=0)
+    for trial in tuner.oracle.trials.values():
+        values = trial.hyperparameters.values
+        assert trial.score == SPACE.parse(values["network"]).size + values["declared"]
+
+
+def test_failed_trials_leave_no_weights(tmp_path, rng):
+    x, y = data(rng)
+
+    class Failing(GrammarTuner):
+        def run_trial(self, trial, *args, **kwargs):
+            super().run_trial(trial, *args, **kwargs)
+            raise RuntimeError("no memory")
+
+    tuner = Failing(oracle(2), compiled, max_checkpoints=3, directory=tmp_path)
+    tuner.search(x, y, validation_data=(x, y), verbose=0)
+    assert [trial.status for trial in tuner.oracle.trials.values()] == ["FAILED"] * 2
+    assert not checkpoints(tuner)
+
+
+def test_arguments_are_checked(tmp_path):
+    random = kt.oracles.RandomSearchOracle(kt.Objective("val_loss", "min"), 3)
+    with pytest.raises(ValueError, match="must be a GrammarOracle"):
+        GrammarTuner(random, compiled, directory=tmp_path)
+    for number in (-1, 1.5, "all"):
+        with pytest.raises(ValueError, match="max_checkpoints=.*"):
+            GrammarTuner(oracle(3), compiled, max_checkpoints=number, directory=tmp_path)
+
+
+def test_nothing_that_ended_is_lost_or_repeated_whenever_it_is_killed(tmp_path):
+    """The program kills itself before and after each file that a search of 3 trials writes."""
+    result = programs.run(PROGRAM, "killed", tmp_path)
+    whole, searches = result["whole"], result["searches"]
+    assert len(whole["values"]) == len(set(whole["values"])) == 3
+    # Two files for the start of the search; for each trial seven and, in the end, the features.
+    assert len(searches) > 2 * (2 + 7 * 3)
+    repeated = 0
+    for search in searches:
+        assert search["status"] == -signal.SIGKILL
+        before, after = search["ran_before"], search["ran_after"]
+        # What was reported is on the disk and does not run again; all else runs exactly once.
+        assert set(search["reported"]) <= set(before)
+        assert sorted(search["reported"] + after) == list("012")
+        repeated += len(set(before) & set(after))
+        assert search["found"] == whole
+    # Only what was killed between the end of a trial and the file that says so.
+    assert repeated == 3
+
+
+@pytest.mark.backends
+def test_chief_and_two_workers_share_a_search_also_after_a_kill(tmp_path):
+    port = programs.free_ports(1)[0]
+
+    def start(name, *arguments):
+        return programs.start(
+            PROGRAM,
+            *("worker", tmp_path, *arguments),
+            KERASTUNER_TUNER_ID=name,
+            KERASTUNER_ORACLE_IP="127.0.0.1",
+            KERASTUNER_ORACLE_PORT=str(port),
+        )
+
+    chief, first, second = start("chief"), start("tuner0"), start("tuner1", "--die", "2")
+    second.communicate(timeout=540)
+    assert second.returncode == -signal.SIGKILL
+    again = start("tuner1")
+    ran = [programs.result(first), programs.result(again)]
+    programs.result(chief)
+    state = json.loads((tmp_path / "search" / "oracle.json").read_text())
+    lines = (tmp_path / "runs").read_text().split()
+    assert sorted(state["end_order"]) == sorted(state["start_order"])
+    assert len(state["end_order"]) == 12 and not state["ongoing_trials"]
+    # The trial that was killed ran again, by the same worker; each has ended once.
+    ended = [line.removeprefix("end:") for line in lines if line.startswith("end:")]
+    assert sorted(ended) == sorted(state["end_order"])
+    assert len(lines) - len(ended) == 13
+    assert len(ran[0]) >= 1 and len(ran[1]) >= 1
+    texts = set()
+    for name in state["end_order"]:
+        trial = json.loads((tmp_path / "search" / f"trial_{name}" / "trial.json").read_text())
+        assert trial["status"] == "COMPLETED"
+        texts.add(json.dumps(trial["hyperparameters"]["values"], sort_keys=True))
+    assert len(texts) == 12
+    np.testing.assert_array_equal([trial in ended for trial in ran[0] + ran[1]], True)

@@ -1,0 +1,193 @@
+"""A KerasTuner tuner whose trials are architectures."""
+
+import contextlib
+import json
+import os
+
+import keras_tuner
+from keras_tuner.engine.tuner import maybe_distribute
+
+from keras_xd import files, validation
+from tuner_integration.oracle import GrammarOracle
+
+_RUNNING = ("RUNNING", "IDLE")
+
+
+class GrammarTuner(keras_tuner.Tuner):
+    """Builds, trains and keeps the networks of the terms that a `GrammarOracle` proposes.
+
+    It is a `keras_tuner.Tuner`: `search` takes the arguments of `fit`, and all methods for the
+    best trials are there. Beside that
+
+    - the hypermodel gets the terms themselves, parsed, after the hyperparameters;
+    - weights are kept of the best `max_checkpoints` trials only, those of others are deleted as
+      soon as a trial ends;
+    - a search that is killed goes on when the program is started again, from its first trial on.
+      A trial that has reported its results is never run again.
+
+    A subclass with a `run_trial` of its own tunes anything, then without a hypermodel.
+
+    Args:
+        oracle: a `GrammarOracle`.
+        hypermodel: function `(hp, *terms)` that returns a compiled model, with one
+            `keras_xd.grammar.Term` for each grammar of the oracle, in their order; or a
+            `keras_tuner.HyperModel` with such a `build`. `keras_xd.grammar.build` makes a model of
+            a term.
+        max_checkpoints: number of trials whose weights are kept, 0 for none and `None` for all.
+        **kwargs: of `keras_tuner.Tuner`, such as `directory`, `project_name`, `overwrite`,
+            `executions_per_trial` and `max_model_size`.
+
+    Raises:
+        ValueError: the oracle is another one, or `max_checkpoints` is out of its range.
+
+    Example:
+
+    ```python
+    import keras
+    import keras_tuner as kt
+    import numpy as np
+    from keras_xd import grammar
+    from tuner_integration import GrammarOracle, GrammarTuner
+
+    space = grammar.Grammar(
+        "S -> Linear2 OP OP | Residual2 OP OP OP \\n OP -> dense | relu | id"
+    )
+    table = {
+        "dense": lambda shape, name: keras.layers.Dense(shape[-1], name=name),
+        "relu": lambda shape, name: keras.layers.ReLU(name=name),
+    }
+
+
+    def compiled(hp, term):
+        model = grammar.build(term, keras.Input((4,)), table, head=keras.layers.Dense(1))
+        rate = hp.Float("rate", 1e-3, 1e-1, sampling="log")
+        model.compile(keras.optimizers.Adam(rate), "mse", run_eagerly=True)
+        return model
+
+
+    oracle = GrammarOracle({"network": space}, kt.Objective("val_loss", "min"), 2, seed=1)
+    tuner = GrammarTuner(oracle, compiled, directory="searches", project_name="dense")
+    x = np.random.default_rng(0).normal(size=(16, 4))
+    tuner.search(x, x[:, :1], validation_split=0.5, epochs=1, verbose=0)
+    print(tuner.get_best_terms()[0]["network"].formula())
+    model = tuner.get_best_models()[0]
+    ```
+
+    Reference:
+        Schrodi et al., "Towards discovering neural architectures from scratch", 2022.
+    """
+
+    def __init__(
+        self,
+        oracle: GrammarOracle,
+        hypermodel=None,
+        *,
+        max_checkpoints: int | None = 5,
+        **kwargs,
+    ):
+        if not isinstance(oracle, GrammarOracle):
+            raise ValueError(f"`oracle` must be a GrammarOracle. Received: oracle={oracle!r}")
+        if max_checkpoints is not None and (
+            not validation.is_integer(max_checkpoints) or max_checkpoints < 0
+        ):
+            raise ValueError(
+                "`max_checkpoints` must be an integer of at least 0, or None. "
+                f"Received: max_checkpoints={max_checkpoints!r}"
+            )
+        self.max_checkpoints = max_checkpoints
+        self.grammars = dict(oracle.grammars)  # a worker's oracle is KerasTuner's client of it
+        if hypermodel is not None:
+            hypermodel = TermHyperModel(hypermodel, self.grammars)
+        super().__init__(oracle, hypermodel, **kwargs)
+
+    def get_best_terms(self, num_trials: int = 1) -> list:
+        """Return the terms of the best trials, the best first, as dictionaries by their names."""
+        return [
+            {name: grammar.parse(hp.get(name)) for name, grammar in self.grammars.items()}
+            for hp in self.get_best_hyperparameters(num_trials)
+        ]
+
+    def load_model(self, trial):
+        """Return the model of a trial with the weights of its best epoch.
+
+        Raises:
+            ValueError: the trial's weights were not kept.
+        """
+        if not os.path.exists(self._get_checkpoint_fname(trial.trial_id)):
+            raise ValueError(
+                "The weights of the best `max_checkpoints` trials alone are kept. Received: trial "
+                f"{trial.trial_id}, max_checkpoints={self.max_checkpoints}"
+            )
+        return super().load_model(trial)
+
+    def on_search_begin(self):
+        """Write the state, so that also what is killed in its first trial goes on."""
+        super().on_search_begin()
+        self.save()
+
+    def on_trial_end(self, trial):
+        """End the trial, then delete the weights that are not to be kept."""
+        super().on_trial_end(trial)
+        if self.max_checkpoints is not None:
+            self._delete_checkpoints()
+
+    def save(self):
+        """Save the state so that its files are never there in part."""
+        if not self._is_worker():
+            self.oracle.save()
+        content = json.dumps(self.get_state())
+        files.write(self._get_tuner_fname(), content.encode(), overwrite=True)
+
+    def _build_hypermodel(self, hp):
+        model = super()._build_hypermodel(hp)
+        optimizer = getattr(model, "optimizer", None)
+        if optimizer is not None and model.built and not optimizer.built:
+            # So that weights are loaded with the state of the optimizer.
+            with maybe_distribute(self.distribution_strategy):
+                optimizer.build(model.trainable_variables)
+        return model
+
+    def _delete_checkpoints(self):
+        """Delete the weights of all ended trials but the best; other workers may do so, too."""
+        trials = self.oracle.get_best_trials(self.max_checkpoints)
+        kept = {trial.trial_id for trial in trials if trial.status == "COMPLETED"}
+        for name in os.listdir(self.project_dir):
+            trial_id = name.removeprefix("trial_")
+            if trial_id == name or trial_id in kept:
+                continue
+            path = self._get_checkpoint_fname(trial_id)
+            if os.path.exists(path) and self.oracle.get_trial(trial_id).status not in _RUNNING:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(path)
+
+
+class TermHyperModel(keras_tuner.HyperModel):
+    """Gives a hypermodel the terms of its trial.
+
+    Args:
+        hypermodel: see `GrammarTuner`.
+        grammars: dictionary from names of hyperparameters to grammars.
+    """
+
+    def __init__(self, hypermodel, grammars: dict):
+        super().__init__()
+        self.hypermodel = hypermodel
+        self.grammars = grammars
+
+    def declare_hyperparameters(self, hp):
+        """Declare what the hypermodel declares."""
+        if isinstance(self.hypermodel, keras_tuner.HyperModel):
+            self.hypermodel.declare_hyperparameters(hp)
+
+    def build(self, hp):
+        """Return the model of the terms in `hp`."""
+        terms = [grammar.parse(hp.get(name)) for name, grammar in self.grammars.items()]
+        if isinstance(self.hypermodel, keras_tuner.HyperModel):
+            return self.hypermodel.build(hp, *terms)
+        return self.hypermodel(hp, *terms)
+
+    def fit(self, hp, model, *args, **kwargs):
+        """Train as the hypermodel does."""
+        if isinstance(self.hypermodel, keras_tuner.HyperModel):
+            return self.hypermodel.fit(hp, model, *args, **kwargs)
+        return super().fit(hp, model, *args, **kwargs)
