@@ -34,6 +34,7 @@ ORDER = (
     "keras_xd.genotypes",
     "keras_xd.layers",
     "keras_xd.rewriting",
+    "keras_xd.grammar",
     "keras_xd.visualization",
     "keras_xd.search",
     "keras_xd.optimizers",
@@ -44,7 +45,6 @@ ORDER = (
     "keras_xd.evaluation_files",
     "keras_xd.evaluation",
     "keras_xd.models",
-    "keras_xd.grammar",
     "keras_xd",
     "tuner_integration",
 )

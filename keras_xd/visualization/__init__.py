@@ -5,5 +5,19 @@ from keras_xd.visualization.images import png as png
 from keras_xd.visualization.images import spectra as spectra
 from keras_xd.visualization.operators import operator_matrix as operator_matrix
 from keras_xd.visualization.operators import plot_operators as plot_operators
+from keras_xd.visualization.progress import best_so_far as best_so_far
+from keras_xd.visualization.progress import plot_best_so_far as plot_best_so_far
+from keras_xd.visualization.terms import plot_network as plot_network
+from keras_xd.visualization.terms import plot_tree as plot_tree
 
-__all__ = ["heatmap", "operator_matrix", "plot_operators", "png", "spectra"]
+__all__ = [
+    "best_so_far",
+    "heatmap",
+    "operator_matrix",
+    "plot_best_so_far",
+    "plot_network",
+    "plot_operators",
+    "plot_tree",
+    "png",
+    "spectra",
+]

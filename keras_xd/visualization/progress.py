@@ -1,0 +1,68 @@
+"""Curves of the best that searches have found so far."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+
+def best_so_far(scores, direction: str = "min") -> np.ndarray:
+    """Return the best score up to each trial.
+
+    Args:
+        scores: array, the last axis that of the trials in their order. NaN stands for a trial
+            that failed.
+        direction: `"min"` or `"max"`, whichever is better.
+
+    Returns:
+        Array of the same shape; NaN until a trial has succeeded.
+
+    Raises:
+        ValueError: the direction is neither.
+
+    Example:
+
+    >>> from keras_xd import visualization
+    >>> visualization.best_so_far([0.5, 0.7, 0.2, 0.3]).tolist()
+    [0.5, 0.5, 0.2, 0.2]
+    """
+    if direction not in ("min", "max"):
+        raise ValueError(f'`direction` must be "min" or "max". Received: {direction=}')
+    better = np.fmin if direction == "min" else np.fmax
+    return better.accumulate(np.asarray(scores, float), axis=-1)
+
+
+def plot_best_so_far(runs: dict, direction: str = "min", label: str = "best score") -> Figure:
+    """Draw the mean over repetitions of the best score so far, with its standard deviation.
+
+    Args:
+        runs: dictionary from the names of strategies to arrays `(repetitions, trials)` of scores,
+            or `(trials,)` of one repetition.
+        direction: as in `best_so_far`.
+        label: of the vertical axis.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
+
+    Example:
+
+    >>> from keras_xd import visualization
+    >>> runs = {"random": [[0.5, 0.7, 0.4], [0.6, 0.5, 0.5]]}
+    >>> figure = visualization.plot_best_so_far(runs)
+    >>> figure.axes[0].lines[0].get_ydata().tolist()
+    [0.55, 0.5, 0.45]
+    """
+    figure = Figure(figsize=(4.8, 3.4), layout="constrained")
+    axes = figure.subplots()
+    for name, scores in runs.items():
+        best = best_so_far(np.atleast_2d(np.asarray(scores, float)), direction)
+        trials = np.arange(1, best.shape[1] + 1)
+        mean = best.mean(axis=0)
+        (line,) = axes.plot(trials, mean, label=name, linewidth=1.4)
+        if len(best) > 1:
+            deviation = best.std(axis=0, ddof=1)
+            axes.fill_between(
+                trials, mean - deviation, mean + deviation, color=line.get_color(), alpha=0.15
+            )
+    axes.set(xlabel="trial", ylabel=label)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure

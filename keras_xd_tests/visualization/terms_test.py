@@ -1,0 +1,80 @@
+"""Pictures of terms: what is drawn, and where."""
+
+import numpy as np
+import pytest
+from matplotlib.patches import FancyArrowPatch
+
+from keras_xd.grammar import network_graph, read_term, spaces
+from keras_xd.visualization import plot_network, plot_tree
+
+TERM = read_term("(S Residual2 (C Linear2 conv relu) id (OP pool))")
+
+
+def texts(figure):
+    return {text.get_text(): text.get_position() for text in figure.axes[0].texts}
+
+
+def arrows(figure):
+    found = [text.arrow_patch for text in figure.axes[0].texts if not text.get_text()]
+    assert all(isinstance(arrow, FancyArrowPatch) for arrow in found)
+    return found
+
+
+def test_a_tree_has_its_nodes_above_their_arguments():
+    figure = plot_tree(TERM)
+    places = texts(figure)
+    assert places["conv"] == (0, -2) and places["relu"] == (1, -2)
+    assert places["C\nLinear2"] == (0.5, -1)
+    assert places["id"] == (2, -1) and places["OP\npool"] == (3, -1)
+    assert places["S\nResidual2"] == (1.75, 0)
+    lines = {tuple(map(tuple, line.get_xydata())) for line in figure.axes[0].lines}
+    assert ((0.5, -1.0), (1.0, -2.0)) in lines and len(lines) == TERM.size - 1
+
+
+def test_a_folded_tree_and_one_with_motifs():
+    assert set(texts(plot_tree(TERM, level=1))) == {"S\nResidual2", "C\nLinear2", "id", "OP\npool"}
+    shared = read_term("(SHARED share:op (S Linear2 op op) (OP conv))")
+    assert "SHARED\nshare:op" in texts(plot_tree(shared))
+    assert set(texts(plot_tree(read_term("(OP conv)")))) == {"OP\nconv"}
+
+
+def test_a_network_has_its_operations_between_its_nodes():
+    figure = plot_network(TERM)
+    places = texts(figure)
+    assert set(places) == {"", "conv", "relu", "id", "pool", "in", "out"}
+    # From left to right: in, conv, relu, pool, out; id beside them.
+    assert places["in"][0] == 0 and places["out"][0] == 3
+    assert places["conv"][0] == 0.5 and places["relu"][0] == 1.5
+    assert places["pool"][0] == 2.5 and places["id"][0] == 1.5
+    assert places["id"][1] > places["relu"][1]
+    drawn = arrows(figure)
+    assert len(drawn) == len(network_graph(TERM).edges) == 4
+    assert [arrow.get_linestyle() for arrow in drawn].count("--") == 1
+    legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert legend == ["conv", "pool", "relu"]
+    # No two edges lie on each other.
+    assert len({tuple(np.round(place, 3)) for name, place in places.items() if name}) == 6
+
+
+def test_dead_parts_are_left_out():
+    figure = plot_network(read_term("(S Residual2 (OP zero) id (OP conv))"))
+    assert set(texts(figure)) == {"", "id", "in", "out"}
+    with pytest.raises(ValueError, match="path must lead.*Received: '.*zero"):
+        plot_network(read_term("(S Linear2 conv (OP zero))"))
+
+
+def test_large_terms_are_drawn_without_names(rng, tmp_path):
+    term = spaces.hierarchical_nas_bench_201().sample(rng)
+    figure = plot_network(term)
+    assert set(texts(figure)) == {"", "in", "out"}
+    assert len(arrows(figure)) == len(network_graph(term).edges) > 60
+    plot_tree(term, level=2).savefig(tmp_path / "tree.png")
+    plot_network(spaces.nas_bench_201_cell().sample(rng)).savefig(tmp_path / "network.png")
+    assert all(path.stat().st_size > 3000 for path in tmp_path.iterdir())
+
+
+def test_too_large_a_tree_is_refused(monkeypatch):
+    monkeypatch.setattr("keras_xd.visualization.terms.LARGEST_TREE", 5)
+    with pytest.raises(ValueError, match="at most 5 nodes.*Received: a term of 6 nodes"):
+        plot_tree(TERM)
+    plot_tree(TERM, level=1)
