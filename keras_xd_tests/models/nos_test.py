@@ -1,0 +1,145 @@
+"""Networks of relaxed and of derived cells: sizes, parameters by hand, sharing, bad arguments."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd import layers, models
+from keras_xd.finalizing import finalize
+from keras_xd.genotypes import BlockGenotype, CellGenotype, Genotype, random_genotype
+from keras_xd.layers.searchable import architecture_variables
+
+OPERATIONS = ("identity", "dilated_3", "channel_attention")
+SKIPS = CellGenotype((BlockGenotype((("identity", 0), ("identity", 1)), "identity"),) * 4)
+
+
+def trainable(model):
+    return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+
+
+def counted(cells, channels, first, second, previous_reduction=False):
+    """Count the parameters of stacked cells of identities, which have those of their inputs.
+
+    `first` and `second` are the channels of the first cell's inputs. Returns the parameters and
+    the channels behind the last cell.
+    """
+    total = 0
+    for number in range(cells):
+        reduction = number in (cells // 3, 2 * cells // 3)
+        channels *= 2 if reduction else 1
+        total += first * channels + second * channels + 2 * 2 * channels
+        if reduction:  # eight identities with strides, which are convolutions
+            total += 8 * (channels * channels + 2 * channels)
+        first, second = second, 4 * channels
+    return total, second
+
+
+def test_parameters_by_hand():
+    model = models.nos_network(Genotype(SKIPS, SKIPS), 7, 4, (32, 30, 3), 5)
+    stem = 9 * 3 * 12 + 2 * 12
+    cells, last = counted(7, 4, 12, 12)
+    auxiliary = 64 * 128 + 2 * 128 + 4 * 128 * 768 + 2 * 768 + 769 * 5
+    assert last == 64
+    assert trainable(model) == stem + cells + 65 * 5 + auxiliary
+    assert model.output_names == ["classifier", "auxiliary"]
+    plain = models.nos_network(Genotype(SKIPS, SKIPS), 7, 4, (8, 8, 3), 5, auxiliary=False)
+    assert trainable(plain) == stem + cells + 65 * 5
+    shapes = [plain.get_layer(f"cell{number}").output.shape[1:] for number in range(1, 8)]
+    expected = [(8, 16)] * 2 + [(4, 32)] * 2 + [(2, 64)] * 3
+    assert shapes == [(size, size, width) for size, width in expected]
+    assert [plain.get_layer(f"stage{n}").output.shape[1] for n in (1, 2, 3)] == [8, 4, 2]
+    reductions = [plain.get_layer(f"cell{number}").reduction for number in range(1, 8)]
+    assert reductions == [False, False, True, False, True, False, False]
+
+
+def test_imagenet_network():
+    model = models.nos_imagenet_network(Genotype(SKIPS, SKIPS), 5, 4, (224, 224, 3), 6)
+    assert model.get_layer("cell1").output.shape == (None, 28, 28, 16)
+    assert model.get_layer("cell2").output.shape == (None, 14, 14, 32)
+    assert [model.get_layer(f"stage{n}").output.shape[1] for n in (1, 2, 3)] == [28, 14, 7]
+    stem = 9 * (3 * 2 + 2 * 4 + 4 * 4) + 2 * (2 + 4 + 4)
+    cells, last = counted(5, 4, 4, 4)
+    auxiliary = 64 * 128 + 2 * 128 + 4 * 128 * 768 + 2 * 768 + 769 * 6
+    assert trainable(model) == stem + cells + (last + 1) * 6 + auxiliary
+    assert model.get_layer("auxiliary_conv2").output.shape == (None, 1, 1, 768)
+
+
+def test_cells_of_a_kind_share_their_architecture(rng):
+    model = models.nos_search_network(4, 2, (8, 8, 3), 3, OPERATIONS, seed=5)
+    variables = architecture_variables(model)
+    assert [tuple(variable.shape) for variable in variables] == [(18, 3)] * 2
+    found = [model.get_layer(f"cell{number}") for number in range(1, 5)]
+    assert [cell.reduction for cell in found] == [False, True, True, False]
+    assert [cell.filters for cell in found] == [2, 4, 8, 8]
+    assert found[0].architecture is found[3].architecture
+    assert found[1].architecture is found[2].architecture
+    again = models.nos_search_network(4, 2, (8, 8, 3), 3, OPERATIONS, seed=5)
+    for one, other in zip(variables, architecture_variables(again), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(*variables)
+    # What is finalized has the cells that the weights decide on.
+    genotype = layers.derived_genotype(model)
+    plain = finalize(model)
+    assert plain.get_layer("cell1").genotype_cell == genotype.normal
+    assert plain.get_layer("cell2").genotype_cell == genotype.reduction
+    assert plain(rng.normal(size=(2, 8, 8, 3))).shape == (2, 3)
+
+
+def test_drop_path_and_seeds(rng):
+    genotype = random_genotype(np.random.default_rng(1))
+    x = rng.normal(size=(3, 8, 8, 3)).astype("float32")
+    options = {"cells": 3, "channels": 2, "input_shape": (8, 8, 3), "auxiliary": False}
+    first, second = (
+        models.nos_network(genotype, drop_path=0.5, seed=3, **options) for _ in range(2)
+    )
+    second.set_weights(first.get_weights())
+    one, two = (np.array(model(x, training=True)) for model in (first, second))
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, first(x, training=True))
+    cells = [first.get_layer(f"cell{number}") for number in (1, 2, 3)]
+    assert [cell.drop_path for cell in cells] == [0.5] * 3
+    assert len({cell.seed for cell in cells}) == 3
+    without = models.nos_network(genotype, drop_path=0.0, **options)
+    without(x, training=True)
+    assert without.get_layer("cell1").drop_path_progress is None
+
+
+def test_files(tmp_path, rng):
+    genotype = random_genotype(np.random.default_rng(2))
+    model = models.nos_network(genotype, 3, 2, (8, 8, 3), 4, auxiliary=False)
+    model.save(tmp_path / "model.keras")
+    x = rng.normal(size=(2, 8, 8, 3)).astype("float32")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded(x), model(x), atol=1e-6)
+
+
+GOOD = {"cells": 3, "channels": 2, "input_shape": (32, 32, 3), "classes": 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"cells": 2}, "at least 3"),
+        ({"channels": 0}, "`channels`"),
+        ({"input_shape": (32, 32)}, "`input_shape`"),
+        ({"classes": 0}, "`classes`"),
+        ({"genotype": SKIPS}, "must be a `keras_xd.genotypes.Genotype`"),
+        ({"drop_path": 1}, "`drop_path`"),
+        ({"input_shape": (28, 32, 3)}, "features of 8 pixels"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    good = {**GOOD, "genotype": Genotype(SKIPS, SKIPS)}
+    with pytest.raises(ValueError, match=message):
+        models.nos_network(**{**good, **arguments})
+
+
+def test_bad_arguments_of_the_others():
+    with pytest.raises(ValueError, match="must be even"):
+        models.nos_imagenet_network(Genotype(SKIPS, SKIPS), 3, 3)
+    with pytest.raises(ValueError, match="features of 7 pixels"):
+        models.nos_imagenet_network(Genotype(SKIPS, SKIPS), 3, 2, (192, 200, 3))
+    with pytest.raises(ValueError, match="at least 3"):
+        models.nos_search_network(1)
+    with pytest.raises(ValueError, match="`operations`"):
+        models.nos_search_network(**GOOD, operations=("identity", "nothing"))
