@@ -8,6 +8,8 @@ import sys
 import numpy as np
 
 from keras_xd import files
+from keras_xd.grammar import Term
+from tuner_integration.kernels import Features, HierarchicalKernel
 
 _FORMAT = 1
 
@@ -33,10 +35,10 @@ class FeatureFiles:
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | os.PathLike):
         self.folder = os.fspath(folder)
 
-    def features(self, kernel, term):
+    def features(self, kernel: HierarchicalKernel, term: Term) -> list[Features]:
         """Return `kernel.features(term)`, from its file if there is one, otherwise to its file."""
         path = os.path.join(self.folder, _digest(kernel, term))
         found = _read(path)

@@ -7,12 +7,17 @@ much as its path from the root to what changed.
 
 import functools
 import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from keras_xd import validation
-from keras_xd.grammar import TOPOLOGIES, motif_terms
+from keras_xd.grammar import TOPOLOGIES, Term, Topology, motif_terms
+
+# What a kernel knows of a term: for each iteration the colours and how often they occur.
+Features = list[tuple[np.ndarray, np.ndarray]]
 
 _KEPT_PARTS = 60_000
 
@@ -48,7 +53,14 @@ class WeisfeilerLehman:
         Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4.
     """
 
-    def __init__(self, iterations, level=None, topologies=None, zero="zero", identity="id"):
+    def __init__(
+        self,
+        iterations: int,
+        level: int | None = None,
+        topologies: Mapping[str, Topology] | None = None,
+        zero: str = "zero",
+        identity: str = "id",
+    ):
         for name, value in (("iterations", iterations), ("level", level)):
             allowed = validation.is_integer(value) and value >= 0
             if not allowed and not (name == "level" and value is None):
@@ -62,7 +74,7 @@ class WeisfeilerLehman:
         self._output = self._colour("output", ((),) * iterations)
         self._exits = self._after((), [self._output])
 
-    def features(self, term):
+    def features(self, term: Term) -> Features:
         """Return the colours of a term and how often they occur.
 
         Args:
@@ -242,7 +254,9 @@ def _label_colour(label, level):
     return int.from_bytes(digest, "big")
 
 
-def gram(left, right, iterations=None):
+def gram(
+    left: Sequence[Features], right: Sequence[Features], iterations: int | None = None
+) -> np.ndarray:
     """Return the dot products of features, one row a term of `left`.
 
     Args:
@@ -256,7 +270,7 @@ def gram(left, right, iterations=None):
     return (a @ b.T).toarray()
 
 
-def squared_norms(features, iterations=None):
+def squared_norms(features: Sequence[Features], iterations: int | None = None) -> np.ndarray:
     """Return the dot product of every term's features with themselves."""
     return np.array([sum((c**2).sum() for _, c in _until(f, iterations)) for f in features])
 
@@ -265,7 +279,7 @@ def _until(features, iterations):
     return features if iterations is None else features[: iterations + 1]
 
 
-def sparse_features(features, columns):
+def sparse_features(features: Sequence[Features], columns: np.ndarray) -> scipy.sparse.csr_array:
     """Return a sparse matrix with a row for each term and a column for each colour.
 
     Args:
@@ -309,14 +323,16 @@ class HierarchicalKernel:
         Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4.
     """
 
-    def __init__(self, levels=(0, 1, 2, 3, 4), iterations=4, **options):
+    def __init__(
+        self, levels: Iterable[int] = (0, 1, 2, 3, 4), iterations: int = 4, **options: Any
+    ):
         self.iterations = iterations
         self.kernels = [
             *(WeisfeilerLehman(min(level + 1, 2), level, **options) for level in levels),
             WeisfeilerLehman(iterations, None, **options),
         ]
 
-    def signature(self):
+    def signature(self) -> str:
         """Return a text that tells kernels with other features apart, also those of one's own."""
         parts = [
             (k.iterations, k.level, k.zero, k.identity, sorted(k.topologies.items()))
@@ -324,12 +340,14 @@ class HierarchicalKernel:
         ]
         return repr(parts)
 
-    def features(self, term):
+    def features(self, term: Term) -> list[Features]:
         """Return what the other methods need to know of a term; worth keeping."""
         term = _expanded(term)
         return [kernel.features(term) for kernel in self.kernels]
 
-    def grams(self, features):
+    def grams(
+        self, features: Sequence[list[Features]]
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Return the Gram matrices of the kernels.
 
         Args:
@@ -348,7 +366,12 @@ class HierarchicalKernel:
             whole.append(_normalised(total))
         return folded, whole
 
-    def cross(self, features, iterations, weights):
+    def cross(
+        self,
+        features: Sequence[list[Features]],
+        iterations: int,
+        weights: Sequence[float] | np.ndarray,
+    ) -> Callable[[Sequence[list[Features]]], np.ndarray]:
         """Return a function from features of new terms to the weighted sum of their kernels.
 
         Args:

@@ -5,12 +5,15 @@ import math
 import os
 import sys
 import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import keras_tuner
 import numpy as np
+from keras_tuner.engine.trial import Trial
 
 from keras_xd import files, validation
-from keras_xd.grammar import Grammar
+from keras_xd.grammar import Grammar, Topology
 from tuner_integration.acquisition import evolve
 from tuner_integration.feature_files import FeatureFiles
 from tuner_integration.kernels import HierarchicalKernel
@@ -84,19 +87,19 @@ class GrammarOracle(keras_tuner.Oracle):
 
     def __init__(
         self,
-        grammars,
-        objective=None,
-        max_trials=10,
-        strategy="bayesian",
-        initial_trials=None,
-        levels=(0, 1, 2, 3, 4),
-        candidates=None,
-        population=30,
-        sample=10,
-        seed=None,
-        topologies=None,
-        max_consecutive_failed_trials=sys.maxsize,
-        **kwargs,
+        grammars: Mapping[str, Grammar],
+        objective: str | keras_tuner.Objective | None = None,
+        max_trials: int = 10,
+        strategy: str = "bayesian",
+        initial_trials: int | None = None,
+        levels: Iterable[int] = (0, 1, 2, 3, 4),
+        candidates: int | None = None,
+        population: int = 30,
+        sample: int = 10,
+        seed: int | None = None,
+        topologies: Mapping[str, Topology] | None = None,
+        max_consecutive_failed_trials: int = sys.maxsize,
+        **kwargs: Any,
     ):
         _check(grammars)
         validation.one_of(strategy, _STRATEGIES, "strategy")
@@ -132,7 +135,7 @@ class GrammarOracle(keras_tuner.Oracle):
         self._surrogate = Surrogate(kernels, None)
         self._parsed = {}
 
-    def populate_space(self, trial_id):
+    def populate_space(self, trial_id: str) -> dict[str, Any]:
         """Return the values of a new trial, see `keras_tuner.Oracle.populate_space`."""
         space = PointSpace(self.grammars, self.hyperparameters)
         points = {name: self._point(space, trial) for name, trial in self.trials.items()}
@@ -211,13 +214,13 @@ class GrammarOracle(keras_tuner.Oracle):
                 return child
         return None
 
-    def score_trial(self, trial):
+    def score_trial(self, trial: Trial) -> None:
         """Score a trial, see `keras_tuner.Oracle.score_trial`; NaN is a failure, not a warning."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             super().score_trial(trial)
 
-    def update_space(self, hyperparameters):
+    def update_space(self, hyperparameters: keras_tuner.HyperParameters) -> None:
         """Add hyperparameters, see `keras_tuner.Oracle.update_space`.
 
         Raises:
@@ -238,14 +241,14 @@ class GrammarOracle(keras_tuner.Oracle):
                     )
         super().update_space(hyperparameters)
 
-    def get_state(self):
+    def get_state(self) -> dict[str, Any]:
         """Return the state, plain enough for JSON."""
         return {
             **super().get_state(),
             "grammars": {name: str(grammar) for name, grammar in self.grammars.items()},
         }
 
-    def set_state(self, state):
+    def set_state(self, state: dict[str, Any]) -> None:
         """Take over a state; the trials have been loaded before.
 
         What the end of the process has left between two files is put right: a trial that has
@@ -279,7 +282,7 @@ class GrammarOracle(keras_tuner.Oracle):
         known = {*ended, *waiting, *ongoing.values()}
         self._retry_queue += [name for name in self.trials if name not in known]
 
-    def save(self):
+    def save(self) -> None:
         """Save the state so that its file is never there in part."""
         content = json.dumps(self.get_state(), allow_nan=False)
         files.write(self._get_oracle_fname(), content.encode(), overwrite=True)

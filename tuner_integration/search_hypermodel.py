@@ -1,9 +1,13 @@
 """A KerasTuner hypermodel whose models are searches."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import keras_tuner
 
 import keras_xd
+from keras_xd.hints import Radix
 
 _SETTINGS = ("depth", "radix", "warm_start", "warmup_epochs", "mode")
 
@@ -82,21 +86,21 @@ class SearchHyperModel(keras_tuner.HyperModel):
 
     def __init__(
         self,
-        backbone,
-        loss,
+        backbone: Callable[[keras_tuner.HyperParameters], keras.Model],
+        loss: Any,
         *,
-        metrics=None,
-        optimizer="adam",
-        architecture_optimizer=keras.optimizers.Adam,
-        depth=[1, 2, 3],  # noqa: B006 - never changed
-        radix=None,
-        warm_start=None,
-        architecture_rate=(1e-5, 1e-1),
-        warmup_epochs=0,
-        mode="joint",
+        metrics: Any = None,
+        optimizer: str | Callable = "adam",
+        architecture_optimizer: Callable = keras.optimizers.Adam,
+        depth: int | tuple[int, int, int] | list | None = [1, 2, 3],  # noqa: B006 - never changed
+        radix: Radix | list = None,
+        warm_start: str | list[str] | None = None,
+        architecture_rate: float | tuple[float, float] | list[float] = (1e-5, 1e-1),
+        warmup_epochs: int | list[int] = 0,
+        mode: str | list[str] = "joint",
         rewrite_options: dict | None = None,
         compile_options: dict | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.backbone = backbone
@@ -123,7 +127,7 @@ class SearchHyperModel(keras_tuner.HyperModel):
                 f"Received: architecture_rate={architecture_rate!r}"
             )
 
-    def build(self, hp):
+    def build(self, hp: keras_tuner.HyperParameters) -> keras.Model:
         """Return the compiled `keras_xd.SearchModel` of the hyperparameters."""
         chosen = {name: _choice(hp, name, getattr(self, name)) for name in _SETTINGS}
         if isinstance(self.architecture_rate, tuple):
@@ -145,7 +149,9 @@ class SearchHyperModel(keras_tuner.HyperModel):
         )
         return search
 
-    def fit(self, hp, model, *args, **kwargs):
+    def fit(
+        self, hp: keras_tuner.HyperParameters, model: keras.Model, *args: Any, **kwargs: Any
+    ) -> keras.callbacks.History:
         """Run one search; returns its history."""
         if model.mode == "joint":
             kwargs = {

@@ -1,9 +1,15 @@
 """What is believed about points that were not tried: a Gaussian process over terms and values."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tuner_integration.acquisition import expected_improvement
+from tuner_integration.feature_files import FeatureFiles
 from tuner_integration.gaussian_process import GaussianProcess, best_noise
+from tuner_integration.kernels import HierarchicalKernel
+from tuner_integration.points import Point, PointSpace
 
 _LENGTHS = (0.1, 0.2, 0.5, 1.0)
 
@@ -40,13 +46,20 @@ class Surrogate:
     True
     """
 
-    def __init__(self, kernels, space, files=None):
+    def __init__(
+        self,
+        kernels: Mapping[str, HierarchicalKernel],
+        space: PointSpace | None,
+        files: FeatureFiles | None = None,
+    ):
         self.kernels = kernels
         self.space = space
         self.files = files
         self._features = {name: {} for name in kernels}
 
-    def fit(self, points, targets, pending=()):
+    def fit(
+        self, points: Sequence[Point], targets: ArrayLike, pending: Sequence[Point] = ()
+    ) -> None:
         """Fit to observed points, and take the mean as observed at pending ones.
 
         Args:
@@ -120,10 +133,10 @@ class Surrogate:
         radial = np.exp(-0.5 * self.space.distances(points, self._points) / self._length**2)
         return total + radial * (mixed + self.process.weights[-1])
 
-    def predict(self, points):
+    def predict(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:
         """Return arrays of means and standard deviations at a list of points."""
         return self.process.predict(self._cross(points))
 
-    def improvement(self, points):
+    def improvement(self, points: Sequence[Point]) -> np.ndarray:
         """Return the expected improvement at a list of points."""
         return expected_improvement(*self.predict(points), self.best)

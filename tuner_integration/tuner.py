@@ -3,8 +3,12 @@
 import contextlib
 import json
 import os
+from collections.abc import Callable
+from typing import Any
 
+import keras
 import keras_tuner
+from keras_tuner.engine.trial import Trial
 from keras_tuner.engine.tuner import maybe_distribute
 
 from keras_xd import files, validation
@@ -80,10 +84,10 @@ class GrammarTuner(keras_tuner.Tuner):
     def __init__(
         self,
         oracle: GrammarOracle,
-        hypermodel=None,
+        hypermodel: keras_tuner.HyperModel | Callable | None = None,
         *,
         max_checkpoints: int | None = 5,
-        **kwargs,
+        **kwargs: Any,
     ):
         if not isinstance(oracle, GrammarOracle):
             raise ValueError(f"`oracle` must be a GrammarOracle. Received: oracle={oracle!r}")
@@ -107,7 +111,7 @@ class GrammarTuner(keras_tuner.Tuner):
             for hp in self.get_best_hyperparameters(num_trials)
         ]
 
-    def load_model(self, trial):
+    def load_model(self, trial: Trial) -> keras.Model:
         """Return the model of a trial with the weights of its best epoch.
 
         Raises:
@@ -120,18 +124,18 @@ class GrammarTuner(keras_tuner.Tuner):
             )
         return super().load_model(trial)
 
-    def on_search_begin(self):
+    def on_search_begin(self) -> None:
         """Write the state, so that also what is killed in its first trial goes on."""
         super().on_search_begin()
         self.save()
 
-    def on_trial_end(self, trial):
+    def on_trial_end(self, trial: Trial) -> None:
         """End the trial, then delete the weights that are not to be kept."""
         super().on_trial_end(trial)
         if self.max_checkpoints is not None:
             self._delete_checkpoints()
 
-    def save(self):
+    def save(self) -> None:
         """Save the state so that its files are never there in part."""
         if not self._is_worker():
             self.oracle.save()

@@ -2,9 +2,10 @@
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 
-def best_so_far(scores, direction: str = "min") -> np.ndarray:
+def best_so_far(scores: ArrayLike, direction: str = "min") -> np.ndarray:
     """Return the best score up to each trial.
 
     Args:

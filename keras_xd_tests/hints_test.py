@@ -1,0 +1,143 @@
+"""Type hints: every exported function, and every method of an exported plain class, has them.
+
+Keras' own classes have none, so layers, models, optimizers and callbacks do without.
+"""
+
+import ast
+import importlib
+import inspect
+import typing
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd_tests.imports_test import MODULES, module_name, tree
+
+# Modules that users import by their path; what is in the package files is found there.
+OTHERS = ("keras_xd.masks", "keras_xd.grammar.primitives")
+KERAS = (
+    keras.layers.Layer,
+    keras.Model,
+    keras.optimizers.Optimizer,
+    keras.callbacks.Callback,
+)
+# Names that modules without Keras or NumPy import for their hints alone.
+NAMES = {"keras": keras, "np": np}
+
+
+def exported():
+    """Return everything that a package file (`__init__.py`) imports or that `OTHERS` hold."""
+    values = [importlib.import_module(name) for name in OTHERS]
+    for path in MODULES:
+        if path.stem == "__init__":
+            package = importlib.import_module(module_name(path))
+            nodes = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ImportFrom)]
+            aliases = [alias for node in nodes for alias in node.names]
+            values += [getattr(package, alias.asname or alias.name) for alias in aliases]
+    return values
+
+
+def functions_of(value):
+    """Return `{full name: function}` of a module, a class or a function."""
+    if inspect.ismodule(value):
+        own = [v for v in vars(value).values() if getattr(v, "__module__", "") == value.__name__]
+        parts = [] if hasattr(value, "__path__") else [v for v in own if not inspect.ismodule(v)]
+        found = {}
+        for part in parts:
+            if not getattr(part, "__name__", "_").startswith("_"):
+                found |= functions_of(part)
+        return found
+    if inspect.isclass(value):
+        return {} if issubclass(value, KERAS) else methods_of(value)
+    function = inspect.unwrap(value) if callable(value) else None
+    if not inspect.isfunction(function):
+        return {}
+    return {f"{function.__module__}.{function.__qualname__}": function}
+
+
+def methods_of(kind):
+    """Return the public methods and properties of a class, those of its bases here included."""
+    found = {}
+    for base in kind.__mro__:
+        if not base.__module__.startswith(("keras_xd", "tuner_integration")):
+            continue
+        for name, member in vars(base).items():
+            member = member.fget if isinstance(member, property) else member
+            member = getattr(member, "func", getattr(member, "__func__", member))
+            written = name == "__init__" or not name.startswith("_")
+            if inspect.isfunction(member) and written:
+                found[f"{base.__module__}.{base.__qualname__}.{name}"] = member
+    return found
+
+
+def missing_hints(name, function):
+    """Return the names of a function's parameters without hints, and "return"."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if "." in function.__qualname__.rpartition("<locals>.")[2]:
+        parameters = [p for p in parameters if p.name not in ("self", "cls")]
+    missing = [p.name for p in parameters if p.annotation is p.empty]
+    if "return" not in function.__annotations__ and not name.endswith(".__init__"):
+        missing.append("return")
+    return missing
+
+
+FUNCTIONS = {}
+for exported_value in exported():
+    FUNCTIONS |= functions_of(exported_value)
+BY_MODULE = {}
+for full_name, own_function in FUNCTIONS.items():
+    BY_MODULE.setdefault(own_function.__module__, {})[full_name] = own_function
+
+
+@pytest.mark.parametrize("module", sorted(BY_MODULE))
+def test_functions_have_hints(module):
+    missing = {name: missing_hints(name, f) for name, f in BY_MODULE[module].items()}
+    assert not {name: parts for name, parts in missing.items() if parts}
+
+
+@pytest.mark.parametrize("module", sorted(BY_MODULE))
+def test_names_in_hints_exist(module):
+    for function in BY_MODULE[module].values():
+        typing.get_type_hints(function, localns=NAMES)
+
+
+def test_functions_of_every_kind_are_found():
+    assert set(FUNCTIONS) >= {
+        "keras_xd.finalizing.finalize",
+        "keras_xd.kmatrix.radix.factorise",  # cached
+        "keras_xd.kmatrix.kmatrix.KMatrix.dft",  # a class method
+        "keras_xd.kmatrix.kmatrix.KMatrix.__init__",
+        "keras_xd.kmatrix.radix.Plan.group_sizes",  # a property
+        "keras_xd.layers.penalties.attach",  # of an exported module
+        "keras_xd.search.distributed.fitting",  # a context manager
+        "keras_xd.layers.warm_starts.operations.Convolution.check",  # of a base class too
+        "tuner_integration.oracle.GrammarOracle.populate_space",
+    }
+    assert not any(".XDConv" in name or ".SearchModel." in name for name in FUNCTIONS)
+
+
+class Example:
+    def __init__(self, size: int):
+        self.size = size
+
+    def bare(self, size, *others: int, **options):
+        return size
+
+    @classmethod
+    def made(cls, size: int) -> "Example":
+        return cls(size)
+
+
+def test_the_check_finds():
+    def whole(size: int, *others: int, flag: bool = True) -> int:
+        return size
+
+    def without_return(size: int):
+        return size
+
+    assert missing_hints("whole", whole) == []
+    assert missing_hints("without_return", without_return) == ["return"]
+    assert missing_hints("Example.__init__", Example.__init__) == []
+    assert missing_hints("Example.bare", Example.bare) == ["size", "options", "return"]
+    assert missing_hints("Example.made", Example.made.__func__) == []
