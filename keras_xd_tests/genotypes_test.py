@@ -1,0 +1,186 @@
+import dataclasses
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from keras_xd import genotypes
+from keras_xd.genotypes import BlockGenotype, CellGenotype, Genotype
+
+FEATURES = {"separable_3", "separable_5", "dilated_3", "dilated_5", "identity"}
+FEATURES |= {"max_pooling_3", "average_pooling_3", "xd_3", "xd_5"}
+
+
+def softmax(logits):
+    powers = np.exp(np.asarray(logits, "float64") - np.max(logits, axis=1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+def cell(*seconds):
+    seconds = seconds or ("identity",) * 4
+    return CellGenotype(
+        tuple(BlockGenotype((("separable_3", 0), ("dynamic_3", 1)), name) for name in seconds)
+    )
+
+
+def test_numbers_of_edges_and_operations():
+    assert (genotypes.EDGES, len(genotypes.NOS_OPERATIONS)) == (18, 11)
+    edges = [
+        genotypes.first_tier_edge(block, source)
+        for block, sources in enumerate(genotypes.SOURCES)
+        for source in sources
+    ]
+    edges += [genotypes.second_tier_edge(block) for block in range(4)]
+    assert edges == list(range(18))
+    assert {name for name in genotypes.ALL_OPERATIONS if genotypes.is_feature(name)} == FEATURES
+    # The paper counts the pairs of nodes as 3, 6, 10 and so on times 11 ** 3 for each block.
+    pairs = [len(list(itertools.combinations(sources, 2))) for sources in genotypes.SOURCES]
+    assert pairs == [1, 3, 6, 10] and np.prod(pairs) * 1331.0**4 == pytest.approx(5.6e14, rel=0.01)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "operations", [genotypes.NOS_OPERATIONS, ("dynamic_5", "xd_3", "identity")]
+)
+def test_derivation_is_the_best_of_all(seed, operations):
+    rng = np.random.default_rng(seed)
+    # The first ones are hostile: no features would be taken without the rule.
+    scale = (0.01, 1.0, 30.0)[seed % 3]
+    logits = scale * rng.standard_normal((18, len(operations)))
+    if seed < 6:
+        logits += 8 * np.array([name not in FEATURES for name in operations])
+    weights, found = softmax(logits), genotypes.derive_cell(logits, operations)
+    edge = 0
+    for block, derived in enumerate(found.blocks):
+        nodes = 2 + block
+        table = weights[edge : edge + nodes]
+        edge += nodes
+        # The best is to be had by the best on both edges, or by the best features on one of them.
+        of_features = table[:, [name in FEATURES for name in operations]]
+        sums = [
+            table[i].max() + of_features[j].max()
+            for i, j in itertools.permutations(range(nodes), 2)
+        ]
+        (a, i), (b, j) = derived.first
+        assert i < j and {a, b} & FEATURES
+        of = operations.index
+        assert table[i, of(a)] + table[j, of(b)] == pytest.approx(max(sums), rel=1e-12)
+        assert derived.second == operations[int(np.argmax(weights[14 + block]))]
+
+
+def test_ties_go_to_the_first():
+    names = ("channel_attention", "identity", "separable_3")
+    found = genotypes.derive_cell(np.zeros((18, 3)), names)
+    for block in found.blocks:
+        assert block.first == (("channel_attention", 0), ("identity", 1))
+        assert block.second == "channel_attention"
+
+
+def test_a_weaker_edge_gives_way_to_the_rule():
+    names = ("identity", "dynamic_3")
+    logits = np.tile([0.0, 5.0], (18, 1))
+    logits[1] = [1.0, 5.0]  # features are least hopeless from node 1 in the first block
+    logits[4] = [9.0, 0.0]  # the second block: from node 2 features are the best
+    blocks = genotypes.derive_cell(logits, names).blocks
+    assert blocks[0].first == (("dynamic_3", 0), ("identity", 1))
+    assert blocks[1].first == (("dynamic_3", 0), ("identity", 2))
+
+
+def test_extreme_logits():
+    logits = np.zeros((18, 2))
+    logits[:, 0] = 1e30
+    blocks = genotypes.derive_cell(logits, ("identity", "dynamic_3")).blocks
+    assert all(block.first == (("identity", 0), ("identity", 1)) for block in blocks)
+
+
+@pytest.mark.parametrize(
+    "logits, operations, message",
+    [
+        (np.zeros((17, 11)), genotypes.NOS_OPERATIONS, "18 rows"),
+        (np.zeros((18, 10)), genotypes.NOS_OPERATIONS, "11 numbers"),
+        (np.full((18, 2), np.nan), ("identity", "dynamic_3"), "finite"),
+        (np.full((18, 2), np.inf), ("identity", "dynamic_3"), "finite"),
+        (np.zeros((18, 2)), ("dynamic_5", "dynamic_3"), "make features"),
+        (np.zeros((18, 2)), ("identity", "identity"), "different names"),
+        (np.zeros((18, 2)), ("identity", "convolution"), "different names"),
+        (np.zeros((18, 1)), ("identity",), "two or more"),
+        (np.zeros((18, 1)), "identity", "two or more"),
+    ],
+)
+def test_bad_weights(logits, operations, message):
+    with pytest.raises(ValueError, match=message):
+        genotypes.derive_cell(logits, operations)
+
+
+def test_json_and_text():
+    found = genotypes.random_genotype(np.random.default_rng(3), genotypes.ALL_OPERATIONS)
+    assert Genotype.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    assert hash(Genotype.from_dict(found.to_dict())) == hash(found)
+    assert len({found, dataclasses.replace(found, normal=cell())}) == 2
+    assert str(Genotype(cell(), cell("dynamic_5", *("identity",) * 3))) == (
+        "normal: 2 = identity[separable_3(0) + dynamic_3(1)]; "
+        "3 = identity[separable_3(0) + dynamic_3(1)]; "
+        "4 = identity[separable_3(0) + dynamic_3(1)]; "
+        "5 = identity[separable_3(0) + dynamic_3(1)]\n"
+        "reduction: 2 = dynamic_5[separable_3(0) + dynamic_3(1)]; "
+        "3 = identity[separable_3(0) + dynamic_3(1)]; "
+        "4 = identity[separable_3(0) + dynamic_3(1)]; "
+        "5 = identity[separable_3(0) + dynamic_3(1)]"
+    )
+    assert cell().operations == ("dynamic_3", "identity", "separable_3")
+
+
+def test_the_order_of_sources_does_not_matter():
+    one = BlockGenotype((("identity", 1), ("dynamic_3", 0)), "identity")
+    assert one == BlockGenotype([["dynamic_3", 0], ["identity", 1]], "identity")
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        ((("identity", 0), ("identity", 0)), "identity"),
+        ((("dynamic_3", 0), ("channel_attention", 1)), "identity"),
+        ((("identity", 0),), "identity"),
+        ((("identity", 0), ("identity", -1)), "identity"),
+        ((("identity", 0), ("identity", True)), "identity"),
+        ((("identity", 0), ("convolution", 1)), "identity"),
+        ((("identity", 0), ("identity", 1)), "none"),
+        ((("identity", 0), ("identity", 1)), ["identity"]),
+        (None, "identity"),
+    ],
+)
+def test_bad_blocks(first, second):
+    with pytest.raises(ValueError, match="two different nodes"):
+        BlockGenotype(first, second)
+
+
+def test_bad_cells_and_genotypes():
+    late = BlockGenotype((("identity", 0), ("identity", 2)), "identity")
+    with pytest.raises(ValueError, match="4 blocks"):
+        CellGenotype((late, *cell().blocks[1:]))
+    CellGenotype((cell().blocks[0], late, *cell().blocks[2:]))
+    with pytest.raises(ValueError, match="4 blocks"):
+        CellGenotype(cell().blocks[:3])
+    with pytest.raises(ValueError, match="4 blocks"):
+        CellGenotype((1, 2, 3, 4))
+    with pytest.raises(ValueError, match="two CellGenotype"):
+        Genotype(cell(), None)
+    for content in ({}, {"normal": cell().to_dict()}, None, {"normal": {}, "reduction": {}}):
+        with pytest.raises(ValueError, match="`to_dict`"):
+            Genotype.from_dict(content)
+
+
+def test_random_cells_are_drawn_evenly():
+    rng = np.random.default_rng(0)
+    names = ("identity", "separable_3", "dynamic_3")
+    blocks = [genotypes.random_cell(rng, names).blocks for _ in range(4000)]
+    # 8 of the 9 pairs of operations are allowed, on 3 pairs of nodes in the second block.
+    counts = {}
+    for found in blocks:
+        counts[found[1].first] = counts.get(found[1].first, 0) + 1
+    assert len(counts) == 24
+    # Each is binomial of mean 167 and standard deviation 13.
+    assert max(abs(count - 4000 / 24) for count in counts.values()) < 5 * 13
+    seconds = np.array([found[3].second == "dynamic_3" for found in blocks])
+    assert abs(seconds.mean() - 1 / 3) < 5 * np.sqrt(2 / 9 / 4000)
