@@ -8,7 +8,6 @@ import keras
 from keras import ops
 
 from keras_xd.hints import Tensor
-from keras_xd.hints import Tensor
 from keras_xd.layers.searchable import is_graph
 from keras_xd.validation import one_of
 
