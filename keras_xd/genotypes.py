@@ -10,7 +10,10 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # so that the module needs no NumPy
+    import numpy as np
 
 FEATURE_OPERATIONS = (
     "separable_3",
@@ -272,7 +275,9 @@ def derive_cell(
     return CellGenotype(tuple(blocks))
 
 
-def random_cell(generator, operations: Sequence[str] = NOS_OPERATIONS) -> CellGenotype:
+def random_cell(
+    generator: "np.random.Generator", operations: Sequence[str] = NOS_OPERATIONS
+) -> CellGenotype:
     """Return a cell drawn evenly from all that could be derived.
 
     Args:
@@ -308,7 +313,9 @@ def random_cell(generator, operations: Sequence[str] = NOS_OPERATIONS) -> CellGe
     return CellGenotype(tuple(blocks))
 
 
-def random_genotype(generator, operations: Sequence[str] = NOS_OPERATIONS) -> Genotype:
+def random_genotype(
+    generator: "np.random.Generator", operations: Sequence[str] = NOS_OPERATIONS
+) -> Genotype:
     """Return two cells drawn evenly from all that could be derived: the control of a search.
 
     Args:

@@ -39,13 +39,11 @@ def exported():
 
 
 def functions_of(value):
-    """Return `{full name: function}` of a module, a class or a function."""
+    """Return `{full name: function}` of a module, a class or a function; nothing of a package."""
     if inspect.ismodule(value):
-        own = [v for v in vars(value).values() if getattr(v, "__module__", "") == value.__name__]
-        parts = [] if hasattr(value, "__path__") else [v for v in own if not inspect.ismodule(v)]
         found = {}
-        for part in parts:
-            if not getattr(part, "__name__", "_").startswith("_"):
+        for name, part in ({} if hasattr(value, "__path__") else vars(value)).items():
+            if not name.startswith("_") and getattr(part, "__module__", "") == value.__name__:
                 found |= functions_of(part)
         return found
     if inspect.isclass(value):
