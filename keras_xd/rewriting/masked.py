@@ -129,7 +129,8 @@ def rewrite_masked(model: keras.Model, options: dict, only=None, skip=None) -> k
         for layer in graph.layers:
             if id(layer) in arguments:
                 twin = kinds.MASKED[type(layer)]
-                config = {**layer.get_config(), **arguments[id(layer)]}
+                # Built frozen it would freeze what it shares; the flag is copied afterwards.
+                config = {**layer.get_config(), "trainable": True, **arguments[id(layer)]}
                 layers[id(layer)] = layer, twin.from_config(config)
     result, replaced = cloning.clone(
         model,

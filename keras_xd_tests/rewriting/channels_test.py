@@ -1,0 +1,122 @@
+"""Which channels are internal."""
+
+import keras
+import pytest
+from keras import layers, ops
+
+from keras_xd.rewriting import channels
+
+
+def found(model, able=lambda layer: True):
+    """`(producers, members, consumers)` of each group, by names."""
+    counts = channels.calls_of(model)
+    groups = channels.find_channels(model, able, lambda layer: counts[id(layer)] > 1)
+    return [
+        tuple([layer.name for layer in part] for part in (g.producers, g.members, g.consumers))
+        for g in groups
+    ]
+
+
+def between(function, shape=(8, 8, 3), data_format="channels_last"):
+    """A model of two convolutions with something between them."""
+    inputs = keras.Input(shape)
+    x = layers.Conv2D(4, 3, data_format=data_format, name="first")(inputs)
+    x = function(x)
+    kind = layers.Dense(2, name="second") if len(x.shape) == 2 else None
+    second = kind or layers.Conv2D(2, 1, data_format=data_format, name="second")
+    return keras.Model(inputs, second(x))
+
+
+THROUGH = [
+    layers.BatchNormalization(),
+    layers.Activation("swish"),
+    layers.ReLU(6.0),
+    layers.Dropout(0.5),
+    layers.SpatialDropout2D(0.5),
+    layers.MaxPooling2D(2),
+    layers.GlobalAveragePooling2D(),
+    layers.GlobalMaxPooling2D(keepdims=True),
+    layers.ZeroPadding2D(1),
+    layers.UpSampling2D(2),
+    layers.Rescaling(0.5),
+    lambda x: ops.gelu(x * 2.0 + 1.0) / 3.0,
+    lambda x: x * ops.sigmoid(x),
+]
+
+
+@pytest.mark.parametrize("function", THROUGH, ids=range(len(THROUGH)))
+def test_what_channels_pass_through(function):
+    assert found(between(function)) == [(["first"], [], ["second"])]
+
+
+HOLDING = [
+    layers.LayerNormalization(),
+    layers.Activation("softmax"),
+    layers.Flatten(),
+    layers.BatchNormalization(axis=1),
+    layers.MaxPooling2D(2, data_format="channels_first"),
+    layers.Dropout(0.5, noise_shape=(None, 1, 1, 4)),
+    layers.Rescaling([1.0, 2.0, 3.0, 4.0]),
+    layers.DepthwiseConv2D(3, depth_multiplier=2),
+    layers.DepthwiseConv2D(3, activation="softmax"),
+    layers.Permute((1, 3, 2)),
+    lambda x: x + ops.relu(x),
+    lambda x: ops.concatenate([x, x]),
+    lambda x: x[..., :3],
+    lambda x: x * ops.mean(x, axis=-1, keepdims=True),
+]
+
+
+@pytest.mark.parametrize("function", HOLDING, ids=range(len(HOLDING)))
+def test_what_holds_channels(function):
+    assert found(between(function)) == []
+
+
+def test_depthwise_convolutions_are_members():
+    model = between(layers.DepthwiseConv2D(3, activation="relu", name="depthwise"))
+    assert found(model) == [(["first"], ["depthwise"], ["second"])]
+    assert found(model, lambda layer: layer.name != "depthwise") == []
+    assert found(model, lambda layer: layer.name != "second") == []
+
+
+def test_channels_first():
+    def function(x):
+        x = layers.BatchNormalization(axis=1)(x)
+        return layers.GlobalAveragePooling2D(data_format="channels_first")(x)
+
+    model = between(function, (3, 8, 8), "channels_first")
+    assert found(model) == [(["first"], [], ["second"])]
+
+
+def test_squeeze_and_excitation():
+    def function(x):
+        y = layers.GlobalAveragePooling2D(keepdims=True)(x)
+        y = layers.Conv2D(2, 1, activation="relu", name="squeeze")(y)
+        y = layers.Conv2D(4, 1, activation="sigmoid", name="excite")(y)
+        return layers.Multiply()([x, y])
+
+    assert found(between(function)) == [
+        (["first", "excite"], [], ["squeeze", "second"]),
+        (["squeeze"], [], ["excite"]),
+    ]
+
+
+def test_what_is_seen_outside_or_shared_is_held():
+    inputs = keras.Input((8, 8, 3))
+    x = layers.Conv2D(4, 3, name="first")(inputs)
+    shared = layers.Conv2D(4, 1, name="shared")
+    y = layers.Conv2D(2, 1, name="second")(shared(shared(x)))
+    assert found(keras.Model(inputs, [x, y])) == found(keras.Model(inputs, y)) == []
+    softmax = layers.Conv2D(4, 3, activation="softmax", name="softmax")(inputs)
+    grouped = layers.Conv2D(4, 3, groups=2)(layers.Conv2D(4, 3)(inputs))
+    for tensor in (softmax, grouped):
+        assert found(keras.Model(inputs, layers.Conv2D(2, 1)(tensor))) == []
+
+
+def test_graphs_inside_are_counted_once():
+    inside = keras.Input((3,))
+    dense = layers.Dense(3)
+    block = keras.Model(inside, dense(inside))
+    inputs = keras.Input((3,))
+    counts = channels.calls_of(keras.Model(inputs, block(block(inputs))))
+    assert counts[id(dense)] == 1 and counts[id(block)] == 2

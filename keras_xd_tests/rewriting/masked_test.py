@@ -1,0 +1,252 @@
+"""Models rewritten to masks of their kernels, widths and depth."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_xd
+from keras_xd.layers import MaskedBranch, MaskedConv2D, MaskedDense, MaskedDepthwiseConv2D
+from keras_xd.rewriting.masked import MaskOptions
+from keras_xd_tests import sample_models
+from keras_xd_tests.rewriting import masked_models
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A model that no test changes."""
+    return sample_models.randomize(masked_models.residual(), np.random.default_rng(1))
+
+
+def images(rng, size=8):
+    return rng.standard_normal((2, size, size, 3)).astype("float32")
+
+
+WIDTHS = [f"s{s}b{b}_a_width" for s in (0, 1) for b in (0, 1)] + ["hidden_width"]
+KERNELS = ["stem", *(f"s{s}b{b}_{c}" for s in (0, 1) for b in (0, 1) for c in "ab")]
+
+
+def masks_of(space):
+    """The kinds of masks in a model, and their names or those of their layers."""
+    names = {"kernel": [], "width": [], "depth": set()}
+    for path in keras_xd.describe(space):
+        owner, _, name = path.rpartition("/")
+        if name == "kernel_mask":
+            names["kernel"].append(owner)
+        elif name.endswith("_width"):
+            names["width"].append(name)
+        elif name.startswith("depth"):
+            names["depth"].add(name)
+    return {key: sorted(value) for key, value in names.items()}
+
+
+def test_the_same_function_at_first(model, rng):
+    space = keras_xd.rewrite(model, to="masked")
+    x = images(rng)
+    np.testing.assert_array_equal(space(x, training=False), model(x, training=False))
+    assert masks_of(space) == {
+        "kernel": sorted(KERNELS),
+        "width": sorted(WIDTHS),
+        "depth": ["depth_4x4", "depth_8x8"],
+    }
+    assert len(keras_xd.architecture_variables(space)) == len(KERNELS) + len(WIDTHS) + 2
+    assert float(keras_xd.complexity(space)) == keras_xd.complexity(model)
+    types = {name: type(space.get_layer(name)) for name in ("stem", "hidden", "classifier")}
+    assert types == {"stem": MaskedConv2D, "hidden": MaskedDense, "classifier": MaskedDense}
+    assert type(space.get_layer("s1b0_projection")) is layers.Conv2D
+    comparison = keras_xd.compare(model, space, x)
+    assert comparison.output_error == comparison.worst.relative_error == 0
+    assert {row.kind_after for row in comparison.rows} == {"MaskedConv2D", "Conv2D"}
+
+
+def test_multiply_adds_by_hand(model):
+    space = keras_xd.rewrite(model, to="masked")
+    masks = {layer.name: layer for layer in shared_masks(space)}
+    masks["s0b0_a_width"].length.assign([0.1])
+    masks["s1b1_a_width"].length.assign([0.3])
+    masks["hidden_width"].length.assign([-0.2])
+    masks["depth_8x8"].length.assign([0.2])
+    space.get_layer("s0b1_a").kernel_mask.length.assign([0.2, 0.3])
+
+    def channels(points, offset, temperature=25):
+        return points * (offset + np.log(9) / temperature + 1) / 2
+
+    edge = np.sqrt(-2 * np.log(0.1))
+    first, last = channels(4, 0.1), channels(6, 0.3)
+    share = channels(2, 0.2, 8) - 1
+    assert 0 < share < 1
+    by_hand = 64 * 9 * 3 * 4  # stem
+    by_hand += 64 * (25 * 4 * first + 9 * first * 4)
+    by_hand += 64 * share * ((5 * 0.2 * edge) * (5 * 0.3 * edge) * 4 * 4 + 9 * 4 * 4)
+    by_hand += 16 * (25 * 4 * 6 + 9 * 6 * 6 + 4 * 6)
+    by_hand += 16 * (25 * 6 * last + 9 * last * 6)
+    by_hand += 6 * channels(5, -0.2) + channels(5, -0.2) * 3
+    np.testing.assert_allclose(float(keras_xd.complexity(space)), by_hand, rtol=1e-5)
+
+
+def shared_masks(space):
+    """The masks that layers share."""
+    found = [layer for layer in keras_xd.layers.searchable.searchable_layers(space)]
+    return [layer for layer in found if isinstance(layer, keras_xd.layers.RelativeMask)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"masks": "kernel"}, {"kernel": sorted(KERNELS), "width": [], "depth": []}),
+        ({"masks": ("width",)}, {"kernel": [], "width": sorted(WIDTHS), "depth": []}),
+        (
+            {"masks": "depth", "depth_groups": "model"},
+            {"kernel": [], "width": [], "depth": ["depth"]},
+        ),
+        (
+            {"only": ["stem", "s0b0_a", "s0.*_add"]},
+            {"kernel": ["s0b0_a", "stem"], "width": ["s0b0_a_width"], "depth": ["depth_8x8"]},
+        ),
+        (
+            {"skip": ["s0b0_add", "s.*", "stem"]},
+            {"kernel": [], "width": ["hidden_width"], "depth": []},
+        ),
+        (
+            {"only": lambda layer: layer.name == "hidden"},
+            {"kernel": [], "width": ["hidden_width"], "depth": []},
+        ),
+    ],
+    ids=range(6),
+)
+def test_what_is_masked(options, expected, model):
+    assert masks_of(keras_xd.rewrite(model, to="masked", **options)) == expected
+
+
+def test_options_reach_the_masks(model):
+    space = keras_xd.rewrite(
+        model, to="masked", temperature=50.0, depth_temperature=16.0, initial_value=0.5
+    )
+    for mask in shared_masks(space):
+        temperature = 16.0 if mask.name.startswith("depth") else 50.0
+        assert mask.initial_value == 0.5
+        assert mask.shape == "gaussian" or mask.temperature == temperature
+    depth = space.get_layer("s1b1_add_depth")
+    assert type(depth) is MaskedBranch and depth.block == (1, 2)
+    assert space.get_layer("s1b1_a").block == (1, 2)
+
+
+def test_frozen_layers_stay_frozen_and_the_model_untouched():
+    model = masked_models.residual()
+    model.get_layer("s0b0_a").trainable = False
+    model.get_layer("s1b1_b").trainable = False
+    before = sample_models.fingerprint(model)
+    space = keras_xd.rewrite(model, to="masked")
+    assert sample_models.fingerprint(model) == before
+    frozen = space.get_layer("s0b0_a")
+    assert not frozen.kernel.trainable and not frozen.kernel_mask.length.trainable
+    assert space.get_layer("s0b0_b").input_width.length.trainable
+    assert space.get_layer("s0b1_a").depth_mask.length.trainable
+
+
+def test_nested_and_shared_layers(rng):
+    inside = keras.Input((6, 6, 4))
+    x = layers.Conv2D(4, 3, padding="same", activation="relu", name="a")(inside)
+    block = keras.Model(inside, inside + layers.Conv2D(4, 3, padding="same", name="b")(x))
+    inputs = keras.Input((6, 6, 4))
+    shared = layers.Conv2D(4, 3, padding="same", name="shared")
+    model = keras.Model(inputs, shared(shared(block(block(inputs)))))
+    sample_models.randomize(model, rng)
+    space = keras_xd.rewrite(model, to="masked")
+    assert masks_of(space)["width"] == ["a_width"] and not masks_of(space)["depth"]
+    assert space.get_layer("shared").input_width is None
+    x = rng.standard_normal((2, 6, 6, 4)).astype("float32")
+    np.testing.assert_array_equal(space(x), model(x))
+    assert float(keras_xd.complexity(space)) == keras_xd.complexity(model)
+
+
+def test_a_step_towards_a_target_lowers_the_multiply_adds(model, rng, tmp_path):
+    space = keras_xd.rewrite(model, to="masked", initial_value=0.1)
+    before = float(keras_xd.complexity(space))
+    search = keras_xd.SearchModel(space)
+    search.compile(
+        keras.optimizers.SGD(0.0),
+        keras.optimizers.SGD(0.005),
+        keras.losses.MeanSquaredError(),
+        complexity_target=before / 4,
+        complexity_weight=1.0,
+        run_eagerly=True,
+        jit_compile=False,
+    )
+    x = images(rng)
+    history = search.fit(x, np.zeros((2, 3)), epochs=2, verbose=0)
+    values = history.history["complexity"]
+    np.testing.assert_allclose(values[0], 4, rtol=1e-5)
+    after = float(keras_xd.complexity(space))
+    assert values[1] < values[0] and before / 4 < after < 0.99 * before
+    search.save(tmp_path / "search.keras")
+    again = keras.models.load_model(tmp_path / "search.keras")
+    np.testing.assert_array_equal(again(x, training=False), search(x, training=False))
+    assert float(keras_xd.complexity(again)) == float(keras_xd.complexity(space))
+    assert len(keras_xd.architecture_variables(again)) == len(
+        keras_xd.architecture_variables(space)
+    )
+
+
+def test_a_sequential_model(rng):
+    model = keras.Sequential(
+        [
+            keras.Input((9, 9, 3)),
+            layers.Conv2D(4, 3, activation="relu", name="first"),
+            layers.DepthwiseConv2D(3, name="depthwise"),
+            layers.Conv2D(2, 1, name="second"),
+        ]
+    )
+    space = keras_xd.rewrite(model, to="masked")
+    assert isinstance(space, keras.Sequential)
+    assert type(space.layers[1]) is MaskedDepthwiseConv2D
+    assert space.layers[1].output_width is space.layers[2].input_width
+    x = images(rng, 9)
+    np.testing.assert_array_equal(space(x), model(x))
+
+
+def test_what_is_left_is_told(caplog):
+    inputs = keras.Input((8, 8, 3))
+    x = layers.Conv2D(4, 3, name="first")(inputs)
+    x = layers.Conv2DTranspose(4, 3, name="transposed")(x)
+    keras_xd.rewrite(keras.Model(inputs, x), to="masked")
+    assert "transposed (there is no masked Conv2DTranspose)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"masks": "widths"}, r"`masks` must be one or several of.*masks='widths'"),
+        ({"masks": ()}, "`masks` must be one or several of"),
+        ({"temperature": 2.0}, "`temperature` must be so high"),
+        ({"initial_value": 0.95}, "`initial_value` must be a number from the threshold"),
+        ({"depth_groups": "all"}, "`depth_groups` must be one of 'stage', 'model'"),
+        ({"depth": 3}, r"`to='masked'` takes the options \['masks'.*Received: \{'depth': 3\}"),
+        ({"padding": "circular"}, "takes the options.*'padding': 'circular'"),
+        ({"warm_start": "identity"}, "takes the options.*'warm_start'"),
+        ({"only": "s0b0_relu"}, "`only` must name layers that can be masked.*'s0b0_relu'"),
+        ({"skip": "nothing"}, "`skip` must name layers that can be masked.*'nothing'"),
+        ({"only": "s0b0_add", "masks": "depth"}, "Nothing of the model can be masked"),
+    ],
+)
+def test_bad_options(options, message, model):
+    with pytest.raises(ValueError, match=message):
+        keras_xd.rewrite(model, to="masked", **options)
+
+
+def test_models_that_cannot_be_masked():
+    inputs = keras.Input((None, 8, 3))
+    model = keras.Model(inputs, layers.Conv2D(4, 3, name="conv")(inputs))
+    with pytest.raises(ValueError, match=r"conv \(its spatial size is unknown, \(None, None, 8, 3"):
+        keras_xd.rewrite(model, to="masked")
+    model = keras.Sequential([keras.Input((3,)), layers.Dense(2)])
+    with pytest.raises(ValueError, match="Nothing of the model can be masked"):
+        keras_xd.rewrite(model, to="masked")
+    with pytest.raises(ValueError, match="`model` must be a Keras model"):
+        keras_xd.rewrite(3, to="masked")
+    with pytest.raises(ValueError, match="Masks need no forecast"):
+        keras_xd.forecast(masked_models.residual(), to="masked")
+
+
+def test_options_have_their_defaults():
+    assert MaskOptions.checked({}) == MaskOptions(("kernel", "width", "depth"), 25.0, 8.0, 0.85)

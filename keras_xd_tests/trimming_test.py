@@ -1,0 +1,224 @@
+"""Trimmed models compute what the masked ones do, with fewer channels, taps and blocks."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+import keras_xd
+from keras_xd import trimming
+from keras_xd.layers import MaskedConv1D, RelativeMask
+from keras_xd_tests import sample_models
+from keras_xd_tests.rewriting import masked_models
+
+RELATIVE_ERROR = 1e-5
+
+
+def assert_plain(model):
+    for layer in keras_xd.layers.searchable.flatten_layers(model):
+        assert type(layer).__module__.startswith("keras.") or isinstance(layer, keras.Model), layer
+
+
+@pytest.fixture(scope="module")
+def rewritten_space():
+    model = sample_models.randomize(masked_models.residual(), np.random.default_rng(1))
+    return keras_xd.rewrite(model, to="masked")
+
+
+@pytest.fixture
+def space(rewritten_space):
+    """A model that is made once, with its masks as they began."""
+    variables = keras_xd.architecture_variables(rewritten_space)
+    before = [keras.ops.convert_to_numpy(variable).copy() for variable in variables]
+    yield rewritten_space
+    for variable, value in zip(variables, before, strict=True):
+        variable.assign(value)
+
+
+def masks(space):
+    found = keras_xd.layers.searchable.searchable_layers(space)
+    return {layer.name: layer for layer in found if isinstance(layer, RelativeMask)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_sizes(seed, space, rng):
+    keras_xd.randomize_architecture(space, seed=seed)
+    x = rng.standard_normal((2, 8, 8, 3)).astype("float32")
+    found = keras_xd.finalize(keras_xd.SearchModel(space))
+    assert_plain(found)
+    sample_models.assert_same_outputs(space, found, x, RELATIVE_ERROR)
+    assert found.inputs[0].name == "image" and found.name == "residual"
+    count = len(masks(space)["s0b0_a_width"].supports[0])
+    assert found.get_layer("s0b0_a").filters == count
+    assert found.get_layer("s0b0_a_norm").gamma.shape == (count,)
+    assert found.get_layer("s0b0_b").kernel.shape[-2:] == (count, 4)
+    assert keras_xd.complexity(found) < keras_xd.complexity(space)
+
+
+def test_at_first_nothing_is_cut(space, rng):
+    found = keras_xd.finalize(space)
+    assert_plain(found)
+    assert found.count_params() == masked_models.residual().count_params()
+    x = rng.standard_normal((2, 8, 8, 3)).astype("float32")
+    np.testing.assert_array_equal(found(x, training=False), space(x, training=False))
+
+
+def test_dead_blocks_are_left_out(space, rng, tmp_path):
+    masks(space)["depth_8x8"].length.assign([-0.5])
+    masks(space)["depth_4x4"].length.assign([1.0])
+    found = keras_xd.finalize(space)
+    names = [layer.name for layer in found.layers]
+    assert "s0b0_a" in names and "s0b1_out" in names
+    assert not [name for name in names if name in ("s0b1_a", "s0b1_a_norm", "s0b1_add")]
+    assert not [name for name in names if name.endswith("depth") or name.endswith("scale")]
+    values = masks(space)["depth_4x4"].values[0]
+    assert 0.5 < values[1] < 0.9
+    np.testing.assert_allclose(
+        found.get_layer("s1b1_b_norm").gamma,
+        np.asarray(space.get_layer("s1b1_b_norm").gamma) * values[1],
+        rtol=1e-6,
+    )
+    x = rng.standard_normal((2, 8, 8, 3)).astype("float32")
+    sample_models.assert_same_outputs(space, found, x, RELATIVE_ERROR)
+    found.save(tmp_path / "found.keras")
+    again = keras.models.load_model(tmp_path / "found.keras")
+    np.testing.assert_array_equal(again(x), found(x))
+
+
+def test_parameters_are_those_of_the_smaller_network(space):
+    """Count the parameters of the network that is left by hand."""
+    masks(space)["depth_8x8"].length.assign([-0.5])
+    masks(space)["s0b0_a_width"].length.assign([0.0])  # channels at -1 and -1/3 of 4
+    masks(space)["hidden_width"].length.assign([0.3])  # 3 of 5
+    space.get_layer("s0b0_a").kernel_mask.length.assign([0.3, 0.1])  # 3 and 1 taps
+    found = keras_xd.finalize(space)
+    expected = 9 * 3 * 4 + 4
+    expected += 3 * 4 * 2 + 4 * 2 + 9 * 2 * 4 + 4 * 4
+    for inputs in (4, 6):
+        expected += 25 * inputs * 6 + 9 * 6 * 6 + 2 * 4 * 6
+    expected += 4 * 6 + 6 + 6 * 3 + 3 + 3 * 3 + 3
+    assert found.count_params() == expected
+
+
+def rewritten(model, rng, **options):
+    sample_models.randomize(model, rng)
+    return keras_xd.rewrite(model, to="masked", **options)
+
+
+def check(space, rng, seeds=(0, 1)):
+    x = rng.standard_normal((2, *space.input_shape[1:])).astype("float32")
+    for seed in seeds:
+        keras_xd.randomize_architecture(space, seed=seed)
+        found = keras_xd.finalize(space)
+        assert_plain(found)
+        sample_models.assert_same_outputs(space, found, x, RELATIVE_ERROR)
+    return found
+
+
+@pytest.mark.parametrize("ending", ["convolution", "activation", "normalization"])
+def test_ends_of_branches(ending, rng):
+    inputs = x = keras.Input((9, 4))
+    for number in range(2):
+        y = layers.Conv1D(6, 5, padding="causal", activation="relu", name=f"a{number}")(x)
+        y = layers.Conv1D(4, 3, padding="same", name=f"b{number}")(y)
+        if ending == "activation":
+            y = layers.Activation("tanh")(y)
+        elif ending == "normalization":
+            y = layers.BatchNormalization(scale=False, name=f"norm{number}")(y)
+        x = x + y
+    space = rewritten(keras.Model(inputs, x), rng)
+    depth = masks(space)["depth_9"]
+    found = check(space, rng)
+    depth.length.assign([0.9])
+    found = keras_xd.finalize(space)
+    kinds = [type(layer).__name__ for layer in found.layers]
+    assert kinds.count("Rescaling") == (2 if ending == "activation" else 0)
+    x = rng.standard_normal((2, 9, 4)).astype("float32")
+    sample_models.assert_same_outputs(space, found, x, RELATIVE_ERROR)
+
+
+def test_what_channels_pass_through(rng):
+    inputs = keras.Input((8, 8, 2))
+    x = layers.Conv2D(6, 3, padding="same", name="a")(inputs)
+    x = layers.BatchNormalization()(x)
+    x = ops.relu(x * 0.7 + 0.1)
+    x = layers.DepthwiseConv2D(5, 2, padding="same", activation="gelu", name="depthwise")(x)
+    x = layers.Dropout(0.5)(layers.MaxPooling2D(2, padding="same")(x))
+    y = layers.GlobalAveragePooling2D(keepdims=True)(x)
+    y = layers.Conv2D(3, 1, activation="relu", name="squeeze")(y)
+    y = layers.Conv2D(6, 1, activation="sigmoid", name="excite")(y)
+    x = layers.Multiply(name="multiply")([x, y])
+    x = layers.Conv2D(4, 3, padding="same", groups=2, name="grouped")(x)
+    model = keras.Model(inputs, {"map": x, "pooled": layers.GlobalMaxPooling2D()(x)})
+    assert not [name for name in masks(rewritten(model, rng)) if name == "a_width"]
+    plain = layers.Conv2D(4, 1, name="plain")(model.get_layer("multiply").output)
+    found = check(rewritten(keras.Model(inputs, plain), rng), rng)
+    assert found.get_layer("a").filters < 6
+    assert found.get_layer("depthwise").kernel.shape[2] == found.get_layer("a").filters
+
+
+def test_nested_shared_and_frozen(rng):
+    inside = keras.Input((6, 6, 4))
+    x = layers.Conv2D(5, 3, padding="same", activation="relu", name="a")(inside)
+    frozen = layers.Conv2D(4, 1, name="b")
+    block = keras.Model(inside, layers.Add()([frozen(x), inside]), name="block")
+    inputs = keras.Input((6, 6, 4))
+    shared = layers.Conv2D(4, 3, padding="same", name="shared")
+    model = keras.Model(inputs, shared(shared(block(block(inputs)))))
+    frozen.trainable = False
+    found = check(rewritten(model, rng), rng)
+    assert len(found.layers) == 3
+    assert not found.get_layer("block").get_layer("b").trainable
+    assert found.get_layer("block").get_layer("a").trainable
+    assert found.get_layer("block").get_layer("a").filters < 5
+
+
+def test_a_sequential_model_with_strides(rng):
+    model = keras.Sequential(
+        [
+            keras.Input((11, 9, 3)),
+            layers.Conv2D(6, 5, 2, padding="same", activation="relu", name="first"),
+            layers.DepthwiseConv2D(3, name="depthwise"),
+            layers.Conv2D(4, 1, name="second"),
+            layers.Flatten(),
+            layers.Dense(2),
+        ]
+    )
+    check(rewritten(model, rng), rng, seeds=range(3))
+
+
+def test_resnet20(rng):
+    space = rewritten(keras_xd.models.resnet20((8, 8, 3), 4), rng)
+    found = keras_xd.describe(space)
+    kinds = [path.rpartition("/")[2].rpartition("_")[2] for path in found if "/" in path]
+    assert [kinds.count(kind) for kind in ("mask", "width")] == [19, 9]
+    assert {mask for mask in masks(space) if "depth" in mask} == {
+        f"depth_{n}x{n}" for n in (8, 4, 2)
+    }
+    check(space, rng, seeds=(0,))
+
+
+def test_a_network_of_keras_applications(rng):
+    model = keras.applications.MobileNetV2((32, 32, 3), alpha=0.35, weights=None, classes=5)
+    space = rewritten(model, rng)
+    x = rng.standard_normal((1, 32, 32, 3)).astype("float32")
+    np.testing.assert_array_equal(space(x, training=False), model(x, training=False))
+    check(space, rng, seeds=(0,))
+
+
+def test_masked_channels_that_are_mixed_are_refused():
+    width = RelativeMask()
+    inputs = keras.Input((8, 2))
+    x = MaskedConv1D(4, 1, output_width=width, name="masked")(inputs)
+    model = keras.Model(inputs, layers.LayerNormalization(name="norm")(x))
+    width.length.assign([0.0])
+    with pytest.raises(ValueError, match="pass only through.*Received: 'norm' of class LayerNorm"):
+        keras_xd.finalize(model)
+
+
+def test_has_masks():
+    assert not trimming.has_masks(masked_models.residual())
+    assert not trimming.has_masks(layers.Dense(2))
+    space = keras_xd.rewrite(masked_models.residual(), to="masked", masks="depth")
+    outer = keras.Sequential([keras.Input((8, 8, 3)), space])
+    assert trimming.has_masks(space) and trimming.has_masks(outer)
