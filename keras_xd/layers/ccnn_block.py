@@ -289,12 +289,13 @@ class CCNNBlock(SearchableLayer):
     def parameters(self):
         """Return the number of weights that are left once the block is trimmed.
 
-        It is differentiable in all sizes: `a (k + 3) + a b + b + b c + c` for widths `a`, `b`, `c`
-        and `k` taps, times the share of the block.
+        It is differentiable in all sizes: `a (k + 5) + a b + b + b c + c + 1` for widths `a`, `b`,
+        `c` and `k` taps, times the share of the block; four of the five are those of batch
+        normalization.
         """
         a, b, c = self.widths
         taps = math.prod(self.convolution.kernel_sizes)
-        return self.share * (a * (taps + 3) + a * b + b + b * c + c)
+        return self.share * (a * (taps + 5) + a * b + b + b * c + c + 1)
 
     def activations(self, input_shape):
         """Return the number of entries of all tensors that one sample takes in the trimmed block.

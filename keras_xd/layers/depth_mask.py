@@ -99,7 +99,7 @@ class DepthMask(DifferentiableMask):
     def call(self, inputs, index=0):
         return inputs * ops.cast(self.value(index), inputs.dtype)
 
-    def compute_output_shape(self, input_shape, index=0):
+    def compute_output_shape(self, input_shape):
         return tuple(input_shape)
 
     def complexity(self, input_shape):
@@ -179,7 +179,7 @@ class StaticDepthMask(keras.layers.Layer):
     def call(self, inputs, index=0):
         return inputs * ops.cast(self.mask[index], inputs.dtype)
 
-    def compute_output_shape(self, input_shape, index=0):
+    def compute_output_shape(self, input_shape):
         return tuple(input_shape)
 
     def get_config(self):

@@ -19,7 +19,8 @@ class StaticCCNNBlock(keras.layers.Layer):
     Args:
         widths: number of channels of the convolution, between the two linear layers, and of the
             second one's outputs.
-        convolution: a `StaticCKConv` with `data_format="channels_last"`.
+        convolution: a `StaticCKConv` with `data_format="channels_last"`, not built. It is given
+            the data types of the block.
         dropout: share of the entries that are set to zero in training.
         statistics: as in `BatchStatisticsNormalization`.
 
@@ -51,6 +52,7 @@ class StaticCCNNBlock(keras.layers.Layer):
                 "`convolution` must be a StaticCKConv with data_format='channels_last'. "
                 f"Received: convolution={convolution!r}"
             )
+        self.convolution.dtype_policy = self.dtype_policy
         self.dropout = dropout
         self.statistics = validation.one_of(statistics, STATISTICS, "statistics")
         self.normalization = BatchStatisticsNormalization(
@@ -70,8 +72,7 @@ class StaticCCNNBlock(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes=axes)
         inner = (None, *sizes, first)
         self.normalization.build(inner)
-        if not self.convolution.built:  # a configuration holds how it was built
-            self.convolution.build(inner)
+        self.convolution.build(inner)
         self.upsampling = FourierUpsampling(
             sizes, data_format="channels_last", name="upsampling", dtype=self.dtype_policy
         )
@@ -100,10 +101,12 @@ class StaticCCNNBlock(keras.layers.Layer):
         return tuple(input_shape)
 
     def get_config(self):
+        convolution = keras.saving.serialize_keras_object(self.convolution)
+        convolution.pop("build_config", None)  # the block builds it
         return {
             **super().get_config(),
             "widths": self.widths,
-            "convolution": keras.saving.serialize_keras_object(self.convolution),
+            "convolution": convolution,
             "dropout": self.dropout,
             "statistics": self.statistics,
         }

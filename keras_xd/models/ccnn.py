@@ -64,7 +64,7 @@ def ccnn(
         rendering: `"static"` or `"dynamic"`: see `layers.CCNNBlock`.
         per_channel: whether `keras_xd.complexity` counts convolutions once for each channel, or as
             in the paper once.
-        seed: an integer makes the first weights of the blocks and kernels reproducible.
+        seed: an integer makes the first weights reproducible, of the default `network` too.
         name: name of the model.
 
     Returns:
@@ -109,8 +109,11 @@ def ccnn(
 
     tokens = vocabulary is not None
     inputs = keras.Input(input_shape, dtype="int32" if tokens else None, name="inputs")
-    x = keras.layers.Embedding(vocabulary, channels, name="embedding")(inputs) if tokens else inputs
-    x = keras.layers.Dense(channels, name="encoder")(x)
+    x = inputs
+    if tokens:
+        draw = keras.initializers.RandomUniform(-0.05, 0.05, seed)
+        x = keras.layers.Embedding(vocabulary, channels, draw, name="embedding")(x)
+    x = _linear(channels, seed, "encoder")(x)
     x = layers.BatchStatisticsNormalization(statistics, name="encoder_normalization")(x)
     x = keras.layers.Activation("gelu", name="encoder_gelu")(x)
     for index in range(blocks):
@@ -134,7 +137,7 @@ def ccnn(
         )(x)
     if not dense:
         x = _mean(len(x.shape) - 2)(x)
-    return keras.Model(inputs, keras.layers.Dense(classes, name="decoder")(x), name=name)
+    return keras.Model(inputs, _linear(classes, seed, "decoder")(x), name=name)
 
 
 def _checked_shape(input_shape, vocabulary):
@@ -149,6 +152,11 @@ def _checked_shape(input_shape, vocabulary):
             f"Received: input_shape={input_shape!r}, vocabulary={vocabulary!r}"
         )
     return shape
+
+
+def _linear(units, seed, name):
+    draw = keras.initializers.GlorotUniform(None if seed is None else seed + 1)
+    return keras.layers.Dense(units, kernel_initializer=draw, name=name)
 
 
 def _mean(rank):

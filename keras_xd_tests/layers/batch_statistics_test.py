@@ -1,0 +1,69 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_xd import layers
+from keras_xd_tests.layer_checks import check_config
+
+
+def test_inference_normalizes_by_the_batch(rng):
+    x = rng.normal(3.0, 2.0, size=(4, 5, 6, 3)).astype("float32")
+    layer = layers.BatchStatisticsNormalization(epsilon=1e-3, momentum=0.9)
+    layer.build(x.shape)
+    gamma, beta = rng.normal(size=(2, 3))
+    layer.gamma.assign(gamma)
+    layer.beta.assign(beta)
+    mean, variance = x.mean(axis=(0, 1, 2)), x.var(axis=(0, 1, 2))
+    expected = (x - mean) / np.sqrt(variance + 1e-3) * gamma + beta
+    np.testing.assert_allclose(layer(x), expected, atol=1e-4)
+    np.testing.assert_allclose(layer(x, training=True), expected, atol=1e-4)
+    np.testing.assert_allclose(layer.moving_mean, 0.1 * mean, rtol=1e-4)
+    frozen = layers.BatchStatisticsNormalization(epsilon=1e-3, trainable=False)
+    np.testing.assert_allclose(frozen(x, training=True), (expected - beta) / gamma, atol=1e-4)
+
+
+def test_moving_statistics_are_those_of_keras(rng):
+    x = rng.normal(3.0, 2.0, size=(8, 3)).astype("float32")
+    ours = layers.BatchStatisticsNormalization("moving", momentum=0.5)
+    plain = keras.layers.BatchNormalization(momentum=0.5)
+    for layer in (ours, plain):
+        layer(x, training=True)
+    np.testing.assert_allclose(ours(x), plain(x), atol=1e-6)
+
+
+def test_other_axes_and_half_precision(rng):
+    x = rng.normal(size=(4, 3, 5)).astype("float32")
+    first = layers.BatchStatisticsNormalization(axis=1)(x)
+    last = layers.BatchStatisticsNormalization()(np.moveaxis(x, 1, -1))
+    np.testing.assert_allclose(first, np.moveaxis(last, -1, 1), atol=1e-5)
+    half = layers.BatchStatisticsNormalization(axis=1, dtype="mixed_bfloat16")(100 * x)
+    assert half.dtype == "bfloat16"
+    np.testing.assert_allclose(ops.cast(half, "float32"), first, atol=0.03)
+
+
+def test_statistics_are_set_in_the_whole_model(rng):
+    x = rng.normal(3.0, 2.0, size=(8, 3)).astype("float32")
+    inner = keras.Sequential([keras.Input((3,)), layers.BatchStatisticsNormalization()])
+    model = keras.Sequential([keras.Input((3,)), inner])
+    by_batch = model.predict(x, verbose=0)
+    assert layers.use_statistics(model, "moving") is model
+    np.testing.assert_allclose(model.predict(x, verbose=0), x / np.sqrt(1.001), rtol=1e-5)
+    layers.use_statistics(model, "batch")
+    np.testing.assert_allclose(model.predict(x, verbose=0), by_batch, atol=1e-6)
+
+
+def test_the_configuration_holds_the_statistics():
+    check_config(layers.BatchStatisticsNormalization, {"statistics": "moving", "axis": 1})
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="statistics='none'"):
+        layers.BatchStatisticsNormalization("none")
+    with pytest.raises(ValueError, match="renorm=True"):
+        layers.BatchStatisticsNormalization(renorm=True)
+    model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
+    with pytest.raises(ValueError, match="without them"):
+        layers.use_statistics(model, "moving")
+    with pytest.raises(ValueError, match="statistics='none'"):
+        layers.use_statistics(model, "none")

@@ -1,0 +1,75 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_xd import layers
+from keras_xd.layers.static_ccnn_block import add_to_first
+from keras_xd_tests.layer_checks import check_layer
+
+
+def convolution(**kwargs):
+    return layers.StaticCKConv((3,), (1,), data_format="channels_last", **kwargs)
+
+
+def test_layer():
+    config = keras.saving.serialize_keras_object(convolution())
+    check_layer(
+        layers.StaticCCNNBlock,
+        {"widths": (2, 5, 3), "convolution": config, "statistics": "moving"},
+        (2, 6, 4),
+        run_jit=False,
+    )
+
+
+def test_channels_beyond_its_widths_pass_by(rng):
+    x = rng.normal(size=(2, 6, 5)).astype("float32")
+    block = layers.StaticCCNNBlock((2, 4, 3), convolution(), dropout=0.5)
+    y = ops.convert_to_numpy(block(x))
+    np.testing.assert_array_equal(y[..., 3:], x[..., 3:])
+    assert (y[..., :3] != x[..., :3]).all()
+    changed = x.copy()
+    changed[..., 2:] += 1  # no inputs of the branch
+    np.testing.assert_allclose(block(changed) - changed, y - x, atol=1e-6)
+    shapes = {w.path.split("/", 1)[1]: tuple(w.shape) for w in block.trainable_variables}
+    assert shapes["middle_kernel"] == (2, 4) and shapes["output_kernel"] == (4, 3)
+    assert shapes["normalization/gamma"] == (2,)
+    assert sum(np.prod(shape) for shape in shapes.values()) == 2 * (3 + 3) + 8 + 4 + 12 + 3
+
+
+def test_the_scale_is_that_of_the_branch(rng):
+    x = rng.normal(size=(2, 6, 5)).astype("float32")
+    block = layers.StaticCCNNBlock((2, 4, 3), convolution())
+    whole = block(x) - x
+    block.scale.assign(0.25)
+    np.testing.assert_allclose(block(x) - x, 0.25 * whole, atol=1e-6)
+
+
+def test_fewer_channels_are_added_to_the_first(rng):
+    x, branch = rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 3, 2))
+    expected = x.copy()
+    expected[..., :2] += branch
+    np.testing.assert_allclose(add_to_first(x, branch), expected)
+    np.testing.assert_allclose(add_to_first(x, x), 2 * x)
+
+
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        ({"widths": (2, 0, 3)}, "widths=\\(2, 0, 3\\)"),
+        ({"convolution": None}, "convolution=None"),
+        ({"statistics": "none"}, "statistics='none'"),
+    ],
+)
+def test_bad_arguments_are_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        layers.StaticCCNNBlock(**{"widths": (2, 4, 3), "convolution": convolution(), **kwargs})
+
+
+def test_too_few_channels_are_refused():
+    block = layers.StaticCCNNBlock((2, 4, 5), convolution())
+    with pytest.raises(ValueError, match="at least 5 channels.*None, 6, 4"):
+        block.build((None, 6, 4))
+    other = layers.StaticCKConv((3,), (1,), data_format="channels_first")
+    with pytest.raises(ValueError, match="channels_last"):
+        layers.StaticCCNNBlock((2, 4, 5), other)

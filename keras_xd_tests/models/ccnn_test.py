@@ -1,0 +1,258 @@
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+import keras_xd
+from keras_xd import layers, masks, models
+from keras_xd.layers.cloning import clone
+from keras_xd.search import budget
+
+FIT = {"batch_size": 1, "verbose": 0}
+
+
+def network():
+    return layers.KernelNetwork(units=4, features=4, frequency=2.0, seed=1, name="network")
+
+
+def ccnn(*args, **kwargs):
+    return models.ccnn(*args, network=network(), seed=1, **kwargs)
+
+
+def no_loss(targets, outputs):
+    return 0 * ops.sum(outputs)
+
+
+@pytest.mark.parametrize(
+    "kwargs, shape, output_shape",
+    [
+        ({"input_shape": (9, 2), "learn": "K"}, (2, 9, 2), (2, 3)),
+        ({"input_shape": (6, 4, 2), "learn": "KRWD"}, (2, 6, 4, 2), (2, 3)),
+        ({"input_shape": (6, 4, 2), "learn": "KR", "dense": True}, (2, 6, 4, 2), (2, 6, 4, 3)),
+        ({"input_shape": (9,), "vocabulary": 5, "learn": "WD"}, (2, 9), (2, 3)),
+    ],
+)
+def test_networks_of_all_kinds(kwargs, shape, output_shape, tmp_path, rng):
+    model = ccnn(2, 4, classes=3, **kwargs)
+    tokens = "vocabulary" in kwargs
+    x = rng.integers(5, size=shape) if tokens else rng.normal(size=shape).astype("float32")
+    y = model(x)
+    assert y.shape == output_shape
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded(x), y, atol=1e-6)
+    found = [len(keras_xd.architecture_variables(m)) for m in (model, loaded)]
+    assert (
+        found
+        == [
+            2 * sum("KR".count(c) for c in kwargs["learn"])
+            + 6 * ("W" in kwargs["learn"])
+            + ("D" in kwargs["learn"])
+        ]
+        * 2
+    )
+    plain = keras_xd.finalize(model)
+    np.testing.assert_allclose(plain(x), y, atol=1e-4)
+    plain.save(tmp_path / "plain.keras")
+    np.testing.assert_allclose(keras.models.load_model(tmp_path / "plain.keras")(x), y, atol=1e-4)
+
+
+def test_a_search_begins_as_the_network_of_half_the_size():
+    """8 blocks and 280 channels begin as 4 blocks and 140 channels, and cost as much."""
+    model = ccnn(8, 280, (4, 2), 2)
+    found = keras_xd.describe(model)
+    blocks = [found[f"block{index}"] for index in range(1, 9)]
+    assert [block["depth"] > 0 for block in blocks] == [True] * 4 + [False] * 4
+    for block in blocks:
+        assert [block[f"channels/{place}"] for place in ("input", "middle", "output")] == [140] * 3
+        assert block["resolution/0"] == 4
+    half = keras_xd.complexity(ccnn(4, 140, (4, 2), 2, learn=""))
+    linear = 4 * 2 * 140 + 140 * 2  # the encoder and decoder of twice the width
+    assert float(keras_xd.complexity(model)) == pytest.approx(half + linear, rel=1e-5)
+
+
+def test_the_depth_is_one_variable():
+    model = ccnn(3, 4, (8, 2), 2, learn="D")
+    (variable,) = keras_xd.architecture_variables(model)
+    copy, _ = clone(model, lambda layer: None)
+    for network_model in (model, copy):
+        blocks = [network_model.get_layer(f"block{index}") for index in (1, 2, 3)]
+        assert len({id(block.depth) for block in blocks}) == 1
+        assert len({id(block.network) for block in blocks}) == 1
+    assert copy.get_layer("block1").depth is not model.get_layer("block1").depth
+    variable.assign([masks.sigmoid_offset(0.1, -0.5, 8.0)])
+    assert len(keras_xd.finalize(model).get_layer("block1").weights) > 0
+    assert keras_xd.finalize(model).get_layer("block2").weights == []
+
+
+@pytest.mark.parametrize("shape, dense", [((8, 3), False), ((4, 6, 2), True)])
+def test_complexity_is_what_one_counts_by_hand(shape, dense):
+    points = math.prod(shape[:-1])
+    encoder, decoder = points * shape[-1] * 6, (points if dense else 1) * 6 * 5
+    block = points * 6 + points * math.log2(points) + points * (36 + 12 + 36 + 6)
+    plain = ccnn(2, 6, shape, 5, learn="", dense=dense)
+    assert keras_xd.complexity(plain) == pytest.approx(encoder + decoder + 2 * block)
+    assert keras_xd.complexity(ccnn(2, 6, shape, 5, learn="K", dense=dense)) == pytest.approx(
+        encoder + decoder + 2 * block
+    )
+    half = points * 3 + points * math.log2(points) + points * (9 + 6 + 9 + 3)
+    masked = ccnn(3, 6, shape, 5, dense=dense)
+    assert float(keras_xd.complexity(masked)) == pytest.approx(
+        encoder + decoder + 1.5 * half, rel=1e-5
+    )
+
+
+def inner_state(model):
+    """Set all masks to sizes inside their axes, where sizes are smooth; return the variables."""
+    for index, variable in enumerate(keras_xd.architecture_variables(model)):
+        low, high = np.ravel(variable.constraint.low), np.ravel(variable.constraint.high)
+        variable.assign(low + (0.2 + 0.02 * index) * (np.minimum(high, 0.9) - low))
+    depth = model.get_layer("block1").depth
+    depth.length.assign([masks.sigmoid_offset(0.1, 0.4, depth.temperature)])  # 1.4 of 2 blocks
+    return keras_xd.architecture_variables(model)
+
+
+def test_gradients_of_sizes_costs_and_of_the_term_are_differences():
+    model = ccnn(2, 8, (16, 2), 2)
+    variables = inner_state(model)
+    search = keras_xd.SearchModel(model)
+    search.compile("sgd", "sgd", "mse", complexity_target=1200, complexity_weight=2.0)
+    second = model.get_layer("block2")
+    functions = {
+        "size": lambda: second.widths[1] + second.convolution.resolutions[0] + second.share,
+        "complexity": lambda: keras_xd.complexity(model),
+        "parameters": lambda: layers.count_parameters(model),
+        "activations": lambda: layers.count_activations(model),
+        "term": lambda: budget.complexity_term(search),
+    }
+    gradients, differences = {}, {name: [] for name in functions}
+    with tf.GradientTape(persistent=True) as tape:
+        values = {name: function() for name, function in functions.items()}
+    for name in functions:
+        sources = [variable.value for variable in variables]
+        gradients[name] = np.ravel(
+            tape.gradient(values[name], sources, unconnected_gradients="zero")
+        )
+    step = 4e-3
+    for variable in variables:
+        start = ops.convert_to_numpy(variable)
+        ends = []
+        for sign in (1, -1):
+            variable.assign(start + sign * step)
+            ends.append({name: float(function()) for name, function in functions.items()})
+        variable.assign(start)
+        for name in functions:
+            differences[name].append((ends[0][name] - ends[1][name]) / (2 * step))
+    for name in functions:
+        scale = np.max(np.abs(gradients[name]))
+        np.testing.assert_allclose(gradients[name], differences[name], atol=3e-3 * scale)
+        assert np.count_nonzero(gradients[name]) >= 3
+
+
+def with_ratio(model, ratio, target):
+    """Scale all masks together until the model costs `ratio` times the target."""
+    variables = keras_xd.architecture_variables(model)
+    limits = [(v.constraint.low[0], v.constraint.high[0]) for v in variables]
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        for variable, (least, most) in zip(variables, limits, strict=True):
+            variable.assign([least + middle * (min(most, 0.9) - least)])
+        small = float(keras_xd.complexity(model)) < ratio * target
+        low, high = (middle, high) if small else (low, middle)
+    return float(keras_xd.complexity(model)) / target
+
+
+def test_the_term_alone_drives_the_cost_to_its_target():
+    """From half of it and from twice as much, within the limits of all masks."""
+    model, target = ccnn(2, 6, (8, 1), 1), 600
+    search = keras_xd.SearchModel(model)
+    search.compile(
+        "sgd",
+        keras.optimizers.Adam(0.02),
+        no_loss,
+        complexity_target=target,
+        complexity_weight=1.0,
+        steps_per_execution=20,
+        jit_compile=False,
+    )
+    x = np.zeros((100, 8, 1), "float32")
+    for ratio in (0.5, 2.0):
+        assert with_ratio(model, ratio, target) == pytest.approx(ratio, abs=0.02)
+        search.fit(x, np.zeros((100, 1)), **FIT)
+        assert float(keras_xd.complexity(model)) / target == pytest.approx(1, abs=0.02)
+        for variable in keras_xd.architecture_variables(model):
+            limits = variable.constraint
+            assert limits.low[0] <= float(variable[0]) <= limits.high[0]
+
+
+def test_targets_out_of_reach_are_refused():
+    model = ccnn(4, 40, (16, 2), 2)
+    before = [float(v[0]) for v in keras_xd.architecture_variables(model)]
+    search = keras_xd.SearchModel(model)
+    for variable in keras_xd.architecture_variables(model):
+        variable.assign([variable.constraint.low[0]])
+    smallest = float(keras_xd.complexity(model))
+    for variable, value in zip(keras_xd.architecture_variables(model), before, strict=True):
+        variable.assign([value])
+    text = f"smallest masks that are allowed, {smallest:.6g}.*complexity_target={smallest / 2}"
+    with pytest.raises(ValueError, match=text):
+        search.compile("sgd", "sgd", "mse", complexity_target=smallest / 2)
+    search.compile("sgd", "sgd", "mse", complexity_target=smallest * 1.001)
+    assert [float(v[0]) for v in keras_xd.architecture_variables(model)] == before
+    fixed = keras_xd.SearchModel(ccnn(1, 4, (16, 2), 2, learn="K"))
+    with pytest.raises(ValueError, match="learn more of the model"):
+        fixed.compile("sgd", "sgd", "mse", complexity_target=100)
+
+
+def test_dynamic_rendering_trains_as_static_does(rng):
+    x, y = rng.normal(size=(4, 8, 2)).astype("float32"), rng.normal(size=(4, 2))
+    losses = {}
+    for rendering in ("static", "dynamic"):
+        model = ccnn(2, 6, (8, 2), 2, learn="KWD", rendering=rendering)
+        search = keras_xd.SearchModel(model)
+        search.compile("adam", keras.optimizers.Adam(0.001), "mse", run_eagerly=True)
+        callback = keras_xd.callbacks.DynamicRendering()
+        history = search.fit(x, y, epochs=2, callbacks=[callback], verbose=0, shuffle=False)
+        losses[rendering] = history.history["loss"]
+    np.testing.assert_allclose(losses["dynamic"], losses["static"], rtol=1e-4)
+    assert losses["static"][0] > losses["static"][1]
+
+
+def test_a_served_network_may_use_moving_statistics(rng):
+    x = rng.normal(1.0, 2.0, size=(4, 8, 2)).astype("float32")
+    model = ccnn(2, 6, (8, 2), 2)
+    model(x, training=True)
+    plain = keras_xd.finalize(model)
+    assert np.abs(plain(x)[:2] - plain(x[:2])).max() > 1e-3
+    for network_model in (plain, model):
+        layers.use_statistics(network_model, "moving")
+    np.testing.assert_allclose(plain(x), model(x), atol=1e-4)
+    np.testing.assert_allclose(plain(x)[:2], plain(x[:2]), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"blocks": 0}, "blocks=0"),
+        ({"blocks": 1}, "at least 2 blocks. Received: blocks=1"),
+        ({"channels": 1.5}, "channels=1.5"),
+        ({"classes": 0}, "classes=0"),
+        ({"input_shape": (None, 3)}, "input_shape=\\(None, 3\\)"),
+        ({"input_shape": (8,)}, "input_shape=\\(8,\\), vocabulary=None"),
+        ({"input_shape": (8, 3), "vocabulary": 5}, "input_shape=\\(8, 3\\), vocabulary=5"),
+        ({"vocabulary": 0, "input_shape": (8,)}, "vocabulary=0"),
+        ({"learn": "KX"}, "among 'KRWD'. Received: learn='KX'"),
+        ({"temperatures": (25.0, 25.0)}, "temperatures=\\(25.0, 25.0\\)"),
+        ({"temperatures": (25.0, 25.0, 2.0)}, "temperature=2.0, which takes 1.285"),
+        ({"initial_channels": 1}, "Received: initial_size=1"),
+        ({"rendering": "both"}, "rendering='both'"),
+    ],
+)
+def test_bad_arguments_are_refused(changes, message):
+    arguments = {"blocks": 2, "channels": 20, "input_shape": (8, 3), "classes": 2, **changes}
+    with pytest.raises(ValueError, match=message):
+        models.ccnn(**arguments)
