@@ -193,7 +193,7 @@ class OperatorCell(keras.layers.Layer):
         key = ("others", source)
         if key not in common:
             x, strides = nodes[source][..., self.operation_filters :], self.strides_from(source)
-            if strides > 1:
+            if strides > 1 and self.partial_channels > 1:  # some backends cannot pool no channels
                 steps = (strides, strides)
                 border = operation_windows.borders(x.shape[1:-1], steps, steps, steps, "same")
                 x = operation_windows.max_pool(x, steps, border, steps)
