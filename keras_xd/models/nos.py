@@ -53,8 +53,8 @@ def nos_search_network(
 
     >>> import keras_xd
     >>> model = keras_xd.models.nos_search_network(3, 2, (8, 8, 3), operations=("identity", "xd_3"))
-    >>> [variable.shape for variable in keras_xd.architecture_variables(model)[:1]]
-    [(18, 2)]
+    >>> tuple(keras_xd.architecture_variables(model)[0].shape)  # 18 edges, 2 operations
+    (18, 2)
     >>> [model.get_layer(f"stage{stage}").output.shape[1:] for stage in (1, 2, 3)]
     [(8, 8, 8), (4, 4, 16), (2, 2, 32)]
 
