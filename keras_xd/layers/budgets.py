@@ -74,6 +74,7 @@ def count_activations(model: keras.layers.Layer) -> float | Tensor:
         if isinstance(layer, SearchableLayer) and hasattr(layer, "activations"):
             count = layer.activations(shape)
         else:
-            count = math.prod(layer.compute_output_shape(shape)[1:])
+            outputs = keras.tree.flatten(layer.compute_output_spec(keras.KerasTensor(shape)))
+            count = sum(math.prod(tensor.shape[1:]) for tensor in outputs)
         total = total + times * count
     return total
