@@ -6,7 +6,6 @@ import signal
 
 import keras
 import keras_tuner as kt
-import numpy as np
 import pytest
 
 from keras_xd import grammar
@@ -147,22 +146,33 @@ def test_nothing_that_ended_is_lost_or_repeated_whenever_it_is_killed(tmp_path):
     assert repeated == 3
 
 
-@pytest.mark.backends
-def test_chief_and_two_workers_share_a_search_also_after_a_kill(tmp_path):
-    port = programs.free_ports(1)[0]
+@pytest.fixture
+def start(tmp_path):
+    """Start the chief or a worker; none is left after the test."""
+    port, started = programs.free_ports(1)[0], []
 
     def start(name, *arguments):
-        return programs.start(
+        process = programs.start(
             PROGRAM,
             *("worker", tmp_path, *arguments),
             KERASTUNER_TUNER_ID=name,
             KERASTUNER_ORACLE_IP="127.0.0.1",
             KERASTUNER_ORACLE_PORT=str(port),
         )
+        started.append(process)
+        return process
 
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.backends
+def test_chief_and_two_workers_share_a_search_also_after_a_kill(tmp_path, start):
     chief, first, second = start("chief"), start("tuner0"), start("tuner1", "--die", "2")
-    second.communicate(timeout=540)
-    assert second.returncode == -signal.SIGKILL
+    _, errors = second.communicate(timeout=540)
+    assert second.returncode == -signal.SIGKILL, errors[-3000:]
     again = start("tuner1")
     ran = [programs.result(first), programs.result(again)]
     programs.result(chief)
@@ -174,11 +184,11 @@ def test_chief_and_two_workers_share_a_search_also_after_a_kill(tmp_path):
     ended = [line.removeprefix("end:") for line in lines if line.startswith("end:")]
     assert sorted(ended) == sorted(state["end_order"])
     assert len(lines) - len(ended) == 13
-    assert len(ran[0]) >= 1 and len(ran[1]) >= 1
     texts = set()
     for name in state["end_order"]:
         trial = json.loads((tmp_path / "search" / f"trial_{name}" / "trial.json").read_text())
         assert trial["status"] == "COMPLETED"
         texts.add(json.dumps(trial["hyperparameters"]["values"], sort_keys=True))
     assert len(texts) == 12
-    np.testing.assert_array_equal([trial in ended for trial in ran[0] + ran[1]], True)
+    # The first trial of the worker that was killed is in neither list.
+    assert len(set(ran[0] + ran[1])) == len(ran[0]) + len(ran[1]) == 11
