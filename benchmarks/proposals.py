@@ -1,0 +1,110 @@
+"""Seconds to a proposal of `GrammarOracle` after many trials of large terms.
+
+    python benchmarks/proposals.py [--observations 200] [--proposals 5] [--dry-run]
+
+Random trials of hierarchical NAS-Bench-201 are written to a new project, with a number computed
+from the term as their loss. Then Bayesian optimisation goes on with it, twice, in a process of its
+own each: what is printed are the seconds of each call of `create_trial`, by the clock on the wall
+and of the processor. The first process knows nothing of the terms; the second finds what the first
+has kept of them. Each proposal is of a trial that ends before the next one. The table is written to
+benchmarks/proposals.md, or nowhere with `--dry-run`.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+RESULTS = pathlib.Path(__file__).with_suffix(".md")
+TARGET = 2.0
+TASKS = {"initial": "after random trials", "again": "after a restart"}
+
+
+def oracle(folder, strategy):
+    """Return an oracle with the trials that the folder holds."""
+    import keras_tuner as kt
+
+    from keras_xd.grammar import spaces
+    from tuner_integration import GrammarOracle
+
+    grammars = {"network": spaces.hierarchical_nas_bench_201()}
+    result = GrammarOracle(grammars, kt.Objective("loss", "min"), 10**6, strategy, seed=1)
+    result.verbose = 0
+    result._set_project_dir(folder, "project")
+    if (pathlib.Path(folder) / "project" / "oracle.json").exists():
+        result.reload()
+    return result
+
+
+def trial(searched):
+    """Run a trial whose loss is computed from the text of its term; return seconds to it."""
+    started = time.perf_counter(), time.process_time()
+    proposed = searched.create_trial("worker")
+    seconds = time.perf_counter() - started[0], time.process_time() - started[1]
+    text = proposed.hyperparameters.get("network")
+    convolutions = text.count("OPS Linear1")
+    loss = 0.1 + abs(convolutions - 60) / 100 + text.count("instance") / max(1, convolutions)
+    searched.update_trial(proposed.trial_id, {"loss": loss})
+    proposed.status = "COMPLETED"
+    searched.end_trial(proposed)
+    return seconds
+
+
+def measure(task, folder, observations, proposals):
+    """Print the seconds of each proposal as JSON; before the first task fill the project."""
+    if task == "initial":
+        random = oracle(folder, "random")
+        for _ in range(observations):
+            trial(random)
+    bayesian = oracle(folder, "bayesian")
+    print(json.dumps([trial(bayesian) for _ in range(proposals)]))
+
+
+def main(arguments=None):
+    """Measure all tasks; return the seconds of each, those of the wall and of the processor."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--observations", type=int, default=200)
+    parser.add_argument("--proposals", type=int, default=5, help="after each start")
+    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    numbers = options.observations, options.proposals
+    if options.measure:
+        measure(*options.measure, *numbers)
+        return None
+    packages = ("keras-tuner", "numpy", "scipy")
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
+    lines = [
+        "# Proposals of GrammarOracle",
+        "",
+        f"Written by `python benchmarks/proposals.py`; {versions}, {os.cpu_count()} cores, "
+        f"{options.observations} observations of hierarchical NAS-Bench-201 before the first "
+        f"proposal. At most {TARGET:g} s are aimed at.",
+        "",
+        "| process | proposal | s | processor, s |",
+        "|---|---|---|---|",
+    ]
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for task, name in TASKS.items():
+            command = [sys.executable, __file__, "--measure", task, folder]
+            command += ["--observations", str(numbers[0]), "--proposals", str(numbers[1])]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            found[task] = json.loads(done.stdout.splitlines()[-1])
+            for number, (wall, processor) in enumerate(found[task], start=1):
+                lines.append(f"| {name} | {number} | {wall:.2f} | {processor:.2f} |")
+                print(lines[-1], flush=True)
+    if not options.dry_run:
+        RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""The benchmarks of searches over terms, in small settings, and the functions in them."""
+
+import importlib
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+from keras_xd.grammar import read_term, spaces
+
+BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
+
+sys.path.insert(0, str(BENCHMARKS))
+try:
+    grammar_search = importlib.import_module("grammar_search")
+    proposals = importlib.import_module("proposals")
+finally:
+    sys.path.remove(str(BENCHMARKS))
+
+SMALL = ("--space", "cell", "--trials", "6", "--initial-trials", "4", "--seeds", "2")
+
+
+def test_the_error_is_lowest_for_the_target_alone(rng):
+    target = read_term("(S Linear3 a (B Linear2 b c) (B Linear1 d))")
+    error = grammar_search.Likeness(target)
+    assert error(target) == pytest.approx(0.05)
+    assert error(read_term("(S Linear2 a b)")) == 1.0
+    # (1 + 1 + (1 + 0 + 1) / 3 + 0) / 4, as b is e and Linear1 is Linear2.
+    other = read_term("(S Linear3 a (B Linear2 e c) (B Linear2 d d))")
+    assert error(other) == pytest.approx(0.05 + 0.95 * (1 - (2 + 2 / 3) / 4))
+    cells = spaces.nas_bench_201_cell()
+    error = grammar_search.Likeness(cells.first())
+    errors = {term: error(term) for term in (cells.sample(rng) for _ in range(50))}
+    assert all(value > 0.05 or term == cells.first() for term, value in errors.items())
+
+
+def test_all_strategies_are_run_with_the_same_trials_and_reported(tmp_path, capsys):
+    words = [*SMALL, "--observations", "25", "--output", str(tmp_path)]
+    found = grammar_search.main(words)
+    assert set(found["runs"]) == {"bayesian", "plain", "evolution", "random"}
+    runs = np.array([found["runs"][strategy] for strategy in grammar_search.STRATEGIES])
+    assert runs.shape == (4, 2, 6) and np.all((runs >= 0.05) & (runs <= 1))
+    # Random trials come first and are the same for all that have as many of them.
+    np.testing.assert_array_equal(runs[:, :, :4], np.broadcast_to(runs[:1, :, :4], (4, 2, 4)))
+    assert all(-1 <= t <= 1 for values in found["study"].values() for t in values[25])
+    text = (tmp_path / "grammar_search.md").read_text()
+    best = np.minimum.accumulate(runs, axis=2)[3, :, -1]
+    assert f"{best.mean():.3f} ± {best.std(ddof=1):.3f} |" in text
+    assert str(tmp_path) not in text and (tmp_path / "grammar_search.png").exists()
+    assert text.splitlines()[0] in capsys.readouterr().out
+
+
+def test_trials_of_proposals_are_taken_over(tmp_path, capsys):
+    proposals.measure("initial", tmp_path, 11, 1)
+    (first,) = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert all(seconds > 0 for seconds in first)
+    proposals.measure("again", tmp_path, 0, 1)
+    bayesian = proposals.oracle(tmp_path, "bayesian")
+    assert len(bayesian.trials) == 13
+    assert {trial.status for trial in bayesian.trials.values()} == {"COMPLETED"}
+    # The features of all that were observed before the last proposal are on the disk.
+    assert len(list((tmp_path / "project" / "features").iterdir())) == 12
