@@ -1,0 +1,174 @@
+"""Search an activation function for a small convolutional network on handwritten digits.
+
+    python examples/activation_search.py
+    python examples/activation_search.py --trials 60 --strategy random
+
+Activation functions are terms of `keras_xd.grammar.spaces.activation_functions`: unary and binary
+functions of two levels, some with a trained coefficient for each channel. Every trial trains one
+network with a new function in place of its activations, on scikit-learn's digits (no download), and
+is scored by the loss on validation images. Functions that diverge are trials that fail. The best
+function is then trained anew with several seeds, beside ReLU and Swish, and drawn.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import keras_tuner as kt
+import numpy as np
+import tuning
+from datasets import digits
+from matplotlib.figure import Figure
+
+from keras_xd import grammar, visualization
+from keras_xd.grammar import primitives, spaces
+from tuner_integration import GrammarOracle, GrammarTuner
+
+NAME = "activation_search"
+KNOWN = {
+    "ReLU": "(L2 UnaryTopo (L1 UnaryTopo (UNARY relu)))",
+    "Swish": "(L2 UnaryTopo (L1 BinaryTopo (BINARY sigmoid_product) (UNARY identity) "
+    "(UNARY identity) id id))",
+}
+
+
+def activation(term, shape, name):
+    """Return the function of a term as a model that is used as a layer."""
+    table = primitives.activation_functions()
+    return grammar.build(term, keras.Input(shape), table, name=name)
+
+
+def network(term, filters):
+    """Return the compiled network with the activation function of a term."""
+    inputs = keras.Input((8, 8, 1))
+    x = inputs
+    for number in (1, 2):
+        x = keras.layers.Conv2D(filters, 3, padding="same", name=f"conv{number}")(x)
+        x = activation(term, x.shape[1:], f"activation{number}")(x)
+        x = keras.layers.AveragePooling2D(2, name=f"pool{number}")(x)
+    x = keras.layers.Dense(10, name="classifier")(keras.layers.Flatten(name="flatten")(x))
+    model = keras.Model(inputs, x)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(3e-3), loss, metrics=["accuracy"])
+    return model
+
+
+class Tuner(GrammarTuner):
+    """Gives each trial the same initial weights and batches."""
+
+    def run_trial(self, trial, *arguments, **options):
+        keras.utils.set_random_seed(1)
+        return super().run_trial(trial, *arguments, **options)
+
+
+def trained(term, data, seed, options):
+    """Train anew; return test accuracy and test loss."""
+    keras.utils.set_random_seed(100 + seed)
+    model = network(term, options.filters)
+    model.fit(*data[0], batch_size=options.batch_size, epochs=options.epochs, verbose=0)
+    loss, accuracy = model.evaluate(*data[2], batch_size=250, verbose=0)
+    return float(accuracy), float(loss)
+
+
+def curves(terms):
+    """Draw functions of one variable, with coefficients of 1."""
+    figure = Figure(figsize=(4.0, 3.2), layout="constrained")
+    axes = figure.subplots()
+    x = np.linspace(-4, 4, 201, dtype="float32")[:, None]
+    for name, term in terms.items():
+        axes.plot(x[:, 0], activation(term, (1,), None).predict(x, verbose=0)[:, 0], label=name)
+    axes.set(xlabel="x", ylim=(-4, 4))
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+def mean(values):
+    deviation = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4f}{deviation}"
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=tuning.positive, default=60)
+    parser.add_argument("--initial-trials", type=tuning.positive, default=10)
+    parser.add_argument("--epochs", type=tuning.positive, default=10)
+    parser.add_argument("--seeds", type=tuning.positive, default=3, help="of the comparison")
+    parser.add_argument("--batch-size", type=tuning.positive, default=32)
+    parser.add_argument("--filters", type=tuning.positive, default=8)
+    parser.add_argument("--subset", type=tuning.positive, help="images of each split at most")
+    parser.add_argument(
+        "--strategy", choices=["bayesian", "evolution", "random"], default="bayesian"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    tuning.add_arguments(parser)
+    options = parser.parse_args(arguments)
+    tuning.check(parser, options, NAME)
+    return options, [(x[: options.subset], y[: options.subset]) for x, y in digits.load()]
+
+
+def main(arguments=None):
+    """Run the search and write its results; return the tuner."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options, data = parse(arguments)
+    functions = spaces.activation_functions()
+    oracle = GrammarOracle(
+        {"activation": functions},
+        kt.Objective("val_loss", "min"),
+        options.trials,
+        options.strategy,
+        initial_trials=options.initial_trials,
+        levels=(0, 1, 2),
+        seed=options.seed,
+    )
+    tuner = Tuner(
+        oracle,
+        lambda hp, term: network(term, options.filters),
+        max_checkpoints=1,
+        directory=options.searches,
+        project_name=NAME,
+        overwrite=options.overwrite,
+    )
+    tuner.search(
+        *data[0],
+        validation_data=data[1],
+        batch_size=options.batch_size,
+        epochs=options.epochs,
+        verbose=0,
+    )
+    best = tuner.get_best_terms()[0]["activation"]
+    terms = {"found": best, **{name: functions.parse(text) for name, text in KNOWN.items()}}
+    rows = []
+    for name, term in terms.items():
+        runs = [trained(term, data, seed, options) for seed in range(options.seeds)]
+        accuracies, losses = zip(*runs, strict=True)
+        rows.append([name, mean(accuracies), mean(losses)])
+    parts = [
+        tuning.table(["activation", "test accuracy", "test loss"], rows),
+        f"Trained anew, {options.seeds} seed(s), mean ± standard deviation. Best function:",
+        f"`{best.formula()}`",
+    ]
+    settings = tuning.settings(
+        NAME,
+        arguments,
+        options,
+        space=f"{functions.count():,} functions",
+        strategy=options.strategy,
+        images="{} for training, {} to score, {} to test".format(*(len(x) for x, _ in data)),
+        training=f"Adam, rate 0.003, batches of {options.batch_size}, {options.epochs} epochs",
+        network=f"two 3 × 3 convolutions of {options.filters} filters, a dense layer",
+        seed=options.seed,
+    )
+    pictures = [("_tree", visualization.plot_tree(best)), ("_functions", curves(terms))]
+    title = "Digits: an activation function from a grammar"
+    tuning.write(NAME, title, parts, settings, tuner.oracle, options.output, pictures)
+    print(parts[0])
+    return tuner
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""What the examples with KerasTuner share: their arguments, and the results that they write."""
+
+import argparse
+import importlib.metadata
+import json
+import math
+import os
+import pathlib
+
+import numpy as np
+
+from keras_xd import visualization
+
+PACKAGES = ("keras", "tensorflow", "keras-tuner")
+
+
+def positive(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
+    return int(text)
+
+
+def add_arguments(parser):
+    """Add the arguments that say where trials and results are kept."""
+    parser.add_argument("--output", help="folder of the results; examples/results by default")
+    parser.add_argument("--searches", default="searches", help="folder of the trials")
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument("--overwrite", action="store_true", help="begin anew, write over results")
+    existing.add_argument("--resume", action="store_true", help="go on with the trials there are")
+    parser.add_argument("--note", help="sentence for the results page")
+
+
+def check(parser, options, name):
+    """End with an error if something would be overwritten, or there is nothing to resume."""
+    options.output = pathlib.Path(options.output or pathlib.Path(__file__).parent / "results")
+    trials = pathlib.Path(options.searches, name)
+    paths = [options.output / f"{name}.md", trials]
+    found = [str(path) for path in paths if path.exists()]
+    if found and not (options.overwrite or options.resume):
+        parser.error(
+            f"{', '.join(found)} would be overwritten: give --overwrite, --resume or other folders"
+        )
+    if options.resume and not trials.exists():
+        parser.error(f"--resume needs trials in {trials}, and there are none")
+
+
+def settings(name, arguments, options, **more):
+    """Return the settings for the page: the command, without paths, and what `more` says."""
+    left_out = (options.output, options.searches, getattr(options, "data_dir", None), options.note)
+    left_out = [str(path) for path in left_out if path]
+    words = ["…" if word in left_out else word for word in arguments if word != "--resume"]
+    versions = [f"{package} {importlib.metadata.version(package)}" for package in PACKAGES]
+    return {
+        "command": " ".join(["python", f"examples/{name}.py", *words]),
+        **more,
+        "versions": ", ".join(versions),
+        "cores": os.cpu_count(),
+        "note": options.note or "none",
+    }
+
+
+def scores(oracle):
+    """Return the score of every trial in the order of their numbers, NaN of those that failed."""
+    trials = [oracle.trials[name] for name in sorted(oracle.trials)]
+    return [math.nan if t.score is None or t.status != "COMPLETED" else t.score for t in trials]
+
+
+def table(head, rows):
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def write(name, title, parts, settings, oracle, output, pictures=()):
+    """Write the page, the trials and the curve of the best so far.
+
+    Args:
+        name: of the example, and of the files.
+        title: of the page.
+        parts: paragraphs and tables.
+        settings: what `settings` returned.
+        oracle: the oracle whose trials are reported.
+        output: folder of the results.
+        pictures: pairs `(ending of the file name, figure)`.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    found = scores(oracle)
+    direction = oracle.objective.direction
+    curve = visualization.plot_best_so_far({name: found}, direction, oracle.objective.name)
+    names = []
+    for ending, figure in [("", curve), *pictures]:
+        names.append(f"{name}{ending}.png")
+        figure.savefig(output / names[-1], dpi=110)
+    failed = int(np.isnan(found).sum())
+    lines = [
+        f"# {title}",
+        f"`{settings['command']}` wrote this page.",
+        *parts,
+        f"{len(found)} trials, of which {failed} failed.",
+        "\n".join(f"![{picture.removesuffix('.png')}]({picture})" for picture in names),
+        "\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in settings.items()),
+    ]
+    trials = [
+        {"values": oracle.trials[trial].hyperparameters.values, "score": None if s != s else s}
+        for trial, s in zip(sorted(oracle.trials), found, strict=True)
+    ]
+    text = json.dumps({"settings": settings, "trials": trials}, indent=1)
+    (output / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    (output / f"{name}.md").write_text("\n\n".join(lines) + "\n", encoding="utf-8")

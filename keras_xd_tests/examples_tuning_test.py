@@ -1,0 +1,127 @@
+"""The examples with KerasTuner, each in the smallest setting, and what they write."""
+
+import importlib
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd.grammar import Grammar
+from keras_xd_tests import example_scripts
+
+with example_scripts.on_path():
+    tuning = importlib.import_module("tuning")
+    pde = importlib.import_module("datasets.pde")
+    scripts = {
+        name: importlib.import_module(name)
+        for name in ("grammar_cifar10", "activation_search", "tune_burgers")
+    }
+
+SMALL = {
+    "grammar_cifar10": (
+        *("--trials", "2", "--initial-trials", "1", "--images", "8", "--epochs", "1"),
+        *("--final-epochs", "1", "--filters", "2"),
+    ),
+    "activation_search": (
+        *("--trials", "2", "--initial-trials", "1", "--subset", "10", "--epochs", "1"),
+        *("--filters", "2", "--seeds", "1"),
+    ),
+    "tune_burgers": (
+        *("--max-epochs", "2", "--factor", "3", "--train", "10", "--test", "2"),
+        *("--resolution", "16", "--batch-size", "5", "--width", "2", "--modes", "3"),
+    ),
+}
+
+
+@pytest.fixture
+def images(monkeypatch, rng):
+    """Random images in place of CIFAR-10."""
+    parts = [
+        (rng.random((8, 32, 32, 3), dtype="float32"), rng.integers(10, size=8)) for _ in range(3)
+    ]
+    monkeypatch.setattr(scripts["grammar_cifar10"].images, "load", lambda *_: parts)
+    return parts
+
+
+def run(name, folder, *arguments):
+    places = ("--output", str(folder / "results"), "--searches", str(folder / "searches"))
+    return scripts[name].main([*SMALL[name], *places, *arguments])
+
+
+def check_results(name, folder, tuner, trials):
+    """What is written is what the tuner found; nothing tells where it was written."""
+    found = json.loads((folder / "results" / f"{name}.json").read_text())
+    scores = [trial["score"] for trial in found["trials"]]
+    assert scores == tuning.scores(tuner.oracle) and len(scores) == trials
+    best = tuner.oracle.get_best_trials()[0]
+    assert best.score in scores and np.isfinite(best.score)
+    page = (folder / "results" / f"{name}.md").read_text()
+    command = found["settings"]["command"]
+    assert command.startswith(f"python examples/{name}.py ") and "--resume" not in command
+    assert f"`{command}` wrote this page." in page and f"{trials} trials" in page
+    assert str(folder) not in page
+    pictures = {path.name for path in (folder / "results").glob("*.png")}
+    assert f"{name}.png" in pictures and all(f"]({picture})" in page for picture in pictures)
+
+
+@pytest.mark.parametrize("name", ["grammar_cifar10", "tune_burgers"])
+def test_an_example_runs_and_writes_its_results(name, tmp_path, eager, images, monkeypatch):
+    monkeypatch.delenv(pde.VARIABLE, raising=False)
+    check_results(name, tmp_path, run(name, tmp_path), 2)
+    # What is there is neither run again nor written over unasked.
+    with pytest.raises(SystemExit):
+        run(name, tmp_path)
+
+
+def test_a_search_that_is_resumed_repeats_nothing(tmp_path, eager, capsys):
+    with pytest.raises(SystemExit):
+        run("activation_search", tmp_path, "--resume")
+    assert "--resume needs trials" in capsys.readouterr().err
+    first = run("activation_search", tmp_path)
+    check_results("activation_search", tmp_path, first, 2)
+    again = run("activation_search", tmp_path, "--resume", "--trials", "3")
+    check_results("activation_search", tmp_path, again, 3)
+    before, after = (
+        [trial.get_state() for _, trial in sorted(tuner.oracle.trials.items())]
+        for tuner in (first, again)
+    )
+    assert after[:2] == before
+
+
+def test_the_network_by_hand_is_in_the_space(rng):
+    script = scripts["grammar_cifar10"]
+    space = script.space()
+    term = space.parse(script.BY_HAND)
+    space.check(term)
+    model = script.network(term, filters=4, shape=(8, 8, 3))
+    kernels = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
+    # The stem, four of the blocks, and two with a shortcut where the size is halved.
+    assert len(kernels) == 1 + 4 + 3
+    assert model.predict(rng.random((2, 8, 8, 3)), verbose=0).shape == (2, 10)
+
+
+def test_known_activations_are_what_their_names_say():
+    script = scripts["activation_search"]
+    x = np.linspace(-3, 3, 9, dtype="float32")[:, None]
+    expected = {"ReLU": np.maximum(x, 0), "Swish": x / (1 + np.exp(-x))}
+    for name, text in script.KNOWN.items():
+        term = script.spaces.activation_functions().parse(text)
+        model = script.activation(term, (1,), "function")
+        np.testing.assert_allclose(model.predict(x, verbose=0), expected[name], atol=1e-6)
+
+
+def test_the_error_of_burgers_is_relative():
+    script = scripts["tune_burgers"]
+    outputs = np.array([[[3.0], [4.0]], [[0.0], [2.0]]])
+    inputs = keras.Input((2, 1))
+    model = keras.Model(inputs, inputs * 0.5)
+    assert script.error(model, (outputs, outputs)) == pytest.approx(0.5)
+
+
+def test_the_grammar_of_the_small_networks():
+    space = scripts["grammar_cifar10"].space()
+    assert isinstance(space, Grammar)
+    # A block: 30 operations at each place, connected or not.
+    block = 30**2 + 30**3 + 30**4
+    assert space.count() == block**2 + 2 * block**3
