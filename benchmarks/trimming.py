@@ -1,0 +1,193 @@
+"""Time of trimmed continuous convolutional networks beside the complexity that was aimed at.
+
+    python benchmarks/trimming.py [--cases 1d 2d] [--learn WD] [--targets 0.25 0.5 1] [--dry-run]
+
+A CCNN is searched by the complexity term alone, with targets of 0.25, 0.5 and 1 times the
+multiply–adds of the network of half its blocks and half its channels, the paper's base network,
+then trimmed and finalized. Beside the trimmed networks runs the base network itself, finalized from
+`learn=""`. Times are of one forward pass of a compiled function at inference, medians over rounds
+in which all networks take turns. `complexity` and `time` are ratios to the base network;
+`predicted` is the complexity of the search in its own count (`keras_xd.complexity`), in which the
+depth and the widths are continuous, and `counted` that of the trimmed network with whole channels
+and blocks. Required: times in the order of complexities (rank correlation 1), and time ratios
+within a factor of 1.5 of the predicted ones. With `R` learned the search is rendered dynamically,
+as resolutions cost nothing less otherwise. The table is written to benchmarks/trimming.md, or
+nowhere with `--dry-run`.
+"""
+
+import argparse
+import importlib.metadata
+import os
+import pathlib
+import statistics
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+import keras_xd
+from keras_xd import layers, models
+
+RESULTS = pathlib.Path(__file__).with_suffix(".md")
+CASES = {"1d": (1024, 1), "2d": (32, 32, 3)}
+FACTOR = 1.5
+
+
+def network(blocks, channels, shape, learn, options):
+    """Return a CCNN, whose kernels have the size of the inputs or of `--kernel-size`."""
+    return models.ccnn(
+        blocks,
+        channels,
+        shape,
+        classes=10,
+        learn=learn,
+        kernel_size=options.kernel_size,
+        rendering="dynamic" if "R" in learn else "static",
+        per_channel=True,
+        seed=0,
+    )
+
+
+def drive(space, target, steps):
+    """Let the complexity term alone move the masks until the target is met within 1 %."""
+    variables = keras_xd.architecture_variables(space)
+    optimizer = keras.optimizers.Adam(0.02)
+    optimizer.build(variables)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            ratio = ops.convert_to_tensor(keras_xd.complexity(space)) / target
+            loss = ops.square(ratio - 1)
+        gradients = tape.gradient(loss, [v.value for v in variables], unconnected_gradients="zero")
+        optimizer.apply(gradients, variables)
+        return ratio
+
+    for _ in range(steps):
+        if abs(float(step()) - 1) < 0.01:
+            break
+    return float(keras_xd.complexity(space)) / target
+
+
+def counted(blocks, points, sizes):
+    """Return the multiply–adds of trimmed blocks: whole channels, resolutions as they are."""
+    total = 0.0
+    for block in blocks:
+        a, b, c = block.widths
+        inner = block.convolution.compute_output_shape((1, *sizes, a))
+        r = float(np.prod(inner[1:-1]))
+        total += points * a + a * r * np.log2(r) + r * (a * b + 2 * b + b * c + c)
+    return total
+
+
+def forward(model):
+    """Return a compiled function of inputs, without XLA."""
+    return tf.function(lambda inputs: model(inputs, training=False))
+
+
+def medians(functions, inputs, rounds):
+    """Return the median milliseconds of each function; the first round is not counted."""
+    times = {name: [] for name in functions}
+    for turn in range(rounds + 1):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            ops.convert_to_numpy(function(inputs))
+            if turn:
+                times[name].append(1e3 * (time.perf_counter() - start))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def rank_correlation(first, second):
+    """Return the correlation of the ranks of two lists of different numbers."""
+    ranks = [np.argsort(np.argsort(values)) for values in (first, second)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def measure(case, options):
+    """Return the rows of one case and whether they are as required."""
+    shape = tuple(options.size or n for n in CASES[case][:-1]) + CASES[case][-1:]
+    sizes, points = shape[:-1], int(np.prod(shape[:-1]))
+    base = network(options.blocks, options.channels, shape, "", options)
+    budget = keras_xd.complexity(base)
+    plain = keras_xd.finalize(base)
+    blocks = [x for x in plain.layers if isinstance(x, layers.StaticCCNNBlock)]
+    whole = counted(blocks, points, sizes)
+    functions, found = {"base": forward(plain)}, {}
+    for target in options.targets:
+        space = network(2 * options.blocks, 2 * options.channels, shape, options.learn, options)
+        ratio = target * drive(space, target * budget, options.steps)
+        layers.update_rendering(space)
+        trimmed = keras_xd.finalize(space)
+        blocks = [x for x in trimmed.layers if isinstance(x, layers.StaticCCNNBlock)]
+        name = f"{target:g}"
+        found[name] = (ratio, counted(blocks, points, sizes) / whole, blocks)
+        functions[name] = forward(trimmed)
+    inputs = np.random.default_rng(0).normal(size=(options.batch, *shape)).astype("float32")
+    times = medians(functions, inputs, options.rounds)
+    rows, right = [], True
+    for name, (ratio, count, blocks) in found.items():
+        share = times[name] / times["base"]
+        widths = " ".join("/".join(map(str, block.widths)) for block in blocks)
+        within = 1 / FACTOR <= share / ratio <= FACTOR
+        right = right and within
+        rows.append(
+            f"| {case} | {name} | {ratio:.3f} | {count:.3f} | {times[name]:.1f} | {share:.3f} | "
+            f"{share / ratio:.2f} | {'yes' if within else 'no'} | {widths} |"
+        )
+    correlation = 1.0
+    if len(found) > 1:
+        ratios = [ratio for ratio, _, _ in found.values()]
+        correlation = rank_correlation(ratios, [times[name] for name in found])
+    rows.append(
+        f"| {case} | base | 1 | 1 | {times['base']:.1f} | 1 | | rank correlation "
+        f"{correlation:.2f} | {options.blocks} blocks of {options.channels} channels |"
+    )
+    return rows, right and correlation > 0.999
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--learn", default="WD", help="what is learned, letters of KRWD")
+    parser.add_argument("--targets", nargs="+", type=float, default=[0.25, 0.5, 1.0])
+    parser.add_argument("--blocks", type=int, default=4, help="of the base network")
+    parser.add_argument("--channels", type=int, default=140, help="of the base network")
+    parser.add_argument("--kernel-size", type=int, help="of the largest kernel; all by default")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--size", type=int, help="size of the inputs, for a quick check")
+    parser.add_argument("--steps", type=int, default=400, help="at most, of each search")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    options = parser.parse_args()
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
+    lines = [
+        "# Time of trimmed networks",
+        "",
+        f"Written by `python benchmarks/trimming.py --learn {options.learn} --batch "
+        f"{options.batch} --blocks {options.blocks} --channels {options.channels}`; {versions}, "
+        f"{os.cpu_count()} cores, float32, without XLA, forward passes, medians of "
+        f"{options.rounds} rounds. Ratios are to the base network. Required: rank correlation 1 "
+        f"of times and complexities, and time over predicted complexity within {FACTOR}.",
+        "",
+        "| case | target | predicted complexity | counted complexity | ms | time | "
+        "time / predicted | within | widths of the blocks |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    as_required = True
+    for case in options.cases:
+        rows, right = measure(case, options)
+        as_required = as_required and right
+        lines += rows
+        print("\n".join(rows), flush=True)
+    lines += ["", f"As required: {'yes' if as_required else 'no'}."]
+    print(lines[-1])
+    if not options.dry_run:
+        RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
