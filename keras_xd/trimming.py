@@ -13,7 +13,7 @@ from keras_xd.rewriting import channels
 from keras_xd.rewriting.skips import is_addition
 
 
-def has_masks(model):
+def has_masks(model: keras.layers.Layer) -> bool:
     """Return whether masked layers are in the graph of a model, or in one inside."""
     return is_graph(model) and any(
         isinstance(layer, (MaskedLayer, MaskedBranch)) or (is_graph(layer) and has_masks(layer))
@@ -21,7 +21,7 @@ def has_masks(model):
     )
 
 
-def trim(model):
+def trim(model: keras.Model) -> keras.Model:
     """Return a model with the same outputs as one of masked layers, without what they mask.
 
     Layers of Keras take the places of masked ones. Channels beyond a mask are cut from the layers
@@ -88,7 +88,7 @@ class _Trimming:
         needed = self._needed(view.outputs)
         for call in self.calls:
             if any(id(x) in needed for x in call.outputs):
-                outputs = keras.tree.flatten(self._outputs(call))
+                outputs = keras.tree.flatten(self._computed(call))
                 self.values |= dict(zip(map(id, call.outputs), outputs, strict=True))
         outputs = keras.tree.map_structure(lambda x: self.values[id(x)], view.output)
         inputs = keras.tree.pack_sequence_as(view.input, inputs)
@@ -136,7 +136,7 @@ class _Trimming:
                 needed |= {id(x) for x in call.tensors}
         return needed - self.dead
 
-    def _outputs(self, call):
+    def _computed(self, call):
         """Return the new outputs of a call."""
         operation, tensors = call.operation, call.tensors
         if is_addition(operation) and any(id(x) in self.dead for x in tensors):

@@ -37,7 +37,7 @@ class MaskedBranch(SearchableLayer):
     >>> branches = [layers.MaskedBranch(mask, (number, 3)) for number in range(3)]
     >>> [float(branch(np.ones((1, 1)))[0, 0]) for branch in branches]
     [1.0, 1.0, 1.0]
-    >>> mask.length.assign([0.0])
+    >>> _ = mask.length.assign([0.0])
     >>> [branch.describe()["share"] for branch in branches][2]
     0.0
     """

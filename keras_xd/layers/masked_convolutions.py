@@ -83,7 +83,7 @@ class MaskedConv1D(_MaskedConvolution, keras.layers.Conv1D):
     >>> from keras_xd import layers
     >>> layer = layers.MaskedConv1D(2, 5, padding="same", mask_kernel=True)
     >>> _ = layer(np.ones((1, 8, 3)))
-    >>> layer.kernel_mask.length.assign([0.25])
+    >>> _ = layer.kernel_mask.length.assign([0.25])
     >>> layer.finalize().kernel_size, round(float(layer.complexity((1, 8, 3))), 1)
     ((3,), 128.8)
     """
@@ -120,7 +120,7 @@ class MaskedConv2D(_MaskedConvolution, keras.layers.Conv2D):
     >>> second = layers.MaskedConv2D(2, 1, input_width=width)
     >>> second(first(np.ones((1, 5, 5, 1)))).shape
     TensorShape([1, 3, 3, 2])
-    >>> width.length.assign([0.0])
+    >>> _ = width.length.assign([0.0])
     >>> [round(float(layer.complexity((1, 3, 3, 8))), 1) for layer in (first, second)]
     [313.3, 78.3]
     """

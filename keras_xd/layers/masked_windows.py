@@ -6,7 +6,9 @@ _PADDINGS = (keras.layers.ZeroPadding1D, keras.layers.ZeroPadding2D)
 _CROPPINGS = (keras.layers.Cropping1D, keras.layers.Cropping2D)
 
 
-def cut(layer, input_shape, supports):
+def cut(
+    layer: keras.layers.Layer, input_shape: tuple, supports: list[tuple[int, int]]
+) -> tuple[list, dict, list]:
     """Tell by what a convolution with some of its taps computes the same.
 
     Where no `padding` of Keras reads the same places any more, those around the inputs are written
@@ -57,7 +59,7 @@ def cut(layer, input_shape, supports):
     return around, {"kernel_size": kernel_size, "padding": "valid"}, supports
 
 
-def padded(padding, size, taps, stride, rate):
+def padded(padding: str, size: int, taps: int, stride: int, rate: int) -> tuple[int, int]:
     """Return how many places Keras' convolutions add before and after an axis.
 
     Args:

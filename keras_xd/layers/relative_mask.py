@@ -43,9 +43,9 @@ class RelativeMask(DifferentiableMask):
     >>> mask = layers.RelativeMask()
     >>> np.round(mask(np.ones((1, 4))), 3)
     array([[1., 1., 1., 1.]], dtype=float32)
-    >>> mask.length.assign([0.0])
+    >>> _ = mask.length.assign([0.0])
     >>> np.round(mask(np.ones((1, 4))), 3)
-    array([[1.   , 1.   , 0.   , 0.   ]], dtype=float32)
+    array([[1., 1., 0., 0.]], dtype=float32)
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+from collections.abc import Callable
 
 import keras
 
@@ -37,7 +38,7 @@ class Block:
         return self.shape[1:-1]
 
 
-def find_blocks(graph, able):
+def find_blocks(graph: keras.Model, able: Callable[[keras.layers.Layer], bool]) -> list[Block]:
     """Return every residual `Block` of a graph whose branch can be left out, in their order.
 
     A block is an addition of two tensors of the shape of the sum. If one is computed from the

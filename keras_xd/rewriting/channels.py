@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import keras
 from keras import layers, ops
@@ -68,7 +69,11 @@ class Channels:
     members: list = dataclasses.field(default_factory=list)
 
 
-def find_channels(model, able, shared):
+def find_channels(
+    model: keras.Model,
+    able: Callable[[layers.Layer], bool],
+    shared: Callable[[layers.Layer], bool],
+) -> list[Channels]:
     """Return the internal channels of a graph, a list of `Channels` in the order of their makers.
 
     From a convolution or dense layer on they pass through what treats each channel by itself
@@ -142,7 +147,7 @@ def find_channels(model, able, shared):
     ]
 
 
-def passes(call, axes):
+def passes(call: cloning.OperationCall, axes: list[int]) -> int | None:
     """Return the axis of the channels of the output if a call treats each of them by itself.
 
     Args:
@@ -187,29 +192,29 @@ def passes(call, axes):
     return axis if passed else None
 
 
-def is_maker(operation):
+def is_maker(operation: keras.Operation) -> bool:
     """Return whether a layer reads all channels of its input and makes new ones."""
     return isinstance(operation, PRODUCERS) and getattr(operation, "groups", 1) == 1
 
 
-def channel_axis(layer, rank):
+def channel_axis(layer: layers.Layer, rank: int) -> int:
     """Return the axis of the channels in inputs or outputs of a layer, counted from the start."""
     return 1 if getattr(layer, "data_format", None) == "channels_first" else rank - 1
 
 
-def is_by_point(activation):
+def is_by_point(activation: Callable | None) -> bool:
     """Return whether an activation, a function or a layer, is known to be elementwise."""
     if activation is None or type(activation) in (layers.ReLU, layers.LeakyReLU, layers.ELU):
         return True
     return any(activation is known for known in _known_activations())
 
 
-def is_product(operation):
+def is_product(operation: keras.Operation) -> bool:
     """Return whether an operation multiplies: `keras.layers.Multiply` or `x * y`."""
     return type(operation) is layers.Multiply or isinstance(operation, _multiplication())
 
 
-def calls_of(model):
+def calls_of(model: keras.Model) -> collections.Counter:
     """Return how often each operation is called in a model's graph and those inside, by its id.
 
     A graph inside counts once, since what is in it is the same whenever it is called.
