@@ -3,7 +3,7 @@
 import math
 
 import keras
-from keras import initializers, ops
+from keras import ops
 
 from keras_xd import masks, validation
 from keras_xd.layers import shared_parts
@@ -14,8 +14,7 @@ from keras_xd.layers.differentiable_mask import DifferentiableMask
 from keras_xd.layers.fourier_upsampling import FourierUpsampling
 from keras_xd.layers.kernel_network import KernelNetwork
 from keras_xd.layers.searchable import SearchableLayer
-from keras_xd.layers.static_ccnn_block import StaticCCNNBlock, add_to_first
-from keras_xd.layers.static_ck_conv import StaticCKConv
+from keras_xd.layers.static_ccnn_block import StaticCCNNBlock, add_linear, add_to_first
 
 WIDTHS = ("input", "middle", "output")
 
@@ -169,16 +168,7 @@ class CCNNBlock(SearchableLayer):
         self.upsampling = FourierUpsampling(
             sizes, data_format="channels_last", name="upsampling", dtype=self.dtype_policy
         )
-        self.linear = []
-        for step, name in enumerate(WIDTHS[1:], start=1):
-            seed = None if self.seed is None else self.seed + step
-            kernel = self.add_weight(
-                name=f"{name}_kernel",
-                shape=(channels, channels),
-                initializer=initializers.HeUniform(seed),
-            )
-            bias = self.add_weight(name=f"{name}_bias", shape=(channels,), initializer="zeros")
-            self.linear.append((kernel, bias))
+        self.linear = add_linear(self, (channels,) * 3, self.seed)
         self._channels = channels
         self._counts = tuple(before.get("counts", (channels,) * 3))
         self._present = before.get("present", True)
@@ -204,6 +194,13 @@ class CCNNBlock(SearchableLayer):
         if not self.width_masks:
             return [self._channels] * 3
         return [mask.sizes[0] for mask in self.width_masks]
+
+    @property
+    def width_values(self):
+        """The three width masks, ones where widths are not learned."""
+        if not self.width_masks:
+            return [ops.ones((self._channels,))] * 3
+        return [mask.values[0] for mask in self.width_masks]
 
     @property
     def share(self):
@@ -321,33 +318,7 @@ class CCNNBlock(SearchableLayer):
             identity.build(shape)
             return identity
         counts = self._counts if dynamic else self._current_counts()
-        convolution = self.convolution.finalize()
-        static = StaticCCNNBlock(
-            counts,
-            StaticCKConv.from_config(convolution.get_config()),
-            dropout=self.dropout,
-            statistics=self.normalization.statistics,
-            name=self.name,
-            dtype=self.dtype_policy,
-            trainable=self.trainable,
-        )
-        static.build(shape)
-        first, middle, last = counts
-        for weight, whole in zip(static.convolution.weights, convolution.weights, strict=True):
-            per_channel = weight is static.convolution.kernel or weight is static.convolution.bias
-            weight.assign(whole[..., :first] if per_channel else whole)
-        pairs = zip(static.normalization.weights, self.normalization.weights, strict=True)
-        for weight, whole in pairs:
-            weight.assign(whole[:first])
-        a, b, c = (values[:n] for values, n in zip(self._width_values(), counts, strict=True))
-        (kernel, bias), (last_kernel, last_bias) = self.linear
-        static.linear[0][0].assign(kernel[:first, :middle] * a[:, None] * b)
-        static.linear[0][1].assign(bias[:middle] * b)
-        static.linear[1][0].assign(last_kernel[:middle, :last] * c)
-        static.linear[1][1].assign(last_bias[:last] * c)
-        if self.depth is not None:
-            static.scale.assign(self.depth.value(self.index))
-        return static
+        return StaticCCNNBlock.from_layer(self, counts)
 
     def describe(self):
         """Return the sizes that the block has come to.
@@ -389,15 +360,9 @@ class CCNNBlock(SearchableLayer):
             return x
         return x * ops.cast(self.width_masks[place].values[0][: x.shape[-1]], x.dtype)
 
-    def _width_values(self):
-        """Return the three width masks, ones where widths are not learned."""
-        if not self.width_masks:
-            return [ops.ones((self._channels,))] * 3
-        return [mask.values[0] for mask in self.width_masks]
-
     def _current_counts(self):
         """Return the number of channels under each width mask."""
-        return tuple(masks.support(values)[1] for values in self._width_values())
+        return tuple(masks.support(values)[1] for values in self.width_values)
 
     def _is_present(self):
         return self.depth is None or float(self.depth.value(self.index)) > 0

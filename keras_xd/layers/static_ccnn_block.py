@@ -60,9 +60,46 @@ class StaticCCNNBlock(keras.layers.Layer):
         )
         self.dropping = keras.layers.Dropout(dropout, name="dropping", dtype=self.dtype_policy)
 
+    @classmethod
+    def from_layer(cls, layer, counts):
+        """Make the static block of a built `CCNNBlock`.
+
+        Args:
+            layer: the block.
+            counts: how many of the first channels to keep, as `widths`; the values of the width
+                masks there are folded into the linear layers.
+        """
+        convolution = layer.convolution.finalize()
+        static = cls(
+            counts,
+            StaticCKConv.from_config(convolution.get_config()),
+            dropout=layer.dropout,
+            statistics=layer.normalization.statistics,
+            name=layer.name,
+            dtype=layer.dtype_policy,
+            trainable=layer.trainable,
+        )
+        static.build(layer.get_build_config()["input_shape"])
+        first, middle, last = counts
+        for weight, whole in zip(static.convolution.weights, convolution.weights, strict=True):
+            per_channel = weight is static.convolution.kernel or weight is static.convolution.bias
+            weight.assign(whole[..., :first] if per_channel else whole)
+        pairs = zip(static.normalization.weights, layer.normalization.weights, strict=True)
+        for weight, whole in pairs:
+            weight.assign(whole[:first])
+        a, b, c = (values[:n] for values, n in zip(layer.width_values, counts, strict=True))
+        (kernel, bias), (last_kernel, last_bias) = layer.linear
+        static.linear[0][0].assign(kernel[:first, :middle] * a[:, None] * b)
+        static.linear[0][1].assign(bias[:middle] * b)
+        static.linear[1][0].assign(last_kernel[:middle, :last] * c)
+        static.linear[1][1].assign(last_bias[:last] * c)
+        if layer.depth is not None:
+            static.scale.assign(layer.depth.value(layer.index))
+        return static
+
     def build(self, input_shape):
         channels, sizes = input_shape[-1], tuple(input_shape[1:-1])
-        first, middle, last = self.widths
+        first, _, last = self.widths
         if channels is None or channels < max(first, last):
             raise ValueError(
                 f"Layer '{self.name}' needs at least {max(first, last)} channels. "
@@ -76,13 +113,7 @@ class StaticCCNNBlock(keras.layers.Layer):
         self.upsampling = FourierUpsampling(
             sizes, data_format="channels_last", name="upsampling", dtype=self.dtype_policy
         )
-        self.linear = []
-        for name, rows, columns in (("middle", first, middle), ("output", middle, last)):
-            kernel = self.add_weight(
-                name=f"{name}_kernel", shape=(rows, columns), initializer="he_uniform"
-            )
-            bias = self.add_weight(name=f"{name}_bias", shape=(columns,), initializer="zeros")
-            self.linear.append((kernel, bias))
+        self.linear = add_linear(self, self.widths)
         self.scale = self.add_weight(
             name="scale", shape=(), initializer=initializers.Ones(), trainable=False
         )
@@ -110,6 +141,25 @@ class StaticCCNNBlock(keras.layers.Layer):
             "dropout": self.dropout,
             "statistics": self.statistics,
         }
+
+
+def add_linear(layer, widths, seed=None):
+    """Give a layer the weights of its two linear layers, pairs of a kernel and a bias.
+
+    Args:
+        layer: the layer, in its `build`.
+        widths: channels before, between and after them.
+        seed: an integer makes the first weights reproducible.
+    """
+    pairs = []
+    for step, name in enumerate(("middle", "output")):
+        draw = initializers.HeUniform(None if seed is None else seed + 1 + step)
+        kernel = layer.add_weight(
+            name=f"kernel_{name}", shape=widths[step : step + 2], initializer=draw
+        )
+        bias = layer.add_weight(name=f"bias_{name}", shape=(widths[step + 1],), initializer="zeros")
+        pairs.append((kernel, bias))
+    return pairs
 
 
 def add_to_first(inputs, branch):

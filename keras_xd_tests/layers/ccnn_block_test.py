@@ -23,7 +23,7 @@ def built(input_shape, learn="KRW", depth=None, **kwargs):
     block.build(input_shape)
     generator = np.random.default_rng(2)
     for weight in block.trainable_variables:
-        if weight.path.endswith(("bias", "beta", "gamma")):
+        if weight.name.startswith(("bias", "beta", "gamma")):
             weight.assign(generator.normal(0.5, 0.5, size=weight.shape))
     for mask, size in zip(block.width_masks, (0.7, 0.4, 0.55), strict=bool(block.width_masks)):
         mask.length.assign([masks.sigmoid_offset(0.1, 2 * size - 1, block.width_temperature)])
@@ -73,8 +73,8 @@ def test_masks_stand_where_the_paper_has_them(shape, rng):
     h = (x - x.mean(axes)) / np.sqrt(x.var(axes) + 1e-3)
     h = h * w["normalization/gamma"] + w["normalization/beta"]
     h = ops.convert_to_numpy(block.convolution(h)) * a
-    h = gelu((h @ w["middle_kernel"] + w["middle_bias"]) * b)
-    h = gelu((h @ w["output_kernel"] + w["output_bias"]) * c)
+    h = gelu((h @ w["kernel_middle"] + w["bias_middle"]) * b)
+    h = gelu((h @ w["kernel_output"] + w["bias_output"]) * c)
     np.testing.assert_allclose(block(x), x + 0.6 * h, atol=2e-5)
     assert [np.count_nonzero(m) for m in (a, b, c)] == [3, 2, 3]
     np.testing.assert_allclose(block(x, training=True), block(x), atol=1e-5)

@@ -32,7 +32,7 @@ def test_channels_beyond_its_widths_pass_by(rng):
     changed[..., 2:] += 1  # no inputs of the branch
     np.testing.assert_allclose(block(changed) - changed, y - x, atol=1e-6)
     shapes = {w.path.split("/", 1)[1]: tuple(w.shape) for w in block.trainable_variables}
-    assert shapes["middle_kernel"] == (2, 4) and shapes["output_kernel"] == (4, 3)
+    assert shapes["kernel_middle"] == (2, 4) and shapes["kernel_output"] == (4, 3)
     assert shapes["normalization/gamma"] == (2,)
     assert sum(np.prod(shape) for shape in shapes.values()) == 2 * (3 + 3) + 8 + 4 + 12 + 3
 
