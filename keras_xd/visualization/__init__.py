@@ -1,5 +1,7 @@
 """Pictures of what a search found. Needs matplotlib, which the extra `examples` installs."""
 
+from keras_xd.visualization.cells import plot_cell as plot_cell
+from keras_xd.visualization.cells import plot_genotype as plot_genotype
 from keras_xd.visualization.images import heatmap as heatmap
 from keras_xd.visualization.images import png as png
 from keras_xd.visualization.images import spectra as spectra
@@ -15,6 +17,8 @@ __all__ = [
     "heatmap",
     "operator_matrix",
     "plot_best_so_far",
+    "plot_cell",
+    "plot_genotype",
     "plot_network",
     "plot_operators",
     "plot_tree",

@@ -1,0 +1,169 @@
+"""Drawings of discrete cells."""
+
+import matplotlib.patches
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from keras_xd.genotypes import (
+    ATTENTION_OPERATIONS,
+    BLOCKS,
+    DYNAMIC_OPERATIONS,
+    FEATURE_OPERATIONS,
+    INPUTS,
+    XD_OPERATIONS,
+    CellGenotype,
+    Genotype,
+)
+
+# The names of the operations in the paper's figure, by kind, and the colour of each kind.
+KINDS = (
+    ("f", FEATURE_OPERATIONS, "tab:blue"),
+    ("a", ATTENTION_OPERATIONS, "tab:orange"),
+    ("d", DYNAMIC_OPERATIONS, "tab:green"),
+    ("x", XD_OPERATIONS, "tab:purple"),
+)
+SYMBOLS = {
+    name: (f"{letter}{number}", colour)
+    for letter, names, colour in KINDS
+    for number, name in enumerate(names)
+}
+OPERATORS = {"f": "⊕", "x": "⊕", "a": "⊙", "d": "⊛"}
+_STEP = 2.6
+# Neighbours lie at different heights, so that edges do not run through nodes.
+_HEIGHTS = (0.9, -0.9, 1.7, -1.7)
+
+
+def plot_cell(cell: CellGenotype, title: str = "") -> Figure:
+    """Return a drawing of a cell, its nodes from left to right.
+
+    Nodes are numbered as in the cell, the surrogate node of node 2 is 2′. The labels on the
+    edges are those of the paper, explained below: `f` operations on features, `a` attention, `d`
+    dynamic convolutions, `x` XD-operations. Above a surrogate node stands how it combines what
+    comes in: sums ⊕, products ⊙, convolutions ⊛.
+
+    Nothing is shown or written: use the figure's `savefig`, with `"cell.svg"` or `"cell.png"`.
+
+    Args:
+        cell: a `keras_xd.genotypes.CellGenotype`.
+        title: text above the drawing.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: if `cell` is no `CellGenotype`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import genotypes, visualization
+    >>> cell = genotypes.random_cell(np.random.default_rng(0))
+    >>> visualization.plot_cell(cell, "normal").savefig("cell.svg")
+
+    Reference:
+        "Neural Operator Search", 2020, figure 4.
+    """
+    if not isinstance(cell, CellGenotype):
+        raise ValueError(f"`cell` must be a CellGenotype. Received: cell={cell!r}")
+    return _drawing({title: cell})
+
+
+def plot_genotype(genotype: Genotype) -> Figure:
+    """Return a drawing of both cells of a genotype, one above the other: see `plot_cell`.
+
+    Args:
+        genotype: a `keras_xd.genotypes.Genotype`.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: if `genotype` is no `Genotype`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import genotypes, visualization
+    >>> genotype = genotypes.random_genotype(np.random.default_rng(0))
+    >>> len(visualization.plot_genotype(genotype).axes)
+    2
+
+    Reference:
+        "Neural Operator Search", 2020, figure 4.
+    """
+    if not isinstance(genotype, Genotype):
+        raise ValueError(f"`genotype` must be a Genotype. Received: genotype={genotype!r}")
+    return _drawing({"normal cell": genotype.normal, "reduction cell": genotype.reduction})
+
+
+def _drawing(cells):
+    figure = Figure(figsize=(11, 4.2 * len(cells)), layout="constrained")
+    all_axes = figure.subplots(len(cells), squeeze=False)[:, 0]
+    for axes, (title, cell) in zip(all_axes, cells.items(), strict=True):
+        _draw_cell(axes, cell)
+        axes.set_title(title)
+    return figure
+
+
+def _draw_cell(axes: Axes, cell: CellGenotype) -> None:
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    end = _STEP * (BLOCKS + 1)
+    axes.set(xlim=(-0.9, end + 0.9), ylim=(-3.1, 2.5))
+    places = {0: (0.0, 1.2), 1: (0.0, -1.2), "output": (end, 0.0)}
+    for block, height in enumerate(_HEIGHTS):
+        right = _STEP * (block + 1)
+        places[f"{block + INPUTS}′"] = (right - 0.55, height)
+        places[block + INPUTS] = (right + 0.75, height)
+    for block, genotype in enumerate(cell.blocks):
+        node = block + INPUTS
+        for operation, source in genotype.first:
+            _edge(axes, places[source], places[f"{node}′"], operation)
+        _edge(axes, places[f"{node}′"], places[node], genotype.second, bend=0.0)
+        _arrow(axes, places[node], places["output"], "lightgrey", 0.0, "dotted")
+        _node(axes, places[f"{node}′"], f"{node}′", "whitesmoke")
+        letters = [SYMBOLS[operation][0][0] for operation, _ in genotype.first]
+        operators = dict.fromkeys(OPERATORS[letter] for letter in sorted(letters, reverse=True))
+        x, y = places[f"{node}′"]
+        axes.text(x, y + 0.42, "".join(operators), ha="center", va="center", fontsize=9)
+        _node(axes, places[node], str(node), "lightyellow")
+    for source in range(INPUTS):
+        _node(axes, places[source], str(source), "lightcyan")
+    _node(axes, places["output"], "concat", "mistyrose", radius=0.42)
+    used = [name for name in SYMBOLS if name in cell.operations]
+    legend = ", ".join(f"{SYMBOLS[name][0]}: {name}" for name in used)
+    axes.text(end / 2, -2.85, legend, ha="center", va="center", fontsize=8)
+
+
+def _edge(axes, start, stop, operation, bend=-0.08):
+    symbol, colour = SYMBOLS[operation]
+    _arrow(axes, start, stop, colour, bend)
+    # The middle of the bow that matplotlib draws, with its height as a part of the distance.
+    x = (start[0] + stop[0]) / 2 + bend * (stop[1] - start[1]) / 2
+    y = (start[1] + stop[1]) / 2 - bend * (stop[0] - start[0]) / 2
+    box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+    axes.text(x, y, symbol, color=colour, ha="center", va="center", fontsize=10, bbox=box, zorder=3)
+
+
+def _arrow(axes, start, stop, colour, bend, line="solid"):
+    arrow = matplotlib.patches.FancyArrowPatch(
+        start,
+        stop,
+        connectionstyle=f"arc3,rad={bend}",
+        arrowstyle="-|>",
+        mutation_scale=10,
+        shrinkA=11,
+        shrinkB=12,
+        color=colour,
+        linestyle=line,
+        zorder=1,
+    )
+    axes.add_patch(arrow)
+
+
+def _node(axes, place, text, colour, radius=0.27):
+    circle = matplotlib.patches.Circle(
+        place, radius, facecolor=colour, edgecolor="black", linewidth=0.8, zorder=2
+    )
+    axes.add_patch(circle)
+    axes.text(*place, text, ha="center", va="center", fontsize=8, zorder=4)

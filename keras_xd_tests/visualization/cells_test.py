@@ -1,0 +1,76 @@
+import xml.etree.ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from matplotlib.patches import Circle, FancyArrowPatch
+
+from keras_xd import genotypes, visualization
+from keras_xd.genotypes import BlockGenotype, CellGenotype
+
+CELL = CellGenotype(
+    (
+        BlockGenotype((("separable_3", 0), ("identity", 1)), "dynamic_5"),
+        BlockGenotype((("channel_attention", 1), ("dilated_3", 2)), "identity"),
+        BlockGenotype((("dynamic_3", 0), ("average_pooling_3", 3)), "spatial_attention"),
+        BlockGenotype((("max_pooling_3", 2), ("xd_3", 4)), "channel_attention"),
+    )
+)
+
+
+def texts(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+def test_all_nodes_edges_and_symbols_are_drawn():
+    (axes,) = visualization.plot_cell(CELL, "normal").axes
+    assert axes.get_title() == "normal"
+    found = texts(axes)
+    for node in ("0", "1", "2", "2′", "3", "3′", "4", "4′", "5", "5′", "concat"):
+        assert found.count(node) == 1
+    circles = [patch for patch in axes.patches if isinstance(patch, Circle)]
+    arrows = [patch for patch in axes.patches if isinstance(patch, FancyArrowPatch)]
+    # 3 edges and one to the output for each block.
+    assert (len(circles), len(arrows)) == (11, 16)
+    symbols = [text for text in found if len(text) == 2 and text[0] in "fadx" and text[1].isdigit()]
+    assert sorted(symbols) == sorted("f0 f6 d1 a1 f2 f6 d0 f5 a0 f4 x0 a1".split())
+    assert [text for text in found if text in {"⊕", "⊕⊙", "⊕⊛"}] == ["⊕", "⊕⊙", "⊕⊛", "⊕"]
+    legend = next(text for text in found if ": " in text)
+    assert "f0: separable_3" in legend and "x0: xd_3" in legend and "f1" not in legend
+
+
+def test_labels_lie_on_their_edges():
+    (axes,) = visualization.plot_cell(CELL).axes
+    axes.figure.draw_without_rendering()
+    arrows = [patch for patch in axes.patches if isinstance(patch, FancyArrowPatch)]
+    labels = [t for t in axes.texts if len(t.get_text()) == 2 and t.get_text()[1].isdigit()]
+    drawn = [a for a in arrows if a.get_linestyle() in ("solid", "-")]
+    assert len(drawn) == len(labels) == 12
+    for arrow, label in zip(drawn, labels, strict=True):
+        path = arrow.get_path().interpolated(500).vertices
+        distances = np.hypot(*(path - label.get_position()).T)
+        assert distances.min() < 0.06
+        assert matplotlib.colors.to_rgba(label.get_color()) == arrow.get_edgecolor()
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_files(ending, tmp_path):
+    genotype = genotypes.random_genotype(np.random.default_rng(1))
+    figure = visualization.plot_genotype(genotype)
+    assert [axes.get_title() for axes in figure.axes] == ["normal cell", "reduction cell"]
+    path = tmp_path / f"genotype.{ending}"
+    figure.savefig(path, dpi=50)
+    if ending == "svg":
+        root = xml.etree.ElementTree.parse(path).getroot()
+        assert root.tag.endswith("svg") and len(list(root.iter())) > 100
+    else:
+        image = imread(path)
+        assert image.shape[2] == 4 and image[..., :3].std() > 0.01
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="`cell`"):
+        visualization.plot_cell(CELL.to_dict())
+    with pytest.raises(ValueError, match="`genotype`"):
+        visualization.plot_genotype(CELL)
