@@ -1,7 +1,7 @@
 """Bayesian optimisation over terms beside random search and evolution, and what its kernel knows.
 
     python benchmarks/grammar_search.py [--trials 50] [--seeds 5] [--dry-run]
-    python benchmarks/grammar_search.py --train [--trials 25] [--images 2000] [--epochs 3]
+    python benchmarks/grammar_search.py --train [--trials 25] [--images 2000] [--searches folder]
 
 Without `--train` trials cost nothing: terms of hierarchical NAS-Bench-201 have an "error" between
 0.05 and 1 by how much of their tree is that of a fixed random term, whose error of 0.05 is the
@@ -45,7 +45,7 @@ STRATEGIES = {
 KERNELS = {"hierarchical": LEVELS, "plain": ()}
 OBSERVATIONS = (25, 50, 100)
 LOWEST, HIGHEST = 0.05, 1.0
-PREDICTED = 150
+LEAST_PREDICTED, MOST_PREDICTED = 20, 150
 SPACES = {
     "hierarchical": spaces.hierarchical_nas_bench_201,
     "shared_cell": spaces.hierarchical_nas_bench_201_shared_cell,
@@ -80,11 +80,13 @@ class Tuner(GrammarTuner):
 
     def run_trial(self, trial, **options):
         (name, grammar), *_ = self.grammars.items()
-        return {"error": self.error(grammar.parse(trial.hyperparameters.get(name)))}
+        started = time.perf_counter()
+        error = self.error(grammar.parse(trial.hyperparameters.get(name)))
+        return {"error": error, "seconds": time.perf_counter() - started}
 
 
 def search(space, error, strategy, seed, trials, initial, folder):
-    """Run one search; return its terms and their errors, in their order."""
+    """Run one search, or go on with it; return its terms, errors and seconds, in their order."""
     oracle = GrammarOracle(
         {"network": space},
         kt.Objective("error", "min"),
@@ -93,12 +95,14 @@ def search(space, error, strategy, seed, trials, initial, folder):
         seed=seed,
         **STRATEGIES[strategy],
     )
-    tuner = Tuner(oracle, directory=folder, project_name=f"{strategy}{seed}", overwrite=True)
+    tuner = Tuner(oracle, directory=folder, project_name=f"{strategy}{seed}")
     tuner.error = error
     tuner.search(verbose=0)
     ran = [oracle.trials[name] for name in sorted(oracle.trials)]
     terms = [space.parse(trial.hyperparameters.get("network")) for trial in ran]
-    return terms, [np.nan if trial.score is None else trial.score for trial in ran]
+    errors = [np.nan if trial.score is None else trial.score for trial in ran]
+    known = [trial.metrics for trial in ran if trial.metrics.exists("seconds")]
+    return terms, errors, [metrics.get_best_value("seconds") for metrics in known]
 
 
 def kendall(space, terms, errors, counts, seeds):
@@ -118,7 +122,7 @@ def kendall(space, terms, errors, counts, seeds):
         surrogate = Surrogate({"network": HierarchicalKernel(levels)}, points)
         for seed in range(seeds):
             order = np.random.default_rng(seed).permutation(len(terms))
-            predicted = order[max(counts) :][:PREDICTED]
+            predicted = order[max(counts) :][:MOST_PREDICTED]
             for count in counts:
                 chosen = order[:count]
                 surrogate.fit([(("network", terms[i]),) for i in chosen], errors[chosen])
@@ -135,12 +139,10 @@ def trained(options):
     from datasets import images
 
     data = images.load("cifar10", options.data_dir, options.images)
-    seconds = []
 
     def error(term):
         keras.backend.clear_session()
         keras.utils.set_random_seed(1)
-        started = time.perf_counter()
         model = grammar_cifar10.network(term, options.filters)
         history = model.fit(
             *data[0],
@@ -149,30 +151,31 @@ def trained(options):
             epochs=options.epochs,
             verbose=0,
         ).history
-        seconds.append(time.perf_counter() - started)
         return 1 - max(history["val_accuracy"])
 
-    return grammar_cifar10.space(), error, seconds
+    return grammar_cifar10.space(), error
 
 
 def synthetic(options):
-    """Return the grammar, the error without training, and no seconds."""
+    """Return the grammar and the error without training."""
     space = SPACES[options.space]()
-    return space, Likeness(space.sample(np.random.default_rng(12345))), []
+    return space, Likeness(space.sample(np.random.default_rng(12345)))
 
 
 def measure(options):
     """Run all searches and the study of the kernels; return what was found."""
-    space, error, seconds = (trained if options.train else synthetic)(options)
-    runs, processor, random = {}, {}, []
-    with tempfile.TemporaryDirectory() as folder:
+    space, error = (trained if options.train else synthetic)(options)
+    runs, processor, random, longest = {}, {}, [], 0.0
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.searches or temporary
         for strategy in options.strategies:
             started = time.process_time()
             runs[strategy] = []
             for seed in range(1, options.seeds + 1):
-                terms, errors = search(
+                terms, errors, seconds = search(
                     space, error, strategy, seed, options.trials, options.initial_trials, folder
                 )
+                longest = max([longest, *seconds])
                 runs[strategy].append(errors)
                 if strategy == "random":
                     random += zip(terms, errors, strict=True)
@@ -183,9 +186,9 @@ def measure(options):
         rng = np.random.default_rng(0)
         random = [(term, error(term)) for term in (space.sample(rng) for _ in range(250))]
     known = dict((term, value) for term, value in random if np.isfinite(value))
-    counts = [count for count in options.observations if 2 * count <= len(known)]
+    counts = [count for count in options.observations if count + LEAST_PREDICTED <= len(known)]
     study = kendall(space, list(known), list(known.values()), counts, options.seeds)
-    return {"runs": runs, "study": study, "seconds": seconds, "processor": processor}
+    return {"runs": runs, "study": study, "longest": longest, "processor": processor}
 
 
 def mean(values):
@@ -199,7 +202,7 @@ def page(found, options, words):
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
     what = (
         f"networks of examples/grammar_cifar10.py, {options.images} images, {options.epochs} "
-        f"epochs, {options.filters} filters; a training took {max(found['seconds']):.1f} s at most"
+        f"epochs, {options.filters} filters; a training took {found['longest']:.1f} s at most"
         if options.train
         else f"terms of the space `{options.space}` of NAS-Bench-201, error without training, "
         f"lowest {LOWEST}"
@@ -250,11 +253,12 @@ def main(arguments=None):
     parser.add_argument("--filters", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--data-dir", default=os.environ.get("TFDS_DATA_DIR"))
+    parser.add_argument("--searches", help="keep trials in this folder, and go on with them")
     parser.add_argument("--output", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
     options = parser.parse_args(arguments)
     options.trials = options.trials or (25 if options.train else 50)
-    left_out = {str(options.data_dir), str(options.output)}
+    left_out = {str(options.data_dir), str(options.output), str(options.searches)}
     words = ["…" if word in left_out else word for word in arguments]
     found = measure(options)
     lines = page(found, options, words)

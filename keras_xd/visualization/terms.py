@@ -90,7 +90,7 @@ def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure
     >>> from keras_xd.grammar import read_term
     >>> term = read_term("(S Residual2 (C Linear2 conv relu) id (OP pool))")
     >>> figure = visualization.plot_network(term)
-    >>> sorted(text.get_text() for text in figure.axes[0].texts)
+    >>> sorted(text.get_text() for text in figure.axes[0].texts if text.get_text())
     ['conv', 'id', 'in', 'out', 'pool', 'relu']
     """
     graph = network_graph(expand(term), zero=zero)
