@@ -48,9 +48,10 @@ def test_labels_lie_on_their_edges():
     drawn = [a for a in arrows if a.get_linestyle() in ("solid", "-")]
     assert len(drawn) == len(labels) == 12
     for arrow, label in zip(drawn, labels, strict=True):
-        path = arrow.get_path().interpolated(500).vertices
-        distances = np.hypot(*(path - label.get_position()).T)
-        assert distances.min() < 0.06
+        a, b, c = arrow.get_path().vertices[:3]  # one side of the bow, a Bézier curve
+        t = np.linspace(0, 1, 200)[:, None]
+        curve = (1 - t) ** 2 * a + 2 * t * (1 - t) * b + t**2 * c
+        assert np.hypot(*(curve - label.get_position()).T).min() < 0.03
         assert matplotlib.colors.to_rgba(label.get_color()) == arrow.get_edgecolor()
 
 
