@@ -27,7 +27,7 @@ class DropPathSchedule(keras.callbacks.Callback):
     >>> import numpy as np
     >>> genotype = keras_xd.genotypes.random_genotype(np.random.default_rng(0))
     >>> model = keras_xd.models.nos_network(genotype, 3, 1, (8, 8, 3), 2, auxiliary=False)
-    >>> model.compile("sgd", "mse")
+    >>> model.compile("sgd", "mse", run_eagerly=True)
     >>> schedule = keras_xd.callbacks.DropPathSchedule(epochs=4)
     >>> x, y = np.ones((2, 8, 8, 3)), np.ones((2, 2))
     >>> _ = model.fit(x, y, epochs=2, callbacks=[schedule], verbose=0)

@@ -39,7 +39,7 @@ class GenotypeLogger(keras.callbacks.Callback):
     ...     3, 1, (8, 8, 3), 2, operations=("identity", "max_pooling_3")
     ... )
     >>> search = keras_xd.SearchModel(model)
-    >>> search.compile("sgd", "sgd", "mse")
+    >>> search.compile("sgd", "sgd", "mse", run_eagerly=True)
     >>> logger = keras_xd.callbacks.GenotypeLogger()
     >>> x, y = np.ones((2, 8, 8, 3)), np.ones((2, 2))
     >>> history = search.fit(x, y, callbacks=[logger], verbose=0).history

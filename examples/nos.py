@@ -1,0 +1,200 @@
+"""Search heterogeneous cells on CIFAR-10, and train what is found: Neural Operator Search.
+
+    python examples/nos.py search --keep kept
+    python examples/nos.py search --methods nos random --seeds 0 1 --epochs 5
+    python examples/nos.py calibration
+
+`search`: cells are searched in a small network, with DARTS, and a network of the cells derived is
+trained from scratch on all training images. Methods:
+
+- `nos_guided`: all operations, guided by the attention of a PyramidNet trained before;
+- `nos`: the same without guidance;
+- `features_guided`, `features`: the seven operations of DARTS alone;
+- `random`: cells drawn at random, the control.
+
+Every network is trained for as many epochs by the same recipe. `calibration`: ResNet-20 with one of
+the self-calibrations behind each of its three stages, and without.
+
+Each finished run is kept in examples/results/nos_<experiment>.json at once, and not repeated when
+the script is started again with the same settings; several processes with different methods or
+seeds may share the work. `--keep` keeps teachers and searches of unfinished runs too. A page,
+curves and pictures of the cells are written beside.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import shlex
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import cifar10
+import keras
+import nos_training
+from nos_report import NosResults
+
+from keras_xd.genotypes import Genotype
+
+METHODS = {"search": nos_training.METHODS, "calibration": nos_training.CALIBRATIONS}
+# What the runs of an experiment have in common, with defaults.
+NUMBERS = {
+    "epochs": 20,
+    "batch_size": 64,
+}
+SEARCH_NUMBERS = {
+    "cells": 8,
+    "channels": 16,
+    "search_epochs": 10,
+    "search_cells": 5,
+    "search_channels": 8,
+    "partial_channels": 1,
+    "teacher_epochs": 10,
+    "teacher_depth": 20,
+    "cutout": 16,
+}
+
+
+def run(method, seed, train, evaluation, options):
+    """Return what was measured of one method with one seed."""
+    keras.utils.set_random_seed(seed)
+    if options.experiment == "calibration":
+        found = nos_training.calibrate(method, train, evaluation, seed, options)
+        return {"method": method, "kind": "cifar10", "seed": seed, **found}
+    found = searched(method, seed, train, evaluation, options)
+    # Networks of one seed begin alike, whatever came before.
+    keras.utils.set_random_seed(seed)
+    genotype = Genotype.from_dict(found["genotype"])
+    found |= nos_training.retrain(genotype, train, evaluation, seed, options)
+    return {"method": method, "kind": "cifar10", "seed": seed, **found}
+
+
+def searched(method, seed, train, evaluation, options):
+    """Search, or read the search that is kept; return the genotype and what was noted."""
+    path = options.keep and options.keep / f"{method}_{seed}.json"
+    if path and path.exists():
+        kept = json.loads(path.read_text())
+        if kept["settings"] != describe(options, train, evaluation):
+            raise ValueError(f"There is a search of other settings: {path}")
+        return kept["found"]
+    guide, noted = None, {}
+    if method.endswith("guided"):
+        guide, seconds = nos_training.teacher(train, seed, options)
+        noted = {
+            "teacher_accuracy": nos_training.accuracy(guide, evaluation),
+            "teacher_parameters": nos_training.count(guide),
+            "teacher_seconds": seconds,
+        }
+        keras.utils.set_random_seed(seed)
+    genotype, more = nos_training.search(method, train, seed, options, guide)
+    found = {"genotype": genotype.to_dict(), **noted, **more}
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        record = {"settings": describe(options, train, evaluation), "found": found}
+        path.write_text(json.dumps(record, indent=1))
+    return found
+
+
+def describe(options, train, evaluation):
+    """Return what all runs of a results file have in common."""
+    names = ["experiment", *NUMBERS, "evaluate_on"]
+    if options.experiment == "search":
+        names += [*SEARCH_NUMBERS, "drop_path", "teacher_alpha", "order"]
+        names += ["guidance_weight", "guidance_form"]
+    return {
+        **{name: getattr(options, name) for name in names},
+        "training_images": len(train[0]),
+        "evaluation_images": len(evaluation[0]),
+    }
+
+
+def fraction(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to below 1, not {text!r}")
+    return value
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("experiment", choices=METHODS)
+    parser.add_argument("--methods", nargs="+", help="by default all of the experiment")
+    parser.add_argument("--seeds", nargs="+", type=cifar10.seed, default=[0])
+    for name, number in {**NUMBERS, **SEARCH_NUMBERS}.items():
+        flag = "--" + name.replace("_", "-")
+        parser.add_argument(flag, type=cifar10.positive, default=number)
+    parser.add_argument("--drop-path", type=fraction, default=0.2)
+    parser.add_argument("--teacher-alpha", type=cifar10.rate, default=84.0)
+    parser.add_argument("--order", choices=["first_order", "second_order"], default="first_order")
+    parser.add_argument("--guidance-weight", type=cifar10.rate, default=1000.0)
+    parser.add_argument("--guidance-form", choices=["stable", "literal"], default="stable")
+    parser.add_argument(
+        "--subset", type=cifar10.positive, help="use at most so many images of each split"
+    )
+    parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
+    parser.add_argument(
+        "--data-dir",
+        default=os.environ.get("TFDS_DATA_DIR"),
+        help="folder of tensorflow-datasets; by default TFDS_DATA_DIR, or a download",
+    )
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=cifar10.RESULTS, help="folder of results"
+    )
+    parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")
+    parser.add_argument("--overwrite", action="store_true", help="replace results of before")
+    options = parser.parse_args(arguments)
+    allowed = METHODS[options.experiment]
+    options.methods = list(dict.fromkeys(options.methods or allowed))
+    if not set(options.methods) <= set(allowed):
+        parser.error(f"--methods of {options.experiment} are {', '.join(allowed)}")
+    if min(options.cells, options.search_cells) < 3:
+        parser.error("--cells and --search-cells must be at least 3")
+    options.command = _command(options, parser)
+    try:
+        train, evaluation = cifar10.load_data(options)
+        settings = describe(options, train, evaluation)
+        results = NosResults(options.output, settings, options.overwrite)
+    except ValueError as error:
+        parser.error(str(error))
+    return options, train, evaluation, results
+
+
+def _command(options, parser):
+    words = ["python", "examples/nos.py", options.experiment]
+    shown = ["methods", "seeds", *NUMBERS, *SEARCH_NUMBERS, "drop_path", "teacher_alpha", "order"]
+    shown += ["guidance_weight", "guidance_form", "subset", "evaluate_on"]
+    for name in shown:
+        value = getattr(options, name)
+        if value not in (parser.get_default(name), list(METHODS[options.experiment])):
+            words.append("--" + name.replace("_", "-"))
+            words += [str(item) for item in (value if isinstance(value, list) else [value])]
+    return shlex.join(words)
+
+
+def main(arguments=None):
+    options, train, evaluation, results = parse(arguments)
+    for seed, method in itertools.product(options.seeds, options.methods):
+        results.read()
+        record = results.find(method, "cifar10", seed)
+        if record is None:
+            record = {
+                **run(method, seed, train, evaluation, options),
+                "command": options.command,
+            }
+            results.add(record)
+        results.write(options.command)
+        print(
+            f"seed {seed}, {method}: {100 * record['accuracy']:.2f} %, trained in "
+            f"{record['seconds']:.0f} s",
+            flush=True,
+        )
+    print(f"\n{results.paths['md'].read_text()}")
+    return results
+
+
+if __name__ == "__main__":
+    main()

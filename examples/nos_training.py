@@ -1,0 +1,224 @@
+"""How examples/nos.py trains teachers, searches cells, and trains what it derives from them."""
+
+import os
+import time
+
+import keras
+import numpy as np
+from chrysalis_training import halves
+from datasets.batches import ImageBatches, normalize
+
+import keras_xd
+from keras_xd.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, random_genotype
+
+METHODS = ("nos_guided", "nos", "features_guided", "features", "random")
+CALIBRATIONS = ("none", "dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
+MOMENTUM, WEIGHTS_RATE, WEIGHT_DECAY, CLIP = 0.9, 0.025, 3e-4, 5.0
+ARCHITECTURE_RATE, ARCHITECTURE_DECAY = 6e-4, 1e-3
+TEACHER_RATE, TEACHER_DECAY = 0.1, 1e-4
+AUXILIARY_WEIGHT, SMALLEST_AUXILIARY = 0.4, 29
+XLA = False  # which takes minutes to compile so many small operations
+LOSS = keras.losses.SparseCategoricalCrossentropy
+
+
+class LabelsTwice(ImageBatches):
+    """Batches whose labels are those of two outputs."""
+
+    def take(self, chosen, index):
+        inputs, labels = super().take(chosen, index)
+        return inputs, (labels, labels)
+
+
+def optimizer(steps, rate=WEIGHTS_RATE, decay=WEIGHT_DECAY):
+    """Return SGD whose rate falls to zero along a cosine."""
+    # Keras' weight decay passes by the momentum, which multiplies by 1 / (1 - momentum).
+    return keras.optimizers.SGD(
+        keras.optimizers.schedules.CosineDecay(rate, steps),
+        momentum=MOMENTUM,
+        weight_decay=decay / (1 - MOMENTUM),
+        global_clipnorm=CLIP,
+    )
+
+
+def accuracy(model, data):
+    """Return the share of images whose class is found."""
+    answers = model.predict(normalize(data[0]), batch_size=250, verbose=0).argmax(axis=-1)
+    return float(np.mean(answers == data[1]))
+
+
+def count(model):
+    """Return the number of trained parameters."""
+    return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+
+
+def fit_plain(model, data, epochs, batch_size, seed, rate, decay):
+    """Train a model of one output; return the accuracy on the training images by epoch."""
+    batches = ImageBatches(*data, batch_size, seed, augment=True)
+    model.compile(
+        optimizer(epochs * len(batches), rate, decay),
+        LOSS(from_logits=True),
+        metrics=["accuracy"],
+        jit_compile=XLA,
+    )
+    return model.fit(batches, epochs=epochs, verbose=0).history["accuracy"]
+
+
+def teacher(data, seed, options):
+    """Return a PyramidNet, trained or read from the folder of `--keep`, and how long it took."""
+    shape = data[0].shape[1:]
+    model = keras_xd.models.pyramidnet(options.teacher_depth, options.teacher_alpha, shape, 10)
+    kind = f"{options.teacher_depth}_{options.teacher_alpha:g}_{options.teacher_epochs}"
+    name = f"teacher_{kind}_{len(data[0])}_{seed}"
+    path = options.keep and options.keep / f"{name}.weights.h5"
+    if path and path.exists():
+        model.load_weights(path)
+        return model, 0.0
+    begin = time.perf_counter()
+    arguments = options.teacher_epochs, options.batch_size, seed, TEACHER_RATE, TEACHER_DECAY
+    fit_plain(model, data, *arguments)
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Moved into place in one step, so that another process never reads half a file.
+        unfinished = path.with_name(f"{name}_{os.getpid()}.weights.h5")
+        model.save_weights(unfinished)
+        unfinished.replace(path)
+    return model, time.perf_counter() - begin
+
+
+def search(method, data, seed, options, guide=None):
+    """Return the genotype that a method finds, and what was noted on the way."""
+    generator = np.random.default_rng(seed)
+    operations = FEATURE_OPERATIONS if method.startswith("features") else NOS_OPERATIONS
+    if method == "random":
+        return random_genotype(generator, operations), {}
+    model = keras_xd.models.nos_search_network(
+        options.search_cells,
+        options.search_channels,
+        data[0].shape[1:],
+        10,
+        operations,
+        options.partial_channels,
+        seed,
+    )
+    for variable in keras_xd.architecture_variables(model):
+        # What DARTS adds to the gradient; Keras' own weight decay of Adam would not pass its slots.
+        variable.regularizer = keras.regularizers.L2(ARCHITECTURE_DECAY / 2)
+    guidance = None
+    if guide is not None:
+        guidance = keras_xd.search.AttentionTransfer(
+            guide, weight=options.guidance_weight, form=options.guidance_form
+        )
+    training, held_out = (
+        ImageBatches(*half, options.batch_size, seed, augment=True) for half in halves(*data, seed)
+    )
+    searched = keras_xd.SearchModel(model)
+    searched.compile(
+        optimizer(options.search_epochs * len(training)),
+        keras.optimizers.Adam(ARCHITECTURE_RATE, beta_1=0.5),
+        LOSS(from_logits=True),
+        metrics=["accuracy"],
+        mode=options.order,
+        guidance=guidance,
+        jit_compile=XLA,
+    )
+    logger = keras_xd.callbacks.GenotypeLogger()
+    begin = time.perf_counter()
+    history = searched.fit(
+        training,
+        architecture_data=held_out,
+        epochs=options.search_epochs,
+        callbacks=[logger, keras_xd.callbacks.TerminateOnNonFinite()],
+        verbose=0,
+    ).history
+    noted = {name: [round(float(v), 5) for v in values] for name, values in history.items()}
+    return logger.genotypes[-1], {
+        "search_seconds": time.perf_counter() - begin,
+        "search_parameters": count(model),
+        "search": noted,
+        "genotypes": [str(genotype) for genotype in logger.genotypes],
+    }
+
+
+def retrain(genotype, train, evaluation, seed, options):
+    """Train the network of a genotype from scratch; return what was measured."""
+    shape = train[0].shape[1:]
+    auxiliary = min(shape[:2]) >= SMALLEST_AUXILIARY
+    network = keras_xd.models.nos_network(
+        genotype,
+        options.cells,
+        options.channels,
+        shape,
+        10,
+        auxiliary=auxiliary,
+        drop_path=options.drop_path,
+        seed=seed,
+    )
+    inputs = keras.Input(shape)
+    model = keras.Model(inputs, network(keras_xd.layers.Cutout(options.cutout, seed=seed)(inputs)))
+    kind = LabelsTwice if auxiliary else ImageBatches
+    batches = kind(*train, options.batch_size, seed, augment=True)
+    losses = {"loss": LOSS(from_logits=True), "metrics": ["accuracy"]}
+    if auxiliary:
+        losses = {
+            "loss": [LOSS(from_logits=True), LOSS(from_logits=True)],
+            "loss_weights": [1.0, AUXILIARY_WEIGHT],
+            "metrics": [["accuracy"], []],
+        }
+    model.compile(optimizer(options.epochs * len(batches)), jit_compile=XLA, **losses)
+    callbacks = [keras_xd.callbacks.TerminateOnNonFinite()]
+    if options.drop_path:
+        callbacks.append(keras_xd.callbacks.DropPathSchedule())
+    begin = time.perf_counter()
+    history = model.fit(batches, epochs=options.epochs, callbacks=callbacks, verbose=0).history
+    seconds = time.perf_counter() - begin
+    found = keras.Model(network.input, network.outputs[0])
+    (name,) = (name for name in history if name.endswith("accuracy"))
+    return {
+        "accuracy": accuracy(found, evaluation),
+        "parameters": count(found),
+        "seconds": seconds,
+        "training_accuracy": [round(float(value), 5) for value in history[name]],
+    }
+
+
+def calibrated_resnet(operation, shape):
+    """Return ResNet-20 with a self-calibration behind the last block of each stage.
+
+    Args:
+        operation: one of `CALIBRATIONS`. Features `x` become `x + x · attention(x)` or
+            `x + x ∗ kernel(x)`, or stay as they are for `"none"`.
+        shape: shape of one image.
+    """
+    model = keras_xd.models.resnet20(shape, 10)
+    if operation == "none":
+        return model
+
+    def call(layer, *arguments, **keywords):
+        x = layer(*arguments, **keywords)
+        if not layer.name.endswith("_block3_relu2"):
+            return x
+        name = f"{layer.name.partition('_')[0]}_{operation}"
+        if operation.startswith("dynamic"):
+            made = keras_xd.layers.DynamicConv2D(int(operation[-1]), name=name)(x)
+        elif operation == "spatial_attention":
+            made = x * keras_xd.layers.SpatialAttention(name=name)(x)
+        else:
+            made = x * keras_xd.layers.ChannelAttention(name=name)(x)
+        return keras.layers.Add(name=f"{name}_add")([x, made])
+
+    return keras.models.clone_model(model, call_function=call)
+
+
+def calibrate(operation, train, evaluation, seed, options):
+    """Train ResNet-20 with an operation; return what was measured."""
+    model = calibrated_resnet(operation, train[0].shape[1:])
+    begin = time.perf_counter()
+    arguments = options.epochs, options.batch_size, seed, TEACHER_RATE, TEACHER_DECAY
+    curve = fit_plain(model, train, *arguments)
+    seconds = time.perf_counter() - begin
+    return {
+        "accuracy": accuracy(model, evaluation),
+        "parameters": count(model),
+        "seconds": seconds,
+        "training_accuracy": [round(float(value), 5) for value in curve],
+    }

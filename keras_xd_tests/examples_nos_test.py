@@ -1,0 +1,188 @@
+"""The experiment on heterogeneous cells runs in a small setting, resumes, and reports."""
+
+import importlib
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd.genotypes import FEATURE_OPERATIONS, Genotype, random_genotype
+from keras_xd_tests import example_scripts
+
+with example_scripts.on_path():
+    nos = importlib.import_module("nos")
+    nos_report = importlib.import_module("nos_report")
+    nos_training = importlib.import_module("nos_training")
+
+SMALL = ["--cells", "3", "--channels", "2", "--search-cells", "3", "--search-channels", "2"]
+SMALL += ["--teacher-depth", "11", "--teacher-alpha", "3", "--epochs", "1", "--search-epochs", "1"]
+SMALL += ["--teacher-epochs", "1", "--batch-size", "4"]
+
+
+@pytest.fixture
+def images(rng, monkeypatch):
+    """Replace CIFAR-10 by a few small random images."""
+    parts = []
+    for number in (6, 2, 5):
+        inputs = rng.integers(256, size=(number, 8, 8, 3)) / 255
+        parts.append((inputs.astype("float32"), rng.integers(10, size=number)))
+    monkeypatch.setattr(nos.cifar10.images, "load", lambda name, data_dir, subset: tuple(parts))
+
+
+@pytest.fixture
+def few_operations(monkeypatch):
+    """Search among three operations, which are built faster than eleven."""
+    names = ("identity", "dilated_3", "channel_attention")
+    monkeypatch.setattr(nos_training, "NOS_OPERATIONS", names)
+    return names
+
+
+def refusal(capsys, *arguments):
+    with pytest.raises(SystemExit):
+        nos.main(arguments)
+    return capsys.readouterr().err
+
+
+def test_a_guided_search_is_measured_and_kept(
+    images, few_operations, eager, tmp_path, monkeypatch, capsys
+):
+    def accuracy(model, data):  # predict would trace a graph of every network
+        return float(np.mean(np.argmax(model(nos_training.normalize(data[0])), -1) == data[1]))
+
+    monkeypatch.setattr(nos_training, "accuracy", accuracy)
+    arguments = ["search", *SMALL, "--methods", "nos_guided", "random", "--seeds", "3"]
+    arguments += ["--output", str(tmp_path / "new"), "--keep", str(tmp_path / "kept")]
+    results = nos.main(arguments)
+    files = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
+    pictures = {"nos_nos_guided_3.svg", "nos_random_3.svg"}
+    assert set(files) == {"nos_search.json", "nos_search.md", "nos_search.png"} | pictures
+    kept = json.loads(files["nos_search.json"])
+    assert kept == {"settings": results.settings, "runs": results.runs}
+    guided, random = kept["runs"]
+    assert [guided["method"], random["method"]] == ["nos_guided", "random"]
+    found = Genotype.from_dict(guided["genotype"])
+    assert set(found.normal.operations + found.reduction.operations) <= set(few_operations)
+    assert guided["search"]["attention_transfer"][0] > 0
+    assert 0.9 < guided["search"]["normal_entropy"][0] <= 1
+    drawn = random_genotype(np.random.default_rng(3), few_operations)
+    assert Genotype.from_dict(random["genotype"]) == drawn
+    plain = keras_xd.models.nos_network(found, 3, 2, (8, 8, 3), 10, auxiliary=False)
+    assert guided["parameters"] == nos_training.count(plain)
+    for run in (guided, random):
+        assert len(run["training_accuracy"]) == 1 and run["seconds"] > 0
+        assert run["accuracy"] in [n / 5 for n in range(6)]
+    page = files["nos_search.md"].decode()
+    assert "examples/nos.py search --methods nos_guided random --seeds 3 --epochs 1" in page
+    assert str(drawn) in page and "all operations, guided" in page
+    assert len(list((tmp_path / "kept").glob("teacher_11_3_1_8_3.weights.h5"))) == 1
+
+    # What is finished is not run again; a search that is kept is not repeated.
+    monkeypatch.setattr(nos_training, "retrain", None)
+    assert nos.main(arguments).runs == kept["runs"]
+    monkeypatch.setattr(nos_training, "search", None)
+    options, train, evaluation, _ = nos.parse(arguments)
+    again = nos.searched("nos_guided", 3, train, evaluation, options)
+    assert again["genotype"] == guided["genotype"]
+    assert "not overwritten" in refusal(capsys, *arguments, "--epochs", "3")
+    assert (tmp_path / "new" / "nos_search.json").read_bytes() == files["nos_search.json"]
+
+
+def test_images_that_are_large_enough_have_an_auxiliary_output(eager, rng, monkeypatch):
+    monkeypatch.setattr(nos_training, "SMALLEST_AUXILIARY", 29)
+    pair = rng.integers(256, size=(4, 32, 32, 3), dtype="uint8"), rng.integers(10, size=4)
+    arguments = ["search", *SMALL, "--drop-path", "0.1"]
+    monkeypatch.setattr(nos.cifar10, "load_data", lambda options: (pair, pair))
+    options, *_ = nos.parse([*arguments, "--output", "nowhere"])
+    genotype = random_genotype(np.random.default_rng(0), ("identity", "max_pooling_3"))
+    made = []
+    network = keras_xd.models.nos_network
+    monkeypatch.setattr(
+        keras_xd.models, "nos_network", lambda *a, **k: made.append(network(*a, **k)) or made[-1]
+    )
+    found = nos_training.retrain(genotype, pair, pair, 0, options)
+    plain = network(genotype, 3, 2, (32, 32, 3), 10, auxiliary=False)
+    assert made[0].output_names == ["classifier", "auxiliary"]
+    assert found["parameters"] == nos_training.count(plain)
+    # Drop-path began with the probability 0, and the auxiliary output was trained.
+    assert float(made[0].get_layer("cell1").drop_path_progress) == 0
+    assert np.any(made[0].get_layer("auxiliary").bias.numpy())
+
+
+def test_calibration_by_hand(rng):
+    x = rng.normal(size=(2, 8, 8, 3)).astype("float32")
+    without = nos_training.calibrated_resnet("none", (8, 8, 3))
+    for operation in nos_training.CALIBRATIONS[1:]:
+        model = nos_training.calibrated_resnet(operation, (8, 8, 3))
+        added = [layer for layer in model.layers if layer.name.endswith(operation)]
+        assert [layer.name for layer in added] == [f"stage{s}_{operation}" for s in (1, 2, 3)]
+        sizes = [int(np.prod(v.shape)) for layer in added for v in layer.trainable_variables]
+        assert nos_training.count(model) == nos_training.count(without) + sum(sizes)
+        inside = keras.Model(
+            model.input,
+            [
+                model.get_layer("stage2_block3_relu2").output,
+                model.get_layer(f"stage2_{operation}_add").output,
+            ],
+        )
+        before, after = map(np.array, inside(x, training=False))
+        made = np.array(added[1](before))
+        expected = before + (made if operation.startswith("dynamic") else before * made)
+        np.testing.assert_allclose(after, expected, rtol=1e-5, atol=1e-6)
+
+
+def record(method, seed, accuracy, **more):
+    return {
+        "method": method,
+        "kind": "cifar10",
+        "seed": seed,
+        "accuracy": accuracy,
+        "parameters": 1000 + 10 * len(method),
+        "seconds": 7.0,
+        "training_accuracy": [0.1, accuracy],
+        "command": f"python {seed}",
+        **more,
+    }
+
+
+def test_tables_hold_means_and_differences(rng):
+    genotype = random_genotype(np.random.default_rng(0), FEATURE_OPERATIONS).to_dict()
+    noted = {"normal_entropy": [1, 0.75], "reduction_entropy": [1, 0.5]}
+    runs = [
+        record("nos", seed, accuracy, genotype=genotype, search=noted, search_seconds=30.0)
+        for seed, accuracy in enumerate((0.8, 0.9))
+    ]
+    runs += [record("random", seed, 0.75, genotype=genotype) for seed in range(2)]
+    numbers = {"training_images": 5, "evaluation_images": 6, "evaluate_on": "test"}
+    numbers |= {"drop_path": 0.2, "teacher_alpha": 84.0, "guidance_weight": 1000.0}
+    numbers |= {"order": "first_order", "guidance_form": "stable", **nos.SEARCH_NUMBERS}
+    settings = {"experiment": "search", **nos.NUMBERS, **numbers}
+    text = nos_report.report(settings, runs)
+    assert "| all operations | 15.00 ± 7.07 | 1,030 | 0.750, 0.500 | 30 ± 0 | 7 |" in text
+    assert "all operations minus random cells of all operations: -10.00 ± 7.07 points" in text
+    assert "Written by `python 0` and `python 1`" in text
+    runs = [record("none", 0, 0.8), record("dynamic_3", 0, 0.85), record("none", 1, 0.9)]
+    text = nos_report.report({**settings, "experiment": "calibration"}, runs)
+    assert "| ResNet-20 | 15.00 ± 7.07 | – | 1,040 | 7 |" in text
+    assert "| + dynamic convolution 3 × 3 | 15.00 (0) | -5.00 (0) | + 50 | 7 |" in text
+
+
+def test_processes_share_a_file(tmp_path):
+    settings = {"experiment": "calibration"}
+    one, other = (nos_report.NosResults(tmp_path, settings) for _ in range(2))
+    one.add(record("none", 0, 0.5))
+    other.add(record("dynamic_3", 0, 0.5))
+    one.read()
+    assert [run["method"] for run in one.runs] == ["none", "dynamic_3"]
+    one.add(record("none", 1, 0.5))
+    assert len(nos_report.NosResults(tmp_path, settings).runs) == 3
+    assert not nos_report.NosResults(tmp_path, settings, overwrite=True).runs
+    assert not list(tmp_path.iterdir())
+
+
+def test_nonsense_is_refused(images, capsys, tmp_path):
+    assert "at least 3" in refusal(capsys, "search", "--cells", "2")
+    assert "--methods of calibration are" in refusal(capsys, "calibration", "--methods", "nos")
+    assert "0 to below 1" in refusal(capsys, "search", "--drop-path", "1")
+    assert "invalid choice" in refusal(capsys, "train")
