@@ -19,8 +19,8 @@ class DerivedCell(OperatorCell):
 
     With drop-path, in training every operation of a first tier but an identity (without strides)
     gives zeros for a sample with the probability `drop_path * drop_path_progress`; what the others
-    give is divided by the rest of the probability. A network for which the probability is to grow
-    assigns `drop_path_progress`, which begins as 1.
+    give is divided by the rest of the probability. `drop_path_progress`, a weight that begins as 1,
+    is for `keras_xd.callbacks.DropPathSchedule`, by which the probability grows.
 
     Args:
         genotype_cell: a `keras_xd.genotypes.CellGenotype`, or the dictionary of one.
