@@ -95,12 +95,12 @@ class RelativeMask(DifferentiableMask):
         last point that is not empty.
         """
         (size,), (points,) = self.sizes, self._points
-        before = np.arange(points, dtype="float32")
-        is_last = np.arange(points) == points - 1
+        before = ops.arange(points, dtype=size.dtype)
         value = ops.stop_gradient(size)
-        moving = (value > before) & ((value <= before + 1) | is_last)
+        ends_here = ops.logical_or(value <= before + 1, before >= points - 1)
+        moving = ops.logical_and(value > before, ends_here)
         step = size - value  # 0, with the gradient of the size
-        return ops.clip(value - before, 0, 1) + ops.cast(moving, "float32") * step
+        return ops.clip(value - before, 0, 1) + ops.cast(moving, size.dtype) * step
 
     @property
     def supports(self):
