@@ -234,8 +234,7 @@ def describe(problem, options, arguments):
         "network": f"4 blocks, width {options.width}, modes {options.modes}; kernels one larger, "
         "circular",
         "weights": f"Adam, rate {WEIGHTS_RATE:g}",
-        "architecture": f"{architecture}, rate {options.architecture_rate:g}; depth 1, no bias of "
-        "the spectrum, no gates",
+        "architecture": f"{architecture}; depth 1, no bias of the spectrum, no gates",
         "decay": f"{DECAY:g}, added to the gradient of weights and architecture",
         "schedule": f"rates halved {HALVINGS - 1} times, after equal numbers of epochs",
         "normalization": "of each point, function and solution" if problem.normalize else "none",
@@ -328,7 +327,7 @@ def main(problem, arguments=None):
             for method in options.methods:
                 # Again before every run: another process may add to the same folder.
                 records = pde_report.add(problem, [], settings, options.output)
-                wanted = (data[0][0].shape[1], seed, method)
+                wanted = (data[0][0].shape[1], epochs, seed, method)
                 if wanted not in map(pde_report.run_of, records):
                     record = run(method, problem, data, epochs, seed, options)
                     records = pde_report.add(problem, [record], settings, options.output)

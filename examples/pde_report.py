@@ -14,22 +14,31 @@ def table(problem, records):
     """Return a Markdown table, a line for each resolution and method: means over the seeds."""
     lines = [
         f"| size | method | epochs | error | mean of last {LAST} | lowest to highest of these "
-        "| published | parameters | s / epoch |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| published | parameters | architecture's rate | s / epoch |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for resolution in sorted({record["resolution"] for record in records}):
+    for resolution, epochs in _budgets(records):
         published = problem.published.get(resolution, ["–"] * len(METHODS))
         for method, reference in zip(METHODS, published, strict=True):
-            found = [r for r in records if (r["resolution"], r["method"]) == (resolution, method)]
+            found = _runs(records, resolution, epochs, method)
             if found:
-                cells = [resolution, method, found[0]["epochs"]]
+                cells = [resolution, method, epochs]
                 last = [error for record in found for error in record["errors"][-LAST:]]
                 cells += [_mean(found, "error"), _mean(found, "mean_of_last")]
                 cells += [f"{min(last):.4f} to {max(last):.4f}", reference]
-                cells.append(f"{found[0]['parameters']:,}")
+                rate = found[0]["architecture_rate"]
+                cells += [f"{found[0]['parameters']:,}", "–" if rate is None else f"{rate:g}"]
                 cells.append(f"{statistics.median(r['seconds_per_epoch'] for r in found):.1f}")
                 lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
+
+
+def _budgets(records):
+    return sorted({(record["resolution"], record["epochs"]) for record in records})
+
+
+def _runs(records, *wanted):
+    return [r for r in records if (r["resolution"], r["epochs"], r["method"]) == wanted]
 
 
 def _mean(records, key):
@@ -47,10 +56,10 @@ def page(problem, records, settings):
         f"![Error per epoch]({problem.name}.png)",
         f"Error on the {settings['evaluated_on']} samples after the last epoch, and mean of those "
         f"after each of the last {LAST}, over {settings['seeds']} seed(s). XD is evaluated as "
-        "its finalized model. All methods have the same budget of epochs, the same batches and "
-        "the same schedule. The published figures are those of the XD paper after 500 epochs on "
-        "other data: compare methods with each other. Seconds are the median of the epochs' "
-        "training by the clock on the wall.",
+        "its finalized model. At each size all methods of a budget of epochs have the same "
+        "batches and the same schedule. The published figures are those of the XD paper after 500 "
+        "epochs on other data: compare methods with each other. Seconds are the median of the "
+        "epochs' training by the clock on the wall.",
         "\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in settings.items()),
     ]
     return "\n\n".join(lines) + "\n"
@@ -60,16 +69,21 @@ def curves(records):
     """Return a figure of the error after each epoch."""
     from matplotlib.figure import Figure
 
-    resolutions = sorted({record["resolution"] for record in records})
-    figure = Figure(figsize=(4.5 * len(resolutions), 3.4), layout="constrained")
-    axes = figure.subplots(1, len(resolutions), squeeze=False)[0]
-    for axis, resolution in zip(axes, resolutions, strict=True):
+    budgets = _budgets(records)
+    figure = Figure(figsize=(4.5 * len(budgets), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(budgets), squeeze=False)[0]
+    for axis, (resolution, epochs) in zip(axes, budgets, strict=True):
         for method in METHODS:
-            found = [r for r in records if (r["resolution"], r["method"]) == (resolution, method)]
+            found = _runs(records, resolution, epochs, method)
             if found:
                 errors = np.mean([record["errors"] for record in found], axis=0)
                 axis.plot(range(1, len(errors) + 1), errors, label=method, linewidth=1)
-        axis.set(title=f"{resolution} points", xlabel="epoch", ylabel="relative L2", yscale="log")
+        axis.set(
+            title=f"{resolution} points, {epochs} epochs",
+            xlabel="epoch",
+            ylabel="relative L2",
+            yscale="log",
+        )
         axis.grid(which="both", alpha=0.3)
         axis.legend()
     return figure
@@ -108,7 +122,7 @@ def add(problem, records, settings, output):
 
 def run_of(record):
     """Return what tells one run from another."""
-    return record["resolution"], record["seed"], record["method"]
+    return tuple(record[key] for key in ("resolution", "epochs", "seed", "method"))
 
 
 def read(problem, output):

@@ -150,17 +150,22 @@ def test_a_small_run_writes_its_results(name, size, eager, tmp_path):
 
 def test_the_table_holds_means_over_seeds():
     record = {"resolution": 43, "method": "FNO", "epochs": 5, "parameters": 1234}
+    record["architecture_rate"] = None
     record["errors"] = [9.0, *[0.2] * 8, 0.1, 0.3]  # the first is not one of the last ten
     records = [
         {**record, "error": 0.1, "mean_of_last": 0.2, "seconds_per_epoch": 1.0},
         {**record, "error": 0.3, "mean_of_last": 0.2, "seconds_per_epoch": 2.0},
         {**record, "error": 0.5, "mean_of_last": 0.2, "seconds_per_epoch": 9.0},
     ]
-    single = {**records[0], "method": "XD", "resolution": 85}
-    *_, first, second = report.table(scripts["darcy"].PROBLEM, [single, *records]).splitlines()
+    single = {**records[0], "method": "XD", "resolution": 85, "architecture_rate": 5e-3}
+    longer = {**records[0], "epochs": 7, "error": 0.7}
+    problem, every = scripts["darcy"].PROBLEM, [single, longer, *records]
+    *_, first, other, second = report.table(problem, every).splitlines()
     means = "0.3000 ± 0.2000 | 0.2000 ± 0.0000"
-    assert first == f"| 43 | FNO | 5 | {means} | 0.1000 to 0.3000 | – | 1,234 | 2.0 |"
-    assert second == "| 85 | XD | 5 | 0.1000 | 0.2000 | 0.1000 to 0.3000 | 0.0065 | 1,234 | 1.0 |"
+    assert first == f"| 43 | FNO | 5 | {means} | 0.1000 to 0.3000 | – | 1,234 | – | 2.0 |"
+    last = "0.2000 | 0.1000 to 0.3000"
+    assert other == f"| 43 | FNO | 7 | 0.7000 | {last} | – | 1,234 | – | 1.0 |"
+    assert second == f"| 85 | XD | 5 | 0.1000 | {last} | 0.0065 | 1,234 | 0.005 | 1.0 |"
 
 
 def test_nonsense_is_refused(tmp_path, capsys):
