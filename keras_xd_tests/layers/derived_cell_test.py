@@ -1,0 +1,168 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd import layers
+from keras_xd.genotypes import BlockGenotype, CellGenotype
+from keras_xd_tests.layer_checks import assert_close
+from keras_xd_tests.layers import cell_references
+from keras_xd_tests.layers.cell_references import randomized
+
+
+def genotype(*blocks):
+    return CellGenotype(tuple(BlockGenotype(first, second) for first, second in blocks))
+
+
+MIXED = genotype(
+    ((("separable_3", 0), ("identity", 1)), "dynamic_5"),
+    ((("channel_attention", 1), ("dilated_3", 2)), "identity"),
+    ((("dynamic_3", 0), ("average_pooling_3", 3)), "spatial_attention"),
+    ((("max_pooling_3", 2), ("spatial_attention", 4)), "channel_attention"),
+)
+IDENTITIES = genotype(*[((("identity", 0), ("identity", 1)), "identity")] * 4)
+POOLINGS = genotype(*[((("identity", 0), ("average_pooling_3", 1)), "identity")] * 4)
+
+
+def test_cell_equals_numpy(rng):
+    x = [rng.standard_normal(s).astype("float32") for s in ((2, 4, 5, 3), (2, 4, 5, 4))]
+    cell = layers.DerivedCell(MIXED, 16, reduction=True)
+    cell.build([value.shape for value in x])
+    randomized(cell, rng)
+    op, r = cell.operations, cell_references
+    a, b = (
+        r.pointwise_operation(layer, value)
+        for layer, value in zip(cell.preprocessing, x, strict=True)
+    )
+    z = r.feature_operation(op[0], a) + r.feature_operation(op[1], b)
+    nodes = [a, b, z + r.dynamic(z, r.dynamic_kernel(op[2], z))]
+    f = r.feature_operation(op[4], nodes[2])
+    nodes.append(f + f * r.channel_attention(op[3], b))
+    f = r.feature_operation(op[7], nodes[3])
+    z = f + r.dynamic(f, r.dynamic_kernel(op[6], a))
+    nodes.append(z + z * r.spatial_attention(op[8], z))
+    f = r.feature_operation(op[9], nodes[2])
+    z = f + f * r.spatial_attention(op[10], nodes[4])
+    nodes.append(z + z * r.channel_attention(op[11], z))
+    expected = np.concatenate(nodes[2:], -1).astype("float32")
+    y = keras.ops.convert_to_numpy(cell(x))
+    assert y.shape == cell.compute_output_shape([value.shape for value in x]) == (2, 2, 3, 64)
+    assert_close(y, expected, 2e-5)
+    assert keras_xd.complexity(cell) == cell.multiply_adds([value.shape for value in x])
+
+
+def test_file_and_configuration(rng, tmp_path):
+    cell = layers.DerivedCell(MIXED, 4, drop_path=0.5, seed=3, affine=False, partial_channels=2)
+    config = json.loads(json.dumps(cell.get_config()))
+    copy = layers.DerivedCell.from_config(config)
+    assert copy.get_config() == cell.get_config() and copy.genotype_cell == MIXED
+    assert layers.DerivedCell(MIXED.to_dict(), 4).genotype_cell == MIXED
+    inputs = keras.Input((4, 4, 3))
+    model = keras.Model(inputs, cell([inputs, inputs]))
+    randomized(cell, rng)
+    x = rng.standard_normal((2, 4, 4, 3)).astype("float32")
+    expected = keras.ops.convert_to_numpy(model(x))
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    assert_close(keras.ops.convert_to_numpy(restored(x)), expected)
+
+
+def test_affine_cells_learn_scales_and_do_not_normalise_poolings():
+    shapes = [(None, 4, 4, 2)] * 2
+    for affine in (True, False):
+        cell = layers.DerivedCell(POOLINGS, 2, affine=affine)
+        cell.build(shapes)
+        names = [weight.path.split("/")[-2:] for weight in cell.weights]
+        assert sum(name == ["normalization", "gamma"] for name in names) == (2 if affine else 0)
+        assert sum(name[1] == "moving_mean" for name in names) == (2 if affine else 2 + 4)
+
+
+def test_drop_path_drops_samples_but_no_identity(rng):
+    x = np.ones((400, 3, 3, 2), "float32")
+    cell = layers.DerivedCell(POOLINGS, 2, drop_path=0.4, seed=1)
+    cell([x[:1], x[:1]])
+    for weight in cell.weights:
+        if weight.name in ("kernel",):
+            weight.assign(np.eye(2)[None, None])
+    plain = keras.ops.convert_to_numpy(cell([x, x], training=False))
+
+    def samples(training=True):
+        y = keras.ops.convert_to_numpy(cell([x, x], training=training)[:, 1, 1, ::2])
+        return y
+
+    # In training batches of equal images are normalised to 0, so identities are told by offsets.
+    for layer, offset in zip(cell.preprocessing, (1.0, 10.0), strict=True):
+        layer.normalization.beta.assign([offset] * 2)
+    y = samples()
+    kept = np.isclose(y, 1 + 10 / 0.6, rtol=1e-4)
+    assert np.all(kept | np.isclose(y, 1, rtol=1e-4))
+    # 1600 draws of probability 0.6.
+    assert abs(kept.mean() - 0.6) < 5 * np.sqrt(0.24 / 1600)
+    assert len({tuple(row) for row in kept}) > 8  # blocks are drawn by themselves
+    cell.drop_path_progress.assign(0.5)
+    kept = np.isclose(samples(), 1 + 10 / 0.8, rtol=1e-4)
+    assert abs(kept.mean() - 0.8) < 5 * np.sqrt(0.16 / 1600)
+    cell.drop_path_progress.assign(0.0)
+    np.testing.assert_allclose(samples(), 11, rtol=1e-4)
+    assert np.all(np.isfinite(plain)) and np.ptp(samples(training=False), axis=0).max() == 0
+    assert [v.name for v in cell.non_trainable_variables].count("drop_path_progress") == 1
+
+
+def test_drop_path_of_identities_alone_is_no_drop_path():
+    x = np.random.default_rng(0).standard_normal((8, 4, 4, 2)).astype("float32")
+    outputs = []
+    for drop_path in (0.0, 0.9):
+        keras.utils.set_random_seed(1)
+        cell = layers.DerivedCell(IDENTITIES, 2, drop_path=drop_path, seed=2)
+        outputs.append(keras.ops.convert_to_numpy(cell([x, x], training=True)))
+    np.testing.assert_array_equal(*outputs)
+    reduced = layers.DerivedCell(IDENTITIES, 2, reduction=True, drop_path=0.9, seed=2)
+    y = keras.ops.convert_to_numpy(reduced([x, x], training=True))
+    assert np.any(np.all(y == 0, axis=(1, 2, 3)))  # which reduces, and is dropped
+
+
+def test_xla_trains_as_graphs_do(rng):
+    cell = genotype(*[((("identity", 0), ("dynamic_3", 1)), "spatial_attention")] * 4)
+    x = rng.standard_normal((4, 3, 3, 2)).astype("float32")
+    losses = []
+    for jit_compile in (False, True):
+        keras.utils.set_random_seed(1)
+        inputs = keras.Input((3, 3, 2))
+        model = keras.Model(inputs, layers.DerivedCell(cell, 2)([inputs, inputs]))
+        model.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=jit_compile)
+        y = np.ones((4, 3, 3, 8))
+        losses.append(model.fit(x, y, batch_size=4, epochs=2, verbose=0).history["loss"])
+    assert losses[0][0] != losses[0][1]
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+def test_xd_operations_are_trained_or_finalized(rng):
+    cell = genotype(*[((("xd_3", 0), ("identity", 1)), "identity")] * 4)
+    inputs = keras.Input((4, 4, 2))
+    model = keras.Model(inputs, layers.DerivedCell(cell, 2)([inputs, inputs]))
+    assert len(keras_xd.architecture_variables(model)) == 4 * 6
+    keras_xd.randomize_architecture(model, seed=1)
+    x = rng.standard_normal((2, 4, 4, 2)).astype("float32")
+    found = keras_xd.finalize(model)
+    assert not keras_xd.architecture_variables(found)
+    expected = keras.ops.convert_to_numpy(model(x))
+    assert_close(keras.ops.convert_to_numpy(found(x)), expected, 2e-5)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"genotype_cell": "identity"}, "CellGenotype"),
+        ({"genotype_cell": {}}, "to_dict"),
+        ({"drop_path": 1.0}, "`drop_path`"),
+        ({"drop_path": -0.1}, "`drop_path`"),
+        ({"drop_path": "0.1"}, "`drop_path`"),
+        ({"partial_channels": 3}, "must divide"),
+        ({"filters": 0}, "`filters`"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        layers.DerivedCell(**{"genotype_cell": IDENTITIES, "filters": 4, **arguments})

@@ -1,0 +1,293 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd import genotypes, layers
+from keras_xd_tests.layer_checks import assert_close
+from keras_xd_tests.layers import cell_references
+from keras_xd_tests.layers.cell_references import randomized
+
+NAMES = (
+    *("dilated_3", "max_pooling_3", "identity", "spatial_attention"),
+    *("channel_attention", "dynamic_3", "dynamic_5"),
+)
+SMALL = ("dynamic_3", "identity", "dilated_3")
+FEW = ("channel_attention", "identity")
+
+
+def softmax(logits):
+    powers = np.exp(np.asarray(logits, "float64"))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def inputs_of(rng, reduced=False, batch=2):
+    """Return two images for a cell, the first twice as large after a reduction cell."""
+    shapes = [(batch, 8, 8, 6) if reduced else (batch, 4, 4, 6), (batch, 4, 4, 5)]
+    return [rng.standard_normal(shape).astype("float32") for shape in shapes]
+
+
+def decide(architecture, rng):
+    """Give an architecture clear shares."""
+    architecture.logits.assign(2 * rng.standard_normal(architecture.logits.shape))
+
+
+def network():
+    """Return a network of a normal, a reduction and a normal cell."""
+    kinds = [layers.CellArchitecture(r, FEW, seed=1 + r) for r in (False, True)]
+    before = x = inputs = keras.Input((4, 4, 3))
+    reduced = False
+    for number, reduction in enumerate((False, True, False)):
+        cell = layers.HeterogeneousCell(
+            2, kinds[reduction], reduction, reduced, name=f"cell_{number}"
+        )
+        before, x, reduced = x, cell([before, x]), reduction
+    return keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(x))
+
+
+@pytest.mark.parametrize(
+    "reduction, previous, parts, names",
+    [
+        (False, False, 1, NAMES),
+        (True, False, 2, ("dilated_3", "max_pooling_3", "dynamic_3")),
+        (False, True, 2, ("identity", "spatial_attention")),
+    ],
+)
+def test_cell_and_its_finalized_one_equal_numpy(reduction, previous, parts, names, rng):
+    architecture = layers.CellArchitecture(reduction, names, seed=1)
+    cell = layers.HeterogeneousCell(4, architecture, reduction, previous, parts, name="cell")
+    x = inputs_of(rng, previous)
+    y = cell(x)
+    assert y.shape == cell.compute_output_shape([value.shape for value in x])
+    randomized(cell, rng)
+    decide(architecture, rng)
+    expected = cell_references.cell(cell, x, softmax(architecture.logits))
+    y = keras.ops.convert_to_numpy(cell(x))
+    assert_close(y, expected.astype("float32"), 2e-5)
+
+    plain = cell.finalize()
+    weights = np.zeros((18, len(names)))
+    for number, block in enumerate(cell.genotype.blocks):
+        for name, source in block.first:
+            weights[genotypes.first_tier_edge(number, source), names.index(name)] = 1
+        weights[genotypes.second_tier_edge(number), names.index(block.second)] = 1
+    assert weights.sum() == 12 and plain.name == "cell"
+    expected = cell_references.cell(cell, x, weights)
+    assert_close(keras.ops.convert_to_numpy(plain(x)), expected.astype("float32"), 2e-5)
+
+
+def test_all_operations_of_the_paper_are_there():
+    cell = layers.HeterogeneousCell(2, layers.CellArchitecture())
+    assert cell.operation_names == genotypes.NOS_OPERATIONS == layers.NOS_OPERATIONS
+    found = {
+        (edge, name): cell.edge_operation(edge, name)
+        for edge in range(18)
+        for name in cell.operation_names
+    }
+    for (_, name), layer in found.items():
+        if name in genotypes.FEATURE_OPERATIONS:
+            assert (layer.operation, layer.affine) == (name, False)
+    # Only poolings, without weights, are the same on several edges, those from one node.
+    assert len({id(layer) for layer in found.values()}) == 18 * 9 + 2 * (5 + 4)
+    assert found[0, "max_pooling_3"] is found[2, "max_pooling_3"]
+    assert found[0, "max_pooling_3"] is not found[1, "max_pooling_3"]
+
+
+def test_only_edges_from_inputs_have_strides():
+    cell = layers.HeterogeneousCell(2, layers.CellArchitecture(True, SMALL), reduction=True)
+    strides = [cell.edge_operation(edge, "identity").strides for edge in range(18)]
+    assert strides == [2, 2] + [2, 2, 1] + [2, 2, 1, 1] + [2, 2, 1, 1, 1] + [1] * 4
+
+
+def test_network_shares_saves_resets_and_finalizes(rng, tmp_path):
+    model = network()
+    cells = model.layers[1:4]
+    logits = [cells[0].architecture.logits, cells[1].architecture.logits]
+    assert [id(v) for v in keras_xd.architecture_variables(model)] == [id(v) for v in logits]
+    assert not {id(v) for v in logits} & {id(v) for v in keras_xd.model_variables(model)}
+
+    keras_xd.randomize_architecture(model, seed=2)
+    x = rng.standard_normal((2, 4, 4, 3)).astype("float32")
+    y = keras.ops.convert_to_numpy(model(x))
+    model.save(tmp_path / "model.keras")
+    keras_xd.save_architecture(model, tmp_path / "found.npz")
+    found = keras_xd.finalize(model)
+    before = [keras.ops.convert_to_numpy(v) for v in logits]
+    kernel = keras.ops.convert_to_numpy(cells[0].preprocessing[1].pointwise.kernel)
+    keras_xd.reset_weights(model, seed=3)
+    for variable, value in zip(logits, before, strict=True):
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), value)
+    after = keras.ops.convert_to_numpy(cells[0].preprocessing[1].pointwise.kernel)
+    assert np.abs(after - kernel).min() > 0
+
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    assert_close(keras.ops.convert_to_numpy(restored(x)), y)
+    assert restored.layers[1].architecture is restored.layers[3].architecture
+    genotype = layers.derived_genotype(restored)
+    assert genotype == layers.derived_genotype(model)
+    keras_xd.randomize_architecture(restored, seed=3)
+    assert layers.derived_genotype(restored) != genotype
+    keras_xd.load_architecture(restored, tmp_path / "found.npz")
+    assert layers.derived_genotype(restored) == genotype
+
+    assert not keras_xd.architecture_variables(found)
+    assert [layer.genotype_cell for layer in found.layers[1:4]] == [
+        *(genotype.normal, genotype.reduction, genotype.normal)
+    ]
+    expected = keras.ops.convert_to_numpy(found(x))
+    found.save(tmp_path / "found.keras")
+    restored = keras.models.load_model(tmp_path / "found.keras")
+    assert_close(keras.ops.convert_to_numpy(restored(x)), expected)
+
+
+def test_xd_operations_are_switched_on_by_name(rng):
+    architecture = layers.CellArchitecture(operations=("identity", "xd_3"), seed=1)
+    cell = layers.HeterogeneousCell(2, architecture)
+    x = rng.standard_normal((2, 4, 4, 3)).astype("float32")
+    inputs = keras.Input((4, 4, 3))
+    model = keras.Model(inputs, cell([inputs, inputs]))
+    # The logits, and K, L and M of both axes on each edge.
+    variables = keras_xd.architecture_variables(model)
+    assert len(variables) == len(cell.architecture_variables) == 1 + 18 * 6
+    assert not {id(v) for v in variables} & {id(v) for v in keras_xd.model_variables(model)}
+    # As they begin they are convolutions.
+    expected = cell_references.cell(cell, [x, x], softmax(architecture.logits))
+    assert_close(keras.ops.convert_to_numpy(model(x)), expected.astype("float32"), 2e-5)
+    keras_xd.randomize_architecture(model, seed=2)
+    names = cell.genotype.operations
+    assert "xd_3" in names
+    plain = cell.finalize()
+    assert not keras_xd.architecture_variables(plain)
+    # What is left when all other operations have no share, as blocks of two edges have it.
+    first = cell.genotype.blocks[0]
+    logits = np.full((18, 2), -40.0)
+    for name, source in first.first:
+        logits[source, architecture.operations.index(name)] = 40
+    logits[14, architecture.operations.index(first.second)] = 40
+    architecture.logits.assign(logits)
+    relaxed = keras.ops.convert_to_numpy(model(x))[..., :2]
+    assert_close(keras.ops.convert_to_numpy(plain([x, x]))[..., :2], relaxed, 2e-5)
+
+
+def test_derived_genotype_is_that_of_the_shared_weights(rng):
+    model = network()
+    cells = model.layers[1:4]
+    for cell in cells[:2]:
+        decide(cell.architecture, rng)
+    found = layers.derived_genotype(keras_xd.SearchModel(model))
+    kinds = [genotypes.derive_cell(np.asarray(cell.architecture.logits), FEW) for cell in cells[:2]]
+    assert found == genotypes.Genotype(*kinds)
+    x = keras.Input((4, 4, 3))
+    other = layers.HeterogeneousCell(2, layers.CellArchitecture(operations=FEW))([x, x])
+    with pytest.raises(ValueError, match="1 normal and 0 reduction"):
+        layers.derived_genotype(keras.Model(x, other))
+
+
+def test_complexity_is_the_expectation(rng):
+    names = ("dilated_3", "identity", "spatial_attention", "channel_attention", "dynamic_3")
+    architecture = layers.CellArchitecture(True, names, seed=1)
+    cell = layers.HeterogeneousCell(16, architecture, reduction=True, previous_reduction=True)
+    x = [keras.Input((8, 8, 6)), keras.Input((4, 4, 5))]
+    model = keras.Model(x, cell(x))
+    decide(architecture, rng)
+    # 4 × 4 inputs, 2 × 2 outputs, 16 channels.
+    places = np.array([16, 16, 16, 16, 4, 16, 16, 4, 4, 16, 16, 4, 4, 4, 4, 4, 4, 4])
+    strided = np.where(places == 16, 1, 0)
+    counts = {
+        "dilated_3": np.full(18, 4 * (9 * 16 + 16 * 16)),
+        "identity": strided * 4 * 16 * 16,
+        "spatial_attention": np.full(18, 4 * (16 + 9)),
+        "channel_attention": np.full(18, 2 * 16),
+        "dynamic_3": places * (16 * (2 + 9) + 2 * 9) + 9 * 2 * 16 + 4 * 16 * 9,
+    }
+    preprocessing = 16 * 6 * 16 + 16 * 5 * 16
+    shares = softmax(architecture.logits)
+    expected = preprocessing + sum(shares[:, i] @ counts[name] for i, name in enumerate(counts))
+    assert float(keras_xd.complexity(model)) == pytest.approx(expected, rel=1e-5)
+    assert float(cell.complexity([(None, 8, 8, 6), (None, 4, 4, 5)])) == pytest.approx(
+        expected, rel=1e-5
+    )
+    plain = keras_xd.finalize(model)
+    found = preprocessing
+    for number, block in enumerate(cell.genotype.blocks):
+        for name, source in block.first:
+            found += counts[name][genotypes.first_tier_edge(number, source)]
+        found += counts[block.second][14 + number]
+    assert keras_xd.complexity(plain) == found
+
+
+def test_describe_and_random_architecture():
+    architecture = layers.CellArchitecture(operations=SMALL)
+    cell = layers.HeterogeneousCell(2, architecture)
+    assert cell.architecture_variables == []
+    cell.build([(None, 4, 4, 3)] * 2)
+    architecture.logits.assign(np.zeros((18, 3)))
+    found = cell.describe()
+    np.testing.assert_allclose(found["shares"], 1 / 3, rtol=1e-6)
+    assert found["entropy"] == pytest.approx(np.log(3))
+    assert found["entropy/relative"] == pytest.approx(1)
+    architecture.logits.assign(np.tile([200.0, 0, 0], (18, 1)))
+    assert cell.describe()["entropy"] == 0
+    (logits,) = cell.random_architecture(np.random.default_rng(0))
+    assert logits.shape == (18, 3) and np.all(np.exp(logits) <= 1)
+    assert cell.architecture_signature() == {
+        "class": "HeterogeneousCell",
+        "operations": list(SMALL),
+        "reduction": False,
+    }
+
+
+def test_search_trains_both_groups_of_weights(rng):
+    x = rng.standard_normal((4, 4, 4, 3)).astype("float32")
+    y = rng.standard_normal((4, 8)).astype("float32")
+    architecture = layers.CellArchitecture(operations=("identity", "dynamic_3"), seed=1)
+    cell = layers.HeterogeneousCell(2, architecture)
+    inputs = keras.Input((4, 4, 3))
+    pooled = keras.layers.GlobalAveragePooling2D()(cell([inputs, inputs]))
+    search = keras_xd.SearchModel(keras.Model(inputs, pooled))
+    before = [keras.ops.convert_to_numpy(v) for v in search.trainable_variables]
+    optimizers = [keras.optimizers.SGD(0.1) for _ in range(2)]
+    search.compile(*optimizers, "mse", mode="joint", jit_compile=False)
+    search.fit(x, y, batch_size=4, epochs=2, verbose=0)
+    for variable, value in zip(search.trainable_variables, before, strict=True):
+        assert np.any(keras.ops.convert_to_numpy(variable) != value), variable.path
+
+
+def test_mixed_precision(rng):
+    x = inputs_of(rng)
+    outputs = []
+    for dtype in ("float32", "mixed_bfloat16"):
+        keras.utils.set_random_seed(1)
+        architecture = layers.CellArchitecture(operations=SMALL, seed=1)
+        outputs.append(layers.HeterogeneousCell(4, architecture, dtype=dtype)(x))
+        assert keras.backend.standardize_dtype(architecture.logits.dtype) == "float32"
+    assert keras.backend.standardize_dtype(outputs[1].dtype) == "bfloat16"
+    plain, mixed = (keras.ops.convert_to_numpy(keras.ops.cast(y, "float32")) for y in outputs)
+    assert_close(mixed, plain, 5e-2)
+
+
+def test_configuration():
+    architecture = layers.CellArchitecture(True, SMALL, seed=4, name="architecture")
+    assert json.loads(json.dumps(architecture.get_config()))["operations"] == list(SMALL)
+    cell = layers.HeterogeneousCell(4, architecture, True, True, 2, name="cell")
+    copy = layers.HeterogeneousCell.from_config(json.loads(json.dumps(cell.get_config())))
+    assert copy.architecture is not architecture
+    assert copy.architecture.get_config() == architecture.get_config()
+    names = ("filters", "reduction", "previous_reduction", "partial_channels", "name")
+    assert [getattr(copy, name) for name in names] == [4, True, True, 2, "cell"]
+
+
+def test_bad_arguments():
+    architecture = layers.CellArchitecture(operations=SMALL)
+    with pytest.raises(ValueError, match="`filters`"):
+        layers.HeterogeneousCell(0, architecture)
+    with pytest.raises(ValueError, match="CellArchitecture"):
+        layers.HeterogeneousCell(2, None)
+    with pytest.raises(ValueError, match="same `reduction`"):
+        layers.HeterogeneousCell(2, architecture, reduction=True)
+    with pytest.raises(ValueError, match="must divide"):
+        layers.HeterogeneousCell(2, architecture, partial_channels=4)
+    with pytest.raises(ValueError, match="make features"):
+        layers.CellArchitecture(operations=("dynamic_3", "dynamic_5"))
