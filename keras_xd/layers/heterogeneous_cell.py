@@ -50,7 +50,7 @@ class CellArchitecture(keras.layers.Layer):
     >>> from keras_xd import layers
     >>> architecture = layers.CellArchitecture(operations=(*layers.NOS_OPERATIONS, "xd_3"))
     >>> architecture.build()
-    >>> architecture.logits.shape
+    >>> tuple(architecture.logits.shape)
     (18, 12)
 
     Reference:

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_xd import kmatrix, validation
 from keras_xd.hints import Radix
-from keras_xd.layers import warm_starts, xd_geometry
+from keras_xd.layers import shared_parts, warm_starts, xd_geometry
 from keras_xd.layers.xd_conv import XDConv
 from keras_xd.layers.xd_convolutions import _RankedXDConv
 
@@ -179,13 +179,8 @@ class KOpConv(XDConv):
         seed=None,
         **kwargs,
     ):
-        if isinstance(operation, dict):
-            operation = keras.saving.deserialize_keras_object(operation)
+        operation = shared_parts.restored(operation, KOperation, "operation")
         if operation is not None:
-            if not isinstance(operation, KOperation):
-                raise ValueError(
-                    f"`operation` must be a KOperation or None. Received: operation={operation!r}"
-                )
             if (depth, radix, warm_start, seed) != (None, None, "convolution", None):
                 raise ValueError(
                     "`depth`, `radix`, `warm_start` and `seed` belong to the shared operation: "
@@ -222,21 +217,13 @@ class KOpConv(XDConv):
             names += ["depth", "radix", "warm_start", "seed"]
         for name in names:
             del config[name]
-        return {**config, "operation": self._serialized_operation()}
+        return {**config, "operation": shared_parts.serialized(self.operation)}
 
     def _architecture_weight(self, name, value, plan=None):
         def create():
             return super(KOpConv, self)._architecture_weight(name, value, plan)
 
         return create() if self.operation is None else self.operation.matrix(self, name, create)
-
-    def _serialized_operation(self):
-        if self.operation is None:
-            return None
-        serialized = keras.saving.serialize_keras_object(self.operation)
-        # By this key `load_model` makes an object once. Keras sets it from the second occurrence
-        # on; set everywhere it does not matter where in a nested model an occurrence stands.
-        return {**serialized, "shared_object_id": id(self.operation)}
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

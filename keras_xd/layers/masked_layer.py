@@ -2,11 +2,10 @@
 
 import math
 
-import keras
 from keras import ops
 
 from keras_xd import masks, validation
-from keras_xd.layers import masked_windows
+from keras_xd.layers import masked_windows, shared_parts
 from keras_xd.layers.differentiable_mask import multiply_along
 from keras_xd.layers.relative_mask import RelativeMask
 from keras_xd.layers.searchable import SearchableLayer
@@ -63,9 +62,9 @@ class MaskedLayer(SearchableLayer):
         **kwargs,
     ):
         super().__init__(*args, **kwargs)
-        self.input_width = checked_mask(input_width, "input_width")
-        self.output_width = checked_mask(output_width, "output_width")
-        self.depth_mask = checked_mask(depth_mask, "depth_mask")
+        self.input_width = shared_parts.restored(input_width, RelativeMask, "input_width")
+        self.output_width = shared_parts.restored(output_width, RelativeMask, "output_width")
+        self.depth_mask = shared_parts.restored(depth_mask, RelativeMask, "depth_mask")
         self.block = checked_block(block, depth_mask)
         self.mask_kernel = mask_kernel
         self.initial_value = initial_value
@@ -252,7 +251,7 @@ class MaskedLayer(SearchableLayer):
     def get_config(self):
         return {
             **super().get_config(),
-            **{name: serialized_mask(getattr(self, name)) for name in PARTS},
+            **{name: shared_parts.serialized(getattr(self, name)) for name in PARTS},
             "block": self.block,
             "mask_kernel": self.mask_kernel,
             "initial_value": self.initial_value,
@@ -264,19 +263,6 @@ class MaskedLayer(SearchableLayer):
         for name in (*PARTS, "block", "mask_kernel", "initial_value"):
             del config[name]
         return config
-
-
-def checked_mask(mask, name):
-    """Return a `RelativeMask`, from its configuration too, or `None`.
-
-    Raises:
-        ValueError: for anything else.
-    """
-    if isinstance(mask, dict):
-        mask = keras.saving.deserialize_keras_object(mask)
-    if not isinstance(mask, (RelativeMask, type(None))):
-        raise ValueError(f"`{name}` must be a RelativeMask or None. Received: {name}={mask!r}")
-    return mask
 
 
 def checked_block(block, depth_mask):
@@ -298,14 +284,6 @@ def checked_block(block, depth_mask):
             f"Received: block={block!r}, depth_mask={depth_mask!r}"
         )
     return tuple(block)
-
-
-def serialized_mask(mask):
-    """Return the configuration of a mask that layers share, or `None`."""
-    if mask is None:
-        return None
-    # By this key `load_model` makes an object once, wherever it occurs.
-    return {**keras.saving.serialize_keras_object(mask), "shared_object_id": id(mask)}
 
 
 def build_mask(mask, points):

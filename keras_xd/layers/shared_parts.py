@@ -1,15 +1,16 @@
-"""Layers that several layers hold in common, in their configurations."""
+"""Layers and other objects that several layers hold in common, in their configurations."""
 
 import keras
 
 
 def serialized(part):
-    """Return the configuration of a layer that others may share, or `None`.
+    """Return the configuration of an object that other layers may share, or `None`.
 
-    By its key "shared_object_id" `load_model` makes the layer once, wherever it occurs.
+    By its key "shared_object_id" `load_model` makes the object once. Keras sets it from the second
+    occurrence on; set everywhere it does not matter where in a nested model an occurrence stands.
 
     Args:
-        part: a Keras layer or `None`.
+        part: a Keras layer, another object that Keras can serialize, or `None`.
     """
     if part is None:
         return None
@@ -17,10 +18,10 @@ def serialized(part):
 
 
 def restored(part, kind, name):
-    """Return the layer given to a constructor, made again if it is a configuration.
+    """Return the object given to a constructor, made again if it is a configuration.
 
     Args:
-        part: a layer, what `serialized` returned of one, or `None`.
+        part: an object, what `serialized` returned of one, or `None`.
         kind: the class that it must have.
         name: the argument's name, for the error message.
 
