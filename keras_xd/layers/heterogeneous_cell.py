@@ -363,10 +363,11 @@ def derived_genotype(model: keras.layers.Layer) -> Genotype:
     >>> import keras
     >>> from keras_xd import layers
     >>> inputs = keras.Input((8, 8, 3))
-    >>> x = layers.HeterogeneousCell(2, layers.CellArchitecture(seed=1))([inputs, inputs])
-    >>> reduction = layers.CellArchitecture(reduction=True, seed=2)
-    >>> x = layers.HeterogeneousCell(2, reduction, reduction=True)([inputs, x])
-    >>> print(layers.derived_genotype(keras.Model(inputs, x)).normal.blocks[0])
+    >>> kinds = [layers.CellArchitecture(r, ("identity", "dynamic_3")) for r in (False, True)]
+    >>> x = layers.HeterogeneousCell(2, kinds[0])([inputs, inputs])
+    >>> x = layers.HeterogeneousCell(2, kinds[1], reduction=True)([inputs, x])
+    >>> layers.derived_genotype(keras.Model(inputs, x)).reduction == kinds[1].genotype
+    True
     """
     found = {False: {}, True: {}}
     for layer in flatten_layers(model):
