@@ -147,11 +147,11 @@ def test_what_channels_pass_through(rng):
     y = layers.GlobalAveragePooling2D(keepdims=True)(x)
     y = layers.Conv2D(3, 1, activation="relu", name="squeeze")(y)
     y = layers.Conv2D(6, 1, activation="sigmoid", name="excite")(y)
-    x = layers.Multiply(name="multiply")([x, y])
+    x = layers.Multiply(name="calibrated")([x, y])
     x = layers.Conv2D(4, 3, padding="same", groups=2, name="grouped")(x)
     model = keras.Model(inputs, {"map": x, "pooled": layers.GlobalMaxPooling2D()(x)})
     assert not [name for name in masks(rewritten(model, rng)) if name == "a_width"]
-    plain = layers.Conv2D(4, 1, name="plain")(model.get_layer("multiply").output)
+    plain = layers.Conv2D(4, 1, name="plain")(model.get_layer("calibrated").output)
     found = check(rewritten(keras.Model(inputs, plain), rng), rng)
     assert found.get_layer("a").filters < 6
     assert found.get_layer("depthwise").kernel.shape[2] == found.get_layer("a").filters
