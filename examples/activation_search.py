@@ -23,6 +23,7 @@ import numpy as np
 import tuning
 from datasets import digits
 from matplotlib.figure import Figure
+from parsing import positive
 
 from keras_xd import grammar, visualization
 from keras_xd.grammar import primitives, spaces
@@ -94,13 +95,13 @@ def mean(values):
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=tuning.positive, default=60)
-    parser.add_argument("--initial-trials", type=tuning.positive, default=10)
-    parser.add_argument("--epochs", type=tuning.positive, default=10)
-    parser.add_argument("--seeds", type=tuning.positive, default=3, help="of the comparison")
-    parser.add_argument("--batch-size", type=tuning.positive, default=32)
-    parser.add_argument("--filters", type=tuning.positive, default=8)
-    parser.add_argument("--subset", type=tuning.positive, help="images of each split at most")
+    parser.add_argument("--trials", type=positive, default=60)
+    parser.add_argument("--initial-trials", type=positive, default=10)
+    parser.add_argument("--epochs", type=positive, default=10)
+    parser.add_argument("--seeds", type=positive, default=3, help="of the comparison")
+    parser.add_argument("--batch-size", type=positive, default=32)
+    parser.add_argument("--filters", type=positive, default=8)
+    parser.add_argument("--subset", type=positive, help="images of each split at most")
     parser.add_argument(
         "--strategy", choices=["bayesian", "evolution", "random"], default="bayesian"
     )
@@ -125,21 +126,11 @@ def main(arguments=None):
         levels=(0, 1, 2),
         seed=options.seed,
     )
-    tuner = Tuner(
-        oracle,
-        lambda hp, term: network(term, options.filters),
-        max_checkpoints=1,
-        directory=options.searches,
-        project_name=NAME,
-        overwrite=options.overwrite,
-    )
-    tuner.search(
-        *data[0],
-        validation_data=data[1],
-        batch_size=options.batch_size,
-        epochs=options.epochs,
-        verbose=0,
-    )
+
+    def build(hp, term):
+        return network(term, options.filters)
+
+    tuner = tuning.searched(Tuner, oracle, build, data, options, NAME)
     best = tuner.get_best_terms()[0]["activation"]
     terms = {"found": best, **{name: functions.parse(text) for name, text in KNOWN.items()}}
     rows = []

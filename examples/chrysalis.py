@@ -39,6 +39,7 @@ from chrysalis_report import ChrysalisResults
 from chrysalis_training import fit
 from datasets import images, permutation, spherical, text
 from datasets.batches import Batches, ImageBatches, normalize
+from parsing import positive
 
 import keras_xd
 
@@ -292,11 +293,9 @@ def parse(arguments):
     parser.add_argument("--methods", nargs="+", help="by default all of the experiment")
     parser.add_argument("--kinds", nargs="+", help="of data; by default all of the experiment")
     parser.add_argument("--seeds", nargs="+", type=cifar10.seed, default=[0])
-    parser.add_argument("--epochs", type=cifar10.positive, help="of every training")
-    parser.add_argument("--batch-size", type=cifar10.positive)
-    parser.add_argument(
-        "--subset", type=cifar10.positive, help="use at most so many samples of each part"
-    )
+    parser.add_argument("--epochs", type=positive, help="of every training")
+    parser.add_argument("--batch-size", type=positive)
+    parser.add_argument("--subset", type=positive, help="use at most so many samples of each part")
     parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
     parser.add_argument(
         "--data-dir",

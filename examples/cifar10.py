@@ -33,6 +33,7 @@ from cifar10_models import METHODS
 from cifar10_report import Results
 from datasets import images, permutation
 from datasets.batches import ImageBatches, normalize
+from parsing import positive
 
 import keras_xd
 
@@ -178,12 +179,6 @@ def describe(options, train, evaluation):
             "many units.",
         ],
     }
-
-
-def positive(text):
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
-    return int(text)
 
 
 def seed(text):

@@ -20,6 +20,7 @@ import keras
 import keras_tuner as kt
 import tuning
 from datasets import images
+from parsing import positive
 
 from keras_xd import grammar, visualization
 from keras_xd.grammar import primitives
@@ -80,13 +81,13 @@ def trained(term, data, options):
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=tuning.positive, default=40)
-    parser.add_argument("--initial-trials", type=tuning.positive, default=10)
-    parser.add_argument("--images", type=tuning.positive, default=2000, help="of each split")
-    parser.add_argument("--epochs", type=tuning.positive, default=5)
-    parser.add_argument("--final-epochs", type=tuning.positive, default=10)
-    parser.add_argument("--batch-size", type=tuning.positive, default=64)
-    parser.add_argument("--filters", type=tuning.positive, default=8)
+    parser.add_argument("--trials", type=positive, default=40)
+    parser.add_argument("--initial-trials", type=positive, default=10)
+    parser.add_argument("--images", type=positive, default=2000, help="of each split")
+    parser.add_argument("--epochs", type=positive, default=5)
+    parser.add_argument("--final-epochs", type=positive, default=10)
+    parser.add_argument("--batch-size", type=positive, default=64)
+    parser.add_argument("--filters", type=positive, default=8)
     parser.add_argument(
         "--strategy", choices=["bayesian", "evolution", "random"], default="bayesian"
     )
@@ -119,21 +120,11 @@ def main(arguments=None):
         initial_trials=options.initial_trials,
         seed=options.seed,
     )
-    tuner = Tuner(
-        oracle,
-        lambda hp, term: network(term, options.filters),
-        max_checkpoints=1,
-        directory=options.searches,
-        project_name=NAME,
-        overwrite=options.overwrite,
-    )
-    tuner.search(
-        *data[0],
-        validation_data=data[1],
-        batch_size=options.batch_size,
-        epochs=options.epochs,
-        verbose=0,
-    )
+
+    def build(hp, term):
+        return network(term, options.filters)
+
+    tuner = tuning.searched(Tuner, oracle, build, data, options, NAME)
     best = tuner.get_best_terms()[0]["network"]
     rows = []
     for name, term in (("found", best), ("by hand", cells.parse(BY_HAND))):

@@ -38,6 +38,7 @@ import numpy as np
 from datasets import music
 from datasets.batches import Batches
 from keras import ops
+from parsing import positive
 
 import keras_xd
 
@@ -277,12 +278,6 @@ def distances(search):
         matrix: round(statistics.mean(layer[f"distance_from_start/{matrix}"] for layer in told), 4)
         for matrix in "KLM"
     }
-
-
-def positive(text):
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
-    return int(text)
 
 
 def seed(text):

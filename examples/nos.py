@@ -34,6 +34,7 @@ import cifar10
 import keras
 import nos_training
 from nos_report import NosResults
+from parsing import positive
 
 from keras_xd.genotypes import Genotype
 
@@ -126,15 +127,13 @@ def parse(arguments):
     parser.add_argument("--seeds", nargs="+", type=cifar10.seed, default=[0])
     for name, number in {**NUMBERS, **SEARCH_NUMBERS}.items():
         flag = "--" + name.replace("_", "-")
-        parser.add_argument(flag, type=cifar10.positive, default=number)
+        parser.add_argument(flag, type=positive, default=number)
     parser.add_argument("--drop-path", type=fraction, default=0.2)
     parser.add_argument("--teacher-alpha", type=cifar10.rate, default=84.0)
     parser.add_argument("--order", choices=["first_order", "second_order"], default="first_order")
     parser.add_argument("--guidance-weight", type=cifar10.rate, default=1000.0)
     parser.add_argument("--guidance-form", choices=["stable", "literal"], default="stable")
-    parser.add_argument(
-        "--subset", type=cifar10.positive, help="use at most so many images of each split"
-    )
+    parser.add_argument("--subset", type=positive, help="use at most so many images of each split")
     parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
     parser.add_argument(
         "--data-dir",

@@ -28,6 +28,7 @@ import pde_report
 import tensorflow as tf
 from datasets.batches import Batches
 from keras import ops
+from parsing import positive
 
 import keras_xd
 
@@ -133,6 +134,14 @@ class ErrorPerEpoch(keras.callbacks.Callback):
         self.report(epoch + 1, self.errors[-1], self.seconds[-1])
 
 
+def mean_error(model, inputs, outputs, decode=lambda values: values):
+    """Return `‖decode(model(inputs)) - outputs‖ / ‖outputs‖`, the mean over the samples."""
+    predicted = decode(model.predict(inputs, batch_size=100, verbose=0))
+    axes = tuple(range(1, predicted.ndim))
+    norms = [np.sqrt(np.sum(v**2, axis=axes)) for v in (predicted - outputs, outputs)]
+    return float(np.mean(norms[0] / norms[1]))
+
+
 def make_model(method, input_shape, options):
     """Return the network of a method; that of XD is still its backbone, rewritten."""
     arguments = {"width": options.width, "modes": options.modes}
@@ -171,10 +180,7 @@ def run(method, problem, data, epochs, seed, options):
         loss = RelativeError(decoding.decode)
 
     def error(model):
-        predicted = loss.decode(model.predict(test_inputs, batch_size=100, verbose=0))
-        axes = tuple(range(1, predicted.ndim))
-        norms = [np.sqrt(np.sum(v**2, axis=axes)) for v in (predicted - test_outputs, test_outputs)]
-        return float(np.mean(norms[0] / norms[1]))
+        return mean_error(model, test_inputs, test_outputs, loss.decode)
 
     def report(epoch, value, seconds):
         if epoch % max(1, epochs // 20) == 0:
@@ -244,12 +250,6 @@ def describe(problem, options, arguments):
         or "all",
         "note": options.note or "none",
     }
-
-
-def positive(text):
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
-    return int(text)
 
 
 def parse(problem, arguments):

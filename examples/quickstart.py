@@ -27,6 +27,7 @@ import numpy as np
 import tensorflow as tf
 from datasets import digits, images, permutation
 from datasets.batches import Batches
+from parsing import positive
 
 import keras_xd
 from keras_xd.visualization import plot_operators
@@ -164,12 +165,6 @@ def load_data(options):
         parts = images.load(options.dataset, options.data_dir, options.subset)
     train, validation, test = parts
     return train, validation if options.evaluate_on == "validation" else test
-
-
-def positive(text):
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
-    return int(text)
 
 
 def parse(arguments):

@@ -18,10 +18,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import keras_tuner as kt
-import numpy as np
 import pde_experiment
 import tuning
 from datasets import pde
+from parsing import positive
 
 import keras_xd
 from tuner_integration import SearchHyperModel
@@ -56,14 +56,6 @@ def hypermodel(options):
     )
 
 
-def error(model, samples):
-    """Return the mean relative error of a model."""
-    inputs, outputs = samples
-    predicted = model.predict(inputs, batch_size=100, verbose=0)
-    norms = [np.sqrt(np.sum(v**2, axis=(1, 2))) for v in (predicted - outputs, outputs)]
-    return float(np.mean(norms[0] / norms[1]))
-
-
 def plain_error(train, test, options):
     """Train the backbone for as many epochs as the longest trial; return its test error."""
     keras.utils.set_random_seed(options.seed)
@@ -71,19 +63,19 @@ def plain_error(train, test, options):
     loss = pde_experiment.RelativeError(lambda values: values)
     model.compile(keras.optimizers.Adam(RATE), loss, jit_compile=options.jit)
     model.fit(*train, batch_size=options.batch_size, epochs=options.max_epochs, verbose=0)
-    return error(model, test)
+    return pde_experiment.mean_error(model, *test)
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--max-epochs", type=tuning.positive, default=9)
-    parser.add_argument("--factor", type=tuning.positive, default=3)
-    parser.add_argument("--resolution", type=tuning.positive, default=128)
-    parser.add_argument("--train", type=tuning.positive, default=500, help="training samples")
-    parser.add_argument("--test", type=tuning.positive, default=100, help="test samples")
-    parser.add_argument("--batch-size", type=tuning.positive, default=20)
-    parser.add_argument("--width", type=tuning.positive, default=32)
-    parser.add_argument("--modes", type=tuning.positive, default=16)
+    parser.add_argument("--max-epochs", type=positive, default=9)
+    parser.add_argument("--factor", type=positive, default=3)
+    parser.add_argument("--resolution", type=positive, default=128)
+    parser.add_argument("--train", type=positive, default=500, help="training samples")
+    parser.add_argument("--test", type=positive, default=100, help="test samples")
+    parser.add_argument("--batch-size", type=positive, default=20)
+    parser.add_argument("--width", type=positive, default=32)
+    parser.add_argument("--modes", type=positive, default=16)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jit", action=argparse.BooleanOptionalAction, default=False)
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
@@ -128,7 +120,7 @@ def main(arguments=None):
         values = trial.hyperparameters.values
         cells = [f"{v:.2g}" if isinstance(v, float) else v for v in map(values.get, names)]
         rows.append([*cells, "failed" if trial.score is None else f"{trial.score:.4f}"])
-    found = error(model.finalized(tuner)[0], test)
+    found = pde_experiment.mean_error(model.finalized(tuner)[0], *test)
     plain = plain_error(parts[0], test, options)
     parts = [
         tuning.table(

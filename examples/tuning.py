@@ -1,6 +1,5 @@
 """What the examples with KerasTuner share: their arguments, and the results that they write."""
 
-import argparse
 import importlib.metadata
 import json
 import math
@@ -12,12 +11,6 @@ import numpy as np
 from keras_xd import visualization
 
 PACKAGES = ("keras", "tensorflow", "keras-tuner")
-
-
-def positive(text):
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
-    return int(text)
 
 
 def add_arguments(parser):
@@ -57,6 +50,35 @@ def settings(name, arguments, options, **more):
         "cores": os.cpu_count(),
         "note": options.note or "none",
     }
+
+
+def searched(tuner_class, oracle, build, data, options, name):
+    """Run a search with the settings of the options; return the tuner.
+
+    Args:
+        tuner_class: a `GrammarTuner`.
+        oracle: its oracle.
+        build: function `(hp, term)` that returns a compiled network.
+        data: the pairs to train on and to score by, then any others.
+        options: the arguments of the example.
+        name: of the example.
+    """
+    tuner = tuner_class(
+        oracle,
+        build,
+        max_checkpoints=1,
+        directory=options.searches,
+        project_name=name,
+        overwrite=options.overwrite,
+    )
+    tuner.search(
+        *data[0],
+        validation_data=data[1],
+        batch_size=options.batch_size,
+        epochs=options.epochs,
+        verbose=0,
+    )
+    return tuner
 
 
 def scores(oracle):

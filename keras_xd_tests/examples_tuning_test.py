@@ -116,7 +116,7 @@ def test_the_error_of_burgers_is_relative():
     outputs = np.array([[[3.0], [4.0]], [[0.0], [2.0]]])
     inputs = keras.Input((2, 1))
     model = keras.Model(inputs, inputs * 0.5)
-    assert script.error(model, (outputs, outputs)) == pytest.approx(0.5)
+    assert script.pde_experiment.mean_error(model, outputs, outputs) == pytest.approx(0.5)
 
 
 def test_the_grammar_of_the_small_networks():
