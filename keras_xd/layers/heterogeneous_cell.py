@@ -18,7 +18,7 @@ from keras_xd.genotypes import (
     first_tier_edge,
     second_tier_edge,
 )
-from keras_xd.layers import cloning
+from keras_xd.layers import cloning, shared_parts
 from keras_xd.layers.derived_cell import DerivedCell, without_search
 from keras_xd.layers.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
 from keras_xd.layers.searchable import SearchableLayer, flatten_layers, searchable_layers
@@ -303,10 +303,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return [np.log(np.maximum(shares, SMALLEST_SHARE)), *inner]
 
     def get_config(self):
-        architecture = keras.saving.serialize_keras_object(self.architecture)
-        # By this key `load_model` makes an object once, wherever it occurs.
-        architecture = {**architecture, "shared_object_id": id(self.architecture)}
-        return {**super().get_config(), "weights": architecture}
+        return {**super().get_config(), "weights": shared_parts.serialized(self.architecture)}
 
     @property
     def _largest_kernel(self):
