@@ -62,7 +62,7 @@ def fold(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[Factor]]
         depths = [weights[i].shape[0] for i in members]
         joined = [weights[i] for i in members]
         joined = ops.concatenate(joined, axis=0) if len(joined) > 1 else joined[0]
-        blocks = [_fold_group(stages, start) for stages, start in _stage_groups(joined, plan)]
+        blocks = [_fold_group(stages) for stages in _stage_groups(joined, plan)]
         # Butterflies of equal depth are multiplied together, in one batch.
         offsets = np.cumsum(depths)[:-1].tolist()
         parts = [ops.split(b, offsets, axis=0) if offsets else [b] for b in blocks]
@@ -89,37 +89,49 @@ def complex_blocks(real: Tensor, imaginary: Tensor) -> Tensor:
 
 
 def _stage_groups(weights, plan):
-    """Cut packed weights into `(real, imaginary)` stages, group by group, with the inner size."""
+    """Cut packed weights into `(real, imaginary)` stages, group by group.
+
+    Each part of a stage has the shape `(count, S, outer, r, r, inner)`, `S` the inner size of the
+    group: the blocks of a group differ in it, so it stands in front of what is multiplied out.
+    """
     count, n = weights.shape[0], plan.n
     real, imaginary = ops.unstack(weights, axis=1)
     cuts = np.cumsum([n * r for r in plan.radices])[:-1].tolist()
     real = ops.split(real, cuts, axis=1) if cuts else [real]
     imaginary = ops.split(imaginary, cuts, axis=1) if cuts else [imaginary]
-    groups, start, inner = [], 0, 1
+    groups, start, group_inner = [], 0, 1
     for length in plan.groups:
-        stages = []
-        group_inner = inner
+        stages, inner = [], 1
         for j in range(start, start + length):
             r = plan.radices[j]
-            shape = (count, n // (r * inner), r, r, inner)
-            stages.append((ops.reshape(real[j], shape), ops.reshape(imaginary[j], shape)))
+            shape = (count, n // (r * inner * group_inner), r, r, inner, group_inner)
+            stages.append(tuple(_to_front(ops.reshape(x[j], shape)) for x in (real, imaginary)))
             inner *= r
-        groups.append((stages, group_inner))
+        groups.append(stages)
         start += length
+        group_inner *= inner
     return groups
 
 
-def _fold_group(stages, group_inner):
+def _to_front(stage):
+    """Bring the last axis of `(count, outer, r, r, inner, S)` behind the first."""
+    *shape, size = stage.shape
+    if size == 1:
+        return ops.reshape(stage, (shape[0], 1, *shape[1:]))
+    return ops.transpose(stage, (0, 5, 1, 2, 3, 4))
+
+
+def _fold_group(stages):
     """Multiply consecutive stages out to falling blocks `[A | B]`, `(count, O, S, R, 2 R)`.
 
-    Works on transposed blocks, (column, row, inner): no operation but broadcast products.
+    Works on transposed blocks, (column, row): no operation but broadcast products.
     """
     real, imaginary = stages[0]
     for stage_real, stage_imaginary in stages[1:]:
-        count, outer, r, _, inner = stage_real.shape
-        size = real.shape[2]
-        stage_shape = (count, outer, r, 1, r, inner)
-        block_shape = (count, outer, r, size, 1, inner)
+        *leading, outer, r, _, inner = stage_real.shape
+        size = real.shape[-2]
+        stage_shape = (*leading, outer, r, 1, r, inner)
+        block_shape = (*leading, outer, r, size, 1, inner)
         stage_real = ops.reshape(stage_real, stage_shape)
         stage_imaginary = ops.reshape(stage_imaginary, stage_shape)
         real, imaginary = ops.reshape(real, block_shape), ops.reshape(imaginary, block_shape)
@@ -127,14 +139,19 @@ def _fold_group(stages, group_inner):
             stage_real * real - stage_imaginary * imaginary,
             stage_real * imaginary + stage_imaginary * real,
         )
-        shape = (count, outer, r * size, r * size, group_inner)
+        shape = (*leading, outer, r * size, r * size, 1)
         real, imaginary = ops.reshape(real, shape), ops.reshape(imaginary, shape)
-    # (count, O, column, row, S) holds the transposed blocks: the falling butterfly.
-    order = (0, 1, 4, 2, 3)
-    if group_inner == 1:
-        shape = (real.shape[0], real.shape[1], 1, *real.shape[2:4])
-        return ops.concatenate([ops.reshape(real, shape), ops.reshape(imaginary, shape)], axis=-1)
-    return ops.concatenate([ops.transpose(real, order), ops.transpose(imaginary, order)], axis=-1)
+    # (count, S, O, column, row, 1) holds the transposed blocks: the falling butterfly.
+    blocks = [ops.squeeze(part, axis=-1) for part in (real, imaginary)]
+    return _swapped(ops.concatenate(blocks, axis=-1))
+
+
+def _swapped(blocks):
+    """Swap the axes 1 and 2, without work where one of them is a single entry."""
+    count, first, second, *rest = blocks.shape
+    if first == 1 or second == 1:
+        return ops.reshape(blocks, (count, second, first, *rest))
+    return ops.swapaxes(blocks, 1, 2)
 
 
 def _multiply(groups, depth, group_count):

@@ -184,8 +184,9 @@ class _Operation:
     @functools.cached_property
     def spectrum(self):
         """`C ∘ (L w + b)` of the layer's kernel, shape `(n_1, …, n_N, channels, filters)`."""
-        parts = [ops.convert_to_numpy(part) for part in self.layer.finalize().spectrum]
-        values = parts[0].astype("float64") + 1j * parts[1].astype("float64")
+        pieces = [ops.convert_to_numpy(piece) for piece in self.layer.finalize().spectrum]
+        real, imaginary = np.moveaxis(np.concatenate(pieces).astype("float64"), 1, 0)
+        values = real + 1j * imaginary
         return values.reshape(*self.sizes, *values.shape[1:])
 
 

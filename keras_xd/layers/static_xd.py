@@ -98,7 +98,7 @@ class StaticXD(keras.layers.Layer):
             )
         static = cls(
             axes,
-            channels=spectrum[0].shape[1] * layer.groups,
+            channels=spectrum[0].shape[2] * layer.groups,
             filters=layer.filters,
             groups=layer.groups,
             data_format=layer.data_format,
@@ -134,14 +134,15 @@ class StaticXD(keras.layers.Layer):
                         trainable=False,
                     )
                     self._matrices.append(weight)
-        frequencies = math.prod(axis["n"] for axis in self.axes)
+        sizes, channels = [axis["n"] for axis in self.axes], self.channels // self.groups
+        pieces = xd_operation.spectrum_pieces(sizes, channels, self.filters)
         self.spectrum = [
             self.add_weight(
-                name=f"spectrum_{part}",
-                shape=(frequencies, self.channels // self.groups, self.filters),
+                name=f"spectrum_{index}",
+                shape=(frequencies * math.prod(sizes[1:]), 2, channels, self.filters),
                 initializer="glorot_uniform",
             )
-            for part in ("real", "imaginary")
+            for index, frequencies in enumerate(pieces)
         ]
         self.bias = None
         if self.use_bias:
@@ -152,7 +153,7 @@ class StaticXD(keras.layers.Layer):
         analyses = [self._transform("analysis", i, matrices) for i in range(len(self.axes))]
         syntheses = [self._transform("synthesis", i, matrices) for i in range(len(self.axes))]
         x = xd_operation.to_columns(inputs, self.data_format)
-        spectrum = [ops.convert_to_tensor(part) for part in self.spectrum]
+        spectrum = [ops.convert_to_tensor(piece) for piece in self.spectrum]
         outputs = xd_operation.apply(x, analyses, spectrum, syntheses, self.groups)
         if self.bias is not None:
             outputs = outputs + self.bias

@@ -144,7 +144,7 @@ class XDLayer(MatrixArchitecture):
         outputs = xd_operation.apply(
             xd_operation.to_columns(inputs, self.data_format),
             [xd_operation.cast(analysis, dtype) for analysis in analyses],
-            [ops.cast(part, dtype) for part in spectrum],
+            [ops.cast(piece, dtype) for piece in spectrum],
             [xd_operation.cast(synthesis, dtype) for synthesis in syntheses],
             self.groups,
         )
@@ -285,11 +285,10 @@ class XDLayer(MatrixArchitecture):
         spectrum = xd_operation.spectrum(kernel, l_factors, kernel_plans, self._placements)
         if self._frequency_bias is not None:
             b = ops.reshape(ops.convert_to_tensor(self._frequency_bias), (-1, 2, 1, 1))
-            b = ops.cast(b, kernel.dtype)
-            spectrum = tuple(d + p for d, p in zip(spectrum, ops.unstack(b, axis=1), strict=True))
+            spectrum = xd_operation.biased(spectrum, ops.cast(b, kernel.dtype))
         if self._channel_gates is not None:
             gates = ops.cast(ops.convert_to_tensor(self._channel_gates), kernel.dtype)
-            spectrum = tuple(gates * part for part in spectrum)
+            spectrum = [gates * piece for piece in spectrum]
         analyses, syntheses = xd_operation.transforms(
             m_factors, k_factors, self._plans, self._geometry
         )

@@ -5,13 +5,19 @@ transform is one large matrix product and the channel product is one product per
 """
 
 import dataclasses
+import itertools
 import math
 
+import numpy as np
 from keras import ops
 from keras.layers import InputSpec
 
 from keras_xd import kmatrix, validation
 from keras_xd.kmatrix import product, radix, transform
+
+# A spectrum is kept in at most 8 pieces, of at most 2²¹ numbers (8 MiB in float32) if that will do.
+LARGEST_PIECE = 2**21
+MOST_PIECES = 8
 
 
 def transforms(analysis_factors, synthesis_factors, plans, geometry):
@@ -63,34 +69,58 @@ def spectrum(kernel, factors, plans, placements):
         placements: array `(n, k)` of each axis, from `AxisGeometry.placement`.
 
     Returns:
-        Real and imaginary part, tensors of shape `(n_1 ⋯ n_N, channels / groups, filters)`.
+        List of tensors `(frequencies, 2, channels / groups, filters)`, real and imaginary part: the
+        pieces of `spectrum_pieces`, which together have all `n_1 ⋯ n_N` frequencies in order.
     """
     kernel = ops.convert_to_tensor(kernel)
     *_, channels, filters = kernel.shape
+    pieces = spectrum_pieces([plan.n for plan in plans], channels, filters)
     result, rows = kernel, 1
     for axis, (factor, plan, placement) in enumerate(zip(factors, plans, placements, strict=True)):
         taps = placement.shape[1]
         # The columns of L at the kernel's positions: L applied to the placed unit vectors.
         unit_vectors = ops.convert_to_tensor(placement[None])
-        real, imaginary = ops.unstack(
-            transform.analysis(factor, plan, pair=False)(unit_vectors)[0], axis=1
-        )
+        matrix = transform.analysis(factor, plan, pair=False)(unit_vectors)[0]
         if axis > 0:
-            blocks = product.complex_blocks(real, imaginary)  # (n, 2, taps, 2)
-            blocks = ops.reshape(ops.transpose(blocks, (1, 0, 3, 2)), (2, plan.n, 2 * taps))
-            real, imaginary = ops.unstack(blocks, axis=0)
+            matrix = product.complex_blocks(*ops.unstack(matrix, axis=1))  # (n, 2, taps, 2)
+            matrix = ops.transpose(matrix, (0, 1, 3, 2))
             taps = 2 * taps
+        matrix = ops.cast(ops.reshape(matrix, (plan.n * 2, taps)), kernel.dtype)
         result = ops.reshape(result, (rows, taps, -1))
         if axis < len(plans) - 1:
-            matrix = ops.reshape(ops.stack([real, imaginary], axis=1), (plan.n * 2, taps))
-            result = ops.matmul(ops.cast(matrix, kernel.dtype), result)
+            result = ops.matmul(matrix, result)
         rows *= plan.n
-    shape = (rows, channels, filters)
-    # The largest tensors of all: their two parts are never joined and cut again.
-    return tuple(
-        ops.reshape(ops.matmul(ops.cast(part, kernel.dtype), result), shape)
-        for part in (real, imaginary)
-    )
+    if len(plans) == 1:
+        cut = _split(matrix, [2 * frequencies for frequencies in pieces])
+        products = [ops.matmul(rows_of_matrix, result) for rows_of_matrix in cut]
+    else:
+        inner = rows // math.prod((plans[0].n, plans[-1].n))
+        cut = _split(result, [inner * frequencies for frequencies in pieces])
+        products = [ops.matmul(matrix, rows_of_result) for rows_of_result in cut]
+    return [ops.reshape(piece, (-1, 2, channels, filters)) for piece in products]
+
+
+def spectrum_pieces(sizes, channels, filters):
+    """Return by how many frequencies of the first axis a spectrum is cut into pieces.
+
+    It is the largest tensor by far. Its pieces are made and used side by side, and none is so large
+    that the memory for it has to be fetched anew in every step.
+
+    Args:
+        sizes: number of frequencies of each axis.
+        channels: number of input channels in a group.
+        filters: number of output channels.
+    """
+    needed = -(-2 * math.prod(sizes) * channels * filters // LARGEST_PIECE)
+    count = min(needed, MOST_PIECES, sizes[0])
+    ends = [(index + 1) * sizes[0] // count for index in range(count)]
+    return [end - start for start, end in itertools.pairwise([0, *ends])]
+
+
+def biased(spectrum, bias):
+    """Add `b`, of shape `(n_1 ⋯ n_N, 2, 1, 1)`, to the pieces of a spectrum."""
+    cut = _split(bias, [piece.shape[0] for piece in spectrum])
+    return [piece + b for piece, b in zip(spectrum, cut, strict=True)]
 
 
 def apply(x, analyses, spectrum, syntheses, groups):
@@ -99,7 +129,7 @@ def apply(x, analyses, spectrum, syntheses, groups):
     Args:
         x: tensor of shape `(*sizes, batch, channels)`, real; the batch may be dynamic.
         analyses: the `Analysis` of each axis.
-        spectrum: `D`, real and imaginary part of shape `(frequencies, channels / groups, filters)`.
+        spectrum: the pieces of `D`, as from `spectrum`.
         syntheses: the `Synthesis` of each axis.
         groups: number of channel groups.
 
@@ -125,16 +155,15 @@ def channel_product(x, spectrum, groups):
 
     Args:
         x: tensor of shape `(frequencies, 2, batch, channels)`.
-        spectrum: real and imaginary part, of shape `(frequencies, channels / groups, filters)`.
+        spectrum: list of its pieces, tensors `(frequencies, 2, channels / groups, filters)`.
         groups: number of channel groups.
 
     Returns:
         Tensor of shape `(frequencies, 2, batch, filters)`.
     """
-    real, imaginary = spectrum
-    upper, lower = ops.unstack(x, axis=1)
-    turned = ops.stack([-lower, upper], axis=1)  # i x; so the product is x D_r + (i x) D_i
-    return _real_product(x, real, groups) + _real_product(turned, imaginary, groups)
+    cut = _split(x, [piece.shape[0] for piece in spectrum])
+    products = [_piece_product(*both, groups) for both in zip(cut, spectrum, strict=True)]
+    return ops.concatenate(products, axis=0) if len(products) > 1 else products[0]
 
 
 def split_shape(input_shape, rank, data_format, layer_name):
@@ -234,17 +263,33 @@ def forecast(geometry, plans, depths, channels, filters, groups):
     }
 
 
+def _piece_product(x, spectrum, groups):
+    """`channel_product` with a single piece of the spectrum."""
+    frequencies, _, channels, filters = spectrum.shape
+    upper, lower = ops.unstack(x, axis=1)
+    turned = ops.stack([-lower, upper], axis=1)  # i x; so the product is x D_r + (i x) D_i
+    if groups > 1:
+        real, imaginary = ops.unstack(spectrum, axis=1)
+        return _real_product(x, real, groups) + _real_product(turned, imaginary, groups)
+    x = ops.reshape(ops.concatenate([x, turned], axis=-1), (frequencies, -1, 2 * channels))
+    y = ops.matmul(x, ops.reshape(spectrum, (frequencies, 2 * channels, filters)))
+    return ops.reshape(y, (frequencies, 2, -1, filters))
+
+
+def _split(x, sizes):
+    """Cut a tensor along its first axis into pieces of these sizes."""
+    return ops.split(x, np.cumsum(sizes)[:-1].tolist(), axis=0) if len(sizes) > 1 else [x]
+
+
 def _real_product(x, matrix, groups):
     """`channel_product` with a real matrix `(frequencies, channels / groups, filters)`."""
     frequencies, group_channels, filters = matrix.shape
     if group_channels == 1:
         x = ops.reshape(x, (frequencies, -1, groups, 1))
         y = x * ops.reshape(matrix, (frequencies, 1, groups, filters // groups))
-    elif groups > 1:
+    else:
         x = ops.reshape(x, (frequencies, -1, groups, group_channels))
         shape = (frequencies, group_channels, groups, filters // groups)
         matrix = ops.transpose(ops.reshape(matrix, shape), (0, 2, 1, 3))
         y = ops.transpose(ops.matmul(ops.transpose(x, (0, 2, 1, 3)), matrix), (0, 2, 1, 3))
-    else:
-        y = ops.matmul(ops.reshape(x, (frequencies, -1, group_channels)), matrix)
     return ops.reshape(y, (frequencies, 2, -1, filters))

@@ -1,3 +1,5 @@
+import math
+
 import keras
 import numpy as np
 import pytest
@@ -45,14 +47,21 @@ def test_the_kernel_is_folded_into_smaller_blocks_where_the_data_need_several():
     assert others == plans[1:]
 
 
+@pytest.mark.parametrize("sizes", [(5, 6), (6,)])
+@pytest.mark.parametrize("pieces", [1, 3])
 @pytest.mark.parametrize("groups, channels", [(1, 4), (2, 4), (4, 4)])
-def test_the_operation_is_its_definition(rng, groups, channels):
-    filters, batch = 8, 3
-    geometry, plans, (k, l_factors, m), (k_dense, l_dense, m_dense) = case(rng)
-    kernel = rng.standard_normal((3, 2, channels // groups, filters)).astype("float32")
-    x = rng.standard_normal((5, 6, batch, channels)).astype("float32")
+def test_the_operation_is_its_definition(rng, monkeypatch, sizes, pieces, groups, channels):
+    filters, batch, rank = 8, 3, len(sizes)
+    geometry, plans, (k, l_factors, m), (k_dense, l_dense, m_dense) = case(
+        rng, sizes, (3, 2)[:rank], (1, 2)[:rank]
+    )
+    kernel = rng.standard_normal((*(3, 2)[:rank], channels // groups, filters)).astype("float32")
+    x = rng.standard_normal((*sizes, batch, channels)).astype("float32")
+    numbers = 2 * math.prod(plan.n for plan in plans) * channels // groups * filters
+    monkeypatch.setattr(xd_operation, "LARGEST_PIECE", -(-numbers // pieces))
     placements = [g.placement() for g in geometry]
     spectrum = xd_operation.spectrum(kernel, l_factors, plans, placements)
+    assert len(spectrum) == pieces
     analyses, syntheses = xd_operation.transforms(m, k, plans, geometry)
     result = np.array(xd_operation.apply(x, analyses, spectrum, syntheses, groups))
 
@@ -75,11 +84,27 @@ def test_the_operation_is_its_definition(rng, groups, channels):
     np.testing.assert_allclose(result.reshape(expected.shape), expected, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "sizes, frequencies",
+    [
+        ((1024,), [256, 256, 256, 256]),  # of 2²³ numbers, at most 2²¹ in each
+        ((32, 36), [6, 6, 7, 6, 7]),
+        ((128, 128), [16] * 8),  # no more than 8, however large
+        ((3, 4096), [1, 1, 1]),
+        ((32, 8), [32]),
+    ],
+)
+def test_pieces_of_a_spectrum(sizes, frequencies):
+    assert xd_operation.spectrum_pieces(sizes, 64, 64) == frequencies
+
+
+@pytest.mark.parametrize("pieces", [[5], [2, 3]])
 @pytest.mark.parametrize("groups", [1, 2, 3, 6])
-def test_channel_product_multiplies_complex_numbers(rng, groups):
+def test_channel_product_multiplies_complex_numbers(rng, groups, pieces):
     x = rng.standard_normal((5, 2, 3, 6)).astype("float32")
     spectrum = rng.standard_normal((2, 5, 6 // groups, 12)).astype("float32")
-    result = np.array(xd_operation.channel_product(x, spectrum, groups))
+    cut = np.split(np.moveaxis(spectrum, 0, 1), np.cumsum(pieces)[:-1])
+    result = np.array(xd_operation.channel_product(x, cut, groups))
     z = (x[:, 0] + 1j * x[:, 1]).reshape(5, 3, groups, 6 // groups)
     d = (spectrum[0] + 1j * spectrum[1]).reshape(5, 6 // groups, groups, 12 // groups)
     expected = np.einsum("fbgc,fcgo->fbgo", z, d).reshape(5, 3, 12)
