@@ -1,0 +1,96 @@
+"""Searches of sizes under a budget and of a heterogeneous cell with a teacher.
+
+`KERAS_BACKEND=jax python -m keras_xd_tests.backend_spaces_program` does the same on each backend
+and prints what came out as JSON.
+"""
+
+import json
+
+import keras
+import numpy as np
+
+import keras_xd
+from keras_xd import layers
+from keras_xd.layers.searchable import architecture_variables
+from keras_xd_tests.backend_program import FIT, numbers
+
+OPERATIONS = ("dilated_3", "channel_attention", "dynamic_3")
+
+
+def same_start(model, architecture=None):
+    """Give weights values that do not depend on the backend, and architecture if a scale is set."""
+    generator = np.random.default_rng(1)
+    chosen = {id(variable) for variable in architecture_variables(model)}
+    for layer in model._flatten_layers():
+        for variable in layer._trainable_variables + layer._non_trainable_variables:
+            if variable.name in ("moving_mean", "moving_variance") or "seed" in variable.path:
+                continue
+            values = generator.normal(size=variable.shape)
+            if id(variable) not in chosen:
+                variable.assign(values / np.sqrt(max(1, np.prod(variable.shape[:-1]))))
+            elif architecture:
+                variable.assign(architecture * values)
+    return model
+
+
+def data(size):
+    x = np.random.default_rng(2).normal(size=(16, size, size, 1)).astype("float32")
+    return x, np.argmax(x[:, :3].mean((2, 3)), axis=1)
+
+
+def outcome(search, history, x):
+    searched = search.predict(x, verbose=0)
+    finalized = keras_xd.finalize(search).predict(x, verbose=0)
+    return {
+        "history": history,
+        "architecture": [numbers(v) for v in architecture_variables(search)],
+        "searched": numbers(searched),
+        "finalized": numbers(finalized),
+    }
+
+
+def sizes():
+    """Masks on kernels, resolutions, widths and depth, under a budget."""
+    x, y = data(8)
+    network = layers.KernelNetwork(units=4, hidden_layers=1, features=2, frequency=1.0)
+    arguments = {"input_shape": (8, 8, 1), "classes": 3, "network": network}
+    space = same_start(keras_xd.models.ccnn(2, 8, learn="KRWD", **arguments))
+    base = keras_xd.models.ccnn(1, 4, learn="", **arguments)
+    search = keras_xd.SearchModel(space)
+    search.compile(
+        keras.optimizers.SGD(0.05),
+        keras.optimizers.SGD(0.01),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        complexity_target=keras_xd.complexity(base),
+        complexity_weight=1.0,
+    )
+    return outcome(search, search.fit(x, y, epochs=3, **FIT).history, x)
+
+
+def cell():
+    """A relaxed heterogeneous cell, with a teacher's attention on both levels."""
+    x, y = data(6)
+    inputs = keras.Input((6, 6, 1))
+    architecture = layers.CellArchitecture(operations=OPERATIONS)
+    stem = keras.layers.Conv2D(2, 3, padding="same")(inputs)
+    outputs = layers.HeterogeneousCell(2, architecture, name="cell")([stem, stem])
+    pooled = keras.layers.GlobalAveragePooling2D()(outputs)
+    space = keras.Model(inputs, keras.layers.Dense(3)(pooled))
+    features = keras.layers.Conv2D(2, 3, padding="same", name="features")(inputs)
+    pooled = keras.layers.GlobalAveragePooling2D()(features)
+    teacher = same_start(keras.Model(inputs, keras.layers.Dense(3)(pooled)))
+    search = keras_xd.SearchModel(same_start(space, architecture=0.1))
+    search.compile(
+        keras.optimizers.SGD(0.05, momentum=0.9),
+        keras.optimizers.SGD(0.5),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        mode="alternating",
+        guidance=keras_xd.search.AttentionTransfer(teacher, ["features"], ["cell"], weight=10.0),
+    )
+    history = search.fit(x, y, architecture_split=0.5, epochs=2, **FIT).history
+    return {**outcome(search, history, x), "genotype": str(architecture.genotype)}
+
+
+if __name__ == "__main__":
+    results = {"sizes": sizes(), "cell": cell(), "backend": keras.backend.backend()}
+    print("RESULT " + json.dumps(results))
