@@ -1,11 +1,10 @@
 """Files of examples/nos.py: finished runs as JSON, a page, curves, and pictures of the cells."""
 
 import importlib.metadata
-import json
-import os
 import statistics
 
-from cifar10_report import Results, spread
+from cifar10_report import spread
+from shared_results import SharedResults
 
 from keras_xd.genotypes import Genotype
 from keras_xd.visualization import plot_genotype
@@ -36,7 +35,7 @@ PAIRS = (
 )
 
 
-class NosResults(Results):
+class NosResults(SharedResults):
     """The runs of one experiment finished so far, perhaps by several processes.
 
     Args:
@@ -47,29 +46,7 @@ class NosResults(Results):
     """
 
     def __init__(self, folder, settings, overwrite=False):
-        self.name = f"nos_{settings['experiment']}"
-        super().__init__(folder, settings, overwrite)
-        if overwrite:
-            self.paths["json"].unlink(missing_ok=True)
-
-    def read(self):
-        """Take over the runs that other processes have finished meanwhile."""
-        if self.paths["json"].exists():
-            known = {(run["method"], run["seed"]) for run in self.runs}
-            for run in json.loads(self.paths["json"].read_text())["runs"]:
-                if (run["method"], run["seed"]) not in known:
-                    self.runs.append(run)
-
-    def add(self, record):
-        """Keep a finished run beside those of other processes."""
-        self.runs.append(record)
-        self.read()
-        path = self.paths["json"]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Moved into place in one step, so that another process never reads half a file.
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps({"settings": self.settings, "runs": self.runs}, indent=1))
-        os.replace(unfinished, path)
+        super().__init__(f"nos_{settings['experiment']}", folder, settings, overwrite)
 
     def page(self, command):
         return report(self.settings, self.runs)

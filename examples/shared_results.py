@@ -1,0 +1,42 @@
+"""Files of results that several processes may write to at the same time."""
+
+import json
+import os
+
+from cifar10_report import Results
+
+
+class SharedResults(Results):
+    """The runs finished so far, perhaps by several processes.
+
+    A subclass has `page` and `draw`, as of `Results`.
+
+    Args:
+        name: name of the files, without their endings.
+        folder, settings, overwrite: as of `Results`.
+    """
+
+    def __init__(self, name, folder, settings, overwrite=False):
+        self.name = name
+        super().__init__(folder, settings, overwrite)
+        if overwrite:
+            self.paths["json"].unlink(missing_ok=True)
+
+    def read(self):
+        """Take over the runs that other processes have finished meanwhile."""
+        if self.paths["json"].exists():
+            known = {(run["method"], run["seed"]) for run in self.runs}
+            for run in json.loads(self.paths["json"].read_text())["runs"]:
+                if (run["method"], run["seed"]) not in known:
+                    self.runs.append(run)
+
+    def add(self, record):
+        """Keep a finished run beside those of other processes."""
+        self.runs.append(record)
+        self.read()
+        path = self.paths["json"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Moved into place in one step, so that another process never reads half a file.
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(json.dumps({"settings": self.settings, "runs": self.runs}, indent=1))
+        os.replace(unfinished, path)
