@@ -141,9 +141,9 @@ class EpochClock(keras.callbacks.Callback):
         self.seconds.append(time.perf_counter() - self.start)
 
 
-def load_data(options):
+def load_data(options, name="cifar10"):
     """Return training images and those for the evaluation, as uint8, with their labels."""
-    parts = images.load("cifar10", options.data_dir, options.subset)
+    parts = images.load(name, options.data_dir, options.subset)
     train, validation, test = [(np.round(x * 255).astype("uint8"), y) for x, y in parts]
     if options.evaluate_on == "validation":
         return train, validation
