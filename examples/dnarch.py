@@ -1,0 +1,178 @@
+"""Learn kernel sizes, resolutions, widths and depth of a network under a budget: DNArch.
+
+    python examples/dnarch.py cifar10
+    python examples/dnarch.py listops --methods plain KRWD --seeds 0 1 --epochs 5
+    python examples/dnarch.py mnist --size 28 --subset 5000
+
+Experiments, each with results of its own in examples/results/dnarch_<experiment>.*:
+
+- `cifar10`: images, a network of two spatial axes;
+- `mnist`: sequential MNIST, the pixels in a row, of images averaged to 14 × 14;
+- `listops`: nested operations on lists of digits, generated, 30 to 128 tokens;
+- `darcy`: the pressure in a porous medium at 43 × 43 points, a prediction at each.
+
+Methods, trained for the same number of epochs:
+
+- `plain`: a continuous convolutional network with kernels of the size of the inputs;
+- `K`, `KR`: its kernel sizes, and its resolutions, are learned;
+- `KRWD`: those, widths and depth of a network of twice the blocks and twice the channels, with the
+  multiply–adds of the plain network as the target.
+
+After a search the network is trimmed by `keras_xd.finalize`, and measured again. Settings are those
+of the paper but for the sizes, which are chosen for two cores.
+
+Each finished run is kept in the results at once, and not repeated when the script is started again
+with the same settings; several processes with different methods or seeds may share the work.
+"""
+
+import argparse
+import itertools
+import os
+import pathlib
+import shlex
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import cifar10
+import dnarch_training
+from dnarch_report import DnarchResults
+from dnarch_training import EXPERIMENTS, METHODS
+from parsing import positive
+
+import keras_xd
+
+# What is given, or else as the experiment has it.
+INTEGERS = ("blocks", "channels", "epochs", "batch_size", "subset", "size")
+RATES = ("learning_rate", "frequency", "temperature")
+SHARES = ("dropout", "weight_decay")
+
+
+def number(text):
+    """Return a number of at least 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number of at least 0, not {text!r}")
+    return value
+
+
+def describe(options, data):
+    """Return what all runs of a results file have in common."""
+    names = ["experiment", *INTEGERS, *RATES, *SHARES, "architecture_rate", "complexity_weight"]
+    names += ["lengths", "rendering", "evaluate_on"]
+    return {
+        **{name: getattr(options, name) for name in names if name != "subset"},
+        "training_samples": data.number,
+        "evaluation_samples": len(data.inputs),
+    }
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("experiment", choices=EXPERIMENTS)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--seeds", nargs="+", type=cifar10.seed, default=[0])
+    meanings = {
+        "blocks": "of the base network",
+        "channels": "of the base network",
+        "subset": "use at most so many samples of each part",
+        "size": "points of a side, for mnist (a divisor of 28) and darcy",
+        "temperature": "of the masks on frequencies",
+    }
+    for names, kind in ((INTEGERS, positive), (RATES, cifar10.rate), (SHARES, number)):
+        for name in names:
+            flag = "--" + name.replace("_", "-")
+            defaults = ", ".join(f"{e} {getattr(x, name)}" for e, x in EXPERIMENTS.items())
+            text = f"{meanings.get(name, '')} (default: {defaults})"
+            parser.add_argument(flag, type=kind, help=text.strip())
+    parser.add_argument(
+        "--architecture-rate", type=cifar10.rate, help="of the masks; by default that of weights"
+    )
+    parser.add_argument(
+        "--complexity-weight",
+        type=number,
+        nargs="+",
+        help="factor of the complexity term of KRWD; two numbers: from the first epoch to the last",
+    )
+    parser.add_argument(
+        "--lengths", type=positive, nargs=2, help="of listops; by default 30 and 128"
+    )
+    parser.add_argument("--rendering", choices=["dynamic", "static"], default="dynamic")
+    parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
+    parser.add_argument(
+        "--data-dir",
+        help="folder of tensorflow-datasets, or for darcy of its file; by default the one that "
+        "TFDS_DATA_DIR (or a download) or KERAS_XD_DATA_DIR (or generated data) names",
+    )
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=cifar10.RESULTS, help="folder of results"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace results of before")
+    options = parser.parse_args(arguments)
+    options.command = _command(options, parser)
+    options.methods = list(dict.fromkeys(options.methods))
+    experiment = EXPERIMENTS[options.experiment]
+    if options.size and not experiment.size:
+        parser.error("--size is for mnist and darcy only")
+    if options.lengths and options.experiment != "listops":
+        parser.error("--lengths is for listops only")
+    if options.data_dir and options.experiment == "listops":
+        parser.error("--data-dir is not for listops, which is generated")
+    if options.complexity_weight and len(options.complexity_weight) > 2:
+        parser.error("--complexity-weight must be one number, or two: first and last")
+    if options.dropout is not None and options.dropout >= 1:
+        parser.error("--dropout must be below 1")
+    for name in (*INTEGERS, *RATES, *SHARES):
+        if getattr(options, name) is None:
+            setattr(options, name, getattr(experiment, name))
+    options.architecture_rate = options.architecture_rate or options.learning_rate
+    options.complexity_weight = options.complexity_weight or [experiment.complexity_weight]
+    options.lengths = options.lengths or [30, 128]
+    if options.data_dir is None and options.experiment in ("cifar10", "mnist"):
+        options.data_dir = os.environ.get("TFDS_DATA_DIR")
+    try:
+        keras_xd.masks.sigmoid_range(options.temperature)
+        data = dnarch_training.load(options)
+        settings = describe(options, data)
+        results = DnarchResults(options.output, settings, options.overwrite)
+    except ValueError as error:
+        parser.error(str(error))
+    return options, data, results
+
+
+def _command(options, parser):
+    words = ["python", "examples/dnarch.py", options.experiment]
+    shown = ["methods", "seeds", *INTEGERS, *RATES, *SHARES, "architecture_rate"]
+    for name in (*shown, "complexity_weight", "lengths", "rendering", "evaluate_on"):
+        value = getattr(options, name)
+        if value != parser.get_default(name):
+            words.append("--" + name.replace("_", "-"))
+            values = value if isinstance(value, list) else [value]
+            words += [f"{v:g}" if isinstance(v, float) else str(v) for v in values]
+    return shlex.join(words)
+
+
+def main(arguments=None):
+    options, data, results = parse(arguments)
+    for seed, method in itertools.product(options.seeds, options.methods):
+        results.read()
+        record = results.find(method, options.experiment, seed)
+        if record is None:
+            record = dnarch_training.run(method, data, seed, options)
+            results.add({**record, "command": options.command})
+        results.write(options.command)
+        print(
+            f"{method}, seed {seed}: {dnarch_training.score_text(record['score'], data.dense)}, "
+            f"{record['parameters']:,} parameters and C / C_target "
+            f"{record['trimmed_complexity']:.3f} after trimming, which changed the outputs by "
+            f"{record['difference']:.1e}; trained in {sum(record['seconds']):.0f} s",
+            flush=True,
+        )
+    print(f"\n{results.paths['md'].read_text()}")
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,367 @@
+"""Settings, data, networks and training of examples/dnarch.py."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+
+import cifar10
+import keras
+import numpy as np
+import pde_experiment
+from datasets import listops, pde
+from datasets.batches import Batches, ImageBatches, normalize
+
+import keras_xd
+
+METHODS = ("plain", "K", "KR", "KRWD")
+WIDTH_TEMPERATURE, DEPTH_TEMPERATURE = 25.0, 8.0
+MNIST_MEAN, MNIST_DEVIATION, MNIST_SIZE = 0.1307, 0.3081, 28
+DARCY_SAMPLES = (1000, 100)
+LARGEST_BATCH = 100  # of the evaluation
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """Settings of one experiment: those of the paper, and sizes for two cores.
+
+    Attributes:
+        title: what is learned.
+        blocks, channels: of the base network.
+        epochs: number of epochs.
+        subset: use at most so many samples of each part; `None` for all.
+        batch_size, learning_rate, dropout, weight_decay: as in the paper, sequential MNIST as its
+            images in a row.
+        frequency: of the random features of the kernel network.
+        temperature: of the masks on frequencies.
+        complexity_weight: factor of the complexity term.
+        warmup: share of the epochs in which the rates rise.
+        size: points of a side, where that can be chosen.
+    """
+
+    title: str
+    blocks: int
+    channels: int
+    epochs: int
+    subset: int | None
+    batch_size: int
+    learning_rate: float
+    dropout: float
+    weight_decay: float
+    frequency: float
+    temperature: float
+    complexity_weight: float
+    warmup: float
+    size: int | None = None
+
+
+EXPERIMENTS = {
+    "cifar10": Experiment(
+        "CIFAR-10", 2, 24, 20, 10000, 50, 0.01, 0.1, 0.01, 21500.0, 25.0, 0.1, 10 / 210
+    ),
+    "mnist": Experiment(
+        "sequential MNIST", 2, 24, 10, None, 50, 0.02, 0.1, 0.001, 12500.0, 25.0, 0.1, 10 / 210, 14
+    ),
+    "listops": Experiment(
+        "ListOps", 4, 24, 20, 20000, 50, 0.005, 0.0, 0.01, 27500.0, 50.0, 5.0, 5 / 50
+    ),
+    "darcy": Experiment(
+        "Darcy flow", 2, 24, 30, None, 8, 0.02, 0.0, 1e-4, 24500.0, 50.0, 0.1, 10 / 310, 43
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """Samples, and what a network for them is trained by.
+
+    Attributes:
+        batches: function of a seed that returns the batches to train on.
+        inputs, targets: samples for the evaluation.
+        classes: number of outputs, at each point if they are `dense`.
+        loss: a Keras loss.
+        score: function of the outputs for `inputs` that returns the accuracy, or of `dense` data
+            the error.
+        number: of training samples.
+        vocabulary: number of tokens, or `None`.
+        dense: whether there are outputs at each point.
+    """
+
+    batches: Callable
+    inputs: np.ndarray
+    targets: np.ndarray
+    classes: int
+    loss: keras.losses.Loss
+    score: Callable
+    number: int
+    vocabulary: int | None = None
+    dense: bool = False
+
+
+class MeanRelativeError(pde_experiment.RelativeError):
+    """`‖decode(y_pred) - y_true‖ / ‖y_true‖`, the mean over the samples of a batch."""
+
+    def __init__(self, decode):
+        super().__init__(decode)
+        self.reduction = "sum_over_batch_size"
+
+
+def load(options):
+    """Return the `Data` of an experiment.
+
+    Raises:
+        ValueError: if they are not where they should be, or sizes do not fit them.
+    """
+    kinds = {"cifar10": _cifar10, "mnist": _mnist, "listops": _listops, "darcy": _darcy}
+    return kinds[options.experiment](options)
+
+
+def _cifar10(options):
+    train, (images, labels) = cifar10.load_data(options)
+
+    def batches(seed):
+        return ImageBatches(*train, options.batch_size, seed, augment=True)
+
+    return _classes(batches, len(train[0]), normalize(images), labels)
+
+
+def _mnist(options):
+    train, (images, labels) = cifar10.load_data(options, "mnist")
+    inputs = sequences(train[0], options.size)
+    batches = _batches(inputs, train[1], options)
+    return _classes(batches, len(inputs), sequences(images, options.size), labels)
+
+
+def sequences(images, size):
+    """Return MNIST's uint8 images as their pixels in a row, `(number, size², 1)`, normalized.
+
+    Args:
+        images: array `(number, 28, 28, 1)`.
+        size: rows and columns that are left by averaging pixels; it divides 28.
+
+    Raises:
+        ValueError: if it does not.
+    """
+    if MNIST_SIZE % size:
+        raise ValueError(f"`size` must divide {MNIST_SIZE}. Received: size={size}")
+    side = MNIST_SIZE // size
+    pixels = images.astype("float32").reshape(-1, size, side, size, side).mean(axis=(2, 4)) / 255
+    return ((pixels - MNIST_MEAN) / MNIST_DEVIATION).reshape(-1, size * size, 1)
+
+
+def _listops(options):
+    numbers = [min(number, options.subset or number) for number in listops.SAMPLES]
+    train, validation, test = listops.load(numbers, *options.lengths)
+    inputs, labels = test if options.evaluate_on == "test" else validation
+    batches = _batches(*train, options)
+    vocabulary = len(listops.TOKENS)
+    return _classes(batches, len(train[0]), inputs, labels, listops.CLASSES, vocabulary)
+
+
+def _darcy(options):
+    numbers = [min(number, options.subset or number) for number in DARCY_SAMPLES]
+    train, evaluation = pde.darcy(options.size, options.data_dir, *numbers)
+    if options.evaluate_on == "validation":
+        border = numbers[0] - max(1, numbers[0] // 10)
+        train, evaluation = zip(*((x[:border], x[border:]) for x in train), strict=True)
+    encoding, decoding = (pde_experiment.Normalization(values) for values in train)
+    loss = MeanRelativeError(decoding.decode)
+    inputs, targets = encoding.encode(evaluation[0]), evaluation[1]
+    return Data(
+        _batches(encoding.encode(train[0]), train[1], options),
+        inputs,
+        targets,
+        targets.shape[-1],
+        loss,
+        lambda outputs: float(loss(targets, outputs)),
+        len(train[0]),
+        dense=True,
+    )
+
+
+def _batches(inputs, targets, options):
+    # Without a last batch of few samples, whose statistics would be poor.
+    return lambda seed: Batches(
+        inputs, targets, batch_size=options.batch_size, seed=seed, incomplete=False
+    )
+
+
+def _classes(batches, number, inputs, labels, classes=10, vocabulary=None):
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return Data(
+        batches,
+        inputs,
+        labels,
+        classes,
+        loss,
+        lambda outputs: float(np.mean(outputs.argmax(axis=-1) == labels)),
+        number,
+        vocabulary,
+    )
+
+
+def network(method, data, seed, options):
+    """Return the network of a method: that of `KRWD` has twice the blocks and the channels."""
+    twice = 2 if method == "KRWD" else 1
+    return keras_xd.models.ccnn(
+        twice * options.blocks,
+        twice * options.channels,
+        data.inputs.shape[1:],
+        data.classes,
+        learn="" if method == "plain" else method,
+        dense=data.dense,
+        vocabulary=data.vocabulary,
+        network=keras_xd.layers.KernelNetwork(frequency=options.frequency, seed=seed),
+        temperatures=(options.temperature, WIDTH_TEMPERATURE, DEPTH_TEMPERATURE),
+        dropout=options.dropout,
+        rendering=options.rendering,
+        seed=seed,
+    )
+
+
+def schedule(rate, steps, warmup):
+    """Return a rate that rises linearly in a share of the steps and falls to 0 along a cosine."""
+    rising = max(1, round(warmup * steps))
+    return keras.optimizers.schedules.CosineDecay(
+        0.0, max(1, steps - rising), warmup_target=rate, warmup_steps=rising
+    )
+
+
+def run(method, data, seed, options):
+    """Train one network, and trim what was searched; return what was measured."""
+    keras.utils.set_random_seed(seed)
+    target = float(keras_xd.complexity(network("plain", data, seed, options)))
+    model = network(method, data, seed, options)
+    batches = data.batches(seed)
+    steps, warmup = options.epochs * len(batches), EXPERIMENTS[options.experiment].warmup
+    rates = [schedule(r, steps, warmup) for r in (options.learning_rate, options.architecture_rate)]
+    optimizer = keras.optimizers.AdamW(rates[0], weight_decay=options.weight_decay)
+    callbacks = [keras_xd.callbacks.TerminateOnNonFinite()]
+    settings = {"loss": data.loss, "jit_compile": False}
+    if method == "plain":
+        model.compile(optimizer, **settings)
+    else:
+        model = keras_xd.SearchModel(model)
+        callbacks.append(keras_xd.callbacks.DynamicRendering())
+        if method == "KRWD":
+            settings |= {"complexity_target": target, "complexity_weight": 0.0}
+            callbacks.append(keras_xd.callbacks.ComplexityWeight(weights(options)))
+        model.compile(optimizer, keras.optimizers.Adam(rates[1]), **settings)
+    progress = Progress(data, target, f"{method}, seed {seed}")
+    model.fit(batches, epochs=options.epochs, callbacks=[*callbacks, progress], verbose=0)
+    return {
+        "method": method,
+        "kind": options.experiment,
+        "seed": seed,
+        **trimmed(model, data, target),
+        "target": target,
+        "seconds": progress.seconds,
+        "curves": progress.curves,
+    }
+
+
+def weights(options):
+    """Return the weight of the complexity term by epoch: from the first to the last one given."""
+    first, last = options.complexity_weight[0], options.complexity_weight[-1]
+    return lambda epoch: first + (last - first) * epoch / max(1, options.epochs - 1)
+
+
+class Progress(keras.callbacks.Callback):
+    """Prints and notes score, complexity, loss and seconds of training, epoch by epoch.
+
+    Args:
+        data: `Data`.
+        target: complexity of the base network.
+        title: what the lines begin with.
+    """
+
+    def __init__(self, data, target, title):
+        super().__init__()
+        self.data, self.target, self.title = data, target, title
+        self.curves = {"score": [], "complexity": [], "loss": []}
+        self.seconds = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.start = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seconds.append(round(time.perf_counter() - self.start, 2))
+        found = {
+            "score": self.data.score(outputs(self.model, self.data.inputs)),
+            "complexity": float(keras_xd.complexity(self.model)) / self.target,
+            "loss": float(logs["loss"]),
+        }
+        for name, value in found.items():
+            self.curves[name].append(round(value, 5))
+        print(
+            f"{self.title}, epoch {epoch + 1}: {score_text(found['score'], self.data.dense)}, "
+            f"C / C_target {found['complexity']:.3f}, {self.seconds[-1]:.1f} s",
+            flush=True,
+        )
+
+
+def score_text(score, dense):
+    """Return an accuracy or an error as text."""
+    return f"relative L2 error {score:.4f}" if dense else f"accuracy {100 * score:.2f} %"
+
+
+def outputs(model, inputs):
+    """Return the outputs of a model, in batches of about one size: they depend on the batch."""
+    parts = math.ceil(len(inputs) / LARGEST_BATCH)
+    return model.predict(inputs, batch_size=math.ceil(len(inputs) / parts), verbose=0)
+
+
+def trimmed(model, data, target):
+    """Return what was found by a training, and what is left of it once it is trimmed.
+
+    Args:
+        model: a trained network, or the `SearchModel` of one.
+        data: `Data`.
+        target: complexity of the base network.
+    """
+    # Dynamic rendering is what lies under the masks now; the trimmed network is the same.
+    keras_xd.layers.update_rendering(model)
+    space = getattr(model, "model", model)
+    final = keras_xd.finalize(space)
+    before, after = (outputs(network, data.inputs) for network in (space, final))
+    counted = multiply_adds(final)
+    return {
+        "score": data.score(after),
+        "searched_score": data.score(before),
+        "difference": float(np.abs(before - after).max() / np.abs(before).max()),
+        "parameters": cifar10.count(final.trainable_variables),
+        "searched_parameters": cifar10.count(space.trainable_variables),
+        "complexity": float(keras_xd.complexity(space)) / target,
+        "multiply_adds": counted,
+        "trimmed_complexity": counted / target,
+        "blocks": [_sizes(x) for x in space.layers if isinstance(x, keras_xd.layers.CCNNBlock)],
+    }
+
+
+def multiply_adds(final):
+    """Return the multiply–adds of a trimmed network, as `CCNNBlock.complexity` counts them.
+
+    Widths, depth and in dynamic rendering resolutions are whole numbers now.
+    """
+    total = 0.0
+    for layer in final.layers:
+        if isinstance(layer, keras.layers.Dense):
+            total += math.prod(layer.input.shape[1:]) * layer.units
+        if isinstance(layer, keras_xd.layers.StaticCCNNBlock):
+            sizes, (a, b, c) = layer.input.shape[1:-1], layer.widths
+            inner = layer.convolution.compute_output_shape((1, *sizes, a))
+            r = math.prod(inner[1:-1])
+            total += math.prod(sizes) * a + r * math.log2(r) + r * (a * b + 2 * b + b * c + c)
+    return total
+
+
+def _sizes(block):
+    """Return the sizes of a block, and the largest that they could be."""
+    found, rank = block.describe(), len(block.largest_size)
+    return {
+        "depth": found["depth"],
+        "taps": [round(found[f"taps/{axis}"]) for axis in range(rank)],
+        "resolution": [round(found[f"resolution/{axis}"]) for axis in range(rank)],
+        "channels": [round(found[f"channels/{place}"]) for place in ("input", "middle", "output")],
+        "largest": [*block.input.shape[1:-1], block.input.shape[-1]],
+    }
