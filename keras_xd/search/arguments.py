@@ -86,7 +86,7 @@ def first_cooldown_epoch(search, epochs, initial_epoch):
         return None
     limit = keras.config.max_epochs()
     epochs = min(epochs, limit) if limit else epochs
-    warmup = max(search.warmup_epochs - int(search.search_optimizer.epochs), 0)
+    warmup = max(search.warmup_epochs - int(search.search_optimizer.epochs.numpy()), 0)
     can_move = any(variable.trainable for variable in architecture_variables(search))
     if can_move and not initial_epoch and warmup + search.cooldown_epochs >= epochs:
         raise ValueError(

@@ -11,6 +11,8 @@ import json, sys
 import keras
 import numpy as np
 import tensorflow as tf
+
+import keras_xd
 from keras_xd.layers.searchable import architecture_variables
 from keras_xd.search import SearchModel
 from keras_xd_tests.search.gated_dense import GatedDense, classification_data
@@ -43,12 +45,20 @@ gates = architecture_variables(search)[0]
 fit = {"batch_size": 8, "shuffle": False, "verbose": 0}
 logs = search.fit(x, y, **fit).history
 warm = gates.numpy().tolist()
-later = search.fit(x, y, epochs=2, **fit).history
+# Weights start anew with the second of these epochs.
+callbacks = [
+    keras_xd.callbacks.WarmRestarts(2, learning_rate=0.01, seed=5),
+    keras_xd.callbacks.CollapseGuard(),
+    keras_xd.callbacks.TerminateOnNonFinite(),
+]
+later = search.fit(x, y, epochs=2, callbacks=callbacks, **fit).history
 iterations = search.search_optimizer.architecture_optimizer.iterations
 print("RESULT " + json.dumps({
     "replicas": strategy.num_replicas_in_sync,
     "loss": logs["loss"] + later["loss"],
     "complexity": logs["complexity"] + later["complexity"],
+    "restarts": later["restarts"],
+    "weights": [np.ravel(v.numpy()).tolist() for v in search.model.trainable_variables],
     "warm": warm,
     "gates": gates.numpy().tolist(),
     "iterations": int(iterations.numpy()),
@@ -70,7 +80,10 @@ def test_two_devices_train_as_one():
     assert (one["replicas"], two["replicas"]) == (1, 2)
     for name in ("loss", "complexity", "gates"):
         np.testing.assert_allclose(two[name], one[name], rtol=1e-5)
+    for values, expected in zip(two["weights"], one["weights"], strict=True):
+        np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-6)
     for result in (one, two):
         assert result["warm"] == [1.0] * 4
         assert 1.0 not in result["gates"]
         assert result["iterations"] == 4
+        assert result["restarts"] == [0, 1]

@@ -37,6 +37,9 @@ class GatedDense(SearchableLayer):
         """Counts one column of the kernel for each gate, in proportion to its square."""
         return ops.sum(ops.square(ops.convert_to_tensor(self.gates))) * self.units
 
+    def describe(self):
+        return {"gates": ops.convert_to_numpy(self.gates)}
+
     def get_config(self):
         return {**super().get_config(), "units": self.units}
 

@@ -148,7 +148,7 @@ class WarmRestarts(keras.callbacks.Callback):
             )
 
     def on_epoch_begin(self, epoch, logs=None):
-        count = int(self.model.search_optimizer.epochs)
+        count = int(self.model.search_optimizer.epochs.numpy())
         restarts, epochs_over, period = place(count, self.first_period, self.period_factor)
         if self.reset_weights and restarts and not epochs_over:
             self._restart(restarts)
@@ -166,10 +166,10 @@ class WarmRestarts(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if logs is not None:
             # The count is already that of the next epoch.
-            count = int(self.model.search_optimizer.epochs) - 1
+            count = int(self.model.search_optimizer.epochs.numpy()) - 1
             logs["restarts"] = place(count, self.first_period, self.period_factor)[0]
             for name in self.rates:
-                logs[name] = float(keras.ops.convert_to_tensor(self._rate(name)))
+                logs[name] = float(keras.ops.convert_to_numpy(self._rate(name)))
 
     def _rate(self, name):
         """Return the rate, a variable or not, that an argument anneals."""
