@@ -61,7 +61,7 @@ def number(text):
 def describe(options, data):
     """Return what all runs of a results file have in common."""
     names = ["experiment", *INTEGERS, *RATES, *SHARES, "architecture_rate", "complexity_weight"]
-    names += ["lengths", "rendering", "evaluate_on"]
+    names += ["lengths", "rendering", "rendering_epochs", "evaluate_on"]
     return {
         **{name: getattr(options, name) for name in names if name != "subset"},
         "training_samples": data.number,
@@ -100,6 +100,12 @@ def parse(arguments):
         "--lengths", type=positive, nargs=2, help="of listops; by default 30 and 128"
     )
     parser.add_argument("--rendering", choices=["dynamic", "static"], default="dynamic")
+    parser.add_argument(
+        "--rendering-epochs",
+        type=positive,
+        default=1,
+        help="epochs from one update of what is computed to the next, which takes seconds",
+    )
     parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
     parser.add_argument(
         "--data-dir",
@@ -145,7 +151,8 @@ def parse(arguments):
 def _command(options, parser):
     words = ["python", "examples/dnarch.py", options.experiment]
     shown = ["methods", "seeds", *INTEGERS, *RATES, *SHARES, "architecture_rate"]
-    for name in (*shown, "complexity_weight", "lengths", "rendering", "evaluate_on"):
+    shown += ["complexity_weight", "lengths", "rendering", "rendering_epochs", "evaluate_on"]
+    for name in shown:
         value = getattr(options, name)
         if value != parser.get_default(name):
             words.append("--" + name.replace("_", "-"))

@@ -63,7 +63,7 @@ EXPERIMENTS = {
         "sequential MNIST", 2, 24, 10, None, 50, 0.02, 0.1, 0.001, 12500.0, 25.0, 0.1, 10 / 210, 14
     ),
     "listops": Experiment(
-        "ListOps", 4, 24, 20, 20000, 50, 0.005, 0.0, 0.01, 27500.0, 50.0, 5.0, 5 / 50
+        "ListOps", 4, 24, 10, 50000, 50, 0.005, 0.0, 0.01, 27500.0, 50.0, 5.0, 5 / 50
     ),
     "darcy": Experiment(
         "Darcy flow", 2, 24, 30, None, 8, 0.02, 0.0, 1e-4, 24500.0, 50.0, 0.1, 10 / 310, 43
@@ -242,7 +242,7 @@ def run(method, data, seed, options):
         model.compile(optimizer, **settings)
     else:
         model = keras_xd.SearchModel(model)
-        callbacks.append(keras_xd.callbacks.DynamicRendering())
+        callbacks.append(keras_xd.callbacks.DynamicRendering(options.rendering_epochs))
         if method == "KRWD":
             settings |= {"complexity_target": target, "complexity_weight": 0.0}
             callbacks.append(keras_xd.callbacks.ComplexityWeight(weights(options)))
