@@ -212,9 +212,10 @@ def plot(settings, runs, path):
     name = "relative L2 error" if is_error(settings) else "accuracy, %"
     score.set(title=f"{settings['evaluate_on']} samples", xlabel="epoch", ylabel=name)
     complexity.set(title="C / C_target", xlabel="epoch")
-    titles = ("kernel size: axes – – ··", "resolution: axes – – ··", "channels: in –, middle – –")
-    for axis, title in zip(sizes, (*titles[:2], f"{titles[2]}, out ··"), strict=True):
-        axis.set(title=f"{title}; seed {runs[0]['seed']}", xlabel="block", ylim=(0, None))
+    axes = "first axis –, second – –" if len(runs[0]["blocks"][0]["taps"]) > 1 else "points"
+    names = (f"kernel size, {axes}", f"resolution, {axes}", "channels in –, middle – –, out ··")
+    for axis, name in zip(sizes, names, strict=True):
+        axis.set(title=name, xlabel="block", ylim=(0, None))
         axis.xaxis.get_major_locator().set_params(integer=True)
     for axis in (score, complexity, *sizes):
         axis.grid(alpha=0.3)
