@@ -59,7 +59,7 @@ class BatchStatisticsNormalization(keras.layers.BatchNormalization):
         double = keras.backend.standardize_dtype(inputs.dtype) == "float64"
         x = ops.cast(inputs, "float64" if double else "float32")  # half precision overflows
         axis = self.axis % len(x.shape)
-        mean, variance = ops.moments(x, [a for a in range(len(x.shape)) if a != axis])
+        mean, variance = _moments(x, axis)
         outputs = ops.batch_normalization(
             x,
             mean,
@@ -73,6 +73,22 @@ class BatchStatisticsNormalization(keras.layers.BatchNormalization):
 
     def get_config(self):
         return {**super().get_config(), "statistics": self.statistics}
+
+
+def _moments(x, axis):
+    """Return the mean and the variance of each entry of an axis, of each sample first.
+
+    One sum over all entries of a large batch would round so far that the outputs of a network and
+    of its trimmed one, which sum in another order, differ in the fourth digit.
+    """
+    others = [a for a in range(1, len(x.shape)) if a != axis]
+
+    def mean(values):
+        by_sample = ops.mean(values, others, keepdims=True) if others else values
+        return ops.mean(by_sample, 0, keepdims=True)
+
+    center = mean(x)
+    return ops.reshape(center, (-1,)), ops.reshape(mean(ops.square(x - center)), (-1,))
 
 
 def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.Layer:

@@ -23,6 +23,14 @@ def test_inference_normalizes_by_the_batch(rng):
     np.testing.assert_allclose(frozen(x, training=True), (expected - beta) / gamma, atol=1e-4)
 
 
+def test_large_batches_round_no_further_than_a_sample(rng):
+    x = rng.normal(3.0, 2.0, size=(128, 32, 32, 3)).astype("float32")
+    exact = x.astype("float64")
+    expected = (exact - exact.mean(axis=(0, 1, 2))) / exact.std(axis=(0, 1, 2))
+    outputs = layers.BatchStatisticsNormalization(epsilon=0.0)(x)
+    np.testing.assert_allclose(outputs, expected, atol=3e-6)
+
+
 def test_moving_statistics_are_those_of_keras(rng):
     x = rng.normal(3.0, 2.0, size=(8, 3)).astype("float32")
     ours = layers.BatchStatisticsNormalization("moving", momentum=0.5)
