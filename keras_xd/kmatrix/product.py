@@ -105,20 +105,13 @@ def _stage_groups(weights, plan):
         for j in range(start, start + length):
             r = plan.radices[j]
             shape = (count, n // (r * inner * group_inner), r, r, inner, group_inner)
-            stages.append(tuple(_to_front(ops.reshape(x[j], shape)) for x in (real, imaginary)))
+            parts = (ops.reshape(x[j], shape) for x in (real, imaginary))
+            stages.append(tuple(ops.moveaxis(part, -1, 1) for part in parts))
             inner *= r
         groups.append(stages)
         start += length
         group_inner *= inner
     return groups
-
-
-def _to_front(stage):
-    """Bring the last axis of `(count, outer, r, r, inner, S)` behind the first."""
-    *shape, size = stage.shape
-    if size == 1:
-        return ops.reshape(stage, (shape[0], 1, *shape[1:]))
-    return ops.transpose(stage, (0, 5, 1, 2, 3, 4))
 
 
 def _fold_group(stages):
@@ -143,15 +136,7 @@ def _fold_group(stages):
         real, imaginary = ops.reshape(real, shape), ops.reshape(imaginary, shape)
     # (count, S, O, column, row, 1) holds the transposed blocks: the falling butterfly.
     blocks = [ops.squeeze(part, axis=-1) for part in (real, imaginary)]
-    return _swapped(ops.concatenate(blocks, axis=-1))
-
-
-def _swapped(blocks):
-    """Swap the axes 1 and 2, without work where one of them is a single entry."""
-    count, first, second, *rest = blocks.shape
-    if first == 1 or second == 1:
-        return ops.reshape(blocks, (count, second, first, *rest))
-    return ops.swapaxes(blocks, 1, 2)
+    return ops.swapaxes(ops.concatenate(blocks, axis=-1), 1, 2)
 
 
 def _multiply(groups, depth, group_count):

@@ -94,7 +94,7 @@ def spectrum(kernel, factors, plans, placements):
         cut = _split(matrix, [2 * frequencies for frequencies in pieces])
         products = [ops.matmul(rows_of_matrix, result) for rows_of_matrix in cut]
     else:
-        inner = rows // math.prod((plans[0].n, plans[-1].n))
+        inner = math.prod(plan.n for plan in plans[1:-1])
         cut = _split(result, [inner * frequencies for frequencies in pieces])
         products = [ops.matmul(matrix, rows_of_result) for rows_of_result in cut]
     return [ops.reshape(piece, (-1, 2, channels, filters)) for piece in products]
