@@ -52,10 +52,15 @@ class Results:
         return next((r for r in self.runs if (r["method"], r["kind"], r["seed"]) == key), None)
 
     def add(self, record):
-        """Keep a finished run; a stop while writing leaves the file of before."""
+        """Keep a finished run."""
         self.runs.append(record)
+        self.save()
+
+    def save(self):
+        """Write the runs to their file; a stop while writing leaves the file of before."""
         self.paths["json"].parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self.paths["json"].with_suffix(".part")
+        # Moved into place in one step, so that another process never reads half a file.
+        unfinished = self.paths["json"].with_suffix(f".{os.getpid()}")
         unfinished.write_text(json.dumps({"settings": self.settings, "runs": self.runs}, indent=1))
         os.replace(unfinished, self.paths["json"])
 

@@ -1,7 +1,6 @@
 """Files of results that several processes may write to at the same time."""
 
 import json
-import os
 
 from cifar10_report import Results
 
@@ -34,9 +33,4 @@ class SharedResults(Results):
         """Keep a finished run beside those of other processes."""
         self.runs.append(record)
         self.read()
-        path = self.paths["json"]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Moved into place in one step, so that another process never reads half a file.
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps({"settings": self.settings, "runs": self.runs}, indent=1))
-        os.replace(unfinished, path)
+        self.save()
