@@ -13,6 +13,7 @@ matrix product and nothing is sliced out of the data.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -88,6 +89,23 @@ def complex_blocks(real: Tensor, imaginary: Tensor) -> Tensor:
     return ops.stack([top, bottom], axis=-3)
 
 
+def repeated_matmul(matrix: Tensor, x: Tensor) -> Tensor:
+    """Return `matrix @ x` with the matrix repeated along the leading axes that only `x` has.
+
+    Left to broadcast the matrix by itself, XLA transposes the data, there and back. Axes of length
+    1 are left out, because a product without a batch is the fastest.
+
+    Args:
+        matrix: tensor of shape `(…, rows, columns)`.
+        x: tensor of shape `(*leading, …, columns, n)`, the leading axes known.
+    """
+    leading = x.shape[: len(x.shape) - len(matrix.shape)]
+    if math.prod(leading) == 1:
+        product = ops.matmul(matrix, ops.squeeze(x, axis=tuple(range(len(leading)))))
+        return ops.expand_dims(product, axis=tuple(range(len(leading))))
+    return ops.matmul(ops.broadcast_to(matrix, (*leading, *matrix.shape)), x)
+
+
 def _stage_groups(weights, plan):
     """Cut packed weights into `(real, imaginary)` stages, group by group.
 
@@ -117,26 +135,26 @@ def _stage_groups(weights, plan):
 def _fold_group(stages):
     """Multiply consecutive stages out to falling blocks `[A | B]`, `(count, O, S, R, 2 R)`.
 
-    Works on transposed blocks, (column, row): no operation but broadcast products.
+    Works on transposed blocks, (column, row): there every entry is a product of entries. The pairs
+    of a complex product are summed, because XLA keeps sums, where it would work a mere product out
+    anew for each entry of the blocks that come after it.
     """
-    real, imaginary = stages[0]
-    for stage_real, stage_imaginary in stages[1:]:
-        *leading, outer, r, _, inner = stage_real.shape
-        size = real.shape[-2]
-        stage_shape = (*leading, outer, r, 1, r, inner)
-        block_shape = (*leading, outer, r, size, 1, inner)
-        stage_real = ops.reshape(stage_real, stage_shape)
-        stage_imaginary = ops.reshape(stage_imaginary, stage_shape)
-        real, imaginary = ops.reshape(real, block_shape), ops.reshape(imaginary, block_shape)
-        real, imaginary = (
-            stage_real * real - stage_imaginary * imaginary,
-            stage_real * imaginary + stage_imaginary * real,
-        )
-        shape = (*leading, outer, r * size, r * size, 1)
+    count, inner_groups, *_ = stages[0][0].shape
+    blocks = ops.concatenate(stages[0], axis=-2)  # (count, S, outer, column, 2 row, 1)
+    size = stages[0][0].shape[-2]
+    for real, imaginary in stages[1:]:
+        r = real.shape[3]
+        shape = (-1, 1, 1, r, size)
         real, imaginary = ops.reshape(real, shape), ops.reshape(imaginary, shape)
-    # (count, S, O, column, row, 1) holds the transposed blocks: the falling butterfly.
-    blocks = [ops.squeeze(part, axis=-1) for part in (real, imaginary)]
-    return ops.swapaxes(ops.concatenate(blocks, axis=-1), 1, 2)
+        times_real = ops.concatenate([real, imaginary], axis=3)
+        times_imaginary = ops.concatenate([-imaginary, real], axis=3)
+        stage = ops.concatenate([times_real, times_imaginary], axis=2)
+        # (outer r, column, pair, ·, row) by (outer r, ·, pair, pair' r', row)
+        blocks = ops.sum(ops.reshape(blocks, (-1, size, 2, 1, size)) * stage, axis=2)
+        size *= r
+    # (count, S, O, column, 2 row) holds the transposed blocks: the falling butterfly.
+    blocks = ops.reshape(blocks, (count, inner_groups, -1, size, 2 * size))
+    return ops.swapaxes(blocks, 1, 2)
 
 
 def _multiply(groups, depth, group_count):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from keras import ops
 
 from keras_xd.hints import Tensor
-from keras_xd.kmatrix import radix
+from keras_xd.kmatrix import product, radix
 from keras_xd.kmatrix.product import Factor
 
 
@@ -60,7 +60,7 @@ class Analysis(Transform):
         plan, size, pairs = self.plan, self.reach, 2 if self.pair else 1
         pre, first = x.shape[0], self.matrices[0]
         if len(plan.group_sizes) == 1:
-            x = _matmul(first, ops.reshape(x, (pre, pairs * self.size, -1)))
+            x = product.repeated_matmul(first, ops.reshape(x, (pre, pairs * self.size, -1)))
             return ops.reshape(x, (pre, plan.n, 2, -1))
         if self.stride > 1:
             x = _pad(ops.reshape(x, (pre, pairs, self.size, 1, -1)), 3, self.stride - 1)
@@ -71,14 +71,14 @@ class Analysis(Transform):
             x = _pad(ops.reshape(x, (pre, pairs, size, -1)), 2, used * inner - size)
             x = ops.reshape(x, (pre, pairs, used, inner, -1))
             x = ops.reshape(ops.transpose(x, (0, 3, 2, 1, 4)), (pre, inner, used * pairs, -1))
-            x = ops.reshape(ops.matmul(first, x), (pre, inner, rows, -1))
+            x = ops.reshape(product.repeated_matmul(first, x), (pre, inner, rows, -1))
             x = ops.transpose(x, (0, 2, 1, 3))
         else:
             used = -(-size // rows)
             x = _pad(ops.reshape(x, (pre, pairs, size, -1)), 2, used * rows - size)
             x = ops.reshape(x, (pre, pairs, used, rows, -1))
             x = ops.reshape(ops.transpose(x, (0, 2, 3, 1, 4)), (pre, used, rows * pairs, -1))
-            x = _pad(ops.matmul(first, x), 1, plan.n // rows - used)
+            x = _pad(product.repeated_matmul(first, x), 1, plan.n // rows - used)
         x = ops.reshape(x, (pre, plan.n, 2, -1))
         for group, matrix in zip(self.groups[1:], self.matrices[1:], strict=True):
             x = _apply_block(matrix, plan, group, self._inner(group), x)
@@ -98,7 +98,7 @@ class Synthesis(Transform):
         reach = self.reach
         shape = (pre, pairs, size, -1) if self.pair else (pre, size, -1)
         if len(plan.group_sizes) == 1:
-            y = _matmul(last, ops.reshape(y, (pre, plan.n * 2, -1)))
+            y = product.repeated_matmul(last, ops.reshape(y, (pre, plan.n * 2, -1)))
             return ops.reshape(y, shape)
         for group, matrix in zip(self.groups[:-1], self.matrices[:-1], strict=True):
             y = _apply_block(matrix, plan, group, self._inner(group), y)
@@ -106,12 +106,12 @@ class Synthesis(Transform):
         if inner > 1:
             used, block = -(-reach // inner), inner
             y = ops.transpose(ops.reshape(y, (pre, columns, inner, -1)), (0, 2, 1, 3))
-            y = ops.matmul(last, ops.reshape(y, (pre, inner, columns * 2, -1)))
+            y = product.repeated_matmul(last, ops.reshape(y, (pre, inner, columns * 2, -1)))
             y = ops.transpose(ops.reshape(y, (pre, inner, used, pairs, -1)), (0, 3, 2, 1, 4))
         else:
             used, block = -(-reach // columns), columns
             y = ops.reshape(y, (pre, plan.n // columns, columns * 2, -1))[:, :used]
-            y = ops.reshape(ops.matmul(last, y), (pre, used, columns, pairs, -1))
+            y = ops.reshape(product.repeated_matmul(last, y), (pre, used, columns, pairs, -1))
             y = ops.transpose(y, (0, 3, 1, 2, 4))
         y = ops.reshape(y, (pre, pairs, used * block, -1))[:, :, : reach : self.stride]
         return ops.reshape(y, shape)
@@ -220,11 +220,6 @@ def multiply_adds(
     return columns * (total + (4 if pair else 2) * end)
 
 
-def _matmul(matrix, x):
-    """Multiply every `x[p]` by one matrix; a product without a batch axis is the faster one."""
-    return ops.matmul(matrix, ops.squeeze(x, axis=0) if x.shape[0] == 1 else x)
-
-
 def _block_matrix(blocks):
     """Join the pair axes of `(O, S, R, 2, R, 2)` to their rows and columns, dropping `S = 1`."""
     outer, inner, size = blocks.shape[:3]
@@ -237,10 +232,10 @@ def _apply_block(matrix, plan, group, inner, x):
     pre, size = x.shape[0], plan.group_sizes[group]
     outer = plan.n // (size * inner)
     if inner == 1:
-        x = ops.matmul(matrix, ops.reshape(x, (pre, outer, size * 2, -1)))
+        x = product.repeated_matmul(matrix, ops.reshape(x, (pre, outer, size * 2, -1)))
     else:
         x = ops.transpose(ops.reshape(x, (pre, outer, size, inner, -1)), (0, 1, 3, 2, 4))
-        x = ops.matmul(matrix, ops.reshape(x, (pre, outer, inner, size * 2, -1)))
+        x = product.repeated_matmul(matrix, ops.reshape(x, (pre, outer, inner, size * 2, -1)))
         x = ops.transpose(ops.reshape(x, (pre, outer, inner, size, -1)), (0, 1, 3, 2, 4))
     return ops.reshape(x, (pre, plan.n, 2, -1))
 
