@@ -13,7 +13,6 @@ matrix product and nothing is sliced out of the data.
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -89,21 +88,16 @@ def complex_blocks(real: Tensor, imaginary: Tensor) -> Tensor:
     return ops.stack([top, bottom], axis=-3)
 
 
-def repeated_matmul(matrix: Tensor, x: Tensor) -> Tensor:
-    """Return `matrix @ x` with the matrix repeated along the leading axes that only `x` has.
+def repeated(matrix: Tensor, leading: Sequence[int]) -> Tensor:
+    """Return the matrix repeated along leading axes of the data that it is multiplied with.
 
-    Left to broadcast the matrix by itself, XLA transposes the data, there and back. Axes of length
-    1 are left out, because a product without a batch is the fastest.
+    Left to broadcast it by itself, XLA transposes the data instead, there and back.
 
     Args:
-        matrix: tensor of shape `(…, rows, columns)`.
-        x: tensor of shape `(*leading, …, columns, n)`, the leading axes known.
+        matrix: tensor.
+        leading: known lengths of the axes.
     """
-    leading = x.shape[: len(x.shape) - len(matrix.shape)]
-    if math.prod(leading) == 1:
-        product = ops.matmul(matrix, ops.squeeze(x, axis=tuple(range(len(leading)))))
-        return ops.expand_dims(product, axis=tuple(range(len(leading))))
-    return ops.matmul(ops.broadcast_to(matrix, (*leading, *matrix.shape)), x)
+    return ops.broadcast_to(matrix, (*leading, *matrix.shape))
 
 
 def _stage_groups(weights, plan):

@@ -29,6 +29,7 @@ class Transform:
         size: number of entries on the signal side.
         stride: distance of neighbouring entries on the signal side.
         pair: whether the signal side is complex.
+        repeat: whether matrices are repeated for the data, which XLA needs to train fast.
     """
 
     matrices: list[Tensor]
@@ -37,6 +38,7 @@ class Transform:
     size: int
     stride: int
     pair: bool
+    repeat: bool = True
 
     @property
     def reach(self) -> int:
@@ -45,6 +47,28 @@ class Transform:
 
     def _inner(self, group):
         return math.prod(self.plan.group_sizes[:group])
+
+    def _product(self, matrix, x):
+        """Return `matrix @ x`, a single dense one without the leading axis of `x` if that is 1."""
+        leading, columns = x.shape[: len(x.shape) - len(matrix.shape)], x.shape[-1]
+        if math.prod(leading) > 1:
+            if self.repeat and (columns is None or columns >= matrix.shape[-2]):
+                matrix = product.repeated(matrix, leading)
+        elif len(matrix.shape) == 2:
+            x = ops.squeeze(x, axis=0)
+        return ops.matmul(matrix, x)
+
+    def _apply_block(self, matrix, group, x):
+        """Apply one block product to pairs of shape `(pre, n, 2, post)`."""
+        pre, size, inner = x.shape[0], self.plan.group_sizes[group], self._inner(group)
+        outer = self.plan.n // (size * inner)
+        if inner == 1:
+            x = self._product(matrix, ops.reshape(x, (pre, outer, size * 2, -1)))
+        else:
+            x = ops.transpose(ops.reshape(x, (pre, outer, size, inner, -1)), (0, 1, 3, 2, 4))
+            x = self._product(matrix, ops.reshape(x, (pre, outer, inner, size * 2, -1)))
+            x = ops.transpose(ops.reshape(x, (pre, outer, inner, size, -1)), (0, 1, 3, 2, 4))
+        return ops.reshape(x, (pre, self.plan.n, 2, -1))
 
 
 class Analysis(Transform):
@@ -60,7 +84,7 @@ class Analysis(Transform):
         plan, size, pairs = self.plan, self.reach, 2 if self.pair else 1
         pre, first = x.shape[0], self.matrices[0]
         if len(plan.group_sizes) == 1:
-            x = product.repeated_matmul(first, ops.reshape(x, (pre, pairs * self.size, -1)))
+            x = self._product(first, ops.reshape(x, (pre, pairs * self.size, -1)))
             return ops.reshape(x, (pre, plan.n, 2, -1))
         if self.stride > 1:
             x = _pad(ops.reshape(x, (pre, pairs, self.size, 1, -1)), 3, self.stride - 1)
@@ -71,17 +95,17 @@ class Analysis(Transform):
             x = _pad(ops.reshape(x, (pre, pairs, size, -1)), 2, used * inner - size)
             x = ops.reshape(x, (pre, pairs, used, inner, -1))
             x = ops.reshape(ops.transpose(x, (0, 3, 2, 1, 4)), (pre, inner, used * pairs, -1))
-            x = ops.reshape(product.repeated_matmul(first, x), (pre, inner, rows, -1))
+            x = ops.reshape(self._product(first, x), (pre, inner, rows, -1))
             x = ops.transpose(x, (0, 2, 1, 3))
         else:
             used = -(-size // rows)
             x = _pad(ops.reshape(x, (pre, pairs, size, -1)), 2, used * rows - size)
             x = ops.reshape(x, (pre, pairs, used, rows, -1))
             x = ops.reshape(ops.transpose(x, (0, 2, 3, 1, 4)), (pre, used, rows * pairs, -1))
-            x = _pad(product.repeated_matmul(first, x), 1, plan.n // rows - used)
+            x = _pad(self._product(first, x), 1, plan.n // rows - used)
         x = ops.reshape(x, (pre, plan.n, 2, -1))
         for group, matrix in zip(self.groups[1:], self.matrices[1:], strict=True):
-            x = _apply_block(matrix, plan, group, self._inner(group), x)
+            x = self._apply_block(matrix, group, x)
         return x
 
 
@@ -98,20 +122,20 @@ class Synthesis(Transform):
         reach = self.reach
         shape = (pre, pairs, size, -1) if self.pair else (pre, size, -1)
         if len(plan.group_sizes) == 1:
-            y = product.repeated_matmul(last, ops.reshape(y, (pre, plan.n * 2, -1)))
+            y = self._product(last, ops.reshape(y, (pre, plan.n * 2, -1)))
             return ops.reshape(y, shape)
         for group, matrix in zip(self.groups[:-1], self.matrices[:-1], strict=True):
-            y = _apply_block(matrix, plan, group, self._inner(group), y)
+            y = self._apply_block(matrix, group, y)
         inner, columns = self._inner(self.groups[-1]), plan.group_sizes[self.groups[-1]]
         if inner > 1:
             used, block = -(-reach // inner), inner
             y = ops.transpose(ops.reshape(y, (pre, columns, inner, -1)), (0, 2, 1, 3))
-            y = product.repeated_matmul(last, ops.reshape(y, (pre, inner, columns * 2, -1)))
+            y = self._product(last, ops.reshape(y, (pre, inner, columns * 2, -1)))
             y = ops.transpose(ops.reshape(y, (pre, inner, used, pairs, -1)), (0, 3, 2, 1, 4))
         else:
             used, block = -(-reach // columns), columns
             y = ops.reshape(y, (pre, plan.n // columns, columns * 2, -1))[:, :used]
-            y = ops.reshape(product.repeated_matmul(last, y), (pre, used, columns, pairs, -1))
+            y = ops.reshape(self._product(last, y), (pre, used, columns, pairs, -1))
             y = ops.transpose(y, (0, 3, 1, 2, 4))
         y = ops.reshape(y, (pre, pairs, used * block, -1))[:, :, : reach : self.stride]
         return ops.reshape(y, shape)
@@ -225,19 +249,6 @@ def _block_matrix(blocks):
     outer, inner, size = blocks.shape[:3]
     leading = (outer, inner) if inner > 1 else (outer,)
     return ops.reshape(blocks, (*leading, size * 2, size * 2))
-
-
-def _apply_block(matrix, plan, group, inner, x):
-    """Apply one block product to pairs of shape `(pre, n, 2, post)`."""
-    pre, size = x.shape[0], plan.group_sizes[group]
-    outer = plan.n // (size * inner)
-    if inner == 1:
-        x = product.repeated_matmul(matrix, ops.reshape(x, (pre, outer, size * 2, -1)))
-    else:
-        x = ops.transpose(ops.reshape(x, (pre, outer, size, inner, -1)), (0, 1, 3, 2, 4))
-        x = product.repeated_matmul(matrix, ops.reshape(x, (pre, outer, inner, size * 2, -1)))
-        x = ops.transpose(ops.reshape(x, (pre, outer, inner, size, -1)), (0, 1, 3, 2, 4))
-    return ops.reshape(x, (pre, plan.n, 2, -1))
 
 
 def _pad(x, axis, amount):

@@ -191,6 +191,7 @@ class StaticXD(keras.layers.Layer):
             size=axis["size"] if forward else axis["output_size"],
             stride=axis["input_stride" if forward else "stride"],
             pair=index > 0,
+            repeat=False,
         )
 
 

@@ -88,7 +88,7 @@ def spectrum(kernel, factors, plans, placements):
         matrix = ops.cast(ops.reshape(matrix, (plan.n * 2, taps)), kernel.dtype)
         result = ops.reshape(result, (rows, taps, -1))
         if axis < len(plans) - 1:
-            result = product.repeated_matmul(matrix, result)
+            result = ops.matmul(product.repeated(matrix, (rows,)), result)
         rows *= plan.n
     if len(plans) == 1:
         cut = _split(matrix, [2 * frequencies for frequencies in pieces])
@@ -96,7 +96,10 @@ def spectrum(kernel, factors, plans, placements):
     else:
         inner = math.prod(plan.n for plan in plans[1:-1])
         cut = _split(result, [inner * frequencies for frequencies in pieces])
-        products = [product.repeated_matmul(matrix, rows_of_result) for rows_of_result in cut]
+        products = [
+            ops.matmul(product.repeated(matrix, rows_of_result.shape[:1]), rows_of_result)
+            for rows_of_result in cut
+        ]
     return [ops.reshape(piece, (-1, 2, channels, filters)) for piece in products]
 
 
