@@ -13,6 +13,7 @@ matrix product and nothing is sliced out of the data.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -91,13 +92,21 @@ def complex_blocks(real: Tensor, imaginary: Tensor) -> Tensor:
 def repeated(matrix: Tensor, leading: Sequence[int]) -> Tensor:
     """Return the matrix repeated along leading axes of the data that it is multiplied with.
 
-    Left to broadcast it by itself, XLA transposes the data instead, there and back.
+    Left to broadcast it by itself, XLA transposes the data instead, there and back. Repeated in two
+    halves, because the sum of one gradient becomes part of a product that has a single thread.
 
     Args:
         matrix: tensor.
         leading: known lengths of the axes.
     """
-    return ops.broadcast_to(matrix, (*leading, *matrix.shape))
+    count = math.prod(leading)
+    halves = [
+        ops.broadcast_to(matrix, (number, *matrix.shape))
+        for number in (count - count // 2, count // 2)
+        if number
+    ]
+    joined = ops.concatenate(halves, axis=0) if len(halves) > 1 else halves[0]
+    return ops.reshape(joined, (*leading, *matrix.shape))
 
 
 def _stage_groups(weights, plan):
