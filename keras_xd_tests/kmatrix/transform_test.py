@@ -1,3 +1,6 @@
+import dataclasses
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -39,6 +42,46 @@ def test_every_plan_computes_the_same_matrix(n, depth):
         np.testing.assert_allclose(result, pairs(back, 1), atol=TOLERANCE)
         result = np.array(kmatrix.synthesis(factors, plan, size=size, pair=False)(y))
         np.testing.assert_allclose(result, back.real, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("repeat", [True, False])
+@pytest.mark.parametrize("pre", [1, 2, 3])
+def test_more_columns_than_rows(pre, repeat):
+    """Matrices that are smaller than the data are repeated for them, or not: the same results."""
+    weights, matrix, rng = random_case(12, 3)
+    signal = rng.standard_normal((pre, 12, 40)) + 1j * rng.standard_normal((pre, 12, 40))
+    x, y = pairs(signal, 1), pairs(signal, 2)
+    for groups in all_groups(3):
+        plan = kmatrix.plan(12, groups=groups)
+        (factors,) = kmatrix.fold([weights], [plan])
+        analysis = kmatrix.analysis(factors, plan, pair=True)
+        synthesis = kmatrix.synthesis(factors, plan, pair=True)
+        result = np.array(dataclasses.replace(analysis, repeat=repeat)(x))
+        forward = np.einsum("fs,psc->pfc", matrix, signal)
+        np.testing.assert_allclose(
+            result.reshape(pre, 12, 2, 40), pairs(forward, 2), atol=TOLERANCE
+        )
+        result = np.array(dataclasses.replace(synthesis, repeat=repeat)(y))
+        back = np.einsum("fs,pfc->psc", matrix, signal)
+        np.testing.assert_allclose(result.reshape(pre, 2, 12, 40), pairs(back, 1), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("repeat", [True, False])
+def test_data_keep_their_order_under_xla(repeat):
+    """With matrices repeated for them, XLA multiplies vectors where they lie."""
+    weights, *_ = random_case(8, 1)
+    plan = kmatrix.plan(8, groups=(3,))
+    (factors,) = kmatrix.fold([weights], [plan])
+    x = tf.random.stateless_normal((6, 2, 8, 64), (0, 1))
+
+    @tf.function(jit_compile=True)
+    def run(x):
+        analysis = kmatrix.analysis(factors, plan, pair=True)
+        return dataclasses.replace(analysis, repeat=repeat)(x)
+
+    compiled = run.experimental_get_compiler_ir(x)(stage="optimized_hlo")
+    products = re.findall(r"= f32\[([\d,]+)\]\S* dot\(", compiled)
+    assert products == (["6,16,64"] if repeat else ["16,384"])
 
 
 @settings(deadline=None, max_examples=30)
