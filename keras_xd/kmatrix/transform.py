@@ -14,6 +14,9 @@ from keras_xd.hints import Tensor
 from keras_xd.kmatrix import product, radix
 from keras_xd.kmatrix.product import Factor
 
+# How many numbers (32 MiB in float32) a matrix may become for data of which the size is not known.
+_MOST_REPEATED = 2**23
+
 
 @dataclasses.dataclass(frozen=True)
 class Transform:
@@ -29,7 +32,8 @@ class Transform:
         size: number of entries on the signal side.
         stride: distance of neighbouring entries on the signal side.
         pair: whether the signal side is complex.
-        repeat: whether matrices are repeated for the data, which XLA needs to train fast.
+        repeat: whether matrices smaller than the data are repeated for them, which XLA needs to
+            train fast.
     """
 
     matrices: list[Tensor]
@@ -52,7 +56,11 @@ class Transform:
         """Return `matrix @ x`, a single dense one without the leading axis of `x` if that is 1."""
         leading, columns = x.shape[: len(x.shape) - len(matrix.shape)], x.shape[-1]
         if math.prod(leading) > 1:
-            if self.repeat and (columns is None or columns >= matrix.shape[-2]):
+            if columns is None:  # the batch is not known
+                small = math.prod((*leading, *matrix.shape)) <= _MOST_REPEATED
+            else:
+                small = matrix.shape[-2] <= columns
+            if self.repeat and small:
                 matrix = product.repeated(matrix, leading)
         elif len(matrix.shape) == 2:
             x = ops.squeeze(x, axis=0)

@@ -66,6 +66,21 @@ def test_more_columns_than_rows(pre, repeat):
         np.testing.assert_allclose(result.reshape(pre, 2, 12, 40), pairs(back, 1), atol=TOLERANCE)
 
 
+@pytest.mark.parametrize(
+    ("pre", "columns", "expected"),
+    [(6, 16, True), (6, 15, False), (6, None, True), (2**15, None, True), (2**15 + 1, None, False)],
+)
+def test_matrices_are_repeated_where_they_are_smaller(pre, columns, expected):
+    weights, *_ = random_case(8, 1)
+    plan = kmatrix.plan(8, groups=(3,))
+    (factors,) = kmatrix.fold([weights], [plan])  # one matrix of 16 by 16
+    analysis = kmatrix.analysis(factors, plan, pair=True)
+    specification = tf.TensorSpec((pre, 2, 8, columns), "float32")
+    graph = tf.function(analysis).get_concrete_function(specification).graph
+    types = {operation.type for operation in graph.get_operations()}
+    assert ("BroadcastTo" in types) == expected
+
+
 @pytest.mark.parametrize("repeat", [True, False])
 def test_data_keep_their_order_under_xla(repeat):
     """With matrices repeated for them, XLA multiplies vectors where they lie."""
