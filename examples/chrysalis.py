@@ -16,7 +16,8 @@ Experiments, each with results of its own in examples/results/chrysalis_<experim
 Every training of every method has the same number of epochs. Fixed operations are trained once. A
 search is evaluated with its own weights (supernet), and by `keras_xd.evaluate_search` with the
 architecture frozen and the weights trained from scratch (offline), also on the other classes
-(transfer). Finished runs are kept and not repeated; with `--keep` so are finished parts of a run.
+(transfer). Finished runs are kept and not repeated, by several processes with different
+kinds, methods or seeds neither; with `--keep` so are finished parts of a run.
 """
 
 import argparse
@@ -342,6 +343,7 @@ def _command(options):
 def main(arguments=None):
     options, results = parse(arguments)
     for seed, kind, method in itertools.product(options.seeds, options.kinds, options.methods):
+        results.read()
         record = results.find(method, kind, seed)
         if record is None:
             record = run(method, kind, seed, options)

@@ -1,11 +1,11 @@
 """Files of examples/chrysalis.py: finished runs as JSON, tables as Markdown, a picture."""
 
 import importlib.metadata
-import os
 import statistics
 
 from chrysalis_models import title
-from cifar10_report import Results, spread
+from cifar10_report import spread, threads
+from shared_results import SharedResults
 
 PROTOCOLS = ("supernet", "offline", "transfer")
 TITLES = {
@@ -65,8 +65,8 @@ TEXTS = {
 }
 
 
-class ChrysalisResults(Results):
-    """The runs of one experiment finished so far; arguments as of `Results`.
+class ChrysalisResults(SharedResults):
+    """The runs of one experiment finished so far, perhaps by several processes.
 
     Args:
         folder: `pathlib.Path` of the folder for `chrysalis_<experiment>.json`, `.md` and `.png`.
@@ -75,8 +75,7 @@ class ChrysalisResults(Results):
     """
 
     def __init__(self, folder, settings, overwrite=False):
-        self.name = f"chrysalis_{settings['experiment']}"
-        super().__init__(folder, settings, overwrite)
+        super().__init__(f"chrysalis_{settings['experiment']}", folder, settings, overwrite)
 
     def page(self, command):
         return report(self.settings, self.runs, command)
@@ -96,11 +95,10 @@ def report(settings, runs, command):
     versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in ("tensorflow", "keras"))
     hours = sum(sum(run["seconds"].values()) for run in runs) / 3600
     seeds = ", ".join(map(str, sorted(unique(runs, "seed"))))
-    threads = os.environ.get("TF_NUM_INTRAOP_THREADS") or os.cpu_count()
     lines = [
         f"# {TITLES[experiment]}",
         "",
-        f"Written by `{command}`; {versions}; threads: {threads}.",
+        f"Written by `{command}`; {versions}; threads: {threads()}.",
         "",
         f"Accuracy in percent on {settings['evaluate_on']} samples, mean ± standard deviation over "
         f"the seeds {seeds}, or those in brackets. Every training of every method has "

@@ -107,7 +107,8 @@ def report(settings, runs, command):
         f"mean ± standard deviation over the seeds {', '.join(map(str, seeds))}, or those in "
         "brackets; no model is chosen by its accuracy on these images. XD is measured after "
         "`keras_xd.finalize`. Seconds are those of the fastest epoch, because other programs ran "
-        f"on the machine, on {_threads()}; all epochs together took {hours:.2f} hours.",
+        f"on the machine, on {threads()} core{'s' * (threads() > 1)}; all epochs together took "
+        f"{hours:.2f} hours.",
         "",
         f"| method | {' | '.join(kinds)} | trained parameters | of them architecture | s / epoch |",
         "|---" * (len(kinds) + 4) + "|",
@@ -129,9 +130,11 @@ def report(settings, runs, command):
     return "\n".join(lines)
 
 
-def _threads():
-    count = os.environ.get("TF_NUM_INTRAOP_THREADS")
-    return f"{count or os.cpu_count()} core{'' if count == '1' else 's'}"
+def threads():
+    """Return how many threads computed: as many as cores, or as TF_NUM_INTRAOP_THREADS has."""
+    # Only Linux tells to which cores a process is bound.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return int(os.environ.get("TF_NUM_INTRAOP_THREADS") or cores)
 
 
 def _differences(runs, kinds):

@@ -1,10 +1,9 @@
 """Files of examples/dnarch.py: finished runs as JSON, tables as Markdown, a picture."""
 
 import importlib.metadata
-import os
 import statistics
 
-from cifar10_report import spread
+from cifar10_report import spread, threads
 from dnarch_training import DEPTH_TEMPERATURE, EXPERIMENTS, METHODS, WIDTH_TEMPERATURE
 from shared_results import SharedResults
 
@@ -63,13 +62,12 @@ def report(settings, runs):
     commands = " and ".join(f"`{text}`" for text in dict.fromkeys(run["command"] for run in runs))
     seeds = sorted({run["seed"] for run in runs})
     score = "Relative L2 error" if is_error(settings) else "Accuracy in percent"
-    threads = os.environ.get("TF_NUM_INTRAOP_THREADS") or os.cpu_count()
     hours = sum(sum(run["seconds"]) for run in runs) / 3600
     return "\n".join(
         [
             f"# Learned architectures: {title}",
             "",
-            f"Written by {commands}; {versions}; threads: {threads}.",
+            f"Written by {commands}; {versions}; threads: {threads()}.",
             "",
             f"{score} of the trimmed network on {settings['evaluation_samples']:,} "
             f"{settings['evaluate_on']} samples after {settings['epochs']} epochs on "

@@ -2,10 +2,9 @@
 
 import importlib.metadata
 import json
-import os
 import statistics
 
-from cifar10_report import present, spread
+from cifar10_report import present, spread, threads
 
 NAMES = {
     "tcn": "TCN, dilated",
@@ -88,11 +87,10 @@ def differences(runs):
 def page(settings, runs):
     """Return the results page."""
     versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in ("tensorflow", "keras"))
-    threads = os.environ.get("TF_NUM_INTRAOP_THREADS") or os.cpu_count()
     lines = [
         "# Polyphonic music: TCN and two causal XD searches",
         "",
-        f"Written by `{settings['command']}`; {versions}; threads: {threads}.",
+        f"Written by `{settings['command']}`; {versions}; threads: {threads()}.",
         "",
         f"Data: {settings['data']}; {', '.join(map(str, settings['pieces']))} pieces with "
         f"{', '.join(f'{n:,}' for n in settings['steps'])} scored steps for training, validation "

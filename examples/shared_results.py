@@ -24,9 +24,8 @@ class SharedResults(Results):
     def read(self):
         """Take over the runs that other processes have finished meanwhile."""
         if self.paths["json"].exists():
-            known = {(run["method"], run["seed"]) for run in self.runs}
             for run in json.loads(self.paths["json"].read_text())["runs"]:
-                if (run["method"], run["seed"]) not in known:
+                if self.find(run["method"], run["kind"], run["seed"]) is None:
                     self.runs.append(run)
 
     def add(self, record):

@@ -3,10 +3,10 @@
 import importlib.metadata
 import json
 import math
-import os
 import pathlib
 
 import numpy as np
+from cifar10_report import threads
 
 from keras_xd import visualization
 
@@ -47,7 +47,7 @@ def settings(name, arguments, options, **more):
         "command": " ".join(["python", f"examples/{name}.py", *words]),
         **more,
         "versions": ", ".join(versions),
-        "cores": os.cpu_count(),
+        "cores": threads(),
         "note": options.note or "none",
     }
 

@@ -313,6 +313,25 @@ def test_the_page(tmp_path):
     assert (tmp_path / "it.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_processes_share_a_page(tmp_path):
+    settings = {"experiment": "lenet", "epochs": 3, "batch_size": 7, "evaluate_on": "test"}
+    one, another = (report.ChrysalisResults(tmp_path, settings) for _ in range(2))
+    one.add(record("convolution", 0, {"offline": 0.5}))
+    another.add(record("convolution", 0, {"offline": 0.6}, "permuted"))
+    another.add(record("convolution", 1, {"offline": 0.7}))
+    one.read()
+    assert one.find("convolution", "permuted", 0)["accuracy"]["offline"] == 0.6
+    assert len(one.runs) == len(report.ChrysalisResults(tmp_path, settings).runs) == 3
+
+
+def test_threads_are_those_of_the_process(monkeypatch):
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {1}, raising=False)
+    assert report.threads() == 1
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
+    assert report.threads() == 3
+
+
 def test_nonsense_is_refused(images, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
     assert "--experiment" in refusal(capsys)
