@@ -4,7 +4,7 @@ import importlib.metadata
 import statistics
 
 from chrysalis_models import title
-from cifar10_report import spread, threads
+from cifar10_report import over, spread, threads
 from shared_results import SharedResults
 
 PROTOCOLS = ("supernet", "offline", "transfer")
@@ -94,14 +94,13 @@ def report(settings, runs, command):
     experiment = settings["experiment"]
     versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in ("tensorflow", "keras"))
     hours = sum(sum(run["seconds"].values()) for run in runs) / 3600
-    seeds = ", ".join(map(str, sorted(unique(runs, "seed"))))
     lines = [
         f"# {TITLES[experiment]}",
         "",
         f"Written by `{command}`; {versions}; threads: {threads()}.",
         "",
-        f"Accuracy in percent on {settings['evaluate_on']} samples, mean ± standard deviation over "
-        f"the seeds {seeds}, or those in brackets. Every training of every method has "
+        f"Accuracy in percent on {settings['evaluate_on']} samples, "
+        f"{over(unique(runs, 'seed'))}. Every training of every method has "
         f"{settings['epochs']} epochs in batches of {settings['batch_size']}: that of fixed "
         "operations (under offline), a search (supernet), and the training of its frozen "
         "operations from fresh weights (offline, transfer). In an epoch each training sample is "

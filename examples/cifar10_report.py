@@ -84,6 +84,14 @@ def spread(values, digits):
     return text + (f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else "")
 
 
+def over(seeds):
+    """Return what `spread` is over, as text: seeds, or the only one."""
+    if len(seeds) == 1:
+        return f"of seed {seeds[0]} alone, so without a deviation"
+    listed = ", ".join(map(str, sorted(seeds)))
+    return f"mean ± standard deviation over the seeds {listed}, or those in brackets"
+
+
 def present(runs, key, order):
     """Return what runs have for `key`, in the given order."""
     return [value for value in order if any(run[key] == value for run in runs)]
@@ -104,8 +112,7 @@ def report(settings, runs, command):
         "",
         f"Accuracy in percent on {settings['evaluation_images']:,} {settings['evaluate_on']} "
         f"images after {settings['epochs']} epochs on {counted} images, the same for every method; "
-        f"mean ± standard deviation over the seeds {', '.join(map(str, seeds))}, or those in "
-        "brackets; no model is chosen by its accuracy on these images. XD is measured after "
+        f"{over(seeds)}; no model is chosen by its accuracy on these images. XD is measured after "
         "`keras_xd.finalize`. Seconds are those of the fastest epoch, because other programs ran "
         f"on the machine, on {threads()} core{'s' * (threads() > 1)}; all epochs together took "
         f"{hours:.2f} hours.",

@@ -3,7 +3,7 @@
 import importlib.metadata
 import statistics
 
-from cifar10_report import spread, threads
+from cifar10_report import over, spread, threads
 from dnarch_training import DEPTH_TEMPERATURE, EXPERIMENTS, METHODS, WIDTH_TEMPERATURE
 from shared_results import SharedResults
 
@@ -71,9 +71,9 @@ def report(settings, runs):
             "",
             f"{score} of the trimmed network on {settings['evaluation_samples']:,} "
             f"{settings['evaluate_on']} samples after {settings['epochs']} epochs on "
-            f"{settings['training_samples']:,} training samples, the same for all; mean ± standard "
-            f"deviation over the seeds {', '.join(map(str, seeds))}, or those in brackets. No "
-            "model is chosen by its score on these samples. C is the paper's count of multiply–"
+            f"{settings['training_samples']:,} training samples, the same for all; "
+            f"{over(seeds)}. No model is chosen by its score on these samples. "
+            "C is the paper's count of multiply–"
             f"adds, C_target that of the plain network, {runs[0]['target']:,.0f}. All trainings "
             f"together took {hours:.2f} hours.",
             "",

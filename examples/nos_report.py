@@ -3,7 +3,7 @@
 import importlib.metadata
 import statistics
 
-from cifar10_report import spread
+from cifar10_report import over, spread
 from shared_results import SharedResults
 
 from keras_xd.genotypes import Genotype
@@ -82,9 +82,7 @@ def report(settings, runs):
         "",
         f"Error in percent on {settings['evaluation_images']:,} {settings['evaluate_on']} images "
         f"after {settings['epochs']} epochs on {settings['training_images']:,} training images, "
-        "the same for all; mean ± standard deviation over the seeds "
-        f"{', '.join(map(str, seeds))}, or those in brackets. No model is chosen by its error on "
-        "these images.",
+        f"the same for all; {over(seeds)}. No model is chosen by its error on these images.",
         "",
         *(_calibrations if settings["experiment"] == "calibration" else _searches)(runs, seeds),
         "## Settings",

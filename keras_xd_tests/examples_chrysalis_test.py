@@ -302,6 +302,8 @@ def test_the_page(tmp_path):
     settings = {"experiment": "lenet", "epochs": 3, "batch_size": 7, "evaluate_on": "test"}
     text = report.report(settings, runs, "python it")
     assert "`python it`" in text and "3 epochs in batches of 7" in text
+    assert "mean ± standard deviation over the seeds 0, 1, or those in brackets" in text
+    assert "of seed 0 alone" in report.report(settings, runs[:1], "python it")
     assert "## plain: 5,000 training and 60 evaluation samples" in text
     assert "| convolution | – | 55.0 ± 7.1 | 1,234 | 34 | 0.5 |" in text
     assert "| supernet SGD, warm | 80.0 ± 14.1 | 70.0 ± 14.1 | 1,234 | 34 | 1.0 |" in text
