@@ -8,7 +8,7 @@ Experiments, each with results of its own in examples/results/chrysalis_<experim
 - `lenet`: ButterfLeNet on CIFAR-10, plain and with permuted rows and columns;
 - `transfer`: the same, searched on the classes 0 to 4, and the operations found trained anew on
   the classes 5 to 9;
-- `wide`: Wide ButterfLeNet on the same images;
+- `wide`, `wide_transfer`: Wide ButterfLeNet in the same two ways;
 - `text`: ButterfLeNet-Text on MR, TREC and SST-2;
 - `spherical`: ButterfLeNet-Spherical on MNIST's digits on a sphere, upright and rotated;
 - `depth`: ButterfLeNet from scratch with K-matrices of depth 1 to 9.
@@ -68,10 +68,12 @@ class Experiment:
 
 
 IMAGES = ("plain", "permuted")
+WIDE = ("convolution", "random", *VISION)
 EXPERIMENTS = {
     "lenet": Experiment("lenet", "sgd", IMAGES, (*chrysalis_models.FIXED, *VISION), 8, 128),
     "transfer": Experiment("lenet", "sgd", IMAGES, (*chrysalis_models.FIXED, *VISION), 8, 128),
-    "wide": Experiment("wide", "sgd", IMAGES, ("convolution", "random", *VISION), 4, 128),
+    "wide": Experiment("wide", "sgd", IMAGES, WIDE, 4, 128),
+    "wide_transfer": Experiment("wide", "sgd", IMAGES, WIDE, 4, 128),
     "text": Experiment(
         "text",
         "adadelta",
@@ -135,7 +137,7 @@ def gray(inputs):
 
 
 def load(experiment, kind, seed, options):
-    """Return `Data` of a kind, and for `transfer` that of the other classes, else `None`.
+    """Return `Data` of a kind, and to transfer to that of the other classes, else `None`.
 
     Raises:
         ValueError: if the data are not where they should be.
@@ -159,9 +161,14 @@ def load(experiment, kind, seed, options):
     if kind == "permuted":
         pair = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
     batches = functools.partial(_image_batches, options.batch_size, kind == "plain")
-    if experiment != "transfer":
+    if "transfer" not in experiment:
         return Data(*pair, 10, batches, normalize), None
     halves = [[_of_classes(*part, first) for part in pair] for first in (0, 5)]
+    if not all(len(labels) for half in halves for _, labels in half):
+        raise ValueError(
+            f"Among {options.subset} images are none of the classes 0 to 4 or 5 to 9, which "
+            f"{experiment} needs: give a larger --subset"
+        )
     return tuple(Data(*half, 5, batches, normalize) for half in halves)
 
 

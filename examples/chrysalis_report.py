@@ -12,6 +12,8 @@ TITLES = {
     "lenet": "ButterfLeNet on CIFAR-10, plain and permuted",
     "transfer": "ButterfLeNet: operations found on five classes of CIFAR-10, trained on the others",
     "wide": "Wide ButterfLeNet on CIFAR-10, plain and permuted",
+    "wide_transfer": "Wide ButterfLeNet: operations found on five classes of CIFAR-10, trained on "
+    "the others",
     "text": "ButterfLeNet-Text: sentences to classify",
     "spherical": "ButterfLeNet-Spherical: digits on the sphere",
     "depth": "ButterfLeNet from scratch, by the depth of its K-matrices",
@@ -32,20 +34,22 @@ VISION = [
     "pooling, of as many units. K-layers: `KDense`, depth 2, of as many units; the reference has "
     "one for each pair of channels.",
 ]
+WIDE = [
+    *VISION[:4],
+    "Wide LeNet: `keras_xd.models.wide_lenet`; the second and the third layer share one "
+    "K-operation.",
+]
+TRANSFER = (
+    "Search and offline: classes 0 to 4. Transfer: classes 5 to 9, with the architecture found on "
+    "the others, frozen, and weights trained from scratch. The reference takes CIFAR-100, which is "
+    "not at hand. Fixed operations are trained on both."
+)
 TEXTS = {
     "lenet": VISION,
     "depth": [VISION[0], VISION[3]],
-    "wide": [
-        *VISION[:4],
-        "Wide LeNet: `keras_xd.models.wide_lenet`; the second and the third layer share one "
-        "K-operation.",
-    ],
-    "transfer": [
-        *VISION,
-        "Search and offline: classes 0 to 4. Transfer: classes 5 to 9, with the architecture found "
-        "on the others, frozen, and weights trained from scratch. The reference takes CIFAR-100, "
-        "which is not at hand. Fixed operations are trained on both.",
-    ],
+    "wide": WIDE,
+    "transfer": [*VISION, TRANSFER],
+    "wide_transfer": [*WIDE, TRANSFER],
     "text": [
         "Kim's network with 100 filters of sizes 3, 4 and 5, dropout 0.5, and trained vectors of "
         "100 numbers for each word, drawn at random; the reference has fixed word2vec vectors of "

@@ -128,6 +128,7 @@ def test_searches_are_evaluated_in_three_ways_and_kept(
     [
         ("lenet", "plain", "k_layer"),
         ("wide", "plain", "convolution"),
+        ("wide_transfer", "permuted", "convolution"),
         ("text", "mr", "sgd_warm"),
         ("text", "mr", "linear"),
         ("spherical", "rotated", "convolution"),
@@ -139,9 +140,13 @@ def test_every_experiment_runs(
 ):
     monkeypatch.setenv("KERAS_XD_DATA_DIR", str(sentences))
     arguments = ["--experiment", experiment, "--kinds", kind, "--methods", method]
-    arguments += ["--epochs", "1", "--subset", "4", "--batch-size", "4"]
+    subset = "10" if experiment == "wide_transfer" else "4"
+    arguments += ["--epochs", "1", "--subset", subset, "--batch-size", "4"]
     (run,) = chrysalis.main([*arguments, "--output", str(sentences)]).runs
     expected = {"offline"} if method in models.FIXED else {"offline", "supernet"}
+    if experiment == "wide_transfer":
+        assert set(run["accuracy"]) == expected | {"transfer"} and run["samples"] == [5, 5]
+        return
     assert set(run["accuracy"]) == expected and run["samples"] == [
         4,
         4 if experiment != "text" else 3,
@@ -342,4 +347,5 @@ def test_nonsense_is_refused(images, tmp_path, capsys, monkeypatch):
     assert "--kinds of text" in refusal(capsys, *arguments, "text", "--kinds", "plain")
     assert "multiple of 4" in refusal(capsys, *arguments, "lenet", "--epochs", "6")
     assert "text_mr.txt" in refusal(capsys, *arguments, "text")
+    assert "none of the classes" in refusal(capsys, *arguments, "transfer", "--subset", "4")
     assert not list(tmp_path.iterdir())
