@@ -3,11 +3,13 @@
 import importlib.metadata
 import statistics
 
-from chrysalis_models import title
+from chrysalis_models import FIXED, SEARCHES, title
 from cifar10_report import over, spread, threads
 from shared_results import SharedResults
 
 PROTOCOLS = ("supernet", "offline", "transfer")
+STARTS = ("warm", "first_warm", "scratch")
+METHODS = [*FIXED, *(f"{search}_{start}" for search in SEARCHES for start in STARTS)]
 TITLES = {
     "lenet": "ButterfLeNet on CIFAR-10, plain and permuted",
     "transfer": "ButterfLeNet: operations found on five classes of CIFAR-10, trained on the others",
@@ -82,10 +84,20 @@ class ChrysalisResults(SharedResults):
         super().__init__(f"chrysalis_{settings['experiment']}", folder, settings, overwrite)
 
     def page(self, command):
-        return report(self.settings, self.runs, command)
+        return report(self.settings, ordered(self.runs), command)
 
     def draw(self):
-        plot(self.settings, self.runs, self.paths["png"])
+        plot(self.settings, ordered(self.runs), self.paths["png"])
+
+
+def ordered(runs):
+    """Return the runs in the order of the methods, whichever process has finished first."""
+    last = len(METHODS)  # those by depth
+
+    def place(run):
+        return METHODS.index(run["method"]) if run["method"] in METHODS else last
+
+    return sorted(runs, key=lambda run: (place(run), run["method"]))
 
 
 def unique(runs, key):

@@ -331,6 +331,13 @@ def test_processes_share_a_page(tmp_path):
     assert len(one.runs) == len(report.ChrysalisResults(tmp_path, settings).runs) == 3
 
 
+def test_methods_keep_their_order():
+    names = ["convolution", "random", "sgd_warm", "sgd_first_warm", "darts2_scratch"]
+    names += [f"depth_{depth}" for depth in range(1, 10)]
+    runs = [record(name, 0, {"offline": 0.5}) for name in reversed(names)]
+    assert [run["method"] for run in report.ordered(runs)] == names
+
+
 def test_threads_are_those_of_the_process(monkeypatch):
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {1}, raising=False)
