@@ -57,6 +57,7 @@ class Experiment:
         kinds: kinds of data.
         methods: as of `chrysalis_models.parts`.
         epochs, batch_size: by default.
+        transfer: whether operations are searched on five classes and trained anew on the others.
     """
 
     backbone: str
@@ -65,15 +66,18 @@ class Experiment:
     methods: tuple
     epochs: int
     batch_size: int
+    transfer: bool = False
 
 
 IMAGES = ("plain", "permuted")
 WIDE = ("convolution", "random", *VISION)
 EXPERIMENTS = {
     "lenet": Experiment("lenet", "sgd", IMAGES, (*chrysalis_models.FIXED, *VISION), 8, 128),
-    "transfer": Experiment("lenet", "sgd", IMAGES, (*chrysalis_models.FIXED, *VISION), 8, 128),
+    "transfer": Experiment(
+        "lenet", "sgd", IMAGES, (*chrysalis_models.FIXED, *VISION), 8, 128, True
+    ),
     "wide": Experiment("wide", "sgd", IMAGES, WIDE, 4, 128),
-    "wide_transfer": Experiment("wide", "sgd", IMAGES, WIDE, 4, 128),
+    "wide_transfer": Experiment("wide", "sgd", IMAGES, WIDE, 4, 128, True),
     "text": Experiment(
         "text",
         "adadelta",
@@ -137,10 +141,10 @@ def gray(inputs):
 
 
 def load(experiment, kind, seed, options):
-    """Return `Data` of a kind, and to transfer to that of the other classes, else `None`.
+    """Return `Data` of a kind, and those of the classes to transfer to, or `None`.
 
     Raises:
-        ValueError: if the data are not where they should be.
+        ValueError: if the data are not where they should be, or lack the classes to transfer to.
     """
     if experiment == "text":
         found = text.load(kind, options.data_dir, seed, options.subset)
@@ -161,7 +165,7 @@ def load(experiment, kind, seed, options):
     if kind == "permuted":
         pair = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
     batches = functools.partial(_image_batches, options.batch_size, kind == "plain")
-    if "transfer" not in experiment:
+    if not EXPERIMENTS[experiment].transfer:
         return Data(*pair, 10, batches, normalize), None
     halves = [[_of_classes(*part, first) for part in pair] for first in (0, 5)]
     if not all(len(labels) for half in halves for _, labels in half):

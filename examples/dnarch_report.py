@@ -73,9 +73,8 @@ def report(settings, runs):
             f"{settings['evaluate_on']} samples after {settings['epochs']} epochs on "
             f"{settings['training_samples']:,} training samples, the same for all; "
             f"{over(seeds)}. No model is chosen by its score on these samples. "
-            "C is the paper's count of multiply–"
-            f"adds, C_target that of the plain network, {runs[0]['target']:,.0f}. All trainings "
-            f"together took {hours:.2f} hours.",
+            "C is the paper's count of multiply–adds, C_target that of the plain network, "
+            f"{runs[0]['target']:,.0f}. All trainings together took {hours:.2f} hours.",
             "",
             *_table(settings, runs, seeds),
             *_remarks(settings, runs),
