@@ -91,7 +91,9 @@ def parse(arguments):
             text = f"{meanings.get(name, '')} (default: {defaults})"
             parser.add_argument(flag, type=kind, help=text.strip())
     parser.add_argument(
-        "--architecture-rate", type=cifar10.rate, help="of the masks; by default that of weights"
+        "--architecture-rate",
+        type=cifar10.rate,
+        help="of the masks; by default a tenth of that of weights",
     )
     parser.add_argument(
         "--complexity-weight",
@@ -136,7 +138,7 @@ def parse(arguments):
     for name in (*INTEGERS, *RATES, *SHARES):
         if getattr(options, name) is None:
             setattr(options, name, getattr(experiment, name))
-    options.architecture_rate = options.architecture_rate or options.learning_rate
+    options.architecture_rate = options.architecture_rate or options.learning_rate / 10
     options.complexity_weight = options.complexity_weight or [experiment.complexity_weight]
     options.lengths = options.lengths or [30, 128]
     if options.data_dir is None and options.experiment in ("cifar10", "mnist"):
