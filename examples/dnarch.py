@@ -19,10 +19,13 @@ Methods, trained for the same number of epochs:
   multiply–adds of the plain network as the target.
 
 After a search the network is trimmed by `keras_xd.finalize`, and measured again. Settings are those
-of the paper but for the sizes, which are chosen for two cores, and the frequency of the kernels of
-sequential MNIST. The training of an epoch of `plain`
-and of `KRWD` takes one core about 130 and 170 s (cifar10), 65 and 95 s (mnist), 70 and 100 s
-(listops), 26 and 40 s (darcy): that of `--subset 500 --epochs 2`, of darcy 64 samples, scaled.
+of the paper but for the sizes, which are chosen for two cores, the rate of the masks, a tenth of
+that of weights as in FlexConv's published commands, and the frequency of the kernels of sequential
+MNIST. There, kernels begin larger too, as fewer blocks see less: from the paper's width, and even
+more with masks of the rate of weights, they shrink at first and do not recover in so few epochs.
+The training of an epoch of `plain` and of `KRWD` takes one core about 130 and 170 s (cifar10), 65
+and 95 s (mnist), 70 and 100 s (listops), 26 and 40 s (darcy): that of `--subset 500 --epochs 2`, of
+darcy 64 samples, scaled.
 
 Each finished run is kept in the results at once, and not repeated when the script is started again
 with the same settings; several processes with different methods or seeds may share the work.
@@ -45,7 +48,7 @@ from parsing import positive
 import keras_xd
 
 # What is given, or else as the experiment has it.
-INTEGERS = ("blocks", "channels", "epochs", "batch_size", "subset", "size")
+INTEGERS = ("blocks", "channels", "epochs", "batch_size", "subset", "size", "kernel_size")
 RATES = ("learning_rate", "frequency", "temperature")
 SHARES = ("dropout", "weight_decay")
 
@@ -82,14 +85,18 @@ def parse(arguments):
         "channels": "of the base network",
         "subset": "use at most so many samples of each part",
         "size": "points of a side, for mnist (a divisor of 28) and darcy",
+        "kernel_size": "taps that learned kernels begin with; by default a width of 0.0325, for "
+        f"mnist as many as {dnarch_training.ROWS:.1f} rows of an image",
         "temperature": "of the masks on frequencies",
     }
     for names, kind in ((INTEGERS, positive), (RATES, cifar10.rate), (SHARES, number)):
         for name in names:
             flag = "--" + name.replace("_", "-")
-            defaults = ", ".join(f"{e} {getattr(x, name)}" for e, x in EXPERIMENTS.items())
-            text = f"{meanings.get(name, '')} (default: {defaults})"
-            parser.add_argument(flag, type=kind, help=text.strip())
+            text = meanings.get(name, "")
+            if name != "kernel_size":
+                found = ", ".join(f"{e} {getattr(x, name)}" for e, x in EXPERIMENTS.items())
+                text = f"{text} (default: {found})".strip()
+            parser.add_argument(flag, type=kind, help=text)
     parser.add_argument(
         "--architecture-rate",
         type=cifar10.rate,
@@ -136,8 +143,11 @@ def parse(arguments):
     if options.dropout is not None and options.dropout >= 1:
         parser.error("--dropout must be below 1")
     for name in (*INTEGERS, *RATES, *SHARES):
-        if getattr(options, name) is None:
+        if getattr(options, name) is None and name != "kernel_size":
             setattr(options, name, getattr(experiment, name))
+    if options.experiment == "mnist":
+        taps = min(round(dnarch_training.ROWS * options.size), options.size**2)
+        options.kernel_size = options.kernel_size or taps
     options.architecture_rate = options.architecture_rate or options.learning_rate / 10
     options.complexity_weight = options.complexity_weight or [experiment.complexity_weight]
     options.lengths = options.lengths or [30, 128]

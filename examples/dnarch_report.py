@@ -167,6 +167,8 @@ def texts(settings):
     weight = f"{first:g}" if first == last else f"{first:g} to {last:g}, growing by epoch"
     blocks, channels = settings["blocks"], settings["channels"]
     warmup = EXPERIMENTS[settings["experiment"]].warmup
+    taps = settings["kernel_size"]
+    width = f"with {taps} taps" if taps else "with a width of 0.0325"
     return [
         f"Plain, K and KR: {blocks} blocks of {channels} channels. KRWD: {2 * blocks} of "
         f"{2 * channels}, and λ (C / C_target - 1)² added to the loss, λ {weight}.",
@@ -175,7 +177,8 @@ def texts(settings):
         f"decay. Both rise linearly in {100 * warmup:.1f} % of the steps, then fall to 0 along a "
         f"cosine. Batches of {settings['batch_size']}; dropout {settings['dropout']:g}.",
         f"Kernels: random Fourier features of frequency {settings['frequency']:g}, one network for "
-        "all blocks. Temperatures of the masks on frequencies, channels and blocks: "
+        f"all blocks; learned sizes begin {width}. Temperatures of the masks on frequencies, "
+        "channels and blocks: "
         f"{settings['temperature']:g}, {WIDTH_TEMPERATURE:g}, {DEPTH_TEMPERATURE:g}. "
         f"{settings['rendering'].capitalize()} rendering; epochs from one update to the next: "
         f"{settings['rendering_epochs']}.",

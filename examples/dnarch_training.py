@@ -19,6 +19,9 @@ WIDTH_TEMPERATURE, DEPTH_TEMPERATURE = 25.0, 8.0
 MNIST_MEAN, MNIST_DEVIATION, MNIST_SIZE = 0.1307, 0.3081, 28
 DARCY_SAMPLES = (1000, 100)
 LARGEST_BATCH = 100  # of the evaluation
+# The paper's four blocks begin with 71 taps each, of images of 32 × 32 in a row; two blocks see as
+# many rows with twice of them.
+ROWS = 2 * 71 / 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,6 +220,7 @@ def network(method, data, seed, options):
         temperatures=(options.temperature, WIDTH_TEMPERATURE, DEPTH_TEMPERATURE),
         dropout=options.dropout,
         rendering=options.rendering,
+        initial_kernel_size=options.kernel_size,
         seed=seed,
     )
 

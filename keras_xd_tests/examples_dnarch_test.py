@@ -226,7 +226,19 @@ def test_the_weight_of_the_complexity_grows_by_epoch(images, tmp_path):
     options, *_ = dnarch.parse([*arguments, "--complexity-weight", "1", "3"])
     assert [training.weights(options)(epoch) for epoch in range(5)] == [1, 1.5, 2, 2.5, 3]
     options, *_ = dnarch.parse(arguments)
-    assert training.weights(options)(2) == 0.1 and options.architecture_rate == 0.01
+    assert training.weights(options)(2) == 0.1 and options.architecture_rate == 0.001
+
+
+@pytest.mark.parametrize(
+    ("arguments", "taps"),
+    [(["--size", "7"], 31), (["--size", "4"], 16), (["--size", "7", "--kernel-size", "9"], 9)],
+)
+def test_kernels_begin_with_rows_of_images(arguments, taps, images, tmp_path):
+    arguments = ["mnist", *TINY, *arguments, "--output", str(tmp_path)]
+    options, data, _ = dnarch.parse(arguments)
+    model = training.network("KR", data, 0, options)
+    (block,) = (x for x in model.layers if isinstance(x, keras_xd.layers.CCNNBlock))
+    assert block.describe()["taps/0"] == pytest.approx(taps, abs=1) and options.kernel_size == taps
 
 
 def test_multiply_adds_of_whole_channels():
