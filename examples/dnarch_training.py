@@ -39,7 +39,8 @@ class Experiment:
             the Nyquist frequency of the kernels, which begin as noise; that of sequential MNIST
             is the default of `KernelNetwork`, as such kernels were seen to learn hardly anything.
         temperature: of the masks on frequencies.
-        complexity_weight: factor of the complexity term.
+        complexity_weight: factor of the complexity term. The paper has 5 for ListOps, 0.1 else,
+            with which so short a search was seen to end a fifth below the target.
         warmup: share of the epochs in which the rates rise.
         size: points of a side, where that can be chosen.
     """
@@ -62,16 +63,16 @@ class Experiment:
 
 EXPERIMENTS = {
     "cifar10": Experiment(
-        "CIFAR-10", 2, 24, 20, 10000, 50, 0.01, 0.1, 0.01, 21500.0, 25.0, 0.1, 10 / 210
+        "CIFAR-10", 2, 24, 20, 10000, 50, 0.01, 0.1, 0.01, 21500.0, 25.0, 5.0, 10 / 210
     ),
     "mnist": Experiment(
-        "sequential MNIST", 2, 24, 10, None, 50, 0.02, 0.1, 0.001, 8.0, 25.0, 0.1, 10 / 210, 14
+        "sequential MNIST", 2, 24, 10, None, 50, 0.02, 0.1, 0.001, 8.0, 25.0, 5.0, 10 / 210, 14
     ),
     "listops": Experiment(
         "ListOps", 4, 24, 10, 50000, 50, 0.005, 0.0, 0.01, 27500.0, 50.0, 5.0, 5 / 50
     ),
     "darcy": Experiment(
-        "Darcy flow", 2, 24, 30, None, 8, 0.02, 0.0, 1e-4, 24500.0, 50.0, 0.1, 10 / 310, 43
+        "Darcy flow", 2, 24, 30, None, 8, 0.02, 0.0, 1e-4, 24500.0, 50.0, 5.0, 10 / 310, 43
     ),
 }
 
