@@ -169,7 +169,7 @@ def main():
         "",
         f"Written by `python benchmarks/trimming.py --learn {options.learn} --batch "
         f"{options.batch} --blocks {options.blocks} --channels {options.channels}`; {versions}, "
-        f"{os.cpu_count()} cores, float32, without XLA, forward passes, medians of "
+        f"{len(os.sched_getaffinity(0))} cores, float32, without XLA, forward passes, medians of "
         f"{options.rounds} rounds. Ratios are to the base network. Required: rank correlation 1 "
         f"of times and complexities, and time over predicted complexity within {FACTOR}.",
         "",
