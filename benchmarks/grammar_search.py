@@ -170,6 +170,7 @@ def measure(options):
         folder = options.searches or temporary
         for strategy in options.strategies:
             started = time.process_time()
+            resumed = any(pathlib.Path(folder).glob(f"{strategy}*/trial_*"))
             runs[strategy] = []
             for seed in range(1, options.seeds + 1):
                 terms, errors, seconds = search(
@@ -180,7 +181,7 @@ def measure(options):
                 if strategy == "random":
                     random += zip(terms, errors, strict=True)
                 print(f"{strategy}, seed {seed}: {np.nanmin(errors):.4f}", flush=True)
-            processor[strategy] = time.process_time() - started
+            processor[strategy] = None if resumed else time.process_time() - started
     if not options.train:
         # Terms cost nothing here, so the study gets as many as it can use.
         rng = np.random.default_rng(0)
@@ -217,14 +218,21 @@ def page(found, options, words):
     ]
     trials = sorted({max(1, options.trials * part // 4) for part in (1, 2, 3, 4)})
     lines += [
-        f"| best error after | {' | '.join(f'{trial} trials' for trial in trials)} | s a seed |",
-        f"|{'---|' * (len(trials) + 2)}",
+        f"| best error after | {' | '.join(f'{trial} trials' for trial in trials)} | mean error "
+        "after the first ones | s a seed |",
+        f"|{'---|' * (len(trials) + 3)}",
     ]
     for strategy, runs in found["runs"].items():
         best = visualization.best_so_far(runs)
-        cells = " | ".join(mean(best[:, trial - 1]) for trial in trials)
-        lines.append(f"| {strategy} | {cells} | {found['processor'][strategy] / len(runs):.1f} |")
-    lines += ["", "Seconds are those of the processor, trials included.", ""]
+        cells = [mean(best[:, trial - 1]) for trial in trials]
+        later = [errors[options.initial_trials :] for errors in runs]
+        # A seed whose later trials all failed, or that has none, is left out.
+        known = [np.nanmean(errors) for errors in later if np.isfinite(errors).any()]
+        cells.append(mean(known) if known else "–")
+        seconds = found["processor"][strategy]
+        cells.append("–" if seconds is None else f"{seconds / len(runs):.1f}")
+        lines.append(f"| {strategy} | {' | '.join(cells)} |")
+    lines += ["", "Seconds are those of the processor, trials included; – if some were kept.", ""]
     counts = list(next(iter(found["study"].values())))
     if counts:
         lines += [

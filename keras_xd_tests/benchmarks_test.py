@@ -52,6 +52,20 @@ def test_all_strategies_are_run_with_the_same_trials_and_reported(tmp_path, caps
     assert text.splitlines()[0] in capsys.readouterr().out
 
 
+def test_kept_trials_are_read_and_not_timed(tmp_path):
+    words = [*SMALL, "--strategies", "random", "--observations", "25", "--output", str(tmp_path)]
+    words += ["--searches", str(tmp_path / "searches")]
+    first, again = grammar_search.main(words), grammar_search.main(words)
+    assert first["runs"] == again["runs"] and first["processor"]["random"] > 0
+    later = np.array(again["runs"]["random"])[:, 4:].mean(axis=1)
+    (line,) = (
+        text
+        for text in (tmp_path / "grammar_search.md").read_text().splitlines()
+        if text.startswith("| random |")
+    )
+    assert line.endswith(f"| {later.mean():.3f} ± {later.std(ddof=1):.3f} | – |")
+
+
 def test_trials_of_proposals_are_taken_over(tmp_path, capsys):
     proposals.measure("initial", tmp_path, 11, 1)
     (first,) = json.loads(capsys.readouterr().out.splitlines()[-1])
