@@ -84,9 +84,9 @@ def counted(blocks, points, sizes):
     return total
 
 
-def forward(model):
-    """Return a compiled function of inputs, without XLA."""
-    return tf.function(lambda inputs: model(inputs, training=False))
+def forward(model, jit):
+    """Return a compiled function of inputs, by XLA if `jit`."""
+    return tf.function(lambda inputs: model(inputs, training=False), jit_compile=jit)
 
 
 def medians(functions, inputs, rounds):
@@ -116,7 +116,7 @@ def measure(case, options):
     plain = keras_xd.finalize(base)
     blocks = [x for x in plain.layers if isinstance(x, layers.StaticCCNNBlock)]
     whole = counted(blocks, points, sizes)
-    functions, found = {"base": forward(plain)}, {}
+    functions, found = {"base": forward(plain, options.jit)}, {}
     for target in options.targets:
         space = network(2 * options.blocks, 2 * options.channels, shape, options.learn, options)
         ratio = target * drive(space, target * budget, options.steps)
@@ -125,7 +125,7 @@ def measure(case, options):
         blocks = [x for x in trimmed.layers if isinstance(x, layers.StaticCCNNBlock)]
         name = f"{target:g}"
         found[name] = (ratio, counted(blocks, points, sizes) / whole, blocks)
-        functions[name] = forward(trimmed)
+        functions[name] = forward(trimmed, options.jit)
     inputs = np.random.default_rng(0).normal(size=(options.batch, *shape)).astype("float32")
     times = medians(functions, inputs, options.rounds)
     rows, right = [], True
@@ -161,6 +161,7 @@ def main():
     parser.add_argument("--size", type=int, help="size of the inputs, for a quick check")
     parser.add_argument("--steps", type=int, default=400, help="at most, of each search")
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--jit", action="store_true", help="compile with XLA")
     parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
     options = parser.parse_args()
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
