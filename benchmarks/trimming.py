@@ -169,8 +169,9 @@ def main():
         "# Time of trimmed networks",
         "",
         f"Written by `python benchmarks/trimming.py --learn {options.learn} --batch "
-        f"{options.batch} --blocks {options.blocks} --channels {options.channels}`; {versions}, "
-        f"{len(os.sched_getaffinity(0))} cores, float32, without XLA, forward passes, medians of "
+        f"{options.batch} --blocks {options.blocks} --channels {options.channels}"
+        f"{' --jit' if options.jit else ''}`; {versions}, {len(os.sched_getaffinity(0))} cores, "
+        f"float32, {'with' if options.jit else 'without'} XLA, forward passes, medians of "
         f"{options.rounds} rounds. Ratios are to the base network. Required: rank correlation 1 "
         f"of times and complexities, and time over predicted complexity within {FACTOR}.",
         "",

@@ -49,7 +49,7 @@ from parsing import positive
 import keras_xd
 
 # What is given, or else as the experiment has it.
-INTEGERS = ("blocks", "channels", "epochs", "batch_size", "subset", "size", "kernel_size")
+INTEGERS = ("blocks", "channels", "epochs", "batch_size", "subset", "size")
 RATES = ("learning_rate", "frequency", "temperature")
 SHARES = ("dropout", "weight_decay")
 
@@ -67,7 +67,8 @@ def number(text):
 
 def describe(options, data):
     """Return what all runs of a results file have in common."""
-    names = ["experiment", *INTEGERS, *RATES, *SHARES, "architecture_rate", "complexity_weight"]
+    names = ["experiment", *INTEGERS, *RATES, *SHARES, "kernel_size"]
+    names += ["architecture_rate", "complexity_weight"]
     names += ["lengths", "rendering", "rendering_epochs", "evaluate_on"]
     return {
         **{name: getattr(options, name) for name in names if name != "subset"},
@@ -86,18 +87,20 @@ def parse(arguments):
         "channels": "of the base network",
         "subset": "use at most so many samples of each part",
         "size": "points of a side, for mnist (a divisor of 28) and darcy",
-        "kernel_size": "taps that learned kernels begin with; by default a width of 0.0325, for "
-        f"mnist as many as {dnarch_training.ROWS:.1f} rows of an image",
         "temperature": "of the masks on frequencies",
     }
     for names, kind in ((INTEGERS, positive), (RATES, cifar10.rate), (SHARES, number)):
         for name in names:
             flag = "--" + name.replace("_", "-")
-            text = meanings.get(name, "")
-            if name != "kernel_size":
-                found = ", ".join(f"{e} {getattr(x, name)}" for e, x in EXPERIMENTS.items())
-                text = f"{text} (default: {found})".strip()
-            parser.add_argument(flag, type=kind, help=text)
+            defaults = ", ".join(f"{e} {getattr(x, name)}" for e, x in EXPERIMENTS.items())
+            text = f"{meanings.get(name, '')} (default: {defaults})"
+            parser.add_argument(flag, type=kind, help=text.strip())
+    parser.add_argument(
+        "--kernel-size",
+        type=positive,
+        help="taps that learned kernels begin with; by default a width of 0.0325, for mnist as "
+        f"many as {dnarch_training.ROWS:.1f} rows of an image",
+    )
     parser.add_argument("--architecture-rate", type=cifar10.rate, default=5e-4, help="of the masks")
     parser.add_argument(
         "--complexity-weight",
@@ -140,7 +143,7 @@ def parse(arguments):
     if options.dropout is not None and options.dropout >= 1:
         parser.error("--dropout must be below 1")
     for name in (*INTEGERS, *RATES, *SHARES):
-        if getattr(options, name) is None and name != "kernel_size":
+        if getattr(options, name) is None:
             setattr(options, name, getattr(experiment, name))
     if options.experiment == "mnist":
         taps = min(round(dnarch_training.ROWS * options.size), options.size**2)
@@ -161,8 +164,15 @@ def parse(arguments):
 
 def _command(options, parser):
     words = ["python", "examples/dnarch.py", options.experiment]
-    shown = ["methods", "seeds", *INTEGERS, *RATES, *SHARES, "architecture_rate"]
-    shown += ["complexity_weight", "lengths", "rendering", "rendering_epochs", "evaluate_on"]
+    shown = ["methods", "seeds", *INTEGERS, *RATES, *SHARES, "kernel_size"]
+    shown += [
+        "architecture_rate",
+        "complexity_weight",
+        "lengths",
+        "rendering",
+        "rendering_epochs",
+        "evaluate_on",
+    ]
     for name in shown:
         value = getattr(options, name)
         if value != parser.get_default(name):

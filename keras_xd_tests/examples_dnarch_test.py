@@ -226,7 +226,7 @@ def test_the_weight_of_the_complexity_grows_by_epoch(images, tmp_path):
     options, *_ = dnarch.parse([*arguments, "--complexity-weight", "1", "3"])
     assert [training.weights(options)(epoch) for epoch in range(5)] == [1, 1.5, 2, 2.5, 3]
     options, *_ = dnarch.parse(arguments)
-    assert training.weights(options)(2) == 5.0
+    assert training.weights(options)(2) == 5.0 and options.architecture_rate == 5e-4
 
 
 @pytest.mark.parametrize(
