@@ -8,6 +8,7 @@ from keras_xd.layers.rewritten import Exchange, Rewritten
 from keras_xd.layers.searchable import SearchableLayer, flatten_layers, named_layers
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.search import SearchModel
+from keras_xd.splitting import split_streams
 from keras_xd.trimming import has_masks, trim
 from keras_xd.validation import check_export_path
 
@@ -49,7 +50,8 @@ def finalize(model: keras.Model) -> keras.Model:
     at inference. A `MixedOperation` becomes the operation of its largest share, so the outputs are
     the same only where that share is 1. Of a model of masked layers (`rewrite(…, to="masked")`)
     the channels, taps and blocks beyond the masks are cut out, with the same outputs, and all
-    layers are Keras' own. Everything else is copied with its weights. Nested models and shared
+    layers are Keras' own. Channels that pass all blocks of a `keras_xd.models.ccnn` unchanged are
+    led around them. Everything else is copied with its weights. Nested models and shared
     layers stay so; `model` is left untouched.
 
     The result is not compiled. It is a Functional model, or of a subclassed one a
@@ -114,7 +116,8 @@ def finalize(model: keras.Model) -> keras.Model:
     if isinstance(copy, Rewritten):
         return copy
     if isinstance(copy, keras.Sequential):
-        return FinalizedModel(copy.inputs[0], copy.outputs[0], name=copy.name)
+        copy = keras.Model(copy.inputs[0], copy.outputs[0], name=copy.name)
+    copy = split_streams(copy)
     return FinalizedModel(copy.input, copy.output, name=copy.name)
 
 

@@ -40,6 +40,7 @@ ORDER = (
     "keras_xd.optimizers",
     "keras_xd.callbacks",
     "keras_xd.trimming",
+    "keras_xd.splitting",
     "keras_xd.finalizing",
     "keras_xd.resizing",
     "keras_xd.evaluation_files",

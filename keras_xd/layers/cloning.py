@@ -8,7 +8,7 @@ import keras
 from keras_xd.layers.searchable import flatten_layers, is_graph
 
 
-def clone(model, replace, rename_inputs=None, insert=None, shapes=None):
+def clone(model, replace, rename_inputs=None, insert=None, shapes=None, call=None):
     """Return a copy of a model in which some layers are replaced by others, or new ones inserted.
 
     The copy has the names, inputs and outputs (dictionaries and lists too), layers, values of
@@ -31,6 +31,10 @@ def clone(model, replace, rename_inputs=None, insert=None, shapes=None):
             those of `model`. With shapes `replace` is called with a layer and the shapes of the
             tensors it is given in the copy, Sequential models become Functional, and nothing can be
             inserted.
+        call: function that calls each layer or operation of the copies of Functional models in its
+            place, `call(operation, number, new, args, kwargs)`: what is called in `model`, how
+            often before, its copy, and the arguments, with tensors of the copy in them. Returns the
+            outputs. Not together with `insert` or `shapes`.
 
     Returns:
         `(copy, replaced)`: the new model, and the list of `(layer, replacement)`.
@@ -47,7 +51,7 @@ def clone(model, replace, rename_inputs=None, insert=None, shapes=None):
         if is_graph(operation):
             rename = rename_inputs if operation is model else None
             clone_graph = _clone_at if at else _clone_graph
-            new = clone_graph(operation, copy, rename, *(at or [insert]))
+            new = clone_graph(operation, copy, rename, *(at or [insert, call]))
             graphs[id(operation)] = (operation, new)
             return new
         new = replace(operation, *at) if isinstance(operation, keras.layers.Layer) else None
@@ -225,11 +229,12 @@ def _view(model):
     return keras.Model(model.input, model.output, name=model.name)
 
 
-def _clone_graph(model, copy, rename=None, insert=None):
+def _clone_graph(model, copy, rename=None, insert=None, call=None):
     """Return a copy of a Functional or Sequential model, its layers made by `copy`."""
     view = _view(model)
     if not isinstance(model, keras.Sequential):
-        return _clone_functional(view, copy, rename=rename, call=_inserting(model, insert))
+        call = _inserting(model, insert) or call
+        return _clone_functional(view, copy, rename=rename, call=call)
     changes = {}
     if not any(getattr(layer, "stateful", False) for layer in flatten_layers(model)):
         # A model built by calling it on data has taken over the batch size of that data.

@@ -1,0 +1,118 @@
+"""Residual streams, of which blocks use the first channels only, in two parts."""
+
+import collections
+
+import keras
+from keras import ops
+
+from keras_xd.layers import StaticCCNNBlock, cloning
+from keras_xd.layers.searchable import flatten_layers, is_graph
+
+_POOLINGS = (
+    keras.layers.GlobalAveragePooling1D,
+    keras.layers.GlobalAveragePooling2D,
+    keras.layers.GlobalMaxPooling1D,
+    keras.layers.GlobalMaxPooling2D,
+)
+
+
+def split_streams(model: keras.Model) -> keras.Model:
+    """Return a model with the same outputs, in which channels that no block changes go around them.
+
+    Each `StaticCCNNBlock` adds to the first channels of a tensor and copies the others. Of a chain
+    of such blocks (and `Identity` layers) the copy has the channels that any of them reads or
+    changes; the others are put beside at the end of the chain, and behind a global pooling that
+    reads it.
+
+    Args:
+        model: a Functional model; it is not touched.
+
+    Returns:
+        A Functional model with the names of all layers, or `model` itself where every chain uses
+        all channels.
+
+    Example:
+
+    >>> import keras_xd
+    >>> space = keras_xd.models.ccnn(2, 10, (32, 1), learn="W")
+    >>> found = keras_xd.finalize(space)
+    >>> found.get_layer("encoder").output.shape, found.get_layer("block1").output.shape
+    ((None, 32, 10), (None, 32, 5))
+    """
+    used = _channels_used(model)
+    if not used:
+        return model
+    streams = {}  # id of a tensor -> the tensor, its first channels and the others
+
+    def narrow(layer):
+        if id(layer) not in used or not isinstance(layer, StaticCCNNBlock):
+            return None
+        new = StaticCCNNBlock.from_config(layer.get_config())
+        new.build((*layer.get_build_config()["input_shape"][:-1], used[id(layer)]))
+        cloning.copy_state(layer, new)
+        return new
+
+    def call(operation, number, new, args, kwargs):
+        if id(operation) in used:
+            if id(args[0]) not in streams:
+                parts = ops.split(args[0], [used[id(operation)]], axis=-1)
+                streams[id(args[0])] = (args[0], *parts)
+            _, first, others = streams[id(args[0])]
+            first = new(first, **kwargs)
+            whole = ops.concatenate([first, others], axis=-1)  # computed only where it is read
+            streams[id(whole)] = (whole, first, others)
+            return whole
+        if _pools_channels_alone(operation) and not number and id(args[0]) in streams:
+            config = {**operation.get_config(), "name": f"{operation.name}_others"}
+            pooled = [
+                pooling(part, **kwargs)
+                for pooling, part in zip(
+                    (new, type(operation).from_config(config)),
+                    streams[id(args[0])][1:],
+                    strict=True,
+                )
+            ]
+            return ops.concatenate(pooled, axis=-1)
+        return new(*args, **kwargs)
+
+    return cloning.clone(model, narrow, call=call)[0]
+
+
+def _channels_used(model):
+    """Return how many channels to lead through each layer of a chain, by the id of the layer.
+
+    Layers that are called twice and chains that use all channels are left out.
+    """
+    graphs = [x for x in (model, *flatten_layers(model)) if is_graph(x)]
+    graphs = [x for x in dict.fromkeys(graphs) if not isinstance(x, keras.Sequential)]
+    calls = [cloning.traced_graph(graph)[1] for graph in graphs]
+    times = collections.Counter(id(call.operation) for part in calls for call in part)
+    used = {}
+    for part in calls:
+        starts, chains = {}, {}
+        for call in part:
+            layer = call.operation
+            if not _keeps_channels(layer) or times[id(layer)] > 1:
+                continue
+            start = starts.get(id(call.tensors[0]), call.tensors[0])
+            if layer.compute_dtype == start.dtype:
+                starts[id(call.outputs[0])] = start
+                chains.setdefault(id(start), (start, []))[1].append(layer)
+        for start, chain in chains.values():
+            widths = [
+                max(layer.widths[0], layer.widths[-1])
+                for layer in chain
+                if isinstance(layer, StaticCCNNBlock)
+            ]
+            if widths and max(widths) < start.shape[-1]:
+                used |= {id(layer): max(widths) for layer in chain}
+    return used
+
+
+def _keeps_channels(layer):
+    """Return whether a layer leaves all but the first channels as they are."""
+    return isinstance(layer, StaticCCNNBlock) or type(layer) is keras.layers.Identity
+
+
+def _pools_channels_alone(layer):
+    return type(layer) in _POOLINGS and layer.data_format == "channels_last"
