@@ -14,7 +14,12 @@ from keras_xd.layers.differentiable_mask import DifferentiableMask
 from keras_xd.layers.fourier_upsampling import FourierUpsampling
 from keras_xd.layers.kernel_network import KernelNetwork
 from keras_xd.layers.searchable import SearchableLayer
-from keras_xd.layers.static_ccnn_block import StaticCCNNBlock, add_linear, add_to_first
+from keras_xd.layers.static_ccnn_block import (
+    StaticCCNNBlock,
+    add_linear,
+    add_to_first,
+    block_multiply_adds,
+)
 
 WIDTHS = ("input", "middle", "output")
 
@@ -50,8 +55,8 @@ class CCNNBlock(SearchableLayer):
         dropout: share of the entries that are set to zero in training.
         statistics: what inference normalizes by, `"batch"` or `"moving"`: see `use_statistics`.
         rendering: `"static"` or `"dynamic"`.
-        per_channel: whether the multiply–adds of the convolution are counted once for each channel
-            that it has, or as in the paper once.
+        per_channel: whether the multiply–adds of the convolution are counted as they are carried
+            out, for each channel, or as in the paper once.
         seed: an integer makes the first weights reproducible.
 
     Input shape:
@@ -268,20 +273,22 @@ class CCNNBlock(SearchableLayer):
 
             L a + r log2 r + r a b + 2 r b + r b c + r c
 
-        for normalization, convolution (`a r log2 r` with `per_channel`), linear layer, GELU and
-        dropout, linear layer, GELU. Upsampling and the sum with the inputs are not counted.
+        for normalization, convolution, linear layer, GELU and dropout, linear layer, GELU. With
+        `per_channel` the convolution counts as in `CKConv.complexity`, for `a` channels. Upsampling
+        and the sum with the inputs are not counted.
 
         Reference:
             Appendix C of the paper, which leaves the base of the logarithm open.
         """
-        points = math.prod(input_shape[1:-1])
-        r, (a, b, c) = math.prod(self.convolution.resolutions), self.widths
-        if "R" in self.learn:
-            transform = r * ops.log(r) / math.log(2)
+        points, r = math.prod(input_shape[1:-1]), math.prod(self.convolution.resolutions)
+        if self.per_channel:
+            one = self.convolution.complexity((*input_shape[:-1], 1))
+            convolution = self.widths[0] * one
+        elif "R" in self.learn:
+            convolution = r * ops.log(r) / math.log(2)
         else:
-            transform = r * math.log2(r)
-        count = points * a + transform * (a if self.per_channel else 1)
-        return self.share * (count + r * (a * b + 2 * b + b * c + c))
+            convolution = r * math.log2(r)
+        return self.share * block_multiply_adds(points, r, self.widths, convolution)
 
     def parameters(self):
         """Return the number of weights that are left once the block is trimmed.

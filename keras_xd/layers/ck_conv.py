@@ -288,17 +288,14 @@ class CKConv(LongConvolution, SearchableLayer):
     def complexity(self, input_shape):
         """Multiply–adds of one sample, differentiable in the sizes that they depend on.
 
-        Directly `channels · Π sizes · Π kernel sizes`; by FFT `channels · r log2 r`, where `r` is
-        the product of the resolutions: the size of the kernel does not matter. The kernel itself,
-        made once a batch, is not counted.
+        Those that the finalized layer does: directly `channels · Π sizes · Π kernel sizes`, by FFT
+        `channels · (T(P) + T(Q))` with `T(n) = n (log2 n + 1)`, for the transform of `P` points
+        there, that of `Q` points back and the product of the spectra. `P` and `Q` are `Π (size +
+        kernel size - 1)`, with learned resolutions `Π 2 size` and `Π 2 resolution`, in circular
+        padding `Π size` and `Π resolution`. With "auto" it is the smaller one. The kernel and its
+        spectrum, made once a batch, are not counted.
         """
-        channels, sizes = self._split_shape(input_shape)
-        if not self._by_fourier(sizes, self._taps):
-            return channels * math.prod(sizes) * math.prod(self.kernel_sizes)
-        points = math.prod(self.resolutions)
-        if self.resolution_mask is None:
-            return channels * points * math.log2(max(points, 2))
-        return channels * points * ops.log(points + 1) / math.log(2)
+        return self._multiply_adds(input_shape, self.kernel_sizes, self.resolutions)
 
     def finalize(self):
         """Return a built `StaticCKConv` with the taps under the mask, same outputs."""

@@ -64,8 +64,10 @@ def fourier(x, kernel, before, circular=False, masks=None, bins=None):
     if scaled:
         new_sizes = output_sizes(sizes, bins, circular)
         new_lengths = [n if circular else 2 * n for n in new_sizes]
-    factor = _factor(masks, lengths, bins) * (math.prod(new_lengths) / math.prod(lengths))
-    y = _inverse(real * factor, imaginary * factor, lengths, new_lengths, bins)
+    if scaled:
+        factor = _factor(masks, lengths, bins) * (math.prod(new_lengths) / math.prod(lengths))
+        real, imaginary = real * factor, imaginary * factor
+    y = _inverse(real, imaginary, lengths, new_lengths, bins)
     for axis, size in enumerate(new_sizes, start=2):
         y = y[(slice(None),) * axis + (slice(0, size),)]
     return ops.moveaxis(y, 1, -1)
@@ -136,7 +138,30 @@ def multiply_adds(sizes, taps, circular=False, scaled=False):
     length `P`, and the product; the kernel's transform, once a batch, is not.
     """
     length = math.prod(transform_lengths(sizes, taps, circular, scaled))
-    return math.prod(sizes) * math.prod(taps), 2 * length * (math.log2(max(length, 2)) + 1)
+    return math.prod(sizes) * math.prod(taps), 2 * _of_transform(length)
+
+
+def expected_multiply_adds(sizes, taps, circular=False, resolutions=None):
+    """Return what `multiply_adds` does, differentiable in the kernel size and the resolution.
+
+    Transforms are counted at the lengths that are needed, which `fourier` rounds up.
+
+    Args:
+        sizes, circular: as in `multiply_adds`.
+        taps: the size of the kernel along each axis, numbers or scalar tensors.
+        resolutions: the size of the output along each axis, numbers or scalar tensors, or `None`:
+            the sizes, and no frequency is masked or cropped.
+
+    Returns:
+        `(direct, by FFT)`, numbers or scalar tensors.
+    """
+    direct = math.prod(sizes) * math.prod(taps)
+    if resolutions is None:
+        lengths = [n if circular else n + k - 1 for n, k in zip(sizes, taps, strict=True)]
+        return direct, 2 * _of_transform(math.prod(lengths))
+    times = (1 if circular else 2) ** len(sizes)
+    there, back = times * math.prod(sizes), times * math.prod(resolutions)
+    return direct, _of_transform(there) + _of_transform(back)
 
 
 def _fast_length(least):
@@ -150,6 +175,13 @@ def _fast_length(least):
         if rest == 1:
             return length
         length += 1
+
+
+def _of_transform(length):
+    """Return the multiply–adds of one real transform, and half a product of spectra."""
+    if isinstance(length, int):
+        return length * (math.log2(max(length, 2)) + 1)
+    return length * (ops.log(ops.maximum(length, 2.0)) / math.log(2) + 1)
 
 
 def _spectrum(x, lengths, bins):
@@ -198,7 +230,7 @@ def _kept(length, bins):
 
 
 def _factor(masks, lengths, bins):
-    """Return the product of the masks at the kept frequencies, or 1."""
+    """Return the product of the masks at the kept frequencies, or 1.0."""
     if masks is None:
         return 1.0
     result = masks[-1][: bins[-1]]

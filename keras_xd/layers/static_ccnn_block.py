@@ -1,5 +1,7 @@
 """What is left of a residual block once its sizes are found."""
 
+import math
+
 import keras
 from keras import initializers, ops
 
@@ -23,6 +25,7 @@ class StaticCCNNBlock(keras.layers.Layer):
             the data types of the block.
         dropout: share of the entries that are set to zero in training.
         statistics: as in `BatchStatisticsNormalization`.
+        per_channel: as in `CCNNBlock`.
 
     Input shape:
         `(batch, *spatial, channels)`; all sizes but the batch's must be known.
@@ -43,8 +46,17 @@ class StaticCCNNBlock(keras.layers.Layer):
     (5, 5, 5)
     """
 
-    def __init__(self, widths, convolution, dropout=0.0, statistics="batch", **kwargs):
+    def __init__(
+        self,
+        widths,
+        convolution,
+        dropout=0.0,
+        statistics="batch",
+        per_channel=False,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
+        self.per_channel = per_channel
         self.widths = validation.integer_tuple(widths, 3, "widths")
         self.convolution = shared_parts.restored(convolution, StaticCKConv, "convolution")
         if self.convolution is None or self.convolution.data_format != "channels_last":
@@ -75,6 +87,7 @@ class StaticCCNNBlock(keras.layers.Layer):
             StaticCKConv.from_config(convolution.get_config()),
             dropout=layer.dropout,
             statistics=layer.normalization.statistics,
+            per_channel=layer.per_channel,
             name=layer.name,
             dtype=layer.dtype_policy,
             trainable=layer.trainable,
@@ -131,6 +144,17 @@ class StaticCCNNBlock(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         return tuple(input_shape)
 
+    def multiply_adds(self, input_shape):
+        """Return the multiply–adds of one sample, counted as `CCNNBlock.complexity` does."""
+        one = (*input_shape[:-1], 1)
+        points = math.prod(input_shape[1:-1])
+        r = math.prod(self.convolution.compute_output_shape(one)[1:-1])
+        if self.per_channel:
+            convolution = self.widths[0] * self.convolution.multiply_adds(one)
+        else:
+            convolution = r * math.log2(r)
+        return block_multiply_adds(points, r, self.widths, convolution)
+
     def get_config(self):
         convolution = keras.saving.serialize_keras_object(self.convolution)
         convolution.pop("build_config", None)  # the block builds it
@@ -140,7 +164,21 @@ class StaticCCNNBlock(keras.layers.Layer):
             "convolution": convolution,
             "dropout": self.dropout,
             "statistics": self.statistics,
+            "per_channel": self.per_channel,
         }
+
+
+def block_multiply_adds(points, r, widths, convolution):
+    """Return the multiply–adds of a block: see `CCNNBlock.complexity`.
+
+    Args:
+        points: number of points of the inputs.
+        r: number of points behind the convolution.
+        widths: channels of the convolution, between the linear layers, and behind them.
+        convolution: the multiply–adds of the convolution.
+    """
+    a, b, c = widths
+    return points * a + convolution + r * (a * b + 2 * b + b * c + c)
 
 
 def add_linear(layer, widths, seed=None):

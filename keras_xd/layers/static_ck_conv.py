@@ -83,6 +83,22 @@ class LongConvolution(keras.layers.Layer):
         by_taps, by_transform = fourier_convolution.multiply_adds(sizes, taps, self.circular)
         return by_transform < by_taps
 
+    def _multiply_adds(self, input_shape, taps, resolutions):
+        """Return the multiply–adds of one sample, by FFT or directly as `_by_fourier` decides.
+
+        Numbers, or a scalar tensor if the taps or resolutions are tensors.
+        """
+        channels, sizes = self._split_shape(input_shape)
+        by_taps, by_transform = fourier_convolution.expected_multiply_adds(
+            sizes, taps, self.circular, resolutions if self.learn_resolution else None
+        )
+        if self.learn_resolution or self.convolution == "fourier":
+            return channels * by_transform
+        if self.convolution == "direct":
+            return channels * by_taps
+        numbers = all(isinstance(n, (int, float)) for n in (by_taps, by_transform))
+        return channels * (min if numbers else ops.minimum)(by_taps, by_transform)
+
     def _convolve(self, inputs, kernel, before, masks, bins):
         """Return activation(convolution + bias); see `fourier_convolution.fourier`."""
         first = self.data_format == "channels_first"
@@ -216,6 +232,11 @@ class StaticCKConv(LongConvolution):
         if self.bins is not None:
             sizes = fourier_convolution.output_sizes(sizes, self.bins, self.circular)
         return self._joined_shape(input_shape, sizes)
+
+    def multiply_adds(self, input_shape):
+        """Return the multiply–adds of one sample, counted as `CKConv.complexity` does."""
+        _, sizes = self._split_shape(self.compute_output_shape(input_shape))
+        return self._multiply_adds(input_shape, self.kernel_size, sizes)
 
     def get_config(self):
         return {

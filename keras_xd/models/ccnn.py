@@ -62,8 +62,8 @@ def ccnn(
         statistics: what inference normalizes by, `"batch"` or `"moving"`: see
             `layers.use_statistics`.
         rendering: `"static"` or `"dynamic"`: see `layers.CCNNBlock`.
-        per_channel: whether `keras_xd.complexity` counts convolutions once for each channel, or as
-            in the paper once.
+        per_channel: whether `keras_xd.complexity` counts convolutions as they are carried out, for
+            each channel, or as in the paper once.
         seed: an integer makes the first weights reproducible, of the default `network` too.
         name: name of the model.
 

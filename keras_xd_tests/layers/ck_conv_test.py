@@ -167,13 +167,38 @@ def test_the_resolution_begins_whole_with_the_highest_frequency_at_085(rng):
 def test_complexity_follows_the_learned_sizes():
     short = built((None, 40, 3), kernel_size=7, initial_kernel_size=3.0)
     assert float(short.complexity((None, 40, 3))) == pytest.approx(3 * 40 * 3, rel=1e-5)
-    long = built((None, 40, 3), convolution="fourier")
-    assert long.complexity((None, 40, 3)) == pytest.approx(3 * 40 * np.log2(40))
+    long = built((None, 40, 3), initial_kernel_size=5.0, kernel_size=39, convolution="fourier")
+    assert float(long.complexity((None, 40, 3))) == pytest.approx(3 * there_and_back(44), rel=1e-5)
+    fixed = built((None, 40, 3), learn_kernel_size=False)
+    assert fixed.complexity((None, 40, 3)) == 3 * there_and_back(79) < 3 * 40 * 40
+    circle = built((None, 40, 3), learn_kernel_size=False, padding="circular")
+    assert circle.complexity((None, 40, 3)) == 3 * there_and_back(40)
     both = built((None, 8, 6, 3), learn_resolution=True)
     both.resolution_mask.length.assign([masks.sigmoid_offset(0.1, 0.0, 25.0)] * 2)
     np.testing.assert_allclose([float(r) for r in both.resolutions], [4, 3], rtol=1e-5)
     count = float(both.complexity((None, 8, 6, 3)))
-    assert count == pytest.approx(3 * 12 * np.log2(13), rel=1e-5)
+    there, back = 4 * 8 * 6, 4 * 4 * 3
+    expected = 3 * (there_and_back(there) + there_and_back(back)) / 2
+    assert count == pytest.approx(expected, rel=1e-5)
+
+
+def there_and_back(points):
+    """The multiply–adds of two transforms and a product of spectra."""
+    return 2 * points * (np.log2(points) + 1)
+
+
+@pytest.mark.parametrize("convolution", ["auto", "direct", "fourier"])
+@pytest.mark.parametrize("taps", [3, 31])
+def test_the_static_layer_counts_the_same(taps, convolution):
+    size = {"kernel_size": 39, "initial_kernel_size": float(taps)}
+    layer = built((None, 40, 3), convolution=convolution, **size)
+    static = layer.finalize()
+    assert static.kernel_size == (taps,)
+    count = static.multiply_adds((None, 40, 3))
+    assert count == keras_xd.complexity(static)
+    assert float(layer.complexity((None, 40, 3))) == pytest.approx(count, rel=1e-5)
+    ways = {"direct": 40 * taps, "fourier": there_and_back(39 + taps)}
+    assert count == 3 * ways.get(convolution, min(ways.values()))
 
 
 def test_complexity_is_differentiable_in_the_offsets():

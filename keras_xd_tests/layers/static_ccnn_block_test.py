@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+import keras_xd
 from keras_xd import layers
 from keras_xd.layers.static_ccnn_block import add_to_first
 from keras_xd_tests.layer_checks import check_layer
@@ -43,6 +44,27 @@ def test_the_scale_is_that_of_the_branch(rng):
     whole = block(x) - x
     block.scale.assign(0.25)
     np.testing.assert_allclose(block(x) - x, 0.25 * whole, atol=1e-6)
+
+
+def test_multiply_adds():
+    block = layers.StaticCCNNBlock((2, 4, 3), convolution())
+    block.build((None, 6, 5))
+    linear = 6 * (2 * 4 + 2 * 4 + 4 * 3 + 3)
+    expected = 6 * 2 + 6 * np.log2(6) + linear
+    assert keras_xd.complexity(block) == block.multiply_adds((None, 6, 5)) == expected
+    block = layers.StaticCCNNBlock((2, 4, 3), convolution(), per_channel=True)
+    block.build((None, 6, 5))
+    assert block.multiply_adds((None, 6, 5)) == 6 * 2 + 2 * 6 * 3 + linear
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("learn", ["", "R"])
+def test_it_counts_what_the_searched_block_does(learn, per_channel):
+    block = layers.CCNNBlock(learn=learn, per_channel=per_channel)
+    block.build((None, 8, 6, 10))
+    static = block.finalize()
+    count = float(block.complexity((None, 8, 6, 10)))
+    assert static.multiply_adds((None, 8, 6, 10)) == pytest.approx(count, rel=1e-5)
 
 
 def test_fewer_channels_are_added_to_the_first(rng):
