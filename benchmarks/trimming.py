@@ -3,20 +3,22 @@
     python benchmarks/trimming.py [--cases 1d 2d] [--learn WD] [--targets 0.25 0.5 1] [--dry-run]
 
 A CCNN is searched by the complexity term alone, with targets of 0.25, 0.5 and 1 times the
-multiply–adds of the network of half its blocks and half its channels, the paper's base network,
-then trimmed and finalized. Beside the trimmed networks runs the base network itself, finalized from
+multiply–adds of the network of half its blocks and half its channels, then trimmed and finalized.
+Base networks are the paper's, of 4 blocks and 140 channels, and one as wide as the largest of its
+backbone, 380 channels. Beside the trimmed networks runs the base network itself, finalized from
 `learn=""`. Times are of one forward pass of a compiled function at inference, medians over rounds
-in which all networks take turns. `complexity` and `time` are ratios to the base network;
-`predicted` is the complexity of the search in its own count (`keras_xd.complexity`), in which the
-depth and the widths are continuous, and `counted` that of the trimmed network with whole channels
-and blocks. Required: times in the order of complexities (rank correlation 1), and time ratios
-within a factor of 1.5 of the predicted ones. With `R` learned the search is rendered dynamically,
-as resolutions cost nothing less otherwise. The table is written to benchmarks/trimming.md, or
-nowhere with `--dry-run`.
+in which all networks take turns. All columns are ratios to the base network. `search` is
+`keras_xd.complexity` of the search space, in which the depth and the widths are continuous,
+`trimmed` that of the trimmed network, with whole channels and blocks, which predicts its time.
+Required: times in the order of complexities (rank correlation 1), and time within a factor of 1.5
+of the trimmed network's complexity. With `R` learned the search is rendered dynamically, as
+resolutions cost nothing less otherwise. The table is written to benchmarks/trimming.md, or nowhere
+with `--dry-run`.
 """
 
 import argparse
 import importlib.metadata
+import itertools
 import os
 import pathlib
 import statistics
@@ -38,7 +40,10 @@ FACTOR = 1.5
 
 
 def network(blocks, channels, shape, learn, options):
-    """Return a CCNN, whose kernels have the size of the inputs or of `--kernel-size`."""
+    """Return a CCNN, whose kernels have the size of the inputs or of `--kernel-size`.
+
+    Its convolutions are counted as they are carried out.
+    """
     return models.ccnn(
         blocks,
         channels,
@@ -73,17 +78,6 @@ def drive(space, target, steps):
     return float(keras_xd.complexity(space)) / target
 
 
-def counted(blocks, points, sizes):
-    """Return the multiply–adds of trimmed blocks: whole channels, resolutions as they are."""
-    total = 0.0
-    for block in blocks:
-        a, b, c = block.widths
-        inner = block.convolution.compute_output_shape((1, *sizes, a))
-        r = float(np.prod(inner[1:-1]))
-        total += points * a + a * r * np.log2(r) + r * (a * b + 2 * b + b * c + c)
-    return total
-
-
 def forward(model, jit):
     """Return a compiled function of inputs, by XLA if `jit`."""
     return tf.function(lambda inputs: model(inputs, training=False), jit_compile=jit)
@@ -107,24 +101,21 @@ def rank_correlation(first, second):
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def measure(case, options):
+def measure(case, channels, options):
     """Return the rows of one case and whether they are as required."""
     shape = tuple(options.size or n for n in CASES[case][:-1]) + CASES[case][-1:]
-    sizes, points = shape[:-1], int(np.prod(shape[:-1]))
-    base = network(options.blocks, options.channels, shape, "", options)
+    base = network(options.blocks, channels, shape, "", options)
     budget = keras_xd.complexity(base)
     plain = keras_xd.finalize(base)
-    blocks = [x for x in plain.layers if isinstance(x, layers.StaticCCNNBlock)]
-    whole = counted(blocks, points, sizes)
     functions, found = {"base": forward(plain, options.jit)}, {}
     for target in options.targets:
-        space = network(2 * options.blocks, 2 * options.channels, shape, options.learn, options)
+        space = network(2 * options.blocks, 2 * channels, shape, options.learn, options)
         ratio = target * drive(space, target * budget, options.steps)
         layers.update_rendering(space)
         trimmed = keras_xd.finalize(space)
         blocks = [x for x in trimmed.layers if isinstance(x, layers.StaticCCNNBlock)]
         name = f"{target:g}"
-        found[name] = (ratio, counted(blocks, points, sizes) / whole, blocks)
+        found[name] = (ratio, keras_xd.complexity(trimmed) / budget, blocks)
         functions[name] = forward(trimmed, options.jit)
     inputs = np.random.default_rng(0).normal(size=(options.batch, *shape)).astype("float32")
     times = medians(functions, inputs, options.rounds)
@@ -132,19 +123,19 @@ def measure(case, options):
     for name, (ratio, count, blocks) in found.items():
         share = times[name] / times["base"]
         widths = " ".join("/".join(map(str, block.widths)) for block in blocks)
-        within = 1 / FACTOR <= share / ratio <= FACTOR
+        within = 1 / FACTOR <= share / count <= FACTOR
         right = right and within
         rows.append(
-            f"| {case} | {name} | {ratio:.3f} | {count:.3f} | {times[name]:.1f} | {share:.3f} | "
-            f"{share / ratio:.2f} | {'yes' if within else 'no'} | {widths} |"
+            f"| {case}, {channels} | {name} | {ratio:.3f} | {count:.3f} | {times[name]:.1f} | "
+            f"{share:.3f} | {share / count:.2f} | {'yes' if within else 'no'} | {widths} |"
         )
     correlation = 1.0
     if len(found) > 1:
-        ratios = [ratio for ratio, _, _ in found.values()]
+        ratios = [count for _, count, _ in found.values()]
         correlation = rank_correlation(ratios, [times[name] for name in found])
     rows.append(
-        f"| {case} | base | 1 | 1 | {times['base']:.1f} | 1 | | rank correlation "
-        f"{correlation:.2f} | {options.blocks} blocks of {options.channels} channels |"
+        f"| {case}, {channels} | base | 1 | 1 | {times['base']:.1f} | 1 | | rank correlation "
+        f"{correlation:.2f} | {options.blocks} blocks of {channels} channels |"
     )
     return rows, right and correlation > 0.999
 
@@ -155,7 +146,7 @@ def main():
     parser.add_argument("--learn", default="WD", help="what is learned, letters of KRWD")
     parser.add_argument("--targets", nargs="+", type=float, default=[0.25, 0.5, 1.0])
     parser.add_argument("--blocks", type=int, default=4, help="of the base network")
-    parser.add_argument("--channels", type=int, default=140, help="of the base network")
+    parser.add_argument("--channels", nargs="+", type=int, default=[140, 380], help="of the same")
     parser.add_argument("--kernel-size", type=int, help="of the largest kernel; all by default")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--size", type=int, help="size of the inputs, for a quick check")
@@ -169,19 +160,20 @@ def main():
         "# Time of trimmed networks",
         "",
         f"Written by `python benchmarks/trimming.py --learn {options.learn} --batch "
-        f"{options.batch} --blocks {options.blocks} --channels {options.channels}"
-        f"{' --jit' if options.jit else ''}`; {versions}, {len(os.sched_getaffinity(0))} cores, "
-        f"float32, {'with' if options.jit else 'without'} XLA, forward passes, medians of "
-        f"{options.rounds} rounds. Ratios are to the base network. Required: rank correlation 1 "
-        f"of times and complexities, and time over predicted complexity within {FACTOR}.",
+        f"{options.batch} --blocks {options.blocks} --channels "
+        f"{' '.join(map(str, options.channels))}{' --jit' if options.jit else ''}`; {versions}, "
+        f"{len(os.sched_getaffinity(0))} cores, float32, "
+        f"{'with' if options.jit else 'without'} XLA, forward passes, medians of "
+        f"{options.rounds} rounds. Ratios are to the base network. Required: rank correlation 1 of "
+        f"times and complexities, and time over the trimmed network's complexity within {FACTOR}.",
         "",
-        "| case | target | predicted complexity | counted complexity | ms | time | "
-        "time / predicted | within | widths of the blocks |",
+        "| case, channels | target | complexity: search | trimmed | ms | time | time / trimmed | "
+        "within | widths of the blocks |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     as_required = True
-    for case in options.cases:
-        rows, right = measure(case, options)
+    for case, channels in itertools.product(options.cases, options.channels):
+        rows, right = measure(case, channels, options)
         as_required = as_required and right
         lines += rows
         print("\n".join(rows), flush=True)
