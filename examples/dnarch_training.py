@@ -331,7 +331,7 @@ def trimmed(model, data, target):
     space = getattr(model, "model", model)
     final = keras_xd.finalize(space)
     before, after = (outputs(network, data.inputs) for network in (space, final))
-    counted = multiply_adds(final)
+    counted = float(keras_xd.complexity(final))
     return {
         "score": data.score(after),
         "searched_score": data.score(before),
@@ -343,23 +343,6 @@ def trimmed(model, data, target):
         "trimmed_complexity": counted / target,
         "blocks": [_sizes(x) for x in space.layers if isinstance(x, keras_xd.layers.CCNNBlock)],
     }
-
-
-def multiply_adds(final):
-    """Return the multiply–adds of a trimmed network, as `CCNNBlock.complexity` counts them.
-
-    Widths, depth and in dynamic rendering resolutions are whole numbers now.
-    """
-    total = 0.0
-    for layer in final.layers:
-        if isinstance(layer, keras.layers.Dense):
-            total += math.prod(layer.input.shape[1:]) * layer.units
-        if isinstance(layer, keras_xd.layers.StaticCCNNBlock):
-            sizes, (a, b, c) = layer.input.shape[1:-1], layer.widths
-            inner = layer.convolution.compute_output_shape((1, *sizes, a))
-            r = math.prod(inner[1:-1])
-            total += math.prod(sizes) * a + r * math.log2(r) + r * (a * b + 2 * b + b * c + c)
-    return total
 
 
 def _sizes(block):

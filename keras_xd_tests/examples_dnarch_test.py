@@ -241,13 +241,6 @@ def test_kernels_begin_with_rows_of_images(arguments, taps, images, tmp_path):
     assert block.describe()["taps/0"] == pytest.approx(taps, abs=1) and options.kernel_size == taps
 
 
-def test_multiply_adds_of_whole_channels():
-    space = keras_xd.models.ccnn(1, 4, (8, 2), 3, learn="W", initial_channels=2.0)
-    final = keras_xd.finalize(space)
-    block = 8 * 2 + 8 * 3 + 8 * (4 + 4 + 4 + 2)
-    assert training.multiply_adds(final) == 8 * 2 * 4 + block + 4 * 3
-
-
 def test_the_loss_is_the_mean_relative_error(rng):
     truth, predicted = rng.normal(size=(2, 3, 4, 4, 1)).astype("float32")
     loss = training.MeanRelativeError(lambda values: 2 * values)

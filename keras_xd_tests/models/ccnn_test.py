@@ -88,6 +88,12 @@ def test_the_depth_is_one_variable():
     assert keras_xd.finalize(model).get_layer("block2").weights == []
 
 
+def test_finalized_networks_count_whole_channels():
+    space = ccnn(1, 4, (8, 2), 3, learn="W", initial_channels=2.0)
+    block = 8 * 2 + 8 * 3 + 8 * (4 + 4 + 4 + 2)
+    assert keras_xd.complexity(keras_xd.finalize(space)) == 8 * 2 * 4 + block + 4 * 3
+
+
 @pytest.mark.parametrize("shape, dense", [((8, 3), False), ((4, 6, 2), True)])
 def test_complexity_is_what_one_counts_by_hand(shape, dense):
     points = math.prod(shape[:-1])
