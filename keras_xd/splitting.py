@@ -92,7 +92,7 @@ def _channels_used(model):
         starts, chains = {}, {}
         for call in part:
             layer = call.operation
-            if not _keeps_channels(layer) or times[id(layer)] > 1:
+            if not _keeps_channels(layer) or times[id(layer)] > 1 or not call.args:
                 continue
             start = starts.get(id(call.tensors[0]), call.tensors[0])
             if layer.compute_dtype == start.dtype:
