@@ -10,10 +10,12 @@ backbone, 380 channels. Beside the trimmed networks runs the base network itself
 in which all networks take turns. All columns are ratios to the base network. `search` is
 `keras_xd.complexity` of the search space, in which the depth and the widths are continuous,
 `trimmed` that of the trimmed network, with whole channels and blocks, which predicts its time.
-Required: times in the order of complexities (rank correlation 1), and time within a factor of 1.5
-of the trimmed network's complexity. With `R` learned the search is rendered dynamically, as
-resolutions cost nothing less otherwise. The table is written to benchmarks/trimming.md, or nowhere
-with `--dry-run`.
+`outside` is the share of its time that encoder, pooling and decoder take, measured by a network of
+these alone: no mask makes them smaller, and they are hardly counted. `blocks` is the time without
+them. Required: times in the order of complexities (rank correlation 1), and the time of the blocks
+within a factor of 1.5 of the trimmed network's complexity. With `R` learned the search is rendered
+dynamically, as resolutions cost nothing less otherwise. The table is written to
+benchmarks/trimming.md, or nowhere with `--dry-run`.
 """
 
 import argparse
@@ -37,6 +39,7 @@ from keras_xd import layers, models
 RESULTS = pathlib.Path(__file__).with_suffix(".md")
 CASES = {"1d": (1024, 1), "2d": (32, 32, 3)}
 FACTOR = 1.5
+OUTSIDE = ("encoder", "encoder_normalization", "encoder_gelu", "pool", "decoder")
 
 
 def network(blocks, channels, shape, learn, options):
@@ -83,6 +86,14 @@ def forward(model, jit):
     return tf.function(lambda inputs: model(inputs, training=False), jit_compile=jit)
 
 
+def without_blocks(model):
+    """Return the encoder, the pooling and the decoder of a finalized network, as a network."""
+    x = inputs = keras.Input(model.input_shape[1:])
+    for name in OUTSIDE:
+        x = model.get_layer(name)(x)
+    return keras.Model(inputs, x)
+
+
 def medians(functions, inputs, rounds):
     """Return the median milliseconds of each function; the first round is not counted."""
     times = {name: [] for name in functions}
@@ -107,7 +118,13 @@ def measure(case, channels, options):
     base = network(options.blocks, channels, shape, "", options)
     budget = keras_xd.complexity(base)
     plain = keras_xd.finalize(base)
-    functions, found = {"base": forward(plain, options.jit)}, {}
+    functions, found = {}, {}
+
+    def add(name, model):
+        functions[name] = forward(model, options.jit)
+        functions[name, "outside"] = forward(without_blocks(model), options.jit)
+
+    add("base", plain)
     for target in options.targets:
         space = network(2 * options.blocks, 2 * channels, shape, options.learn, options)
         ratio = target * drive(space, target * budget, options.steps)
@@ -116,25 +133,29 @@ def measure(case, channels, options):
         blocks = [x for x in trimmed.layers if isinstance(x, layers.StaticCCNNBlock)]
         name = f"{target:g}"
         found[name] = (ratio, keras_xd.complexity(trimmed) / budget, blocks)
-        functions[name] = forward(trimmed, options.jit)
+        add(name, trimmed)
     inputs = np.random.default_rng(0).normal(size=(options.batch, *shape)).astype("float32")
     times = medians(functions, inputs, options.rounds)
     rows, right = [], True
     for name, (ratio, count, blocks) in found.items():
         share = times[name] / times["base"]
+        inside = [times[net] - times[net, "outside"] for net in (name, "base")]
+        outside, of_blocks = times[name, "outside"] / times[name], inside[0] / inside[1]
         widths = " ".join("/".join(map(str, block.widths)) for block in blocks)
-        within = 1 / FACTOR <= share / count <= FACTOR
+        within = 1 / FACTOR <= of_blocks / count <= FACTOR
         right = right and within
         rows.append(
             f"| {case}, {channels} | {name} | {ratio:.3f} | {count:.3f} | {times[name]:.1f} | "
-            f"{share:.3f} | {share / count:.2f} | {'yes' if within else 'no'} | {widths} |"
+            f"{share:.3f} | {share / count:.2f} | {outside:.2f} | {of_blocks:.3f} | "
+            f"{of_blocks / count:.2f} | {'yes' if within else 'no'} | {widths} |"
         )
     correlation = 1.0
     if len(found) > 1:
         ratios = [count for _, count, _ in found.values()]
         correlation = rank_correlation(ratios, [times[name] for name in found])
     rows.append(
-        f"| {case}, {channels} | base | 1 | 1 | {times['base']:.1f} | 1 | | rank correlation "
+        f"| {case}, {channels} | base | 1 | 1 | {times['base']:.1f} | 1 | | "
+        f"{times['base', 'outside'] / times['base']:.2f} | 1 | | rank correlation "
         f"{correlation:.2f} | {options.blocks} blocks of {channels} channels |"
     )
     return rows, right and correlation > 0.999
@@ -165,11 +186,12 @@ def main():
         f"{len(os.sched_getaffinity(0))} cores, float32, "
         f"{'with' if options.jit else 'without'} XLA, forward passes, medians of "
         f"{options.rounds} rounds. Ratios are to the base network. Required: rank correlation 1 of "
-        f"times and complexities, and time over the trimmed network's complexity within {FACTOR}.",
+        "times and complexities, and the time of the blocks over the trimmed network's complexity "
+        f"within a factor of {FACTOR}. Outside is the share of encoder, pooling and decoder.",
         "",
         "| case, channels | target | complexity: search | trimmed | ms | time | time / trimmed | "
-        "within | widths of the blocks |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "outside | blocks | blocks / trimmed | within | widths of the blocks |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     as_required = True
     for case, channels in itertools.product(options.cases, options.channels):
