@@ -7,9 +7,9 @@ multiply–adds of the network of half its blocks and half its channels, then tr
 Base networks are the paper's, of 4 blocks and 140 channels, and one as wide as the largest of its
 backbone, 380 channels. Beside the trimmed networks runs the base network itself, finalized from
 `learn=""`. Times are of one forward pass of a compiled function at inference, medians over rounds
-in which all networks take turns. All columns are ratios to the base network. `search` is
-`keras_xd.complexity` of the search space, in which the depth and the widths are continuous,
-`trimmed` that of the trimmed network, with whole channels and blocks, which predicts its time.
+in which all networks take turns. `search`, `trimmed`, `time` and `blocks` are ratios to the base
+network. `search` is `keras_xd.complexity` of the search space, in which the depth and the widths
+are continuous, `trimmed` that of the trimmed network, with whole channels and blocks.
 `outside` is the share of its time that encoder, pooling and decoder take, measured by a network of
 these alone: no mask makes them smaller, and they are hardly counted. `blocks` is the time without
 them. Required: times in the order of complexities (rank correlation 1), and the time of the blocks

@@ -7,13 +7,7 @@ from keras import ops
 
 from keras_xd.layers import StaticCCNNBlock, cloning
 from keras_xd.layers.searchable import flatten_layers, is_graph
-
-_POOLINGS = (
-    keras.layers.GlobalAveragePooling1D,
-    keras.layers.GlobalAveragePooling2D,
-    keras.layers.GlobalMaxPooling1D,
-    keras.layers.GlobalMaxPooling2D,
-)
+from keras_xd.rewriting.channels import GLOBAL_POOLING
 
 
 def split_streams(model: keras.Model) -> keras.Model:
@@ -63,16 +57,10 @@ def split_streams(model: keras.Model) -> keras.Model:
             streams[id(whole)] = (whole, first, others)
             return whole
         if _pools_channels_alone(operation) and not number and id(args[0]) in streams:
+            _, first, others = streams[id(args[0])]
             config = {**operation.get_config(), "name": f"{operation.name}_others"}
-            pooled = [
-                pooling(part, **kwargs)
-                for pooling, part in zip(
-                    (new, type(operation).from_config(config)),
-                    streams[id(args[0])][1:],
-                    strict=True,
-                )
-            ]
-            return ops.concatenate(pooled, axis=-1)
+            beside = type(operation).from_config(config)
+            return ops.concatenate([new(first, **kwargs), beside(others, **kwargs)], axis=-1)
         return new(*args, **kwargs)
 
     return cloning.clone(model, narrow, call=call)[0]
@@ -83,9 +71,13 @@ def _channels_used(model):
 
     Layers that are called twice and chains that use all channels are left out.
     """
-    graphs = [x for x in (model, *flatten_layers(model)) if is_graph(x)]
-    graphs = [x for x in dict.fromkeys(graphs) if not isinstance(x, keras.Sequential)]
-    calls = [cloning.traced_graph(graph)[1] for graph in graphs]
+    calls = [
+        cloning.traced_graph(graph)[1]
+        for graph in flatten_layers(model)
+        if is_graph(graph)
+        and not isinstance(graph, keras.Sequential)
+        and any(isinstance(layer, StaticCCNNBlock) for layer in graph.layers)
+    ]
     times = collections.Counter(id(call.operation) for part in calls for call in part)
     used = {}
     for part in calls:
@@ -99,13 +91,10 @@ def _channels_used(model):
                 starts[id(call.outputs[0])] = start
                 chains.setdefault(id(start), (start, []))[1].append(layer)
         for start, chain in chains.values():
-            widths = [
-                max(layer.widths[0], layer.widths[-1])
-                for layer in chain
-                if isinstance(layer, StaticCCNNBlock)
-            ]
-            if widths and max(widths) < start.shape[-1]:
-                used |= {id(layer): max(widths) for layer in chain}
+            blocks = [layer for layer in chain if isinstance(layer, StaticCCNNBlock)]
+            channels = max((max(x.widths[0], x.widths[-1]) for x in blocks), default=0)
+            if 0 < channels < start.shape[-1]:
+                used |= {id(layer): channels for layer in chain}
     return used
 
 
@@ -115,4 +104,4 @@ def _keeps_channels(layer):
 
 
 def _pools_channels_alone(layer):
-    return type(layer) in _POOLINGS and layer.data_format == "channels_last"
+    return type(layer) in GLOBAL_POOLING and layer.data_format == "channels_last"

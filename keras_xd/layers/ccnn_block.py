@@ -280,15 +280,9 @@ class CCNNBlock(SearchableLayer):
         Reference:
             Appendix C of the paper, which leaves the base of the logarithm open.
         """
-        points, r = math.prod(input_shape[1:-1]), math.prod(self.convolution.resolutions)
-        if self.per_channel:
-            one = self.convolution.complexity((*input_shape[:-1], 1))
-            convolution = self.widths[0] * one
-        elif "R" in self.learn:
-            convolution = r * ops.log(r) / math.log(2)
-        else:
-            convolution = r * math.log2(r)
-        return self.share * block_multiply_adds(points, r, self.widths, convolution)
+        one, r = (*input_shape[:-1], 1), math.prod(self.convolution.resolutions)
+        of_channel = self.convolution.complexity(one) if self.per_channel else None
+        return self.share * block_multiply_adds(math.prod(one[1:]), r, self.widths, of_channel)
 
     def parameters(self):
         """Return the number of weights that are left once the block is trimmed.

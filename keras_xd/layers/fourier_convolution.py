@@ -64,7 +64,6 @@ def fourier(x, kernel, before, circular=False, masks=None, bins=None):
     if scaled:
         new_sizes = output_sizes(sizes, bins, circular)
         new_lengths = [n if circular else 2 * n for n in new_sizes]
-    if scaled:
         factor = _factor(masks, lengths, bins) * (math.prod(new_lengths) / math.prod(lengths))
         real, imaginary = real * factor, imaginary * factor
     y = _inverse(real, imaginary, lengths, new_lengths, bins)

@@ -147,13 +147,9 @@ class StaticCCNNBlock(keras.layers.Layer):
     def multiply_adds(self, input_shape):
         """Return the multiply–adds of one sample, counted as `CCNNBlock.complexity` does."""
         one = (*input_shape[:-1], 1)
-        points = math.prod(input_shape[1:-1])
         r = math.prod(self.convolution.compute_output_shape(one)[1:-1])
-        if self.per_channel:
-            convolution = self.widths[0] * self.convolution.multiply_adds(one)
-        else:
-            convolution = r * math.log2(r)
-        return block_multiply_adds(points, r, self.widths, convolution)
+        of_channel = self.convolution.multiply_adds(one) if self.per_channel else None
+        return block_multiply_adds(math.prod(one[1:]), r, self.widths, of_channel)
 
     def get_config(self):
         convolution = keras.saving.serialize_keras_object(self.convolution)
@@ -168,16 +164,23 @@ class StaticCCNNBlock(keras.layers.Layer):
         }
 
 
-def block_multiply_adds(points, r, widths, convolution):
+def block_multiply_adds(points, r, widths, of_channel=None):
     """Return the multiply–adds of a block: see `CCNNBlock.complexity`.
 
     Args:
         points: number of points of the inputs.
-        r: number of points behind the convolution.
+        r: number of points behind the convolution, an integer or a scalar tensor.
         widths: channels of the convolution, between the linear layers, and behind them.
-        convolution: the multiply–adds of the convolution.
+        of_channel: the multiply–adds of the convolution of one channel, or `None`: the term of the
+            paper, which counts no channels.
     """
     a, b, c = widths
+    if of_channel is not None:
+        convolution = a * of_channel
+    elif validation.is_integer(r):
+        convolution = r * math.log2(r)
+    else:
+        convolution = r * ops.log(r) / math.log(2)
     return points * a + convolution + r * (a * b + 2 * b + b * c + c)
 
 

@@ -84,9 +84,10 @@ class LongConvolution(keras.layers.Layer):
         return by_transform < by_taps
 
     def _multiply_adds(self, input_shape, taps, resolutions):
-        """Return the multiply–adds of one sample, by FFT or directly as `_by_fourier` decides.
+        """Return the multiply–adds of one sample, by FFT or directly.
 
-        Numbers, or a scalar tensor if the taps or resolutions are tensors.
+        A number, or a scalar tensor if the taps or resolutions are tensors. With "auto" it is the
+        smaller one, also where `_by_fourier`, which rounds lengths up, decides the other way.
         """
         channels, sizes = self._split_shape(input_shape)
         by_taps, by_transform = fourier_convolution.expected_multiply_adds(
@@ -96,8 +97,8 @@ class LongConvolution(keras.layers.Layer):
             return channels * by_transform
         if self.convolution == "direct":
             return channels * by_taps
-        numbers = all(isinstance(n, (int, float)) for n in (by_taps, by_transform))
-        return channels * (min if numbers else ops.minimum)(by_taps, by_transform)
+        smaller = min if validation.is_integer(by_taps) else ops.minimum
+        return channels * smaller(by_taps, by_transform)
 
     def _convolve(self, inputs, kernel, before, masks, bins):
         """Return activation(convolution + bias); see `fourier_convolution.fourier`."""

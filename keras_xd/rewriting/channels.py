@@ -37,7 +37,7 @@ _BY_CHANNEL = (
     layers.Cropping2D,
     layers.UpSampling2D,
 )
-_GLOBAL_POOLING = (
+GLOBAL_POOLING = (
     layers.GlobalAveragePooling1D,
     layers.GlobalAveragePooling2D,
     layers.GlobalMaxPooling1D,
@@ -180,7 +180,7 @@ def passes(call: cloning.OperationCall, axes: list[int]) -> int | None:
         passed = is_by_point(operation.activation)
     elif kind is layers.Rescaling:
         passed = not (_has_axes(operation.scale) or _has_axes(operation.offset))
-    elif kind in _GLOBAL_POOLING:
+    elif kind in GLOBAL_POOLING:
         passed = axis == channel_axis(operation, len(shape))
         axis = axis if operation.keepdims else 1
     elif kind in (*_ALONG_THE_FIRST_AXIS, layers.SpatialDropout1D):
