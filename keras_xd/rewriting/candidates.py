@@ -104,7 +104,7 @@ def _reason(layer, shapes, holder, to):
             return f"{kind} is a subclass of {keras_class.__name__}"
         if isinstance(layer, kinds.MAX_POOLING):
             return "no linear operation can start as a maximum"
-        return kinds.NO_TWIN[to].format(kind)
+        return kinds.NO_TWIN.get(to, kinds.NO_TWIN["xd"]).format(kind)
     if not shapes:
         inside = "" if holder is None else f" {type(holder).__name__} '{holder.name}'"
         return f"it is called inside the layer{inside}"
