@@ -1,0 +1,92 @@
+"""What the site needs beside `mkdocs.yml`: pages outside of `docs/`, links to them, equations."""
+
+import pathlib
+import posixpath
+import re
+
+import griffe
+from latex2mathml.converter import convert
+from mkdocs.structure.files import File
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Files of the repository that become part of the site, under the same path.
+OUTSIDE = (
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "LICENSE",
+    "examples/**/*.py",
+    "examples/**/*.md",
+    "examples/**/*.png",
+    "examples/**/*.svg",
+    "benchmarks/*.*",
+)
+FENCE = re.compile(r"^( *)(```+|~~~+)[^\n]*\n.*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
+EQUATION = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"(?<![\\$\w])\$([^$\n`]+?)\$(?![\w$])")
+
+
+def on_files(files, config):
+    """Add the pages and pictures that lie outside of `docs/`."""
+    known = set(files.src_uris)
+    for pattern in OUTSIDE:
+        for path in sorted(ROOT.glob(pattern)):
+            source = path.relative_to(ROOT).as_posix()
+            if source not in known and path.is_file() and "__pycache__" not in source:
+                known.add(source)
+                files.append(File.generated(config, source, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Make links of the repository links of the site, and equations MathML."""
+    outside = page.file.src_uri not in _pages_of_docs()
+    folder = posixpath.dirname(page.file.src_uri if outside else f"docs/{page.file.src_uri}")
+    start = posixpath.dirname(page.file.src_uri)
+
+    def link(match):
+        target = posixpath.normpath(posixpath.join(folder, match[2]))
+        target = target.removeprefix("docs/")
+        if target == "README.md":
+            target = "index.md"
+        return match[1] + posixpath.relpath(target, start or ".") + match[3]
+
+    def rewrite(text):
+        text = LINK.sub(link, text)
+        text = EQUATION.sub(lambda match: convert(match[1], display="block"), text)
+        return INLINE.sub(lambda match: convert(match[1]), text)
+
+    return _outside_fences(markdown, rewrite)
+
+
+def _pages_of_docs():
+    folder = ROOT / "docs"
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
+
+
+def _outside_fences(markdown, function):
+    """Apply a function to the parts of a text that are not fenced code."""
+    parts, end = [], 0
+    for match in FENCE.finditer(markdown):
+        parts += [function(markdown[end : match.start()]), match[0]]
+        end = match.end()
+    return "".join([*parts, function(markdown[end:])])
+
+
+SESSION = re.compile(r"^( *)>>> .*\n(?:\1\S.*\n?)*", re.MULTILINE)
+EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
+
+
+class FencedExamples(griffe.Extension):
+    """Fence the `>>>` sessions of docstrings, which Markdown would read as text and links."""
+
+    def on_object(self, *, obj, **kwargs):
+        if obj.docstring and not obj.is_alias:
+            text = EXAMPLE.sub("**Example**", obj.docstring.value) + "\n"
+            obj.docstring.value = SESSION.sub(_fenced, text)
+
+
+def _fenced(match):
+    indent, code = match[1], match[0].rstrip("\n")
+    return f"{indent}```pycon\n{code}\n{indent}```\n"

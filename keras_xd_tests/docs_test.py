@@ -1,0 +1,159 @@
+"""The site: every page has a place, every public name an entry, every link a target."""
+
+import importlib
+import inspect
+import pathlib
+import posixpath
+import re
+import runpy
+
+import keras
+import pytest
+
+import keras_xd
+import tuner_integration
+from keras_xd import (
+    callbacks,
+    grammar,
+    kmatrix,
+    layers,
+    models,
+    optimizers,
+    penalties,
+    search,
+    visualization,
+)
+from keras_xd.grammar import primitives, spaces
+from keras_xd.layers import warm_starts
+
+ROOT = pathlib.Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+FENCE = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+ENTRY = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
+CODE = re.compile(r"^Code: ", re.MULTILINE)
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+CONCEPTS = (
+    "xd_operations.md",
+    "k_operations.md",
+    "learned_sizes.md",
+    "neural_operator_search.md",
+    "algebraic_search.md",
+)
+PACKAGES = (
+    keras_xd,
+    callbacks,
+    grammar,
+    kmatrix,
+    layers,
+    models,
+    optimizers,
+    penalties,
+    primitives,
+    search,
+    spaces,
+    tuner_integration,
+    visualization,
+    warm_starts,
+)
+
+
+def anchors(text):
+    """Return the anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", heading.lower()) for heading in headings)
+    return {re.sub(r"[\s-]+", "-", heading.strip()) for heading in plain}
+
+
+def links(path):
+    return LINK.findall(FENCE.sub("", path.read_text(encoding="utf-8")))
+
+
+def entries():
+    return [
+        name
+        for page in sorted((DOCS / "api").glob("*.md"))
+        for name in ENTRY.findall(page.read_text(encoding="utf-8"))
+    ]
+
+
+def resolve(name):
+    """Return the object of a full public name."""
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError:
+        return getattr(resolve(module), attribute)
+
+
+def public(package):
+    """Return the classes and functions that a package exports or a module defines, by identity."""
+    name = package.__name__
+    own = name.partition(".")[0] if hasattr(package, "__path__") else name
+    return {
+        id(value): f"{package.__name__}.{name}"
+        for name, value in vars(package).items()
+        if not name.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__.startswith(own)
+    }
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_every_public_name_has_an_entry(package):
+    listed = {id(resolve(name)) for name in entries()}
+    missing = {name for key, name in public(package).items() if key not in listed}
+    assert not missing, f"add `::: name` to a page of docs/api: {sorted(missing)}"
+
+
+def test_entries_are_public_and_single():
+    found = entries()
+    assert len(found) == len(set(found))
+    objects = [id(resolve(name)) for name in found]
+    assert len(objects) == len(set(objects))
+
+
+def test_every_page_has_a_place_in_the_navigation():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"([\w/]+\.md)$", text.partition("\nnav:")[2], re.MULTILINE)
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert set(listed) == pages | {"CONTRIBUTING.md", "CHANGELOG.md"}
+    assert len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_have_targets(path):
+    for link in links(path):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        target, _, anchor = link.partition("#")
+        file = path.parent / target if target else path
+        assert file.exists(), f"{path.name} links {link}"
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file.read_text(encoding="utf-8")), f"{path.name} links {link}"
+
+
+@pytest.mark.parametrize("name", CONCEPTS)
+def test_concepts_have_a_picture_an_equation_and_a_place_in_the_code(name):
+    text = (DOCS / name).read_text(encoding="utf-8")
+    assert "](images/concept_" in text
+    assert "\n$$\n" in text
+    assert len(CODE.findall(text)) == 1
+
+
+def test_pictures_are_those_of_the_script(tmp_path):
+    draw = runpy.run_path(str(DOCS / "make_images.py"))["main"]
+    draw(["--output", str(tmp_path)])
+    drawn = {path.name for path in tmp_path.iterdir()}
+    assert drawn == {path.name for path in (DOCS / "images").glob("concept_*")}
+    shown = {posixpath.basename(link) for path in PAGES for link in links(path)}
+    assert drawn <= shown
+
+
+def test_the_reader_finds(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A b: c\n[x](y.md#z)\n```python\n[no](no.md)\n```\n", encoding="utf-8")
+    assert links(page) == ["y.md#z"]
+    assert anchors(page.read_text(encoding="utf-8")) == {"a-b-c"}
+    assert resolve("keras_xd.layers.warm_starts.Zero") is warm_starts.Zero
+    assert id(keras.Model) not in public(keras_xd)
