@@ -1,11 +1,14 @@
 """One check that every layer of the package passes, on public Keras only."""
 
+import inspect
 import json
 import tempfile
 
 import keras
 import numpy as np
+import pytest
 
+from keras_xd.layers import protocol
 from keras_xd.layers.searchable import SearchableLayer
 
 # Two ways of computing the same float32 outputs (eager, graph, XLA, reloaded) differ by rounding.
@@ -27,8 +30,9 @@ def check_layer(
     """Check everything that Keras users expect of a layer (takes about 3 seconds).
 
     Configuration round trip, output shape and data type, symbolic, eager and graph calls, a batch
-    size that changes, `.keras` files, a compiled `fit` that moves every trainable variable, the
-    same training step under XLA, `mixed_bfloat16`, and, for a `SearchableLayer`, its protocol.
+    size that changes, `.keras` files (also before the layer is built) and TensorFlow's checkpoints,
+    a compiled `fit` that moves every trainable variable, the same training step under XLA,
+    `mixed_bfloat16`, and, for a `SearchableLayer`, its protocol.
 
     Args:
         layer_class: the class to check.
@@ -50,9 +54,11 @@ def check_layer(
     inputs = rng.normal(size=input_shape).astype("float32")
 
     check_config(layer_class, init_kwargs)
+    check_unbuilt(layer_class, init_kwargs, inputs)
     layer = layer_class(**init_kwargs)
     model = check_calls(layer, inputs)
     check_file(model, inputs)
+    check_checkpoint(model)
     if layer.trainable_variables:
         check_training(model, inputs, rng, run_jit=run_jit)
     if run_mixed_precision:
@@ -76,6 +82,24 @@ def check_config(layer_class, init_kwargs):
     restored = keras.saving.deserialize_keras_object(json.loads(text))
     assert type(restored) is layer_class
     assert json.dumps(keras.saving.serialize_keras_object(restored)) == text
+
+
+def check_unbuilt(layer_class, init_kwargs, inputs):
+    """Before it is built a layer is saved as Keras' own are, and its protocol tells what to do."""
+    model = keras.Sequential([layer_class(**init_kwargs)])
+    with tempfile.TemporaryDirectory() as folder:
+        with pytest.warns(UserWarning, match="not yet been built"):  # Keras' own
+            model.save(f"{folder}/model.keras")
+        restored = keras.models.load_model(f"{folder}/model.keras")
+    (layer,) = restored.layers
+    assert type(layer) is layer_class and not layer.built
+    assert json.dumps(layer.get_config()) == json.dumps(model.layers[0].get_config())
+    if isinstance(layer, SearchableLayer):
+        for name in protocol.NAMES:
+            with pytest.raises(ValueError, match=f"must be built before its `{name}` is asked"):
+                method = getattr(layer, name)
+                method(*[inputs.shape] * len(inspect.signature(method).parameters))
+    assert restored(inputs).shape == model(inputs).shape
 
 
 def check_calls(layer, inputs):
@@ -113,6 +137,25 @@ def check_file(model, inputs):
     names = [variable.path.split("/")[-1] for variable in model.variables]
     assert [variable.path.split("/")[-1] for variable in restored.variables] == names
     assert_close(restored.predict(inputs, verbose=0), expected)
+
+
+def check_checkpoint(model):
+    """A checkpoint of TensorFlow, on its own backend, has all weights of a model."""
+    if keras.backend.backend() != "tensorflow":
+        return
+    import tensorflow as tf
+
+    other = type(model).from_config(model.get_config())
+    if not other.built:
+        other.build_from_config(model.get_build_config())
+    for weight in other.weights:
+        weight.assign(keras.ops.ones_like(weight) * 3)
+    with tempfile.TemporaryDirectory() as folder:
+        path = tf.train.Checkpoint(model=model).write(f"{folder}/checkpoint")
+        tf.train.Checkpoint(model=other).read(path).assert_existing_objects_matched()
+    for now, then in zip(other.weights, model.weights, strict=True):
+        now, then = keras.ops.convert_to_numpy(now), keras.ops.convert_to_numpy(then)
+        np.testing.assert_array_equal(now, then, "a checkpoint lacks a weight")
 
 
 def check_training(model, inputs, rng, *, run_jit):
@@ -178,7 +221,9 @@ def check_protocol(layer, inputs):
         np.testing.assert_array_equal(now, then, "finalize() changed the layer")
 
     symbolic = keras.Input(inputs.shape[1:], name="inputs")
-    check_file(keras.Model(symbolic, static(symbolic)), inputs)
+    model = keras.Model(symbolic, static(symbolic))
+    check_file(model, inputs)
+    check_checkpoint(model)
 
 
 def assert_close(actual, expected, tolerance=FLOAT32_TOLERANCE):

@@ -20,7 +20,13 @@ class Scale(SearchableLayer):
 
     def build(self, input_shape):
         self.architecture = self.add_weight(name="architecture", initializer="ones")
-        self.scale = self.add_weight(name="scale", initializer="ones")
+        scale = self.add_weight(name="scale", initializer="ones")
+        # TensorFlow's checkpoints reach what is in tuples, nothing in lists.
+        self.scales = [scale] if self.defect == "checkpoint" else (scale,)
+
+    @property
+    def scale(self):
+        return self.scales[0]
 
     @property
     def architecture_variables(self):
@@ -59,6 +65,11 @@ class Scale(SearchableLayer):
     def describe(self):
         return {"factor": "2" if self.defect == "describe" else float(self.architecture.numpy())}
 
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        if self.defect == "unbuilt":
+            assert self.scale.shape == ()
+
     def get_config(self):
         config = {**super().get_config(), "factor": self.factor, "defect": self.defect}
         if self.defect == "config":
@@ -78,6 +89,8 @@ def test_accepts_a_sound_layer():
     [
         ("config", "check_config"),
         ("lossy", "check_file"),
+        ("unbuilt", "check_unbuilt"),
+        ("checkpoint", "check_checkpoint"),
         ("shape", "check_calls"),
         ("type", "check_mixed_precision"),
         ("batch", "check_calls"),
@@ -94,7 +107,7 @@ def test_accepts_a_sound_layer():
 )
 def test_finds(defect, check):
     # Keras warns of a variable that no gradient reaches, and warnings are errors.
-    with pytest.raises((AssertionError, UserWarning)) as error:
+    with pytest.raises((AssertionError, AttributeError, UserWarning)) as error:
         check_layer(Scale, {"factor": 3.0, "defect": defect}, (3, 4), run_jit=False)
     assert check in [entry.name for entry in error.traceback]
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -62,7 +63,8 @@ class KMatrix:
         plan = radices.plan(n, radix, depth=depth)
         first = build(plan.radices)
         rest = [constructions.identity(plan.radices)] * (depth - len(first))
-        return cls(constructions.kmatrix_weights([*first, *rest]), plan)
+        dtype = "float64" if keras.config.floatx() == "float64" else "float32"
+        return cls(constructions.kmatrix_weights([*first, *rest], dtype), plan)
 
     @classmethod
     def identity(
@@ -183,7 +185,8 @@ class KMatrix:
 
     def dense(self) -> tuple[Tensor, Tensor]:
         """Return the matrix multiplied out, a pair of tensors of shape `(n, n)`."""
-        return self.apply(np.eye(self.plan.n, dtype="float32"), axis=0)
+        dtype = keras.backend.standardize_dtype(self.weights.dtype)
+        return self.apply(ops.eye(self.plan.n, dtype=dtype), axis=0)
 
 
 def parameter_count(n: int, radix: int | tuple[int, ...] | None = None, depth: int = 1) -> int:

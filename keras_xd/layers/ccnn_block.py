@@ -127,14 +127,14 @@ class CCNNBlock(SearchableLayer):
         self.dropping = keras.layers.Dropout(
             dropout, seed=seed, name="dropping", dtype=self.dtype_policy
         )
-        self.width_masks = []
+        self.width_masks = ()
         if "W" in learn:
-            self.width_masks = [
+            self.width_masks = tuple(
                 DifferentiableMask(
                     temperature=width_temperature, initial_size=initial_width, name=f"{place}_mask"
                 )
                 for place in WIDTHS
-            ]
+            )
         self._rendered = None
 
     def build(self, input_shape):
@@ -187,8 +187,6 @@ class CCNNBlock(SearchableLayer):
     @property
     def architecture_variables(self):
         """The variables of the width masks, of the convolution's masks and of the depth mask."""
-        if not self.built:
-            return []
         depth = [] if self.depth is None else [self.depth]
         inside = [*self.width_masks, self.convolution, *depth]
         return [variable for layer in inside for variable in layer.architecture_variables]

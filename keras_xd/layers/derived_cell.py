@@ -90,14 +90,20 @@ class DerivedCell(OperatorCell):
         self.seed = seed
         self.drop_path_progress = None
         self.seed_generator = keras.random.SeedGenerator(seed) if drop_path else None
-        self.operations, self._edges = [], []
+        operations, edges = [], []
+
+        def add(operation, strides, name, source, edge):
+            operations.append(self.make_operation(operation, strides, name))
+            edges.append((edge, operation, source))
+
         for block, genotype in enumerate(genotype_cell.blocks):
             for operation, source in genotype.first:
                 name = f"node_{source}_to_block_{block}_{operation}"
                 strides = self.strides_from(source)
-                self._add(operation, strides, name, source, first_tier_edge(block, source))
+                add(operation, strides, name, source, first_tier_edge(block, source))
             name = f"surrogate_{block}_to_block_{block}_{genotype.second}"
-            self._add(genotype.second, 1, name, None, second_tier_edge(block))
+            add(genotype.second, 1, name, None, second_tier_edge(block))
+        self.operations, self._edges = tuple(operations), tuple(edges)
 
     def build(self, input_shape):
         super().build(input_shape)
@@ -163,10 +169,6 @@ class DerivedCell(OperatorCell):
             "affine": self.affine,
             "seed": self.seed,
         }
-
-    def _add(self, operation, strides, name, source, edge):
-        self.operations.append(self.make_operation(operation, strides, name))
-        self._edges.append((edge, operation, source))
 
     def _dropped(self, outcome):
         """Return the outcome with zeros for some samples."""

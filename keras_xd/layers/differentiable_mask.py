@@ -134,8 +134,8 @@ class DifferentiableMask(SearchableLayer):
 
     @property
     def architecture_variables(self):
-        """The variable of all offsets or widths, before a build nothing."""
-        return [self.length] if self.built else []
+        """The variable of all offsets or widths."""
+        return [self.length]
 
     @property
     def initial_sizes(self):
@@ -344,7 +344,7 @@ class StaticMask(keras.layers.Layer):
         self._axes = inner_axes(self.axis, input_shape, self.name)
         sizes = {axis: input_shape[axis] for axis in self._axes}
         self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes=sizes)
-        self.masks = [
+        self.masks = tuple(
             self.add_weight(
                 name=f"mask{axis}",
                 shape=(size,),
@@ -353,7 +353,7 @@ class StaticMask(keras.layers.Layer):
                 autocast=False,
             )
             for axis, size in sizes.items()
-        ]
+        )
 
     def call(self, inputs):
         return multiply_along(inputs, self._axes, self.masks)

@@ -79,11 +79,13 @@ class FeatureOperation(keras.layers.Layer):
         self.strides = validation.one_of(strides, (1, 2), "strides")
         self.affine = affine
         if operation in _SEPARABLE:
-            self.steps = self._separable_steps()
+            steps = self._separable_steps()
         elif operation == "identity":
-            self.steps = [] if strides == 1 else [self._factorized()]
+            steps = [] if strides == 1 else [self._factorized()]
         else:
-            self.steps = self._pooling_steps()
+            steps = self._pooling_steps()
+        # A tuple, because TensorFlow's checkpoints reach nothing in lists.
+        self.steps = tuple(steps)
 
     @property
     def keeps_channels(self):

@@ -96,9 +96,9 @@ def resampling_matrix(before, after):
 
 
 def resampling_matrices(before, after):
-    """Return the matrix of each axis as float32, or `None` where the size stays."""
+    """Return the matrix of each axis, or `None` where the size stays."""
     return tuple(
-        None if old == new else resampling_matrix(old, new).astype("float32")
+        None if old == new else resampling_matrix(old, new)
         for old, new in zip(before, after, strict=True)
     )
 
@@ -109,7 +109,10 @@ def resample(x, matrices, data_format):
     for axis, matrix in enumerate(matrices):
         if matrix is not None:
             x = ops.moveaxis(x, first + axis, -1)
-            x = ops.matmul(x, ops.cast(ops.convert_to_tensor(matrix.T), x.dtype))
+            exact = keras.backend.standardize_dtype(x.dtype)
+            exact = "float64" if exact == "float64" else "float32"
+            matrix = ops.convert_to_tensor(matrix.T, dtype=exact)
+            x = ops.matmul(x, ops.cast(matrix, x.dtype))
             x = ops.moveaxis(x, -1, first + axis)
     return x
 

@@ -174,12 +174,14 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             )
         # `weights` itself is what Keras calls the variables of a layer.
         self.architecture = weights
-        self.operations, self._numbers, self._sources, self._known = [], {}, [], {}
+        self._numbers, operations = {}, {}
         for block in range(BLOCKS):
             for source in SOURCES[block]:
-                self._make_edge(block, source)
+                self._make_edge(block, source, operations)
         for block in range(BLOCKS):
-            self._make_edge(block, None)
+            self._make_edge(block, None, operations)
+        self.operations = tuple(layer for layer, _ in operations.values())
+        self._sources = tuple(source for _, source in operations.values())
 
     def build(self, input_shape):
         if not self.architecture.built:
@@ -204,8 +206,6 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     @property
     def architecture_variables(self):
         """The logits, then the variables of XD-operations in the cell."""
-        if not self.built:
-            return []
         inner = [v for layer in self._searched() for v in layer.architecture_variables]
         return [self.architecture.logits, *inner]
 
@@ -314,20 +314,22 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         """Return the XD-operations inside."""
         return [layer for layer in searchable_layers(self) if layer is not self]
 
-    def _make_edge(self, block, source):
-        """Make the operations of an edge from a node, or from the surrogate node, to a block."""
+    def _make_edge(self, block, source, made):
+        """Make the operations of an edge from a node, or from the surrogate node, to a block.
+
+        They are added to `made`, a dictionary to pairs of a layer and its source. Operations
+        without weights are made once for a node, all others once for each edge.
+        """
         edge = second_tier_edge(block) if source is None else first_tier_edge(block, source)
         strides = 1 if source is None else self.strides_from(source)
         for operation in self.operation_names:
-            key = (source, operation)
-            if operation in _WITHOUT_WEIGHTS and source is not None and key in self._known:
-                self._numbers[edge, operation] = self._known[key]
-                continue
-            start = f"surrogate_{block}" if source is None else f"node_{source}"
-            self._known[key] = self._numbers[edge, operation] = len(self.operations)
-            name = f"{start}_to_block_{block}_{operation}"
-            self.operations.append(self.make_operation(operation, strides, name))
-            self._sources.append(source)
+            once = operation in _WITHOUT_WEIGHTS and source is not None
+            key = (source, operation) if once else (edge, source, operation)
+            if key not in made:
+                start = f"surrogate_{block}" if source is None else f"node_{source}"
+                name = f"{start}_to_block_{block}_{operation}"
+                made[key] = (self.make_operation(operation, strides, name), source)
+            self._numbers[edge, operation] = list(made).index(key)
 
     def _add_edge(self, outcomes, edge, x, common, training):
         """Add what the operations of an edge make of a node, times their shares."""

@@ -179,7 +179,7 @@ class KDense(keras.layers.Layer):
         rng = np.random.default_rng(seed)
         start = _STARTS[self.warm_start]
         stages = [start(self._plan.radices, rng) for _ in range(self.depth)]
-        weights = constructions.kmatrix_weights(stages)
+        weights = constructions.kmatrix_weights(stages, "float64")
         return ops.convert_to_tensor(weights[:, : shape[1]], dtype=dtype)
 
     def _complex_kernel(self):

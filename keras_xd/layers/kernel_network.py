@@ -98,8 +98,11 @@ class KernelNetwork(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: rank})
         draw = np.random.default_rng(np.random.randint(2**31) if self.seed is None else self.seed)
         make = {"fourier": self._fourier, "siren": self._siren, "magnet": self._magnet}[self.kind]
-        self._parts = {
-            name: self.add_weight(
+        parts = make(rank, draw)
+        self._names = tuple(parts)
+        # A tuple, because TensorFlow's checkpoints reach nothing in dictionaries.
+        self._weights = tuple(
+            self.add_weight(
                 name=name,
                 shape=value.shape,
                 initializer=lambda shape, dtype=None, value=value: ops.convert_to_tensor(
@@ -107,11 +110,11 @@ class KernelNetwork(keras.layers.Layer):
                 ),
                 autocast=False,
             )
-            for name, value in make(rank, draw).items()
-        }
+            for name, value in parts.items()
+        )
 
     def call(self, coordinates):
-        part = {name: ops.convert_to_tensor(w) for name, w in self._parts.items()}
+        part = self._parts()
         if self.kind == "magnet":
             hidden = _gabor(coordinates, part, 0)
         elif self.kind == "siren":
@@ -157,10 +160,10 @@ class KernelNetwork(keras.layers.Layer):
             )
         filters = self.hidden_layers + 1
         allowed = ops.convert_to_tensor([(k - 1) / 4 / filters for k in kernel_sizes], self.dtype)
-        total = 0.0
+        total, part = 0.0, self._parts()
         for index in range(filters):
-            content = ops.abs(ops.convert_to_tensor(self._parts[f"frequencies{index}"]))
-            envelope = ops.abs(ops.convert_to_tensor(self._parts[f"sharpness{index}"]))
+            content = ops.abs(part[f"frequencies{index}"])
+            envelope = ops.abs(part[f"sharpness{index}"])
             highest = ops.max(content + _DEVIATIONS * envelope, axis=-1) / (2 * math.pi)
             total = total + ops.sum(ops.square(ops.relu(highest - allowed)))
         return total
@@ -176,6 +179,11 @@ class KernelNetwork(keras.layers.Layer):
             "spread": self.spread,
             "seed": self.seed,
         }
+
+    def _parts(self):
+        """Return the weights as tensors by their names."""
+        named = zip(self._names, self._weights, strict=True)
+        return {name: ops.convert_to_tensor(weight) for name, weight in named}
 
     def _fourier(self, rank, draw):
         """Return the first weights of random Fourier features and the layers after them."""

@@ -54,9 +54,15 @@ class MatrixArchitecture(SearchableLayer):
         """
         return self._architecture_of(self.random_start, generator)
 
+    @property
+    def start_dtype(self):
+        """The data type in which the values of a start are made: the weights', at least float32."""
+        return "float64" if self.variable_dtype == "float64" else "float32"
+
     def save_own_variables(self, store):
         super().save_own_variables(store)
-        store["radices"] = self._radices()
+        if self.built:
+            store["radices"] = self._radices()
 
     def load_own_variables(self, store):
         """Load weights whose K-matrices have the radices of this layer.
@@ -65,7 +71,8 @@ class MatrixArchitecture(SearchableLayer):
         """
         saved = {key: store[key] for key in store.keys()}
         radices = saved.pop("radices", None)
-        if radices is not None and not np.array_equal(radices, self._radices()):
+        known = radices is not None and self.built  # Keras refuses weights of a layer not built
+        if known and not np.array_equal(radices, self._radices()):
             raise ValueError(
                 f"The K-matrices in a file must have the radices of layer '{self.name}', axis "
                 f"after axis, each after its size. Received: {np.asarray(radices).tolist()}, the "
@@ -78,11 +85,12 @@ class MatrixArchitecture(SearchableLayer):
 
     def _architecture_of(self, start, seed):
         """Return the values that the architecture variables have at a start, in their order."""
-        matrices = initial.initial_matrices(start, self.depth, self.geometry, self.plans, seed)
+        axes, dtype = (self.geometry, self.plans), self.start_dtype
+        matrices = initial.initial_matrices(start, self.depth, *axes, seed, dtype)
         values = [value for name in warm_starts.MATRICES for value in matrices[name]]
         if self.frequency_bias:
-            values.append(initial.initial_frequency_bias(start, self.geometry, self.plans))
+            values.append(initial.initial_frequency_bias(start, *axes, dtype))
         if self.channel_gates:
             shape = tuple(self.architecture_variables[-1].shape)
-            values.append(initial.initial_channel_gates(start, *shape, self.groups))
+            values.append(initial.initial_channel_gates(start, *shape, self.groups, dtype))
         return values

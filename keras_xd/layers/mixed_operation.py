@@ -112,12 +112,14 @@ class MixedOperation(OperationLayer, SearchableLayer):
             )
         self.perturb = perturb
         self.update = validation.one_of(update, UPDATES, "update")
-        self.operations = [self._operation(n, name) for n, name in enumerate(self.candidates)]
+        operations = [self._operation(n, name) for n, name in enumerate(self.candidates)]
         window = (self.kernel_size, self.dilation_rate)
-        own = [o for o in self.operations if o.kind == "convolution" and (o.size, o.rate) == window]
+        own = [o for o in operations if o.kind == "convolution" and (o.size, o.rate) == window]
         if not own:
-            own = [self._operation(len(self.operations), "convolution")]
-            self.operations = own + self.operations
+            own = [self._operation(len(operations), "convolution")]
+            operations = own + operations
+        # A tuple, because TensorFlow's checkpoints reach nothing in lists.
+        self.operations = tuple(operations)
         self.own_convolution = own[0].operation
         if len(self.operations) < 2:
             raise ValueError(
@@ -152,8 +154,8 @@ class MixedOperation(OperationLayer, SearchableLayer):
 
     @property
     def architecture_variables(self):
-        """The logits, before a build nothing."""
-        return [self.logits] if self.built else []
+        """The logits."""
+        return [self.logits]
 
     @property
     def shares(self):

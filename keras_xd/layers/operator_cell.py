@@ -74,10 +74,11 @@ class OperatorCell(keras.layers.Layer):
             )
         common = {"affine": affine, "dtype": self.dtype_policy}
         first = FactorizedReduction if self.previous_reduction else PointwiseOperation
-        self.preprocessing = [
+        # A tuple, as `operations`, because TensorFlow's checkpoints reach nothing in lists.
+        self.preprocessing = (
             first(self.filters, name="first_input", **common),
             PointwiseOperation(self.filters, name="second_input", **common),
-        ]
+        )
 
     @property
     def operation_filters(self) -> int:

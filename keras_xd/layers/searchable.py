@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_xd import randomness
+from keras_xd.layers import protocol
 from keras_xd.layers.static_xd import StaticXD
 
 
@@ -27,6 +28,9 @@ class SearchableLayer(keras.layers.Layer):
 
     Two more have a default, `architecture_signature` for files of architectures and
     `random_architecture` for random controls.
+
+    All of these are asked of built layers only; of another one each raises `ValueError`, so that a
+    subclass need not check it.
 
     Layers of several parts may hold searchable layers in attributes, lists or dictionaries.
     Which architecture variables are frozen is saved with the layer.
@@ -58,6 +62,10 @@ class SearchableLayer(keras.layers.Layer):
     (9, 3)
     """
 
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        protocol.require_built(cls)
+
     @property
     def architecture_variables(self):
         """The variables that choose the operation."""
@@ -75,6 +83,7 @@ class SearchableLayer(keras.layers.Layer):
         """Return named scalars and arrays that tell what the operation has become."""
         raise TypeError(f"{type(self).__name__} must implement `describe`.")
 
+    @protocol.of_built_layer
     def architecture_signature(self):
         """Return what tells the meaning of the architecture variables beside names and shapes.
 
@@ -86,6 +95,7 @@ class SearchableLayer(keras.layers.Layer):
         """
         return {"class": type(self).__name__}
 
+    @protocol.of_built_layer
     def random_architecture(self, generator):
         """Return a random value of each architecture variable: see `randomize_architecture`.
 

@@ -200,7 +200,7 @@ def add_linear(layer, widths, seed=None):
         )
         bias = layer.add_weight(name=f"bias_{name}", shape=(widths[step + 1],), initializer="zeros")
         pairs.append((kernel, bias))
-    return pairs
+    return tuple(pairs)
 
 
 def add_to_first(inputs, branch):

@@ -208,12 +208,12 @@ class StaticCKConv(LongConvolution):
             name="kernel", shape=(*self.kernel_size, channels), autocast=False
         )
         self._add_bias(channels)
-        self.masks = []
+        self.masks = ()
         if self.learn_resolution:
             lengths = fourier_convolution.transform_lengths(
                 sizes, self.kernel_size, self.circular, scaled=True
             )
-            self.masks = [
+            self.masks = tuple(
                 self.add_weight(
                     name=f"mask{axis}",
                     shape=(length // 2 + 1,),
@@ -222,7 +222,7 @@ class StaticCKConv(LongConvolution):
                     autocast=False,
                 )
                 for axis, length in enumerate(lengths)
-            ]
+            )
 
     def call(self, inputs):
         kernel = ops.convert_to_tensor(self.kernel)

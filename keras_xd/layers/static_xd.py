@@ -9,6 +9,9 @@ from keras_xd import kmatrix, validation
 from keras_xd.kmatrix import transform
 from keras_xd.layers import xd_operation
 
+# By these a spectrum was cut into pieces where the configuration in a file does not tell them.
+_LARGEST_PIECE, _MOST_PIECES = 2**21, 8
+
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class StaticXD(keras.layers.Layer):
@@ -32,6 +35,8 @@ class StaticXD(keras.layers.Layer):
         data_format: `"channels_last"` or `"channels_first"`.
         use_bias: whether there is a bias.
         activation: activation function, or `None`.
+        pieces: by how many frequencies of the first axis the spectrum is cut into weights, a list
+            of integers; `None` cuts it into at most 8, of about 2²¹ numbers.
 
     Input shape:
         That of the layer it came from, at the same spatial sizes.
@@ -40,7 +45,8 @@ class StaticXD(keras.layers.Layer):
         That of the layer it came from.
 
     Raises:
-        ValueError: if the spatial sizes are not those it was made for.
+        ValueError: if the spatial sizes are not those it was made for, or if the pieces do not add
+            up to the frequencies.
 
     Example:
 
@@ -66,6 +72,7 @@ class StaticXD(keras.layers.Layer):
         data_format="channels_last",
         use_bias=True,
         activation=None,
+        pieces=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -76,6 +83,15 @@ class StaticXD(keras.layers.Layer):
         self.data_format = data_format
         self.use_bias = use_bias
         self.activation = activations.get(activation)
+        if pieces is None:
+            sizes, limits = [axis["n"] for axis in axes], (_LARGEST_PIECE, _MOST_PIECES)
+            pieces = xd_operation.spectrum_pieces(sizes, channels // groups, filters, *limits)
+        self.pieces = validation.integer_tuple(pieces, len(pieces), "pieces")
+        if sum(self.pieces) != axes[0]["n"]:
+            raise ValueError(
+                "`pieces` must add up to the number of frequencies of the first axis. "
+                f"Received: pieces={self.pieces}, n={axes[0]['n']}"
+            )
 
     @classmethod
     def from_tensors(cls, layer, analyses, spectrum, syntheses):
@@ -96,6 +112,7 @@ class StaticXD(keras.layers.Layer):
                     "synthesis": _matrix_specification(synthesis),
                 }
             )
+        frequencies = math.prod(axis["n"] for axis in axes)
         static = cls(
             axes,
             channels=spectrum[0].shape[2] * layer.groups,
@@ -104,6 +121,7 @@ class StaticXD(keras.layers.Layer):
             data_format=layer.data_format,
             use_bias=layer.use_bias,
             activation=layer.activation,
+            pieces=[piece.shape[0] * axes[0]["n"] // frequencies for piece in spectrum],
             activity_regularizer=layer.activity_regularizer,
             name=layer.name,
             dtype=layer.dtype_policy,
@@ -123,27 +141,27 @@ class StaticXD(keras.layers.Layer):
     def build(self, input_shape):
         sizes = [axis["size"] for axis in self.axes]
         self.input_spec = xd_operation.input_spec(sizes, self.channels, self.data_format)
-        self._matrices = []
-        for name in ("analysis", "synthesis"):
-            for index, axis in enumerate(self.axes):
-                for position, shape in enumerate(axis[name]["shapes"]):
-                    weight = self.add_weight(
-                        name=f"{name}{index}_{position}",
-                        shape=tuple(shape),
-                        initializer="glorot_uniform",
-                        trainable=False,
-                    )
-                    self._matrices.append(weight)
-        sizes, channels = [axis["n"] for axis in self.axes], self.channels // self.groups
-        pieces = xd_operation.spectrum_pieces(sizes, channels, self.filters)
-        self.spectrum = [
+        # Tuples, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
+        self._matrices = tuple(
+            self.add_weight(
+                name=f"{name}{index}_{position}",
+                shape=tuple(shape),
+                initializer="glorot_uniform",
+                trainable=False,
+            )
+            for name in ("analysis", "synthesis")
+            for index, axis in enumerate(self.axes)
+            for position, shape in enumerate(axis[name]["shapes"])
+        )
+        others = math.prod(axis["n"] for axis in self.axes[1:])
+        self.spectrum = tuple(
             self.add_weight(
                 name=f"spectrum_{index}",
-                shape=(frequencies * math.prod(sizes[1:]), 2, channels, self.filters),
+                shape=(frequencies * others, 2, self.channels // self.groups, self.filters),
                 initializer="glorot_uniform",
             )
-            for index, frequencies in enumerate(pieces)
-        ]
+            for index, frequencies in enumerate(self.pieces)
+        )
         self.bias = None
         if self.use_bias:
             self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
@@ -176,6 +194,7 @@ class StaticXD(keras.layers.Layer):
             "data_format": self.data_format,
             "use_bias": self.use_bias,
             "activation": activations.serialize(self.activation),
+            "pieces": list(self.pieces),
         }
 
     def _transform(self, name, index, matrices):

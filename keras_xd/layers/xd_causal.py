@@ -184,7 +184,7 @@ class XDCausalConv1D(XDLayer):
         if name not in self._triangles:
             return tensors
         # What is outside the triangle counts as zero and gets no gradient.
-        return [tensor * ops.convert_to_tensor(self._triangles[name]) for tensor in tensors]
+        return [tensor * ops.cast(self._triangles[name], tensor.dtype) for tensor in tensors]
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -106,13 +106,12 @@ class XDLayer(MatrixArchitecture):
                 constraint=self.bias_constraint,
             )
         starts = self._initial_matrices()
-        self._matrices = {
-            name: [
-                self._architecture_weight(f"{name}{axis}", start, self._plans[axis])
-                for axis, start in enumerate(starts[name])
-            ]
+        # A tuple, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
+        self._matrices = tuple(
+            self._architecture_weight(f"{name}{axis}", start, self._plans[axis])
             for name in MATRICES
-        }
+            for axis, start in enumerate(starts[name])
+        )
         self._frequency_bias = self._channel_gates = None
         if self.frequency_bias:
             bias = self._initial_frequency_bias()
@@ -134,9 +133,8 @@ class XDLayer(MatrixArchitecture):
     @property
     def architecture_variables(self):
         """The K-matrices `K`, `L`, `M` (one weight per axis), then `b` and `C` where used."""
-        matrices = [weight for name in MATRICES for weight in self._matrices[name]]
         extras = [self._frequency_bias, self._channel_gates]
-        return matrices + [weight for weight in extras if weight is not None]
+        return [*self._matrices, *(weight for weight in extras if weight is not None)]
 
     def call(self, inputs):
         dtype = self.compute_dtype
@@ -262,16 +260,18 @@ class XDLayer(MatrixArchitecture):
 
     def _initial_matrices(self):
         return initial.initial_matrices(
-            self.warm_start, self.depth, self._geometry, self._plans, self.seed
+            self.warm_start, self.depth, self._geometry, self._plans, self.seed, self.start_dtype
         )
 
     def _initial_frequency_bias(self):
-        return initial.initial_frequency_bias(self.warm_start, self._geometry, self._plans)
+        return initial.initial_frequency_bias(
+            self.warm_start, self._geometry, self._plans, self.start_dtype
+        )
 
     def _initial_channel_gates(self):
         channels = self.input_spec.axes[-1 if self.data_format == "channels_last" else 1]
         shape = (channels // self.groups, self.filters)
-        return initial.initial_channel_gates(self.warm_start, *shape, self.groups)
+        return initial.initial_channel_gates(self.warm_start, *shape, self.groups, self.start_dtype)
 
     def _folded(self):
         """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
@@ -299,7 +299,9 @@ class XDLayer(MatrixArchitecture):
 
     def _matrix_tensors(self, name):
         """Return the weights of `K`, `L` or `M` for each axis, as the operation uses them."""
-        return [ops.convert_to_tensor(weight) for weight in self._matrices[name]]
+        first = MATRICES.index(name) * self.rank
+        weights = self._matrices[first : first + self.rank]
+        return [ops.convert_to_tensor(weight) for weight in weights]
 
     def _output_channels(self, channels):
         """Return the number of filters for a number of input channels."""

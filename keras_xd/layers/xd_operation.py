@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import math
 
+import keras
 import numpy as np
 from keras import ops
 from keras.layers import InputSpec
@@ -79,7 +80,8 @@ def spectrum(kernel, factors, plans, placements):
     for axis, (factor, plan, placement) in enumerate(zip(factors, plans, placements, strict=True)):
         taps = placement.shape[1]
         # The columns of L at the kernel's positions: L applied to the placed unit vectors.
-        unit_vectors = ops.convert_to_tensor(placement[None])
+        dtype = keras.backend.standardize_dtype(factor[0].blocks.dtype)
+        unit_vectors = ops.convert_to_tensor(placement[None], dtype=dtype)
         matrix = transform.analysis(factor, plan, pair=False)(unit_vectors)[0]
         if axis > 0:
             matrix = product.complex_blocks(*ops.unstack(matrix, axis=1))  # (n, 2, taps, 2)
@@ -103,7 +105,7 @@ def spectrum(kernel, factors, plans, placements):
     return [ops.reshape(piece, (-1, 2, channels, filters)) for piece in products]
 
 
-def spectrum_pieces(sizes, channels, filters):
+def spectrum_pieces(sizes, channels, filters, largest=None, most=MOST_PIECES):
     """Return by how many frequencies of the first axis a spectrum is cut into pieces.
 
     It is the largest tensor by far. Its pieces are made and used side by side, and none is so large
@@ -113,9 +115,12 @@ def spectrum_pieces(sizes, channels, filters):
         sizes: number of frequencies of each axis.
         channels: number of input channels in a group.
         filters: number of output channels.
+        largest: how many numbers a piece has, if that will do; by default `LARGEST_PIECE`.
+        most: how many pieces there are at most.
     """
-    needed = -(-2 * math.prod(sizes) * channels * filters // LARGEST_PIECE)
-    count = min(needed, MOST_PIECES, sizes[0])
+    largest = LARGEST_PIECE if largest is None else largest
+    needed = -(-2 * math.prod(sizes) * channels * filters // largest)
+    count = min(needed, most, sizes[0])
     ends = [(index + 1) * sizes[0] // count for index in range(count)]
     return [end - start for start, end in itertools.pairwise([0, *ends])]
 

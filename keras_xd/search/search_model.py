@@ -6,6 +6,7 @@ from keras import ops
 from keras_xd.search import arguments, bilevel, budget, distributed
 from keras_xd.search.attention_transfer import Guide
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
+from keras_xd.search.random_state import load_random_state, store_random_state
 from keras_xd.search.signatures import check_stored_signature, store_signature
 from keras_xd.validation import check_export_path
 
@@ -375,11 +376,13 @@ class SearchModel(keras.Model):
     def save_own_variables(self, store):
         super().save_own_variables(store)
         store_signature(self.model, store)
+        store_random_state(self, store)
 
     def load_own_variables(self, store):
-        """Check that a file's searchable layers are those of the model.
+        """Check that a file's searchable layers are those of the model; load its random state.
 
         Keras checks the shapes of the layers that the model has, but not whether the file has
         more of them.
         """
         check_stored_signature(self.model, store)
+        load_random_state(self, store)

@@ -6,7 +6,7 @@ from keras_xd.kmatrix import constructions
 from keras_xd.layers.warm_starts.operations import MATRICES
 
 
-def initial_matrices(start, depths, axes, plans, seed=None):
+def initial_matrices(start, depths, axes, plans, seed=None, dtype="float32"):
     """Return the packed weights of `K`, `L` and `M` for each axis.
 
     Args:
@@ -15,6 +15,7 @@ def initial_matrices(start, depths, axes, plans, seed=None):
         axes: the `AxisGeometry` of each axis.
         plans: the `Plan` of each axis.
         seed: seed of a random start.
+        dtype: data type of the arrays, here and below.
 
     Returns:
         Dictionary from `"K"`, `"L"`, `"M"` to a list of arrays `(depth, 2, n Σ r_j)` by axis.
@@ -34,20 +35,20 @@ def initial_matrices(start, depths, axes, plans, seed=None):
                     f"{tuple(len(first[m]) for m in MATRICES)} or more. Received: depth={depths}"
                 )
             rest = [start.rest(plan.radices, rng) for _ in range(missing)]
-            starts[name].append(constructions.kmatrix_weights([*first[name], *rest]))
+            starts[name].append(constructions.kmatrix_weights([*first[name], *rest], dtype))
     return starts
 
 
-def initial_frequency_bias(start, axes, plans):
+def initial_frequency_bias(start, axes, plans, dtype="float32"):
     """Return `b` at the start, of shape `(n_1, …, n_N, 2)`."""
     bias = start.frequency_bias(axes, [plan.radices for plan in plans])
-    return np.stack([bias.real, bias.imag], axis=-1).astype("float32")
+    return np.stack([bias.real, bias.imag], axis=-1).astype(dtype)
 
 
-def initial_channel_gates(start, channels, filters, groups):
+def initial_channel_gates(start, channels, filters, groups, dtype="float32"):
     """Return `C` at the start, of shape `(channels, filters)`; `channels` are those of a group."""
     gates = start.channel_gates(channels, filters // groups)
-    return np.tile(gates, (1, groups)).astype("float32")
+    return np.tile(gates, (1, groups)).astype(dtype)
 
 
 def relative_distance(now, start):

@@ -211,7 +211,7 @@ def _entry(entry, name):
     if entry is None or isinstance(entry, kmatrix.KMatrix):
         return entry
     if isinstance(entry, dict):
-        weights = np.asarray(entry["weights"], "float32")
+        weights = np.asarray(entry["weights"], "float64")
         return kmatrix.KMatrix(weights, kmatrix.plan(entry["n"], tuple(entry["radices"])))
     order = np.asarray(entry)
     if order.ndim != 1 or not np.array_equal(np.sort(order), np.arange(len(order))):

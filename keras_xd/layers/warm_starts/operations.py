@@ -262,7 +262,7 @@ class FourierOperator(Convolution):
         n, modes = axis.padded_size, (axis.kernel_size + 1) // 2
         angle = 2 * np.pi * np.outer(np.arange(n), np.arange(1, modes)) / n
         columns = [np.ones((n, 1)), 2 * np.cos(angle), -2 * np.sin(angle)]
-        return (np.concatenate(columns, axis=1) / n).astype("float32")
+        return np.concatenate(columns, axis=1) / n
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

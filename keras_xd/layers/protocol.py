@@ -1,0 +1,33 @@
+"""What searchable layers are asked for, and that they are built by then."""
+
+import functools
+
+NAMES = (
+    *("architecture_variables", "complexity", "finalize", "describe"),
+    *("architecture_signature", "random_architecture"),
+)
+
+
+def require_built(layer_class):
+    """Make the methods and properties of `NAMES` that a class itself has refuse unbuilt layers."""
+    for name in NAMES:
+        own = vars(layer_class).get(name)
+        if isinstance(own, property):
+            setattr(layer_class, name, property(of_built_layer(own.fget)))
+        elif own is not None:
+            setattr(layer_class, name, of_built_layer(own))
+
+
+def of_built_layer(function):
+    """Return a method, or what a property calls, that raises `ValueError` for an unbuilt layer."""
+
+    @functools.wraps(function)
+    def checked(self, *args, **kwargs):
+        if not self.built:
+            raise ValueError(
+                f"A layer must be built before its `{function.__name__}` is asked for: call it on "
+                f"data, or give its model a `keras.Input`. Received: layer '{self.name}', {self!r}"
+            )
+        return function(self, *args, **kwargs)
+
+    return checked
