@@ -4,13 +4,13 @@ import re
 
 import keras
 
+from keras_xd.exporting import export
 from keras_xd.layers.rewritten import Exchange, Rewritten
 from keras_xd.layers.searchable import SearchableLayer, flatten_layers, named_layers
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.search import SearchModel
 from keras_xd.splitting import split_streams
 from keras_xd.trimming import has_masks, trim
-from keras_xd.validation import check_export_path
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -27,19 +27,33 @@ class FinalizedModel(keras.Model):
     >>> model.export("exported", verbose=False, overwrite=True)
     """
 
-    def export(self, filepath, *args, overwrite=False, **kwargs):
-        """Export the model for serving; the arguments are those of `keras.Model.export`.
+    def export(
+        self,
+        filepath,
+        format="tf_saved_model",
+        verbose=None,
+        input_signature=None,
+        *,
+        overwrite=False,
+        **kwargs,
+    ):
+        """Export the model for serving.
+
+        The file computes what the model does in inference: dropout and random augmentation are
+        off. A LiteRT or ONNX file is tried before it is written, with the interpreter that is
+        installed.
 
         Args:
             filepath: where to write, by default a folder (a TensorFlow SavedModel).
+            format: `"tf_saved_model"`, `"litert"`, `"onnx"`, or what else Keras knows.
+            verbose, input_signature, **kwargs: as in `keras.Model.export`.
             overwrite: whether to write where there is something already.
-            *args, **kwargs: `format`, `verbose`, `input_signature` and the rest, as in Keras.
 
         Raises:
-            ValueError: if there is something at `filepath` and `overwrite` is not set.
+            ValueError: if there is something at `filepath` and `overwrite` is not set, or if a
+                LiteRT or ONNX file of this model could not be used.
         """
-        check_export_path(filepath, overwrite)
-        super().export(filepath, *args, **kwargs)
+        export(self, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs)
 
 
 def finalize(model: keras.Model) -> keras.Model:

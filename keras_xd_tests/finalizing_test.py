@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from keras import layers
 
-from keras_xd.finalizing import FinalizedModel, check_export_path, finalize
+from keras_xd.finalizing import FinalizedModel, finalize
 from keras_xd.layers import StaticXD, XDConv2D
 from keras_xd.layers.searchable import (
     architecture_variables,
@@ -191,8 +191,6 @@ def test_existing_folders_and_files_are_not_overwritten(tmp_path):
     assert os.listdir(tmp_path / "mine") == ["notes"]
     plain.export(tmp_path / "mine", verbose=False, overwrite=True)
     assert (tmp_path / "mine" / "saved_model.pb").exists()
-    check_export_path(tmp_path / "missing")
-    check_export_path(tmp_path / "file", overwrite=True)
 
 
 def test_arguments_of_export_reach_keras(tmp_path):

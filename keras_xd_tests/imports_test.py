@@ -30,6 +30,7 @@ ORDER = (
     "keras_xd.kmatrix.kmatrix",
     "keras_xd.kmatrix.projection",
     "keras_xd.kmatrix",
+    "keras_xd.exporting",
     "keras_xd.masks",
     "keras_xd.genotypes",
     "keras_xd.layers",
@@ -50,7 +51,12 @@ ORDER = (
     "tuner_integration",
 )
 BACKENDS = {"tensorflow", "jax", "jaxlib", "torch", "tf_keras"}
-MAY_IMPORT_BACKENDS = ("keras_xd.search", "keras_xd.finalizing", "keras_xd.visualization")
+MAY_IMPORT_BACKENDS = (
+    "keras_xd.search",
+    "keras_xd.exporting",
+    "keras_xd.finalizing",
+    "keras_xd.visualization",
+)
 FORBIDDEN_MODULES = {"pickle", "pdb", "dill", "cloudpickle"}
 FORBIDDEN_NAMES = {"eval", "exec", "breakpoint", "NotImplementedError"}
 LARGEST_FILE = 18 * 1024

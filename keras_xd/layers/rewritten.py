@@ -4,9 +4,9 @@ import json
 
 import keras
 
+from keras_xd.exporting import export
 from keras_xd.layers import cloning, places
 from keras_xd.layers.searchable import SearchableLayer, flatten_layers, is_graph
-from keras_xd.validation import check_export_path
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -93,19 +93,35 @@ class Rewritten(keras.Model):
         args, kwargs = keras.saving.deserialize_keras_object(json.loads(self.building_call))
         return tuple(args), kwargs
 
-    def export(self, filepath, *args, overwrite=False, **kwargs):
-        """Export the model in it; the arguments are those of `keras.Model.export`.
+    def export(
+        self,
+        filepath,
+        format="tf_saved_model",
+        verbose=None,
+        input_signature=None,
+        *,
+        overwrite=False,
+        **kwargs,
+    ):
+        """Export the model in it.
+
+        The file computes what the model does in inference: dropout and random augmentation are
+        off. A LiteRT or ONNX file is tried before it is written, with the interpreter that is
+        installed.
 
         Args:
-            filepath: where to write.
+            filepath: where to write, by default a folder (a TensorFlow SavedModel).
+            format: `"tf_saved_model"`, `"litert"`, `"onnx"`, or what else Keras knows.
+            verbose, input_signature, **kwargs: as in `keras.Model.export`.
             overwrite: whether to write where there is something already.
-            *args, **kwargs: as in `keras.Model.export`.
 
         Raises:
-            ValueError: if there is something at `filepath` and `overwrite` is not set.
+            ValueError: if there is something at `filepath` and `overwrite` is not set, or if a
+                LiteRT or ONNX file of this model could not be used.
         """
-        check_export_path(filepath, overwrite)
-        self.model.export(filepath, *args, **kwargs)
+        export_model(
+            self, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs
+        )
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object
@@ -196,6 +212,16 @@ class Exchange:
         new = Rewritten(copy, new_layers, names, call)
         self.rewritten.append((layer, new))
         return new
+
+
+def export_model(model, *args, **kwargs):
+    """Export a model of any form; the arguments are those of `keras_xd.exporting.export`."""
+    call = None
+    if isinstance(model, Rewritten):
+        call = model.recorded_call() or symbolic_call(model.model)
+    elif not is_graph(model):
+        call = symbolic_call(model)
+    export(model, *args, call=call, **kwargs)
 
 
 def concerns(layer, wanted):

@@ -144,7 +144,7 @@ def apply(x, analyses, spectrum, syntheses, groups):
     Returns:
         Tensor of shape `(*output_sizes, batch, filters)`.
     """
-    channels, filters = x.shape[-1], spectrum[0].shape[-1]
+    channels, filters, batch = x.shape[-1], spectrum[0].shape[-1], ops.shape(x)[-2]
     rows = 1
     for axis, analysis in enumerate(analyses):
         shape = (rows, 2, analysis.size, -1) if axis else (1, analysis.size, -1)
@@ -155,7 +155,8 @@ def apply(x, analyses, spectrum, syntheses, groups):
         n = synthesis.plan.n
         rows //= n
         x = synthesis(ops.reshape(x, (rows, n, 2, -1)))
-    return ops.reshape(x, (*(s.size for s in syntheses), -1, filters))
+    # LiteRT's converter writes files without a meaning where an unknown batch is a -1 here.
+    return ops.reshape(x, (*(s.size for s in syntheses), batch, filters))
 
 
 def channel_product(x, spectrum, groups):

@@ -3,12 +3,12 @@
 import keras
 from keras import ops
 
+from keras_xd.layers.rewritten import export_model
 from keras_xd.search import arguments, bilevel, budget, distributed
 from keras_xd.search.attention_transfer import Guide
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
 from keras_xd.search.random_state import load_random_state, store_random_state
 from keras_xd.search.signatures import check_stored_signature, store_signature
-from keras_xd.validation import check_export_path
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -345,19 +345,17 @@ class SearchModel(keras.Model):
         """The `ArchitectureOptimizer` made by `compile`, without loss scaling around it."""
         return getattr(self.optimizer, "inner_optimizer", self.optimizer)
 
-    def export(self, filepath, *args, overwrite=False, **kwargs):
+    def export(self, filepath, *args, **kwargs):
         """Export the model in it as it is; for serving export `keras_xd.finalize(self)` instead.
 
         Args:
             filepath: where to write.
-            overwrite: whether to write where there is something already.
-            *args, **kwargs: as in `keras.Model.export`.
+            *args, **kwargs: as in `keras_xd.finalizing.FinalizedModel.export`.
 
         Raises:
-            ValueError: if there is something at `filepath` and `overwrite` is not set.
+            ValueError: as there.
         """
-        check_export_path(filepath, overwrite)
-        self.model.export(filepath, *args, **kwargs)
+        export_model(self.model, filepath, *args, **kwargs)
 
     def get_config(self):
         return {

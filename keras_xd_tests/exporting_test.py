@@ -1,0 +1,279 @@
+"""Exported files: as in inference, tried before they are written, in the formats that serve."""
+
+import importlib.util
+import sys
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers
+
+import keras_xd
+from keras_xd.exporting import InferenceModel
+from keras_xd.layers.rewritten import Rewritten
+from keras_xd_tests import sample_models
+
+RELATIVE_ERROR = 1e-5
+
+
+class Augmented(keras.Model):
+    """A subclassed model whose `call` knows nothing of training."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.flip = layers.RandomFlip(name="flip")
+        self.convolution = layers.Conv2D(2, 3, name="conv")
+
+    def build(self, image_shape, offset_shape):
+        if not self.convolution.built:
+            self.convolution.build(image_shape)
+
+    def call(self, image, offset):
+        return {"shifted": self.convolution(self.flip(image)) + offset}
+
+
+def augmented():
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 1), name="image"),
+            layers.RandomFlip(),
+            layers.Conv2D(2, 3, name="conv"),
+            layers.Dropout(0.5),
+        ]
+    )
+
+
+def subclassed():
+    model = Augmented()
+    model(keras.ops.ones((1, 8, 8, 1)), offset=keras.ops.ones((1, 6, 6, 2)))
+    return model
+
+
+def sequence_model(**options):
+    stack = [
+        keras.Input((16, 3), name="signal"),
+        layers.Conv1D(8, 5, padding="causal", activation="relu"),
+        layers.AveragePooling1D(2),
+        layers.Conv1D(4, 3, padding="same", strides=2, **options),
+        layers.GlobalAveragePooling1D(),
+    ]
+    return keras.Sequential(stack)
+
+
+def spectral_model():
+    stack = [
+        keras.Input((16, 3)),
+        keras_xd.layers.SpectralConv1D(4, 3),
+        layers.Conv1D(2, 3),
+    ]
+    return keras.Sequential(stack)
+
+
+def masked_model():
+    return keras_xd.finalize(keras_xd.rewrite(keras_xd.models.lenet((28, 28, 1), 10), to="masked"))
+
+
+def cell_model():
+    space = keras_xd.models.nos_search_network(1, 4, (8, 8, 3), 2)
+    return keras_xd.finalize(space)
+
+
+FINALIZED = {
+    "lenet": lambda: finalized(keras_xd.models.lenet((28, 28, 1), 10), depth=3),
+    "sequence": lambda: finalized(sequence_model(), depth=2),
+    "groups": lambda: finalized(sequence_model(groups=2)),
+    "k_operation": lambda: finalized(sequence_model(), to="k_operation", depth=2),
+    "long": lambda: finalized(
+        keras.Sequential([keras.Input((300, 2)), layers.Conv1D(2, 3, padding="same")]), depth=3
+    ),
+    "residual": lambda: finalized(sample_models.residual()),
+    "several": lambda: finalized(sample_models.shared()),
+    "masked": masked_model,
+}
+
+
+def finalized(model, **options):
+    return keras_xd.finalize(keras_xd.rewrite(model, **options))
+
+
+def interpreter(path):
+    """Return the interpreter that a LiteRT file is served by."""
+    if importlib.util.find_spec("ai_edge_litert") is not None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        return Interpreter(str(path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tf.lite.Interpreter(str(path))
+
+
+def assert_served(runner, model, rng, batch):
+    """Compare the outputs of a file, called by names of inputs, with those of a model."""
+    inputs = sample_models.inputs_of(model, rng, batch)
+    names = [tensor.name for tensor in model.inputs]
+    actual = runner(dict(zip(names, keras.tree.flatten(inputs), strict=True)))
+    expected = model(inputs, training=False)
+    if not isinstance(expected, dict):
+        expected = dict(zip(sorted(actual), keras.tree.flatten(expected), strict=True))
+    assert set(actual) == set(expected)
+    for name, value in expected.items():
+        scale = np.max(np.abs(value))
+        np.testing.assert_allclose(actual[name], value, rtol=0, atol=RELATIVE_ERROR * scale)
+
+
+@pytest.mark.parametrize("name", FINALIZED)
+def test_litert_files_are_served(name, tmp_path, rng):
+    model = FINALIZED[name]()
+    model.export(tmp_path / "m.tflite", format="litert", verbose=False)
+    runner = interpreter(tmp_path / "m.tflite").get_signature_runner()
+    for batch in (1, 5):
+        assert_served(lambda inputs: runner(**inputs), model, rng, batch)
+
+
+@pytest.mark.parametrize("name", ["lenet", "sequence", "groups", "k_operation"])
+def test_onnx_files_are_served(name, tmp_path, rng):
+    import onnxruntime
+
+    model = FINALIZED[name]()
+    model.export(tmp_path / "m.onnx", format="onnx", verbose=False)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    outputs = [value.name for value in session.get_outputs()]
+
+    def runner(inputs):
+        return dict(zip(outputs, session.run(None, inputs), strict=True))
+
+    for batch in (1, 5):
+        assert_served(runner, model, rng, batch)
+
+
+@pytest.mark.parametrize(("format", "suffix"), [("litert", "tflite"), ("onnx", "onnx")])
+def test_files_that_cannot_be_served_are_not_written(format, suffix, tmp_path):
+    spectral = keras_xd.rewrite(spectral_model())
+    path = tmp_path / f"m.{suffix}"
+    exported = [keras_xd.finalize(spectral), keras_xd.SearchModel(spectral)]
+    for model in exported:
+        with pytest.raises(ValueError, match="tf_saved_model.*Nothing has been written"):
+            model.export(path, format=format, verbose=False)
+        assert not list(tmp_path.iterdir())
+    path.write_text("mine")
+    with pytest.raises(ValueError, match="cannot be exported"):
+        exported[0].export(path, format=format, overwrite=True)
+    assert path.read_text() == "mine"
+
+
+def assert_inference(path, model, arguments, keywords, signature):
+    """Check that a SavedModel has no randomness, and the outputs of inference."""
+    served = tf.saved_model.load(path)
+    flat = keras.tree.flatten((arguments, keywords))
+    first, again = (keras.tree.flatten(served.serve(*flat)) for _ in range(2))
+    expected = keras.tree.flatten(model(*arguments, **keywords, training=False))
+    for a, b, c in zip(first, again, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, c, rtol=0, atol=RELATIVE_ERROR * np.max(np.abs(c)))
+    assert sorted(served.signatures["serving_default"].structured_input_signature[1]) == signature
+
+
+@pytest.mark.parametrize(
+    ("make", "prepare"),
+    [
+        (augmented, keras_xd.SearchModel),
+        (augmented, keras_xd.finalize),
+        (subclassed, keras_xd.SearchModel),
+        (subclassed, keras_xd.finalize),
+        (subclassed, lambda space: space),
+    ],
+)
+def test_random_layers_are_off_in_exports(make, prepare, tmp_path, rng):
+    model = prepare(keras_xd.rewrite(make()))
+    images = rng.normal(size=(3, 8, 8, 1)).astype("float32")
+    arguments, keywords, signature = (images,), {}, ["image"]
+    if make is subclassed:
+        keywords = {"offset": keras.ops.ones((3, 6, 6, 2))}
+        signature = ["args_0", "args_1"]
+    model.export(tmp_path / "m", verbose=False)
+    model = model.model if isinstance(model, keras_xd.SearchModel) else model
+    assert isinstance(model, Rewritten) == (make is subclassed)
+    assert_inference(tmp_path / "m", model, arguments, keywords, signature)
+
+
+@pytest.mark.parametrize("format", ["litert", "onnx"])
+def test_random_layers_are_off_in_files(format, tmp_path, rng):
+    path = tmp_path / ("m.tflite" if format == "litert" else "m.onnx")
+    search = keras_xd.SearchModel(keras_xd.rewrite(augmented()))
+    keras_xd.finalize(search).export(path, format=format, verbose=False)
+    assert path.exists()  # which is written only where it gives the outputs of inference
+
+
+def test_half_precision_is_refused_by_litert(tmp_path):
+    model = sequence_model()
+    for layer in model.layers:
+        layer.dtype_policy = "mixed_float16"
+    plain = finalized(model)
+    with pytest.raises(ValueError, match="half precision.*Nothing has been written"):
+        plain.export(tmp_path / "m.tflite", format="litert", verbose=False)
+    plain.export(tmp_path / "m", verbose=False)
+
+
+def test_quantized_files_are_tried_but_not_compared(tmp_path):
+    path, model = tmp_path / "m.tflite", FINALIZED["lenet"]()
+    model.export(path, format="litert", optimizations=[tf.lite.Optimize.DEFAULT], verbose=False)
+    plain = tmp_path / "plain.tflite"
+    model.export(plain, format="litert", verbose=False)
+    assert path.stat().st_size < plain.stat().st_size / 2
+    with pytest.raises(ValueError, match="Unknown converter attribute"):
+        model.export(path, format="litert", overwrite=True, unknown=1)
+
+
+def test_a_file_with_other_outputs_is_not_written(tmp_path, monkeypatch):
+    model = keras.Sequential([keras.Input((16, 3)), layers.Conv1D(4, 3, name="conv")])
+    model = finalized(model)
+
+    def export(inference, *args, **kwargs):
+        bias = inference.model.get_layer("conv").bias
+        bias.assign(bias + 1.0)
+        keras.Model.export(inference, *args, **kwargs)
+
+    monkeypatch.setattr(InferenceModel, "export", export)
+    with pytest.raises(ValueError, match="its outputs differ from the model's by"):
+        model.export(tmp_path / "m.tflite", format="litert", verbose=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_and_signatures_of_files(tmp_path):
+    model = FINALIZED["sequence"]()
+    with pytest.raises(ValueError, match=r"ends with '.tflite'.*Received: filepath='.*m.bin'"):
+        model.export(tmp_path / "m.bin", format="litert")
+    (tmp_path / "m.onnx").mkdir()
+    with pytest.raises(ValueError, match="writes one file"):
+        model.export(tmp_path / "m.onnx", format="onnx", overwrite=True)
+    signature = [keras.InputSpec(shape=(1, 20, 3), dtype="float32", name="signal")]
+    with pytest.raises(ValueError, match="give one with sizes that the model takes"):
+        model.export(tmp_path / "m.tflite", format="litert", input_signature=signature)
+    signature = tf.TensorSpec((4, 16, 3), name="signal")
+    model.export(tmp_path / "m.tflite", format="litert", input_signature=signature, verbose=False)
+    details = interpreter(tmp_path / "m.tflite").get_input_details()
+    assert details[0]["shape"].tolist() == [4, 16, 3]
+
+
+def test_where_it_was_written_is_told(tmp_path, capsys):
+    model = FINALIZED["sequence"]()
+    model.export(tmp_path / "m.tflite", format="litert")
+    assert f"Saved artifact at '{tmp_path / 'm.tflite'}'" in capsys.readouterr().out
+
+
+def test_tensorflow_itself_tries_files_where_no_other_interpreter_is(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
+    FINALIZED["sequence"]().export(tmp_path / "m.tflite", format="litert", verbose=False)
+    spectral = keras_xd.finalize(keras_xd.rewrite(spectral_model()))
+    with pytest.raises(ValueError, match="cannot be exported"):
+        spectral.export(tmp_path / "n.tflite", format="litert", verbose=False)
+
+
+def test_operators_of_onnx_files_are_checked_without_a_runtime(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    FINALIZED["sequence"]().export(tmp_path / "m.onnx", format="onnx", verbose=False)
+    spectral = keras_xd.finalize(keras_xd.rewrite(spectral_model()))
+    with pytest.raises(ValueError, match="cannot be exported"):
+        spectral.export(tmp_path / "n.onnx", format="onnx", verbose=False)
