@@ -7,6 +7,7 @@ import keras
 from keras_xd.hints import Tensor
 from keras_xd.layers.complexity import model_calls
 from keras_xd.layers.searchable import SearchableLayer, architecture_variables, flatten_layers
+from keras_xd.layers.sequence_counts import ATTENTION_OF_HEADS
 
 
 def count_parameters(model: keras.layers.Layer) -> float | Tensor:
@@ -74,7 +75,11 @@ def count_activations(model: keras.layers.Layer) -> float | Tensor:
         if isinstance(layer, SearchableLayer) and hasattr(layer, "activations"):
             count = layer.activations(shape)
         else:
-            outputs = keras.tree.flatten(layer.compute_output_spec(keras.KerasTensor(shape)))
+            several = isinstance(shape[0], (list, tuple))
+            tensors = [keras.KerasTensor(one) for one in (shape if several else [shape])]
+            apart = not several or isinstance(layer, ATTENTION_OF_HEADS)
+            arguments = tensors if apart else [tensors]
+            outputs = keras.tree.flatten(layer.compute_output_spec(*arguments))
             count = sum(math.prod(tensor.shape[1:]) for tensor in outputs)
         total = total + times * count
     return total

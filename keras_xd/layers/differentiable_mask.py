@@ -361,6 +361,10 @@ class StaticMask(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         return tuple(input_shape)
 
+    def multiply_adds(self, input_shape):
+        """Return the multiplications of one sample."""
+        return math.prod(input_shape[1:])
+
     def get_config(self):
         return {**super().get_config(), "axis": self.axis}
 

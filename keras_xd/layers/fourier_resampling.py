@@ -67,6 +67,12 @@ class FourierResampling(keras.layers.Layer):
         spatial_sizes(input_shape, len(self.sizes), self.data_format, self.name)
         return with_sizes(input_shape, self.sizes, self.data_format)
 
+    def multiply_adds(self, input_shape):
+        """Return the multiply–adds of one sample."""
+        before = spatial_sizes(input_shape, len(self.sizes), self.data_format, self.name)
+        channels = input_shape[-1 if self.data_format == "channels_last" else 1]
+        return multiply_adds(before, self.sizes, channels)
+
     def get_config(self):
         return {**super().get_config(), "sizes": self.sizes, "data_format": self.data_format}
 

@@ -1,12 +1,14 @@
 """KDense: a dense layer whose kernel is a structured matrix."""
 
+import math
+
 import keras
 import numpy as np
 from keras import activations, constraints, ops, regularizers
 from keras.layers import InputSpec
 
 from keras_xd import kmatrix, validation
-from keras_xd.kmatrix import constructions
+from keras_xd.kmatrix import constructions, transform
 from keras_xd.layers import xd_operation
 
 _STARTS = {
@@ -143,10 +145,10 @@ class KDense(keras.layers.Layer):
     def call(self, inputs):
         size, n = inputs.shape[-1], self._plan.n
         (factors,) = kmatrix.fold([self._complex_kernel()], [self._plan])
-        transform = kmatrix.analysis(factors, self._plan, size=size, pair=False)
-        transform = xd_operation.cast(transform, self.compute_dtype)
+        analysis = kmatrix.analysis(factors, self._plan, size=size, pair=False)
+        analysis = xd_operation.cast(analysis, self.compute_dtype)
         columns = ops.transpose(ops.reshape(inputs, (-1, size)))
-        outputs = ops.reshape(transform(ops.reshape(columns, (1, size, -1))), (n, 2, -1))
+        outputs = ops.reshape(analysis(ops.reshape(columns, (1, size, -1))), (n, 2, -1))
         outputs = ops.transpose(outputs[: self.units, 0])
         outputs = ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
         if self.bias is not None:
@@ -155,6 +157,16 @@ class KDense(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.units)
+
+    def multiply_adds(self, input_shape):
+        """Return the multiply–adds of one sample; folding, done once a batch, is not counted."""
+        return transform.multiply_adds(
+            self._plan,
+            self.depth,
+            size=input_shape[-1],
+            pair=False,
+            columns=math.prod(input_shape[1:-1]),
+        )
 
     def get_config(self):
         return {

@@ -7,6 +7,7 @@ from keras import activations
 
 from keras_xd import validation
 from keras_xd.layers import fourier_resampling, warm_starts
+from keras_xd.layers.complexity import multiply_adds
 from keras_xd.layers.searchable import SearchableLayer, flatten_layers
 from keras_xd.layers.static_xd import StaticXD
 from keras_xd.layers.xd_layer import XDLayer
@@ -106,6 +107,12 @@ class Resampled(keras.layers.Layer):
         outputs = self.layer.compute_output_shape(self._inner_shape(input_shape))
         return fourier_resampling.with_sizes(outputs, outer, self.data_format)
 
+    def multiply_adds(self, input_shape):
+        """Return the multiply–adds of one sample: the layer's and those of the resampling."""
+        inner = self._inner_shape(input_shape)
+        count = multiply_adds(self.layer, inner)
+        return None if count is None else count + self._resampling(input_shape)
+
     def get_config(self):
         layer = keras.saving.serialize_keras_object(self.layer)
         layer.pop("build_config", None)  # the layer is built here, at `sizes`
@@ -126,6 +133,15 @@ class Resampled(keras.layers.Layer):
             inner = config["layer"]
             config["layer"] = {**inner, "config": {**inner["config"], **parts}}
         return super().from_config(config)
+
+    def _resampling(self, input_shape):
+        """Return the multiply–adds of resampling the inputs and the outputs of the layer."""
+        rank, data_format = len(self.sizes), self.data_format
+        outer = fourier_resampling.spatial_sizes(input_shape, rank, data_format, self.name)
+        channel_axis = -1 if data_format == "channels_last" else 1
+        filters = self.layer.compute_output_shape(self._inner_shape(input_shape))[channel_axis]
+        down = fourier_resampling.multiply_adds(outer, self.sizes, input_shape[channel_axis])
+        return down + fourier_resampling.multiply_adds(self.sizes, outer, filters)
 
     def _inner_shape(self, input_shape):
         return fourier_resampling.with_sizes(input_shape, self.sizes, self.data_format)
@@ -164,14 +180,7 @@ class SearchableResampled(Resampled, SearchableLayer):
 
     def complexity(self, input_shape):
         """Multiply–adds of one sample: the layer's and those of the resampling."""
-        inner = self._inner_shape(input_shape)
-        rank, data_format = len(self.sizes), self.data_format
-        outer = fourier_resampling.spatial_sizes(input_shape, rank, data_format, self.name)
-        channel_axis = -1 if data_format == "channels_last" else 1
-        filters = self.layer.compute_output_shape(inner)[channel_axis]
-        down = fourier_resampling.multiply_adds(outer, self.sizes, input_shape[channel_axis])
-        up = fourier_resampling.multiply_adds(self.sizes, outer, filters)
-        return self.layer.complexity(inner) + down + up
+        return self.layer.complexity(self._inner_shape(input_shape)) + self._resampling(input_shape)
 
     def finalize(self):
         """Return a built `Resampled` layer around the finalized layer."""

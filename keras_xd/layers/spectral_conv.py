@@ -1,5 +1,7 @@
 """Spectral convolutions: the layer of the Fourier neural operator."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -203,6 +205,23 @@ class SpectralConv(keras.layers.Layer):
         output_shape = list(input_shape)
         output_shape[self._channel_axis] = self.filters
         return tuple(output_shape)
+
+    def multiply_adds(self, input_shape):
+        """Return the multiply–adds of one sample.
+
+        A real transform of length `P` counts `P log2 P` and a complex one twice that, over the
+        frequencies that are kept; the product of the channels counts four for each weight's pair.
+        """
+        sizes = [input_shape[axis] for axis in self._spatial_axes]
+        kept = [2 * mode for mode in self.modes[:-1]] + [self.modes[-1]]
+        transforms = 0
+        for axis, size in enumerate(sizes):
+            vectors = math.prod(sizes[:axis]) * math.prod(kept[axis + 1 :])
+            real = axis == self.rank - 1
+            transforms += (1 if real else 2) * vectors * size * math.log2(size)
+        channels = input_shape[self._channel_axis]
+        products = 4 * math.prod(kept) * channels * self.filters
+        return round(transforms * (channels + self.filters)) + products
 
     def get_config(self):
         return {

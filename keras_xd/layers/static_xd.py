@@ -184,6 +184,25 @@ class StaticXD(keras.layers.Layer):
             return (input_shape[0], *spatial, self.filters)
         return (input_shape[0], self.filters, *spatial)
 
+    def multiply_adds(self, input_shape):
+        """Return the multiply–adds of one sample, counted as `XDConv.complexity` does."""
+        total, before = 0, 1
+        inputs = math.prod(axis["size"] for axis in self.axes)
+        outputs = math.prod(axis["output_size"] for axis in self.axes)
+        for axis in self.axes:
+            inputs //= axis["size"]
+            outputs //= axis["output_size"]
+            # Every entry of a matrix meets one number of each vector.
+            for name, others in (
+                ("analysis", inputs * self.channels),
+                ("synthesis", outputs * self.filters),
+            ):
+                entries = sum(math.prod(shape) for shape in axis[name]["shapes"])
+                total += before * others * entries
+            before *= axis["n"]
+        # A complex product is four real ones.
+        return total + 4 * before * (self.channels // self.groups) * self.filters
+
     def get_config(self):
         return {
             **super().get_config(),

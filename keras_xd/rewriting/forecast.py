@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_xd.hints import Radix, Selection
-from keras_xd.layers.complexity import complexity
+from keras_xd.layers.complexity import complexity, uncounted_layers
 from keras_xd.rewriting.comparison import aligned, layer_multiply_adds, pair, tensor_bytes
 from keras_xd.rewriting.rewriter import plan
 
@@ -45,6 +45,8 @@ class Forecast:
             `keras_xd.complexity`; `None` if a size is unknown.
         memory_before, memory_after: bytes of all weights, and of the outputs and spectra in the
             rows.
+        uncounted: paths of the layers that the multiply–adds leave out, because no formula is known
+            for them.
     """
 
     rows: tuple[LayerForecast, ...]
@@ -54,6 +56,7 @@ class Forecast:
     multiply_adds_after: int | None
     memory_before: int
     memory_after: int
+    uncounted: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the attributes as plain Python values, `rows` as a list of dictionaries."""
@@ -67,7 +70,10 @@ class Forecast:
                 kind = f"{row.kind_before}, left: {row.left_because}"
             table.append((row.name, kind, *_cells(row)))
         table.append(("whole model", "", *_cells(self)))
-        return "\n".join(aligned(table))
+        lines = aligned(table)
+        if self.uncounted:
+            lines.append(f"Multiply–adds without those of: {', '.join(self.uncounted)}")
+        return "\n".join(lines)
 
 
 def forecast(
@@ -96,6 +102,9 @@ def forecast(
 
     Raises:
         ValueError: as `rewrite`.
+
+    Warns:
+        UserWarning: as `keras_xd.complexity`, for layers without a count.
 
     Example:
 
@@ -142,6 +151,7 @@ def forecast(
         tuple(rows),
         **{f"{name}_before": value for name, value in before.items()},
         **{f"{name}_after": value for name, value in after.items()},
+        uncounted=tuple(uncounted_layers(model)),
     )
 
 

@@ -6,13 +6,13 @@ import keras
 from keras import ops
 
 from keras_xd.layers.budgets import count_activations, count_parameters
-from keras_xd.layers.complexity import complexity
+from keras_xd.layers.complexity import complexity, counted_multiply_adds, warn_of_uncounted
 from keras_xd.layers.differentiable_mask import AdmissibleRange
 from keras_xd.layers.searchable import architecture_variables
 from keras_xd.validation import one_of
 
 MEASURES = {
-    "multiply_adds": complexity,
+    "multiply_adds": counted_multiply_adds,
     "parameters": count_parameters,
     "activations": count_activations,
 }
@@ -76,12 +76,14 @@ def check_reachable(model, target, measure):
     """Raise `ValueError` if even the smallest masks cost more than the target.
 
     It is known only of models whose architecture is all masks. Their variables are set to the
-    smallest values and back.
+    smallest values and back. Layers whose multiply–adds are not counted are named in a warning.
 
     Args:
         model: a built model.
         target, measure: as in `SearchModel.compile`.
     """
+    if target is not None and _name(measure) == "multiply_adds":
+        warn_of_uncounted(model)  # here, because a step is traced several times
     variables = architecture_variables(model)
     if target is None or not all(isinstance(v.constraint, AdmissibleRange) for v in variables):
         return
@@ -110,7 +112,11 @@ def measured(model, measure):
         model: a built model.
         measure: one of `MEASURES`, or a function of the model.
     """
-    return MEASURES.get(measure, measure)(model)
+    return MEASURES.get(_name(measure), measure)(model)
+
+
+def _name(measure):
+    return "multiply_adds" if measure is complexity else measure
 
 
 def complexity_term(search):

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
+import keras_xd
+from keras_xd import kmatrix
+from keras_xd import layers as xd
 from keras_xd.layers import complexity as complexity_module
 from keras_xd.layers.complexity import complexity, model_calls
 from keras_xd.layers.xd_convolutions import XDConv2D
@@ -55,6 +58,98 @@ def test_formulas_count_every_product(layer, shape):
 )
 def test_formulas(layer, shape, expected):
     assert complexity_module.multiply_adds(layer, shape) == expected
+
+
+def products(layer, shapes, monkeypatch):
+    """Count the multiply–adds of the matrix products and transforms that a call really makes."""
+    made = []
+    kinds = {"rfft": 1, "fft": 2, "irfft": 1}
+
+    def matmul(a, b, real=ops.matmul):
+        y = real(a, b)
+        made.append(np.prod(y.shape) * a.shape[-1])
+        return y
+
+    def transform(name, real):
+        def counted(x, **kwargs):
+            y = real(x, **kwargs)
+            whole = y if name == "irfft" else keras.tree.flatten(x)[0]
+            made.append(kinds[name] * np.prod(whole.shape) * np.log2(whole.shape[-1]))
+            return y
+
+        return counted
+
+    inputs = [np.ones((1, *shape[1:]), "float32") for shape in shapes]
+    layer(*inputs)
+    with monkeypatch.context() as patch:
+        patch.setattr(ops, "matmul", matmul)
+        for name in kinds:
+            patch.setattr(ops, name, transform(name, getattr(ops, name)))
+        layer(*inputs)
+    return sum(made)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (xd.XDConv1D(5, 3, padding="same", depth=2), (None, 40, 4)),
+        (xd.XDConv2D(4, 3, 2, depth=(1, 2, 3)), (None, 9, 11, 3)),
+        (xd.XDConv2D(4, 3, groups=2, padding="circular", radix=12), (None, 12, 12, 8)),
+        (xd.XDConv2DTranspose(3, 2, 2), (None, 5, 6, 2)),
+        (xd.XDConv3D(2, 2, padding="same"), (None, 3, 4, 5, 2)),
+        (xd.KOpConv2D(3, 3, padding="same"), (None, 8, 8, 2)),
+        (xd.XDCausalConv1D(3, 2), (None, 9, 2)),
+        (xd.XDConv1D(2, 300, padding="causal", data_format="channels_first"), (None, 2, 900)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_finalized_layers_count_the_products_they_make(layer, shape, monkeypatch):
+    layer.build(shape)
+    static = layer.finalize()
+    assert complexity_module.multiply_adds(static, shape) == products(static, [shape], monkeypatch)
+    assert static.multiply_adds(shape) == layer.complexity(shape)
+
+
+def test_finalized_depthwise_layers_count_as_before():
+    layer = xd.XDDepthwiseConv2D(3, depth_multiplier=2, padding="same")
+    layer.build((None, 7, 8, 3))
+    static = layer.finalize()
+    assert static.multiply_adds((None, 7, 8, 3)) == layer.complexity((None, 7, 8, 3)) > 0
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (xd.SpectralConv1D(4, 3), (None, 16, 2)),
+        (xd.SpectralConv2D(4, (2, 3), data_format="channels_first"), (None, 3, 8, 16)),
+        (xd.SpectralConv3D(2, (2, 1, 3)), (None, 4, 5, 8, 3)),
+        (xd.FourierResampling((9, 5)), (None, 7, 8, 3)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_fourier_layers_count_the_products_they_make(layer, shape, monkeypatch):
+    layer.build(shape)
+    expected = products(layer, [shape], monkeypatch)
+    assert complexity_module.multiply_adds(layer, shape) == pytest.approx(expected, abs=0.5)
+
+
+@pytest.mark.parametrize("shape", [(None, 100), (None, 3, 50), (None, 2, 2, 33)])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_k_dense_counts_the_products_it_makes(shape, depth, monkeypatch):
+    layer = xd.KDense(40, depth)
+    layer.build(shape)
+    folded = []
+
+    def fold(*args, real=kmatrix.fold):
+        with monkeypatch.context() as patch:  # the folding is not counted
+            patch.setattr(ops, "matmul", matmul)
+            folded.append(1)
+            return real(*args)
+
+    matmul = ops.matmul
+    monkeypatch.setattr(kmatrix, "fold", fold)
+    assert layer.multiply_adds(shape) == products(layer, [shape], monkeypatch)
+    assert folded
 
 
 def test_searchable_layers_count_themselves():
@@ -159,3 +254,117 @@ def test_sizes_in_all_combinations():
         layer = layers.Conv1D(2, kernel, stride, padding="same")
         expected = -(-size // stride) * kernel * 3 * 2
         assert complexity_module.multiply_adds(layer, (None, size, 3)) == expected
+
+
+class Scaled(layers.Layer):
+    """Has a weight of its own beside that of a layer inside."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(3)
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+        self.scale = self.add_weight(shape=(3,), initializer="ones", name="scale")
+
+    def call(self, x):
+        return self.scale * self.dense(x)
+
+
+def test_layers_without_a_count_are_named_in_one_warning():
+    inputs = keras.Input((6, 8, 1))
+    x = layers.ConvLSTM1D(2, 3, name="loop")(inputs)
+    x = layers.Flatten()(x)
+    x = Scaled(name="scaled")(x)
+    inner = keras.Sequential([keras.Input((3,)), Scaled(name="again")], name="block")
+    model = keras.Model(inputs, inner(x))
+    message = "without those of 'loop' .ConvLSTM1D., 'scaled' .Scaled., 'block/again' .Scaled."
+    with pytest.warns(UserWarning, match=message) as caught:
+        assert complexity(model) == 12 * 3 + 3 * 3
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_layers_that_scale_or_look_up_count_nothing_by_convention():
+    model = keras.Sequential(
+        [
+            keras.Input((5,), dtype="int32"),
+            layers.Embedding(10, 6),
+            layers.LayerNormalization(),
+            layers.BatchNormalization(),
+            layers.GroupNormalization(2),
+            layers.RMSNormalization(),
+            layers.PReLU(),
+            layers.UnitNormalization(),
+            layers.Dropout(0.5),
+            layers.MaxPooling1D(),
+            layers.SpectralNormalization(layers.Dense(2)),
+        ]
+    )
+    assert complexity(model) == 2 * 6 * 2
+
+
+def test_layers_that_multiply_without_own_weights_are_named():
+    class Cell(layers.Layer):
+        state_size = output_size = 4
+
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(4)
+
+        def build(self, input_shape):
+            self.dense.build((None, 4 + input_shape[-1]))
+
+        def call(self, inputs, states):
+            y = self.dense(ops.concatenate([inputs, states[0]], axis=-1))
+            return y, [y]
+
+    inputs = keras.Input((6, 3))
+    x = layers.RNN(Cell(), name="own")(inputs)
+    model = keras.Model(inputs, layers.Dot(1, name="dot")([x, x]))
+    with pytest.warns(UserWarning, match="'own' .RNN., 'dot' .Dot."):
+        assert complexity(model) == 0
+
+
+def test_a_resampled_layer_without_a_count_is_named():
+    class Gains(layers.Layer):
+        def build(self, input_shape):
+            self.gains = self.add_weight(shape=input_shape[1:])
+
+        def call(self, x):
+            return x * self.gains
+
+        def compute_output_shape(self, input_shape):
+            return input_shape
+
+    resampled = xd.Resampled(Gains(), (8,), name="resampled")
+    inputs = keras.Input((12, 2))
+    with pytest.warns(UserWarning, match="'resampled' .Resampled."):
+        assert complexity(keras.Model(inputs, resampled(inputs))) == 0
+
+
+def test_a_finalized_model_costs_what_its_search_space_costs():
+    model = keras_xd.models.resnet20((16, 16, 3), 10)
+    space = keras_xd.rewrite(model)
+    assert complexity(keras_xd.finalize(space)) == complexity(space) > complexity(model)
+
+    inputs = keras.Input((12, 12, 2))
+    x = xd.XDSeparableConv2D(3, 3, search_pointwise=True, padding="circular")(inputs)
+    x = xd.SearchableResampled(xd.XDConv2D(3, 3, padding="circular"), (8, 8))(x)
+    separable = xd.XDSeparableConv2D(3, 3, padding="circular")
+    x = xd.SearchableResampled(separable, (6, 6))(x)
+    space = keras.Model(inputs, x)
+    assert complexity(keras_xd.finalize(space)) == complexity(space) > 0
+
+
+def test_the_models_of_the_package_have_no_uncounted_layers():
+    networks = [
+        keras_xd.models.lenet((28, 28, 1), 10),
+        keras_xd.models.fno((16, 16, 1), width=4, modes=3, blocks=1),
+        keras_xd.models.tcn((20, 3), 2, channels=4, levels=1),
+        keras_xd.models.ccnn(2, 4, (16, 3), classes=2),
+        keras_xd.models.nos_search_network(3, 2, (8, 8, 3), 2),
+        keras_xd.models.pyramidnet(11, 4, (8, 8, 3), 2),
+    ]
+    for network in networks:
+        assert complexity_module.uncounted_layers(network) == {}, network.name

@@ -111,6 +111,17 @@ def test_table_and_dictionary():
     assert data["rows"][0]["name"] == "plain"
 
 
+def test_layers_without_a_count_are_named():
+    inputs = keras.Input((4, 8, 1))
+    x = keras.layers.ConvLSTM1D(2, 3, return_sequences=True, name="loop")(inputs)
+    model = keras.Model(inputs, keras.layers.Conv2D(2, 3, name="conv")(x))
+    with pytest.warns(UserWarning, match="without those of 'loop'"):
+        found = keras_xd.forecast(model)
+    assert found.uncounted == ("loop",)
+    assert str(found).splitlines()[-1] == "Multiply–adds without those of: loop"
+    assert found.to_dict()["uncounted"] == ("loop",)
+
+
 def test_unknown_sizes():
     inputs = keras.Input((None, None, 1))
     x = layers.Conv2D(2, 3, name="open")(inputs)

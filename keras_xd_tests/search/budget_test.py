@@ -6,7 +6,7 @@ from keras import ops
 import keras_xd
 from keras_xd import layers
 from keras_xd.search import budget
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd_tests.search.gated_dense import GatedDense, classification_data, gated_model
 
 LOSS = "sparse_categorical_crossentropy"
 
@@ -71,6 +71,26 @@ def test_smallest_masks_bound_the_target():
         budget.check_reachable(model, 19, lambda found: 2 * keras_xd.complexity(found))
     np.testing.assert_array_equal(mask.length, before)
     budget.check_reachable(gated_model(), 1e-3, "multiply_adds")  # no masks: nothing is known
+
+
+@pytest.mark.parametrize("measure", ["multiply_adds", keras_xd.complexity])
+def test_layers_without_a_count_are_named_once_and_not_at_every_trace(measure):
+    inputs = keras.Input((3, 4, 1))
+    x = keras.layers.Flatten()(keras.layers.ConvLSTM1D(2, 2, name="loop")(inputs))
+    model = keras.Model(inputs, GatedDense(3)(x))
+    search = keras_xd.SearchModel(model)
+    with pytest.warns(UserWarning, match="without those of 'loop'") as caught:
+        search.compile(
+            "sgd",
+            "sgd",
+            "mse",
+            complexity_target=9,
+            complexity_weight=1.0,
+            complexity_measure=measure,
+        )
+        x = np.ones((4, 3, 4, 1), "float32")
+        search.fit(x, np.ones((4, 3)), validation_data=(x, np.ones((4, 3))), verbose=0)
+    assert len(caught) == 1
 
 
 def test_a_mean_forgets_but_not_its_weight():

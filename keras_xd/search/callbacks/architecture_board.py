@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_xd import randomness
-from keras_xd.layers.complexity import complexity
+from keras_xd.layers.complexity import counted_multiply_adds, uncounted_layers
 from keras_xd.layers.searchable import SearchableLayer, named_layers
 from keras_xd.search.callbacks.event_file import EventFile, check_tensorboard, checked_hparams
 from keras_xd.validation import positive_integer
@@ -33,7 +33,8 @@ class ArchitectureBoard(keras.callbacks.Callback):
       `<layer>/operator`, the map from the first input channel to the first output channel, for
       XD-operations (see `keras_xd.visualization.operator_matrix`); and `<layer>/spectra`, the
       singular values of matrices. See `keras_xd.visualization.heatmap` for the colours.
-    - text: the table `architecture` of all of it.
+    - text: the table `architecture` of all of it, with the names of layers whose multiply–adds are
+      not counted.
 
     Each `fit` writes an event file of its own and touches no other file in the folder. Use a folder
     for each run, as with `keras.callbacks.TensorBoard`; both may use the same one. Give `fit` an
@@ -138,6 +139,8 @@ class ArchitectureBoard(keras.callbacks.Callback):
         ]
         model = type(self.model).__name__
         rows += [("", model, tag, f"{value:.6g}") for tag, value in multiply_adds.items()]
+        if multiply_adds and (left_out := uncounted_layers(self.model)):
+            rows.append(("", model, "complexity/without", ", ".join(left_out)))
         self._file.text("architecture", _table(rows), self._step)
         self._file.flush()
         self._written = self._step
@@ -159,7 +162,7 @@ class ArchitectureBoard(keras.callbacks.Callback):
 
     def _complexity(self):
         try:
-            count = float(keras.ops.convert_to_numpy(complexity(self.model)))
+            count = float(keras.ops.convert_to_numpy(counted_multiply_adds(self.model)))
         except (TypeError, ValueError):  # a layer does not count, or a size is unknown
             return {}
         target = getattr(self.model, "complexity_target", None)

@@ -1,0 +1,92 @@
+"""The multiply–adds of Keras' layers for sequences: products, attention and recurrent layers."""
+
+import math
+
+import keras
+
+from keras_xd.layers.searchable import sublayers
+
+ATTENTION_OF_HEADS = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
+ATTENTION = (*ATTENTION_OF_HEADS, keras.layers.Attention)  # AdditiveAttention is one too
+CELLS = (keras.layers.SimpleRNNCell, keras.layers.GRUCell, keras.layers.LSTMCell)
+
+
+def is_sequence_layer(layer):
+    """Return whether `sequence_multiply_adds` has a formula for a layer."""
+    if isinstance(layer, keras.layers.Bidirectional):
+        return all(is_sequence_layer(one) for one in _directions(layer))
+    if isinstance(layer, keras.layers.RNN):
+        return all(isinstance(cell, CELLS) for cell in _cells(layer))
+    return isinstance(layer, (keras.layers.EinsumDense, *ATTENTION))
+
+
+def sequence_multiply_adds(layer, shapes):
+    """Return the multiply–adds of one sample through one of these layers.
+
+    An `EinsumDense` multiplies every input by every weight of other indices. Attention counts its
+    projections, the scores and the weighted sum of the values: `Tq · Tk · (key size + value size)`
+    per head for `Tq` queries and `Tk` keys. Of a recurrent layer count the products with the kernel
+    and the recurrent kernel at every step. Products of single numbers, as in gates, do not count.
+
+    Args:
+        layer: a built layer, see `is_sequence_layer`.
+        shapes: list of the shapes of its inputs, batch size included: of attention those of query,
+            value and, unless it is that of the value, key.
+    """
+    if isinstance(layer, keras.layers.EinsumDense):
+        return _einsum_dense(layer, shapes[0])
+    if isinstance(layer, keras.layers.Bidirectional):
+        return sum(sequence_multiply_adds(one, shapes) for one in _directions(layer))
+    if isinstance(layer, keras.layers.RNN):
+        return shapes[0][1] * sum(
+            math.prod(kernel.shape)
+            for cell in _cells(layer)
+            for kernel in (cell.kernel, cell.recurrent_kernel)
+        )
+    query, value = shapes[0], shapes[min(1, len(shapes) - 1)]
+    if isinstance(layer, keras.layers.Attention):
+        key = shapes[2] if len(shapes) > 2 else value
+        return query[1] * value[1] * (key[-1] + value[-1])
+    return _attention_of_heads(layer, query, value)
+
+
+def attention_shapes(args, kwargs):
+    """Return the shapes `sequence_multiply_adds` takes, from the arguments of an attention layer.
+
+    Args:
+        args, kwargs: what the layer was called with: tensors in query, value, key, or a list of
+            these.
+    """
+    if args and isinstance(args[0], (list, tuple)):
+        args = args[0]
+    named = {**dict(zip(("query", "value", "key"), args, strict=False)), **kwargs}
+    tensors = [named.get(name) for name in ("query", "value", "key")]
+    return [tuple(tensor.shape) for tensor in tensors if tensor is not None]
+
+
+def _einsum_dense(layer, shape):
+    inputs, rest = layer.equation.replace(" ", "").split(",")
+    sizes = zip(rest.split("->")[0], layer.kernel.shape, strict=True)
+    return math.prod(shape[1:]) * math.prod(size for index, size in sizes if index not in inputs)
+
+
+def _attention_of_heads(layer, query, value):
+    queries, keys = math.prod(query[1:-1]), math.prod(value[1:-1])
+    total = sum(
+        math.prod(part.kernel.shape) * (keys if part.name in ("key", "value") else queries)
+        for part in sublayers(layer)
+        if isinstance(part, keras.layers.EinsumDense)
+    )
+    if isinstance(layer, keras.layers.GroupQueryAttention):
+        return total + queries * keys * layer.num_query_heads * 2 * layer.head_dim
+    if layer.attention_axes is not None:  # the others are kept apart, as the batch is
+        keys = math.prod(value[axis] for axis in layer.attention_axes)
+    return total + queries * keys * layer.num_heads * (layer.key_dim + layer.value_dim)
+
+
+def _cells(layer):
+    return getattr(layer.cell, "cells", [layer.cell])
+
+
+def _directions(layer):
+    return layer.forward_layer, layer.backward_layer
