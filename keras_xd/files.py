@@ -1,6 +1,60 @@
 """Files that are either complete or not there."""
 
+import contextlib
+import errno
+import glob
 import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+
+# Of a process on another machine nothing is known but how long it has not written.
+LONGEST_WRITE = 24 * 3600
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike, ending: str = "") -> Iterator[str]:
+    """Give the name of a file to write, which takes the place of `path` when it is complete.
+
+    The file lies in the folder of `path`. If the `with` statement ends with an error, it is
+    removed and `path` stays what it was. If the process is killed, `path` stays too, and what is
+    left of the file is removed when `path` is written next.
+
+    Args:
+        path: string or `pathlib.Path`, in a folder that exists. The target of a symbolic link is
+            replaced, not the link.
+        ending: how the name to write has to end.
+
+    Raises:
+        PermissionError: if there is a file at `path` that may not be written.
+
+    Example:
+
+    >>> from keras_xd import files
+    >>> with files.replacing("note.txt") as unfinished:
+    ...     with open(unfinished, "w") as file:
+    ...         written = file.write("kept")
+    >>> open("note.txt").read()
+    'kept'
+    """
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    remove_leftovers(path)
+    unfinished = f"{path}.{_host()}-{os.getpid()}.unfinished{ending}"
+    try:
+        yield unfinished
+        with open(unfinished, "rb+") as file:
+            os.fsync(file.fileno())
+        if os.path.exists(path):
+            shutil.copymode(path, unfinished)
+        os.replace(unfinished, path)
+    except BaseException:
+        if os.path.exists(unfinished):
+            os.remove(unfinished)
+        raise
 
 
 def write(path, content, overwrite=False):
@@ -26,14 +80,40 @@ def write(path, content, overwrite=False):
             "A file is replaced only with `overwrite=True`, a folder never. "
             f"Received: path={str(path)!r}, which exists"
         )
-    unfinished = f"{path}.{os.getpid()}.unfinished"
-    try:
-        with open(unfinished, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException:
-        if os.path.exists(unfinished):
-            os.remove(unfinished)
-        raise
+    with replacing(path) as unfinished, open(unfinished, "wb") as file:
+        file.write(content)
+
+
+def remove_leftovers(path: str) -> None:
+    """Remove what processes that were killed have left of files to take the place of `path`.
+
+    Args:
+        path: the name of the file that was to be written.
+    """
+    for leftover in glob.glob(f"{glob.escape(path)}.*.unfinished*"):
+        found = re.match(
+            r"(?:(?P<host>.+)-)?(?P<process>\d+)\.unfinished", leftover[len(path) + 1 :]
+        )
+        if found is None:
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            if _is_abandoned(leftover, found["host"], int(found["process"])):
+                os.remove(leftover)
+
+
+def _is_abandoned(leftover, host, process):
+    """Return whether no process writes to an unfinished file any more."""
+    # Windows has no signal that only asks.
+    if host in (None, _host()) and os.name != "nt":
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        except (PermissionError, OverflowError):
+            pass
+    return time.time() - os.path.getmtime(leftover) > LONGEST_WRITE
+
+
+def _host():
+    """Return the name of this machine, of characters that file names may have."""
+    return re.sub(r"[^\w-]", "_", socket.gethostname()) or "unknown"

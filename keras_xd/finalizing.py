@@ -8,14 +8,17 @@ from keras_xd.exporting import export
 from keras_xd.layers.rewritten import Exchange, Rewritten
 from keras_xd.layers.searchable import SearchableLayer, flatten_layers, named_layers
 from keras_xd.rewriting.candidates import check_model
+from keras_xd.saving import AtomicSaving
 from keras_xd.search import SearchModel
 from keras_xd.splitting import split_streams
 from keras_xd.trimming import has_masks, trim
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class FinalizedModel(keras.Model):
+class FinalizedModel(AtomicSaving, keras.Model):
     """A Functional model from `finalize`: Keras' own, but `export` does not overwrite unasked.
+
+    `save` and `save_weights` replace an earlier file as a whole, as those of a `SearchModel`.
 
     Example:
 

@@ -1,6 +1,9 @@
 """A file is written whole or not at all, and never over another unasked."""
 
 import os
+import re
+import socket
+import subprocess
 
 import pytest
 
@@ -35,3 +38,48 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path, monkeypatch):
         files.write(path, b"second", overwrite=True)
     assert path.read_bytes() == b"first"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_leftovers_of_killed_processes_are_removed(tmp_path):
+    path, host = tmp_path / "file", socket.gethostname()
+    process = subprocess.Popen(["true"])
+    process.wait()
+    names = {
+        f"file.{process.pid}.unfinished": False,  # as earlier versions named them
+        f"file.{files_host(host)}-{process.pid}.unfinished": False,
+        f"file.{files_host(host)}-{process.pid}.unfinished.keras": False,
+        f"file.{files_host(host)}-{os.getppid()}.unfinished": True,
+        f"file.elsewhere-{process.pid}.unfinished": True,
+        "file.notes.unfinished": True,
+        f"other.{process.pid}.unfinished": True,
+    }
+    old = tmp_path / "file.elsewhere-1.unfinished"
+    for name in (*names, old.name):
+        (tmp_path / name).write_bytes(b"part")
+    os.utime(old, (0, 0))
+    files.write(path, b"whole")
+    kept = {name for name, remains in names.items() if remains}
+    assert set(os.listdir(tmp_path)) == {"file", *kept}
+
+
+def files_host(name):
+    return re.sub(r"[^\w-]", "_", name)
+
+
+def test_the_target_of_a_link_is_replaced_with_its_mode(tmp_path):
+    path, link = tmp_path / "file", tmp_path / "link"
+    files.write(path, b"first")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    files.write(link, b"second", overwrite=True)
+    assert link.is_symlink() and path.read_bytes() == b"second"
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_file_that_may_not_be_written_stays(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    files.write(path, b"first")
+    monkeypatch.setattr(os, "access", lambda *arguments: False)
+    with pytest.raises(PermissionError):
+        files.write(path, b"second", overwrite=True)
+    assert path.read_bytes() == b"first" and os.listdir(tmp_path) == ["file"]

@@ -20,6 +20,7 @@ ORDER = (
     "keras_xd.hints",
     "keras_xd.validation",
     "keras_xd.files",
+    "keras_xd.saving",
     "keras_xd.randomness",
     "keras_xd.kmatrix.radix",
     "keras_xd.kmatrix.constructions",

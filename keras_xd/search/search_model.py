@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_xd.layers.rewritten import export_model
+from keras_xd.saving import AtomicSaving
 from keras_xd.search import arguments, bilevel, budget, distributed
 from keras_xd.search.attention_transfer import Guide
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
@@ -12,7 +13,7 @@ from keras_xd.search.signatures import check_stored_signature, store_signature
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SearchModel(keras.Model):
+class SearchModel(AtomicSaving, keras.Model):
     """Trains the weights and the architecture of a model with `compile` and `fit`.
 
     The model in it is the one that was given, not a copy: what `fit` finds is in

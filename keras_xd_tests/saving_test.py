@@ -1,0 +1,151 @@
+"""A process that is killed while it saves a model leaves the earlier file as it was."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd.layers.searchable import architecture_variables
+from keras_xd.search import SearchModel
+from keras_xd_tests.search.gated_dense import classification_data, gated_model
+
+PROGRAM = """
+import os, signal, sys
+import h5py, keras
+from keras_xd_tests.saving_test import {make} as make
+
+model, (path, kind) = make(), sys.argv[1:]
+written, create = [], h5py.Group.create_dataset
+
+def create_or_die(*arguments, **options):
+    written.append(arguments)
+    if len(written) > 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return create(*arguments, **options)
+
+def train(model, callbacks):
+    from keras_xd_tests.search.gated_dense import classification_data
+    model.fit(*classification_data(), callbacks=callbacks, verbose=0)
+
+checkpoint = keras.callbacks.ModelCheckpoint(path, save_weights_only=path.endswith(".h5"))
+if kind == "checkpoint":
+    train(model, [checkpoint])
+h5py.Group.create_dataset = create_or_die
+if kind == "checkpoint":
+    train(model, [checkpoint])
+elif path.endswith(".h5"):
+    model.save_weights(path)
+else:
+    model.save(path)
+"""
+
+
+def search_model():
+    search = SearchModel(gated_model())
+    search.compile("sgd", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
+    return search
+
+
+def finalized_model():
+    import keras_xd
+
+    space = keras.Sequential([keras.Input((8, 1)), keras_xd.layers.XDConv1D(2, 3)])
+    return keras_xd.finalize(space)
+
+
+def load(make, path):
+    if path.endswith(".keras"):
+        return keras.saving.load_model(path)
+    model = make()
+    model.load_weights(path)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "ending", "kind"),
+    [
+        (search_model, ".keras", "save"),
+        (search_model, ".weights.h5", "checkpoint"),
+        (finalized_model, ".keras", "save"),
+    ],
+)
+def test_a_killed_process_leaves_the_earlier_file(make, ending, kind, tmp_path):
+    path, model = str(tmp_path / f"model{ending}"), make()
+    if kind == "save":
+        model.save(path)
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(make=make.__name__), path, kind],
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert process.returncode == -signal.SIGKILL, process.stderr[-2000:]
+    assert len(os.listdir(tmp_path)) == 2
+    loaded = load(make, path)
+    if kind == "save":
+        for old, new in zip(model.get_weights(), loaded.get_weights(), strict=True):
+            np.testing.assert_array_equal(old, new)
+    else:
+        assert int(loaded.search_optimizer.epochs) == 1
+    save = loaded.save if ending == ".keras" else loaded.save_weights
+    save(path)
+    assert os.listdir(tmp_path) == [os.path.basename(path)]
+    load(make, path)
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.weights.h5"])
+def test_what_cannot_be_saved_leaves_the_earlier_file(name, tmp_path, monkeypatch):
+    search, path = search_model(), tmp_path / name
+    save = search.save if name.endswith(".keras") else search.save_weights
+    save(path)
+    before = path.read_bytes()
+    architecture_variables(search)[0].assign(np.zeros(4))
+
+    def full(descriptor):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="no space"):
+            save(path)
+    assert path.read_bytes() == before and os.listdir(tmp_path) == [name]
+    save(path)
+    assert path.read_bytes() != before
+
+
+def test_without_overwrite_keras_asks(tmp_path, monkeypatch):
+    search, asked = search_model(), []
+    monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or "n")
+    for name, save in (("s.keras", search.save), ("s.weights.h5", search.save_weights)):
+        save(tmp_path / name, overwrite=False)
+        before = (tmp_path / name).read_bytes()
+        save(tmp_path / name, overwrite=False)
+        assert (tmp_path / name).read_bytes() == before
+    assert len(asked) == 2
+
+
+def test_other_forms_are_those_of_keras(tmp_path):
+    search = search_model()
+    search.save(tmp_path / "folder", zipped=False)
+    assert (tmp_path / "folder").is_dir()
+    search.save_weights(tmp_path / "s.weights.json", max_shard_size=1)
+    twin = search_model()
+    twin.load_weights(tmp_path / "s.weights.json")
+    np.testing.assert_array_equal(twin.get_weights()[1], search.get_weights()[1])
+    for name, save in (("s.pb", search.save), ("s.npz", search.save_weights)):
+        with pytest.raises(ValueError, match=r"\.weights\.h5|extension"):
+            save(tmp_path / name)
+    assert not list(tmp_path.glob("*unfinished*"))
+
+
+def test_training_goes_on_from_the_file(tmp_path):
+    search = search_model()
+    search.fit(*classification_data(), verbose=0)
+    search.save(tmp_path / "s.keras")
+    loaded = keras.saving.load_model(tmp_path / "s.keras")
+    assert int(loaded.search_optimizer.epochs) == 1
