@@ -5,6 +5,7 @@ from keras_xd.visualization.cells import plot_genotype as plot_genotype
 from keras_xd.visualization.images import heatmap as heatmap
 from keras_xd.visualization.images import png as png
 from keras_xd.visualization.images import spectra as spectra
+from keras_xd.visualization.operators import impulse_responses as impulse_responses
 from keras_xd.visualization.operators import operator_matrix as operator_matrix
 from keras_xd.visualization.operators import plot_operators as plot_operators
 from keras_xd.visualization.progress import best_so_far as best_so_far
@@ -15,6 +16,7 @@ from keras_xd.visualization.terms import plot_tree as plot_tree
 __all__ = [
     "best_so_far",
     "heatmap",
+    "impulse_responses",
     "operator_matrix",
     "plot_best_so_far",
     "plot_cell",

@@ -1,16 +1,21 @@
 """The linear maps that layers compute, as matrices and as heatmaps."""
 
 import math
+from collections.abc import Sequence
 
 import keras
 import numpy as np
 from keras import ops
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
+from keras_xd import validation
 from keras_xd.layers.searchable import SearchableLayer
 from keras_xd.validation import is_integer
+from keras_xd.visualization import operator_figure
 
 LARGEST_MATRIX = 4096
+_ENTRIES = 2**22  # of inputs or outputs that are measured at a time
 
 
 def operator_matrix(layer: keras.layers.Layer, channel: int = 0, filter: int = 0) -> np.ndarray:
@@ -45,24 +50,49 @@ def operator_matrix(layer: keras.layers.Layer, channel: int = 0, filter: int = 0
     """
     shape = _input_shape(layer)
     last = getattr(layer, "data_format", "channels_last") == "channels_last"
-    sizes, channels = (shape[1:-1], shape[-1]) if last else (shape[2:], shape[1])
+    sizes = shape[1:-1] if last else shape[2:]
     positions = math.prod(sizes)
     if positions > LARGEST_MATRIX:
         raise ValueError(
             f"The spatial sizes must multiply to at most {LARGEST_MATRIX} positions, because the "
             f"matrix has a row for each. Received: layer '{layer.name}' of sizes {tuple(sizes)}"
         )
-    _check_index(channel, channels, "channel")
-    linear = _without_activation(layer)
-    impulses = np.zeros((positions + 1, positions, channels), dtype="float32")
-    impulses[np.arange(positions), np.arange(positions), channel] = 1.0
-    impulses = impulses.reshape(positions + 1, *sizes, channels)
-    answers = ops.convert_to_numpy(linear(impulses if last else np.moveaxis(impulses, -1, 1)))
-    answers = answers.astype("float32")
-    answers = answers if last else np.moveaxis(answers, 1, -1)
-    _check_index(filter, answers.shape[-1], "filter")
-    answers = answers[..., filter].reshape(positions + 1, -1)
-    return (answers[:-1] - answers[-1]).T
+    return impulse_responses(layer, range(positions), channel, filter).reshape(positions, -1).T
+
+
+def impulse_responses(
+    layer: keras.layers.Layer, positions: Sequence[int], channel: int = 0, filter: int = 0
+) -> np.ndarray:
+    """Return what a layer makes of unit impulses: columns of its `operator_matrix`, as images.
+
+    Memory does not grow with the square of the number of positions: a few impulses are measured at
+    a time, and one filter of their outputs is kept.
+
+    Args:
+        layer: as in `operator_matrix`, of any size.
+        positions: where the impulses are, indices in row-major order.
+        channel: index of the input channel.
+        filter: index of the output channel.
+
+    Returns:
+        Array of shape `(number of positions, *output sizes)`.
+
+    Raises:
+        ValueError: if the layer is not built, its spatial sizes are unknown, or an index is out of
+            range.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import visualization
+    >>> convolution = keras.layers.Conv1D(1, 3, padding="same", kernel_initializer="ones")
+    >>> convolution.build((None, 5, 1))
+    >>> visualization.impulse_responses(convolution, [0, 2]).astype(int).tolist()
+    [[1, 1, 0, 0, 0], [0, 1, 1, 1, 0]]
+    """
+    measured = _Measured(layer, channel, filter)
+    empty = np.zeros((0, *measured.output_sizes), "float32")
+    return np.concatenate([empty, *measured.responses(positions)])
 
 
 def plot_operators(
@@ -70,13 +100,22 @@ def plot_operators(
     layer_after: SearchableLayer,
     channel: int = 0,
     filter: int = 0,
+    order: Sequence[ArrayLike] | None = None,
+    positions: int = 256,
 ) -> Figure:
-    """Draw what a search made of a convolution: one row before, one after, one column a matrix.
+    """Draw what a search made of a convolution: before, after and their difference.
 
-    The columns are the absolute values of `M` and `K` along each spatial axis and the matrix of
-    the whole operator between two channels (`operator_matrix`). Both rows of `M` and of `K` share
-    one colour scale; operators have their own, because their weights grow while they are trained.
-    Nothing is shown or written: use the figure's `savefig`.
+    - The matrix of the whole operator between two channels (`operator_matrix`), and its responses
+      to unit impulses at three places: those of a convolution are one picture, moved. All share
+      one scale.
+    - `M` and `K` along each spatial axis: their phases where all entries of the start have the same
+      absolute value, as those of a Fourier transform have, else their absolute values; beside them
+      the absolute values of the difference, on one scale for all.
+    - The singular values of the operator.
+
+    Of more than `positions` inputs a window in the middle is drawn, which the titles say. It alone
+    is computed: memory does not grow with the square of the size.
+    Nothing is shown or written: use `keras_xd.visualization.style.save`, or `savefig`.
 
     Args:
         layer_before: the built layer the search started from: a Keras convolution or the
@@ -85,13 +124,18 @@ def plot_operators(
         layer_after: the searched layer, an `XDConv` of the same input shape.
         channel: index of the input channel of the operator.
         filter: index of the output channel of the operator.
+        order: for inputs whose positions were permuted along each axis, `x[:, rows][:, :,
+            columns]`, say, the permutations `(rows, columns)`: the operator is drawn in the order
+            before. The outputs, where they are of the same size, are put in that order, too.
+        positions: most positions of the window that is drawn.
 
     Returns:
-        A `matplotlib.figure.Figure` of two rows.
+        A `matplotlib.figure.Figure`.
 
     Raises:
-        ValueError: if `layer_after` is not searchable, if the two layers differ in input shape, or
-            for the reasons of `operator_matrix`.
+        ValueError: if `layer_after` is not searchable, if the two layers differ in input shape or
+            in what their matrices are, if `order` does not hold a permutation of each axis, or for
+            the reasons of `impulse_responses`.
 
     Example:
 
@@ -102,8 +146,8 @@ def plot_operators(
     >>> searched = layers.XDConv2D(4, 3, padding="same")
     >>> searched.build((None, 6, 6, 2))
     >>> figure = visualization.plot_operators(convolution, searched)
-    >>> len(figure.axes) > 5
-    True
+    >>> figure.axes[0].get_title()
+    'before'
     """
     if not isinstance(layer_after, SearchableLayer):
         raise ValueError(
@@ -115,65 +159,84 @@ def plot_operators(
             "`layer_before` and `layer_after` must have the same input shape. "
             f"Received: {_input_shape(layer_before)} and {_input_shape(layer_after)}"
         )
+    validation.positive_integer(positions, "positions")
     start = layer_before if isinstance(layer_before, SearchableLayer) else _at_start(layer_after)
-    rows = {
-        f"before: {layer_before.name}": _panels(start, layer_before, channel, filter),
-        f"after: {layer_after.name}": _panels(layer_after, layer_after, channel, filter),
-    }
-    columns = [list(panels) for panels in rows.values()]
-    if columns[0] != columns[1]:
+    matrices = [operator_figure.matrices(layer, positions) for layer in (start, layer_after)]
+    if list(matrices[0]) != list(matrices[1]):
         raise ValueError(
             "`layer_before` and `layer_after` must have the same matrices. "
-            f"Received: {columns[0]} and {columns[1]}"
+            f"Received: {list(matrices[0])} and {list(matrices[1])}"
         )
-    return _draw(rows, columns[0])
+    windows = [
+        _window(layer, channel, filter, order, positions) for layer in (layer_before, layer_after)
+    ]
+    channels = f"channel {channel} to {filter}"
+    return operator_figure.draw(*windows, *matrices, channels)
 
 
-def _draw(rows, columns):
-    """Return a figure with a heatmap for each `rows[row][column]`."""
-    figure = Figure(figsize=(2.9 * len(columns), 2.7 * len(rows)), layout="constrained")
-    axes = figure.subplots(len(rows), len(columns), squeeze=False)
-    for index, column in enumerate(columns):
-        matrices = [panels[column] for panels in rows.values()]
-        operator = index == len(columns) - 1
-        shared = max(float(matrix.max()) for matrix in matrices)
-        for row, matrix in enumerate(matrices):
-            largest = float(np.abs(matrix).max()) if operator else shared
-            largest = largest or 1.0
-            drawn = axes[row, index].imshow(
-                matrix,
-                cmap="RdBu_r" if operator else "viridis",
-                vmin=-largest if operator else 0.0,
-                vmax=largest,
-                interpolation="nearest",
-            )
-            axes[row, index].set_xticks([])
-            axes[row, index].set_yticks([])
-            if operator:
-                figure.colorbar(drawn, ax=axes[row, index], shrink=0.8)
-        axes[0, index].set_title(column, fontsize=9)
-        if not operator:
-            figure.colorbar(drawn, ax=list(axes[:, index]), shrink=0.5)
-    for row, label in enumerate(rows):
-        axes[row, 0].set_ylabel(label, fontsize=9)
-    return figure
+def _window(layer, channel, filter, order, most):
+    """Return the operator on a window in the middle, in the order before a permutation."""
+    measured = _Measured(layer, channel, filter)
+    sizes, outputs = measured.sizes, measured.output_sizes
+    order = _checked_order(order, sizes)
+    places = operator_figure.middle(sizes, most)
+    seen = [found[place] for found, place in zip(order, places, strict=True)]
+    kept = [
+        np.arange(round(p[0] * out / n), max(round((p[-1] + 1) * out / n), 1))
+        for p, n, out in zip(places, sizes, outputs, strict=True)
+    ]
+    # Outputs of another size have no place in the order of the inputs.
+    kept_seen = [
+        o[k] if out == n else k for o, k, n, out in zip(order, kept, sizes, outputs, strict=True)
+    ]
+    flat = np.ravel_multi_index(np.meshgrid(*seen, indexing="ij"), sizes).ravel()
+    parts = [part[np.ix_(range(len(part)), *kept_seen)] for part in measured.responses(flat)]
+    return operator_figure.Window(np.concatenate(parts), places, kept, sizes)
 
 
-def _panels(searchable, layer, channel, filter):
-    """Return `{title: array}`: matrices of `searchable`, then the operator of `layer`."""
-    described = {
-        name.removeprefix("matrix/"): np.abs(matrix)
-        for name, matrix in searchable.describe().items()
-        if name.startswith("matrix/")
-    }
-    panels = {
-        f"|{letter}|, axis {name[1:]}": matrix
-        for letter in ("M", "K")
-        for name, matrix in described.items()
-        if name[0] == letter
-    }
-    title = f"operator, channel {channel} to {filter}"
-    return {**panels, title: operator_matrix(layer, channel, filter)}
+def _checked_order(order, sizes):
+    """Return, by axis, where each position is found after the permutation."""
+    order = [np.arange(size) for size in sizes] if order is None else [np.asarray(o) for o in order]
+    whole = [np.array_equal(np.sort(o), np.arange(n)) for o, n in zip(order, sizes, strict=False)]
+    if len(order) != len(sizes) or not all(whole):
+        raise ValueError(
+            f"`order` must hold a permutation for each axis, of the sizes {tuple(sizes)}. "
+            f"Received: order={order!r}"
+        )
+    return [np.argsort(axis) for axis in order]
+
+
+class _Measured:
+    """The linear map from one channel of a layer to one of its filters, measured by impulses."""
+
+    def __init__(self, layer, channel, filter):
+        shape = _input_shape(layer)
+        self.last = getattr(layer, "data_format", "channels_last") == "channels_last"
+        self.sizes, self.channels = (shape[1:-1], shape[-1]) if self.last else (shape[2:], shape[1])
+        _check_index(channel, self.channels, "channel")
+        self.linear, self.channel = _without_activation(layer), channel
+        zero = self._outputs(np.zeros((1, math.prod(self.sizes), self.channels), "float32"))
+        self.output_sizes, filters = zero.shape[1:-1], zero.shape[-1]
+        _check_index(filter, filters, "filter")
+        self.filter, self.zero = filter, zero[..., filter]
+        self.step = max(1, _ENTRIES // max(zero.size, math.prod(self.sizes) * self.channels))
+
+    def responses(self, positions):
+        """Yield arrays `(number, *output_sizes)`, of some of the positions at a time."""
+        count = math.prod(self.sizes)
+        for position in positions:
+            _check_index(position, count, "positions")
+        for first in range(0, len(positions), self.step):
+            places = np.asarray(positions[first : first + self.step])
+            impulses = np.zeros((len(places), count, self.channels), "float32")
+            impulses[np.arange(len(places)), places, self.channel] = 1.0
+            yield self._outputs(impulses)[..., self.filter] - self.zero
+
+    def _outputs(self, impulses):
+        impulses = impulses.reshape(len(impulses), *self.sizes, self.channels)
+        answers = self.linear(impulses if self.last else np.moveaxis(impulses, -1, 1))
+        answers = ops.convert_to_numpy(answers).astype("float32")
+        return answers if self.last else np.moveaxis(answers, 1, -1)
 
 
 def _input_shape(layer):

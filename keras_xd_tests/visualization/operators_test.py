@@ -4,7 +4,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from keras_xd import layers
-from keras_xd.visualization import operator_matrix, plot_operators
+from keras_xd.visualization import (
+    impulse_responses,
+    operator_matrix,
+    operators,
+    plot_operators,
+)
 
 
 def built(layer, *input_shape):
@@ -32,9 +37,9 @@ class Scale(layers.SearchableLayer):
 
 
 def heatmaps(figure):
-    """Return the drawn images by row and column, without the colour bars."""
+    """Return the drawn images, three a row: of the operator, then of the matrices."""
     images = [axes.images[0] for axes in figure.axes if axes.images]
-    return np.array(images, dtype=object).reshape(2, -1)
+    return np.array(images, dtype=object).reshape(-1, 3)
 
 
 def test_matrix_of_a_convolution_holds_its_weights():
@@ -101,11 +106,24 @@ def test_matrix_of_a_finalized_layer(rng):
     )
 
 
-def test_picture_shows_the_start_above_the_search(rng, tmp_path, monkeypatch):
+def test_impulse_responses_are_columns_of_the_matrix(rng, monkeypatch):
+    layer = perturbed(built(layers.XDConv2D(2, 3, strides=2), 7, 6, 3), rng)
+    matrix = operator_matrix(layer, 2, 1)
+    places = [0, 41, 17, 17]
+    expected = matrix[:, places].T.reshape(4, 3, 2)
+    whole = impulse_responses(layer, places, 2, 1)
+    np.testing.assert_allclose(whole, expected, atol=1e-6)
+    # Whatever number of impulses is measured at a time.
+    monkeypatch.setattr(operators, "_ENTRIES", 300)
+    np.testing.assert_allclose(impulse_responses(layer, places, 2, 1), whole, atol=1e-6)
+    assert impulse_responses(layer, []).shape == (0, 3, 2)
+
+
+def test_picture_shows_start_search_and_difference(rng, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     convolution = built(keras.layers.Conv2D(2, 3, padding="same"), 4, 6, 3)
     searched = built(layers.XDConv2D(2, 3, padding="same"), 4, 6, 3)
-    start = {name: np.abs(value) for name, value in searched.describe().items()}
+    start = searched.describe()
     perturbed(searched, rng)
     before = [variable.numpy() for variable in searched.weights]
 
@@ -115,31 +133,93 @@ def test_picture_shows_the_start_above_the_search(rng, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
     for variable, value in zip(searched.weights, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
-    drawn = heatmaps(figure)
-    names = ["matrix/M0", "matrix/M1", "matrix/K0", "matrix/K1"]
-    now = searched.describe()
-    for column, name in enumerate(names):
-        np.testing.assert_allclose(drawn[0, column].get_array(), start[name], atol=1e-6)
-        np.testing.assert_allclose(drawn[1, column].get_array(), np.abs(now[name]), atol=1e-6)
-    np.testing.assert_allclose(drawn[0, 4].get_array(), operator_matrix(convolution, 2, 1))
-    np.testing.assert_allclose(drawn[1, 4].get_array(), operator_matrix(searched, 2, 1))
-    for upper, lower in drawn.T[:4]:
-        largest = max(image.get_array().max() for image in (upper, lower))
-        assert upper.get_clim() == lower.get_clim() == (0, pytest.approx(largest))
-    for image in drawn[:, 4]:
-        largest = pytest.approx(np.abs(image.get_array()).max())
-        assert image.get_clim()[1] == -image.get_clim()[0] == largest
+    drawn, now = heatmaps(figure), searched.describe()
+    first, second = (operator_matrix(layer, 2, 1) for layer in (convolution, searched))
+    operator = [np.asarray(image.get_array()) for image in drawn[0]]
+    for found, expected in zip(operator, (first, second, second - first), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    for row, position in zip(drawn[1:4], (7, 15, 22), strict=True):
+        for image, expected in zip(row, (first, second, second - first), strict=True):
+            column = expected[:, position].reshape(4, 6)
+            np.testing.assert_allclose(np.asarray(image.get_array()), column, atol=1e-6)
+    # What is compared has one scale.
+    largest = max(np.abs(found).max() for found in operator)
+    for image in drawn[:4].flat:
+        assert image.get_clim() == (pytest.approx(-largest), pytest.approx(largest))
+    changes = []
+    for row, name in zip(drawn[4:], ("M0", "M1", "K0", "K1"), strict=True):
+        pair = start[f"matrix/{name}"], now[f"matrix/{name}"]
+        for image, matrix in zip(row, pair, strict=False):
+            expected = np.angle(matrix)
+            expected[np.abs(matrix) < 0.05 * np.abs(matrix).max()] = np.nan
+            found = np.ma.filled(image.get_array(), np.nan)
+            np.testing.assert_allclose(np.exp(1j * found), np.exp(1j * expected), atol=1e-5)
+        changes.append(np.abs(pair[1] - pair[0]))
+        np.testing.assert_allclose(np.asarray(row[2].get_array()), changes[-1], atol=1e-6)
+    limits = [row[2].get_clim() for row in drawn[4:]]
+    np.testing.assert_allclose(limits, [(0, max(change.max() for change in changes))] * 4)
+    spectra = [axes for axes in figure.axes if axes.get_title() == "spectrum of the operator"]
+    for line, matrix in zip(spectra[0].lines, (first, second), strict=True):
+        values = np.linalg.svd(matrix, compute_uv=False)
+        np.testing.assert_allclose(line.get_ydata(), values, atol=1e-5)
+    assert spectra[0].get_ylim()[0] == 0
     figure.savefig(tmp_path / "operators.png")
     assert (tmp_path / "operators.png").stat().st_size > 1000
 
 
+def test_permuted_inputs_are_drawn_in_their_order_before(rng):
+    """A convolution of permuted images is that of plain ones between two permutations."""
+    order = [rng.permutation(4), rng.permutation(5)]
+    layer = built(keras.layers.Conv2D(1, 3, padding="same"), 4, 5, 1)
+    matrix = operator_matrix(layer).reshape(4, 5, 4, 5)
+    expected = np.zeros_like(matrix)
+    for place in np.ndindex(4, 5, 4, 5):
+        i, j, k, m = place
+        expected[order[0][i], order[1][j], order[0][k], order[1][m]] = matrix[place]
+    searched = built(layers.XDConv2D(1, 3, padding="same"), 4, 5, 1)
+    drawn = heatmaps(plot_operators(layer, searched, order=order))
+    found = np.asarray(drawn[0, 0].get_array())
+    np.testing.assert_allclose(found, expected.reshape(20, 20), atol=1e-6)
+    strided = built(layers.XDConv1D(1, 3, strides=2, padding="same"), 6, 1)
+    order = [[5, 3, 1, 0, 2, 4]]
+    found = np.asarray(heatmaps(plot_operators(strided, strided, order=order))[0, 0].get_array())
+    # Position 5 before the permutation is the first that the layer sees; outputs stay.
+    np.testing.assert_allclose(found[:, 5], operator_matrix(strided)[:, 0], atol=1e-6)
+
+
+def test_of_large_inputs_a_window_is_drawn_and_nothing_larger_is_made(rng, monkeypatch):
+    small, large = (perturbed(built(layers.XDConv1D(1, 3), n, 1), rng) for n in (32, 8192))
+    monkeypatch.setattr(layers.XDConv1D, "describe", None)  # would make dense matrices
+    figure = plot_operators(large, large, positions=16)
+    monkeypatch.undo()
+    drawn = heatmaps(figure)
+    expected = impulse_responses(large, range(4088, 4104))[:, 4087:4103].T
+    np.testing.assert_allclose(np.asarray(drawn[0, 0].get_array()), expected, atol=1e-6)
+    assert "positions 4088–4103 of 8192" in figure.subfigs[0].subfigs[0].get_suptitle()
+    assert "positions" not in plot_operators(small, small).subfigs[0].subfigs[0].get_suptitle()
+
+
+def test_every_rank_and_kind_is_drawn(rng, tmp_path):
+    for layer, shape in (
+        (layers.XDConv3D(1, 2), (3, 4, 3, 1)),
+        (layers.KOpConv1D(1, 3, padding="same"), (8, 1)),
+        (layers.XDConv2DTranspose(1, 3, strides=2), (4, 3, 1)),
+    ):
+        built(layer, *shape)
+        plot_operators(layer, layer).savefig(tmp_path / "picture.png")
+    scale = built(Scale(), 6, 2)
+    figure = plot_operators(scale, scale)
+    matrix = np.asarray(heatmaps(figure)[0, 0].get_array())
+    np.testing.assert_allclose(matrix, 2 * np.eye(6), atol=1e-6)
+
+
 def test_picture_of_two_searchable_layers_shows_both_as_they_are(rng):
-    first = perturbed(built(layers.XDConv1D(1, 3, padding="causal"), 9, 1), rng)
-    second = perturbed(built(layers.XDConv1D(1, 3, padding="causal"), 9, 1), rng)
+    first = perturbed(built(layers.XDConv1D(1, 3, padding="causal"), 9, 1), rng, 0.5)
+    second = perturbed(built(layers.XDConv1D(1, 3, padding="causal"), 9, 1), rng, 0.5)
     drawn = heatmaps(plot_operators(first, second))
-    for row, layer in enumerate((first, second)):
+    for image, layer in zip(drawn[1], (first, second), strict=False):
         expected = np.abs(layer.describe()["matrix/M0"])
-        np.testing.assert_allclose(drawn[row, 0].get_array(), expected, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(image.get_array()), expected, atol=1e-6)
 
 
 def test_bad_input_is_refused():
@@ -160,3 +240,10 @@ def test_bad_input_is_refused():
         plot_operators(built(keras.layers.Conv2D(2, 3), 8, 9, 1), searched)
     with pytest.raises(ValueError, match="same matrices.*Received"):
         plot_operators(built(Scale(), 8, 8, 1), searched)
+    for order in ([range(8)], [range(8), [0] * 8], [range(8), range(7)]):
+        with pytest.raises(ValueError, match="permutation for each axis.*Received"):
+            plot_operators(convolution, searched, order=order)
+    with pytest.raises(ValueError, match="`positions` must be.*Received"):
+        plot_operators(convolution, searched, positions=0)
+    with pytest.raises(ValueError, match="`positions` must be.*Received: positions=64"):
+        impulse_responses(convolution, [64])

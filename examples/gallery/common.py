@@ -1,0 +1,80 @@
+"""What the scripts of the gallery share: arguments, files that are not lost, data, style."""
+
+import argparse
+import os
+import pathlib
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))  # for `datasets`
+
+import keras
+import numpy as np
+from matplotlib.figure import Figure
+
+from keras_xd.visualization import style
+
+STARTED = time.perf_counter()
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def parse(script, documentation, arguments=None):
+    """Return the options of a script: `small`, and `path`, where its picture goes.
+
+    Args:
+        script: the script's `__file__`.
+        documentation: its docstring.
+        arguments: list of texts, or `None` for those of the command line.
+    """
+    parser = argparse.ArgumentParser(description=documentation.splitlines()[0])
+    parser.add_argument("--output", type=pathlib.Path, default="gallery", help="folder")
+    parser.add_argument("--overwrite", action="store_true", help="write over an existing picture")
+    parser.add_argument("--small", action="store_true", help="a setting of seconds, for tests")
+    options = parser.parse_args(arguments)
+    options.path = options.output / f"{pathlib.Path(script).stem}.png"
+    if options.path.exists() and not options.overwrite:
+        parser.error(f"{options.path} exists: give --overwrite or another --output")
+    options.output.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def figure(width, height):
+    """Return an empty figure of a size in inches."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(drawn, options):
+    """Write the picture; say where and after how many seconds."""
+    style.save(drawn, options.path)
+    seconds = time.perf_counter() - STARTED
+    print(f"{options.path}: {options.path.stat().st_size / 1000:.0f} kB, {seconds:.0f} s")
+
+
+def adam(rate, steps):
+    """Return Adam whose rate falls to 0 along a cosine."""
+    return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, steps))
+
+
+def accuracy(model, data):
+    """Return the share of right answers."""
+    return float(np.mean(model.predict(data[0], verbose=0).argmax(axis=-1) == data[1]))
+
+
+def mean_and_deviation(values, digits=3):
+    """Return both as a text; of one value no deviation."""
+    text = f"{np.mean(values):.{digits}f}"
+    return text if len(values) < 2 else f"{text} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def panel(axes, letter, title):
+    """Give a panel its letter and title, as papers do."""
+    axes.set_title(f"{letter}  {title}", loc="left")
+
+
+def plain_image(axes, values, **options):
+    """Draw an image without ticks, with a border."""
+    drawn = axes.imshow(values, **options)
+    axes.spines[:].set_visible(True)
+    axes.set(xticks=[], yticks=[])
+    return drawn

@@ -1,0 +1,183 @@
+"""One style of all pictures: fonts, colours that differ in grey too, labels beside their curves."""
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Each is darker or lighter than its neighbours, so that they differ without colour, too.
+COLOURS = ("#08306b", "#e6700a", "#2b8c5f", "#b0156d", "#5aa5d8", "#6b6b6b", "#c9a400", "#7a4fb5")
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
+SIGNED, POSITIVE, PHASE = "RdBu_r", "viridis", "twilight"
+DOTS_PER_INCH = 200
+PARAMETERS = {
+    "axes.axisbelow": True,
+    "axes.grid": False,
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.6,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 8,
+    "figure.titlesize": 9,
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.6,
+    "image.interpolation": "nearest",
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4,
+    "savefig.dpi": DOTS_PER_INCH,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "keras_xd",
+    "xtick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.labelsize": 7,
+    "ytick.major.width": 0.6,
+}
+_LABEL_SIZE = 7
+_LABEL_HEIGHT = 9.5  # points from one label to the next
+
+
+def context() -> AbstractContextManager[None]:
+    """Return a context in which matplotlib draws in the style of this package.
+
+    Example:
+
+    >>> from matplotlib.figure import Figure
+    >>> from keras_xd.visualization import style
+    >>> with style.context():
+    ...     axes = Figure(figsize=(3.3, 2.2), layout="constrained").subplots()
+    >>> axes.spines["top"].get_visible()
+    False
+    """
+    return matplotlib.rc_context(PARAMETERS)
+
+
+def curve(number: int) -> dict:
+    """Return the colour and the dashes of the curve of a number, as keywords of `Axes.plot`.
+
+    Example:
+
+    >>> from keras_xd.visualization import style
+    >>> style.curve(0) != style.curve(1)
+    True
+    """
+    index = number % len(COLOURS)
+    return {"color": COLOURS[index], "linestyle": LINES[index]}
+
+
+def save(figure: Figure, path: str | os.PathLike) -> None:
+    """Write a figure with 200 dots per inch, or as SVG; the same figure gives the same file.
+
+    Args:
+        figure: the figure.
+        path: where to; what is there is written over.
+
+    Example:
+
+    >>> from matplotlib.figure import Figure
+    >>> from keras_xd.visualization import style
+    >>> style.save(Figure(), "picture.svg")
+    """
+    vector = os.fspath(path).lower().endswith(".svg")
+    with context():
+        figure.savefig(path, metadata={"Date": None} if vector else None)
+
+
+def label_lines(axes: Axes, labels: Sequence[str] | None = None, avoid: float = 0.0) -> list:
+    """Write the label of each line beside its end, in its colour, in place of a legend.
+
+    Labels that would lie on each other are moved apart and joined to their lines. Call it last:
+    limits and scales have to be those of the picture.
+
+    Args:
+        axes: axes with labelled lines. Lines without a label, or without a finite point, get none.
+        labels: texts in place of the labels of the lines, one for each labelled line.
+        avoid: part of the height at the bottom that stays free of labels.
+
+    Returns:
+        The list of texts, from the lowest to the highest.
+
+    Raises:
+        ValueError: there are not as many texts as labelled lines.
+
+    Example:
+
+    >>> from matplotlib.figure import Figure
+    >>> from keras_xd.visualization import style
+    >>> axes = Figure(layout="constrained").subplots()
+    >>> line = axes.plot([1, 2, 3], label="rising")
+    >>> [text.get_text() for text in style.label_lines(axes)]
+    ['rising']
+    """
+    lines = [line for line in axes.lines if not line.get_label().startswith("_")]
+    labels = [line.get_label() for line in lines] if labels is None else list(labels)
+    if len(labels) != len(lines):
+        raise ValueError(
+            "`labels` must have a text for each labelled line. "
+            f"Received: {len(labels)} texts for {len(lines)} lines"
+        )
+    root = axes.get_figure(root=True)
+    root.draw_without_rendering()
+    to_axes = axes.transData + axes.transAxes.inverted()
+    found = []
+    for line, label in zip(lines, labels, strict=True):
+        points = np.column_stack([np.asarray(data, float) for data in line.get_data()])
+        places = to_axes.transform(points[np.isfinite(points).all(axis=1)])
+        places = places[np.isfinite(places).all(axis=1)]
+        if len(places):
+            found.append((*places[-1], label, line.get_color()))
+    found.sort(key=lambda end: end[1])
+    height = axes.get_window_extent().height * 72 / root.dpi
+    heights = apart([y for _, y, *_ in found], _LABEL_HEIGHT / height, avoid)
+    texts = []
+    for (x, y, label, colour), middle in zip(found, heights, strict=True):
+        text = axes.annotate(
+            label,
+            (min(x, 1.0), min(max(y, 0.0), 1.0)),
+            (1.03, middle),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            color=colour,
+            fontsize=_LABEL_SIZE,
+            va="center",
+            ha="left",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkB": 0},
+        )
+        texts.append(text)
+    return texts
+
+
+def apart(heights: Sequence[float], gap: float, lowest: float = 0.0) -> list[float]:
+    """Return ascending heights moved as little as need be to lie a gap apart.
+
+    Args:
+        heights: numbers in ascending order.
+        gap: smallest distance of neighbours.
+        lowest: smallest height; the largest is 1 unless the gaps need more.
+
+    Example:
+
+    >>> from keras_xd.visualization import style
+    >>> style.apart([0.5, 0.5, 0.9], 0.1)
+    [0.45, 0.55, 0.9]
+    """
+    # Without their gaps the heights only have to ascend: means of neighbours that do not.
+    groups = []
+    for index, height in enumerate(heights):
+        groups.append([height - index * gap, 1])
+        while len(groups) > 1 and groups[-2][0] > groups[-1][0]:
+            (first, m), (second, n) = groups[-2:]
+            groups[-2:] = [[(first * m + second * n) / (m + n), m + n]]
+    flat = [value for value, count in groups for _ in range(count)]
+    highest = max(lowest, 1.0 - gap * (len(flat) - 1))
+    return [
+        round(min(max(value, lowest), highest) + index * gap, 6) for index, value in enumerate(flat)
+    ]
