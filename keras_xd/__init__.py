@@ -29,5 +29,7 @@ from keras_xd.search import optimizers as optimizers
 from keras_xd.search.architecture_files import load_architecture as load_architecture
 from keras_xd.search.architecture_files import save_architecture as save_architecture
 from keras_xd.search.architectures import randomize_architecture as randomize_architecture
+from keras_xd.searching import SearchReport as SearchReport
+from keras_xd.searching import SearchResult as SearchResult
 
 __version__ = "0.1.0"

@@ -66,7 +66,7 @@ def write(path, content, overwrite=False):
         overwrite: whether to replace a file that exists.
 
     Raises:
-        ValueError: if there is something at `path` that may not be replaced.
+        ValueError: if there is something at `path` that may not be replaced, or no such folder.
 
     Example:
 
@@ -79,6 +79,12 @@ def write(path, content, overwrite=False):
         raise ValueError(
             "A file is replaced only with `overwrite=True`, a folder never. "
             f"Received: path={str(path)!r}, which exists"
+        )
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise ValueError(
+            "A file must be written to a folder that exists: make it first. "
+            f"Received: path={str(path)!r}, whose folder {folder!r} does not exist"
         )
     with replacing(path) as unfinished, open(unfinished, "wb") as file:
         file.write(content)

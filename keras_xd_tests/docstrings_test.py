@@ -57,6 +57,8 @@ def public_objects():
         for name, value in vars(package).items()
         if not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value))
     ]
+    # The package of this name can be called, by the function.
+    objects.append(importlib.import_module("keras_xd.searching").search)
     return {f"{value.__module__}.{value.__qualname__}": value for value in objects}
 
 

@@ -9,6 +9,8 @@ from keras_xd.layers import cloning, rewritten
 from keras_xd.layers.searchable import is_graph, named_layers
 from keras_xd.rewriting import kinds, skips
 
+SIZE_UNKNOWN = "its spatial size is unknown"
+
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
@@ -31,6 +33,11 @@ class Candidate:
     reason: str | None
     skip: skips.Skip | None = None
     calls: int = 1
+
+    @property
+    def size_unknown(self):
+        """Whether it cannot be rewritten because its spatial size is unknown."""
+        return self.reason is not None and self.reason.startswith(SIZE_UNKNOWN)
 
 
 def check_graph(model):
@@ -55,10 +62,20 @@ def check_graph(model):
 def check_model(model):
     """Raise `ValueError` unless `model` is a built model: Functional, Sequential or subclassed."""
     subclassed = isinstance(model, keras.Model) and not isinstance(model, keras.Sequential)
-    if subclassed and not is_graph(model):
-        rewritten.symbolic_call(model)
-    else:
+    if not subclassed or is_graph(model):
         check_graph(model)
+        return
+    try:
+        rewritten.symbolic_call(model)
+    except ValueError as error:
+        inner = getattr(model, "model", None)
+        if not model.built or not isinstance(inner, keras.Model):
+            raise
+        raise ValueError(
+            "`model` must be a model itself, not a wrapper of one: take the model in it, `.model`. "
+            f"Received: '{model.name}' of class {type(model).__name__} with the model "
+            f"'{inner.name}' in it"
+        ) from error
 
 
 def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
@@ -140,5 +157,5 @@ def _reason_of_shapes(shapes):
         return f"it is called at several shapes, {', '.join(map(str, sorted(shapes, key=str)))}"
     (shape,) = shapes
     if None in shape[1:]:
-        return f"its spatial size is unknown, {shape}"
+        return f"{SIZE_UNKNOWN}, {shape}"
     return None

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_xd.layers.complexity import multiply_adds
 from keras_xd.layers.rewritten import every_call
-from keras_xd.layers.searchable import named_layers
+from keras_xd.layers.searchable import SearchableLayer, named_layers
 from keras_xd.rewriting import kinds, skips
 from keras_xd.rewriting.candidates import check_model, find_candidates
 
@@ -126,6 +126,7 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
     check_model(model)
     inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
     counterparts = dict(named_layers(rewritten))
+    _check_order(model, rewritten, counterparts)
     candidates = find_candidates(model, kinds.search_space_of(counterparts.values()))
     for candidate in candidates:
         if candidate.skip is None and candidate.path not in counterparts:
@@ -160,6 +161,22 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
     outputs = [keras.tree.flatten(m(inputs, training=False)) for m in (model, rewritten)]
     errors = [_relative_error(*pair) for pair in zip(*outputs, strict=True)]
     return Comparison(tuple(rows), max(errors))
+
+
+def _check_order(model, rewritten, counterparts):
+    """Raise `ValueError` if `model` has searchable layers where `rewritten` has others."""
+    swapped = [
+        path
+        for path, layer in named_layers(model)
+        if isinstance(layer, SearchableLayer)
+        and not isinstance(counterparts.get(path), SearchableLayer)
+    ]
+    if swapped:
+        raise ValueError(
+            "`model` must be the original and `rewritten` what was made from it: give the search "
+            f"space second. Received: model='{model.name}', whose layers {swapped} are searchable, "
+            f"and rewritten='{rewritten.name}', where they are not"
+        )
 
 
 def pair(before, after):

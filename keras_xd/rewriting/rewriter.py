@@ -6,12 +6,18 @@ from typing import Any
 
 import keras
 
-from keras_xd import validation
+from keras_xd import compiling, validation
 from keras_xd.hints import Radix, Selection
 from keras_xd.layers.rewritten import Exchange
 from keras_xd.layers.searchable import named_layers
 from keras_xd.rewriting import kinds, skips
 from keras_xd.rewriting.candidates import check_model, find_candidates
+from keras_xd.rewriting.explaining import (
+    SIZES_HINT,
+    described_layers,
+    listing,
+    warn_of_unknown_sizes,
+)
 from keras_xd.rewriting.masked import rewrite_masked
 
 logger = logging.getLogger("keras_xd.rewriting")
@@ -45,14 +51,16 @@ def rewrite(
     with the model in it, as `.model`. Layers in `TimeDistributed` are rewritten too. The additions
     that a `call` of one's own makes are not seen: no skip is found there.
 
-    The original is left untouched. The new model is not compiled, and where `model` is a
-    subclass of a Functional model (with a `train_step` of its own, say) it is a plain one.
+    The original is left untouched. The new model is not compiled; `SearchModel.compile` takes what
+    it is not given from the `compile` of `model`, as long as the new model is not read from a file.
+    A `train_step` of one's own is not taken over: a warning says so.
 
     Layers that cannot be rewritten stay as they are: those called at unknown or at several
     spatial sizes, those made in the `build` of a layer or inside wrappers such as
     `SpectralNormalization`, subclasses of Keras' layers, max pooling, and convolutions with LoRA or
     quantization. They are listed by a warning of the logger `keras_xd.rewriting`, and with their
-    reasons by `keras_xd.compare`.
+    reasons by `keras_xd.compare`. Of unknown sizes a Python warning tells too: give the model's
+    Input complete sizes, as by `input_shape` of `keras.applications`.
 
     Args:
         model: a built model: Functional, Sequential or subclassed (called on data once).
@@ -119,7 +127,10 @@ def rewrite(
         given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}
         usual = {"operations": ("convolution",), "depth": None, "radix": None, "padding": "exact"}
         wrong = {name: value for name, value in given.items() if value != usual[name]}
-        return rewrite_masked(model, {**layer_options, **wrong}, only, skip)
+        result = rewrite_masked(model, {**layer_options, **wrong}, only, skip)
+        compiling.note_compilation(model, result)
+        compiling.warn_of_own_training(model, "A rewritten model")
+        return result
     options = {"depth": depth, "radix": radix, **layer_options}
     found, chosen = plan(model, to, operations, options, padding, only, skip)
     new_layers = {id(old.layer): new for old, new in chosen if old.skip is None}
@@ -133,6 +144,8 @@ def rewrite(
     result = exchange(model)
     for old, new in chosen:
         kinds.copy_weights(old.layer, new)
+    compiling.note_compilation(model, result)
+    compiling.warn_of_own_training(model, "A rewritten model")
     left = {}
     for candidate in found:
         if candidate.reason:
@@ -173,9 +186,19 @@ def plan(model, to, operations, options, padding, only, skip):
     }
     found = find_candidates(model, to, operations)
     able = [candidate for candidate in found if candidate.reason is None]
+    if not found:
+        raise ValueError(
+            f"`model` must have layers to rewrite, and no {' or '.join(operations)} was found. "
+            f"Received: operations={operations!r}, model '{model.name}' of the layers "
+            f"{described_layers(model)}"
+        )
     used = {type(candidate.layer) for candidate in able}
     kinds.check_options(options, {c: new for c, new in classes.items() if c in used} or classes)
     seed = options.pop("seed", None)
+    if seed is not None and (not validation.is_integer(seed) or seed < 0):
+        raise ValueError(
+            f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}"
+        )
     # Selections are made by layers, and that of a skip is the new one.
     layers = {
         candidate.path: candidate.layer
@@ -190,11 +213,13 @@ def plan(model, to, operations, options, padding, only, skip):
     if not picked:
         raise ValueError(
             f"Nothing is left to rewrite. Received: only={only!r}, skip={skip!r}, and a model with "
-            f"{_listing(found)}"
+            f"{listing(found)}{SIZES_HINT if any(c.size_unknown for c in found) else ''}"
         )
+    passed = [c for c in found if c.layer is None or (wanted(c.layer) and not unwanted(c.layer))]
+    warn_of_unknown_sizes(passed, model)
     chosen = []
     for number, candidate in enumerate(picked):
-        seeded = {} if seed is None else {"seed": seed + number}
+        seeded = {} if seed is None else {"seed": int(seed) + number}
         new = _new_layer(candidate, model, classes, to, padding, {**options, **seeded})
         chosen.append((candidate, new))
     return found, chosen
@@ -256,7 +281,7 @@ def _check_selection(model, found, layers, selection, argument):
         if not existing:
             raise ValueError(
                 f"`{argument}` must name layers of the model. Received: {argument}={item!r}, which "
-                f"does not exist; the model has {_listing(found)}"
+                f"does not exist; the model has {listing(found)}"
             )
         if argument == "only" and not any(map(matches, layers.values())):
             reasons = [
@@ -265,15 +290,5 @@ def _check_selection(model, found, layers, selection, argument):
             reasons = reasons or [f"'{existing[0].name}' is a {type(existing[0]).__name__}"]
             raise ValueError(
                 f"`only` must name layers that can be rewritten. Received: only={item!r}, which "
-                f"cannot be ({'; '.join(reasons)}); the model has {_listing(found)}"
+                f"cannot be ({'; '.join(reasons)}); the model has {listing(found)}"
             )
-
-
-def _listing(found):
-    """Return what can be rewritten, and what cannot, for a message."""
-    kinds_found = {c.operation for c in found}
-    noun = "convolution" if kinds_found <= {"convolution"} else "layer"
-    able = [c.path for c in found if c.reason is None]
-    unable = [f"'{c.path}': {c.reason}" for c in found if c.reason is not None]
-    text = f"the {noun}s {able}" if able else f"no {noun} that can be rewritten"
-    return f"{text} (not: {'; '.join(unable)})" if unable else text

@@ -1,4 +1,8 @@
-"""Training weights and architecture together."""
+"""Training weights and architecture together.
+
+The package can be called too: `keras_xd.search(model, x, y, epochs=10, loss=…)` is a whole search,
+documented as `keras_xd.searching.search`.
+"""
 
 from keras_xd.search import distributed, optimizers
 from keras_xd.search.attention_transfer import AttentionTransfer

@@ -100,8 +100,14 @@ def load_architecture(
     >>> keras_xd.save_architecture(model("conv"), "conv.npz")
     >>> loaded = keras_xd.load_architecture(model("first"), "conv.npz", names={"conv": "first"})
     """
-    with open(path, "rb") as file:
-        content = file.read()
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except (OSError, TypeError) as error:
+        raise ValueError(
+            "An architecture is read from a file of `keras_xd.save_architecture`. "
+            f"Received: path={path!r}, which fails with {type(error).__name__}: {error}"
+        ) from error
     return unpack(model, content, str(path), names)
 
 

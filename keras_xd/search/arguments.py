@@ -1,11 +1,14 @@
 """What `SearchModel` does with its arguments before Keras gets them."""
 
 import numbers
+import warnings
 
 import keras
 
+from keras_xd.compiling import warn_of_own_training
 from keras_xd.layers.searchable import architecture_variables
 from keras_xd.search import bilevel
+from keras_xd.search.callbacks.complexity_weight import ComplexityWeight
 from keras_xd.search.callbacks.epoch_counter import EpochCounter
 from keras_xd.validation import is_integer, one_of
 
@@ -28,13 +31,7 @@ def check_model(model, wrapper):
             "`model` must have searchable layers: see `keras_xd.rewrite`. "
             f"Received: model={model!r}"
         )
-
-
-def check_required(**given):
-    """Raise `ValueError` if one of the arguments is `None`."""
-    for name, value in given.items():
-        if value is None:
-            raise ValueError(f"`compile` needs `{name}`. Received: {name}=None")
+    warn_of_own_training(model, "A SearchModel")
 
 
 def check_mode(mode, perturbation):
@@ -66,6 +63,21 @@ def check_trainable_variables(search):
             "after freezing or unfreezing the architecture or layers. Received: variables "
             f"{sorted(set(built_on) ^ set(now))}, trainable either then or now"
         )
+
+
+def warn_of_missing_weight(search, callbacks):
+    """Warn if a search has a complexity target that nothing makes it aim at."""
+    if not search.weight_is_missing or search.complexity_weight:
+        return
+    callbacks = getattr(callbacks, "callbacks", callbacks) or []
+    if any(isinstance(item, ComplexityWeight) for item in keras.tree.flatten(callbacks)):
+        return
+    warnings.warn(
+        "Without a `complexity_weight` the complexity is measured and never moved to "
+        "`complexity_target`. Give `complexity_weight`, or 0.0 to measure only. "
+        f"Received: complexity_target={search.complexity_target}, complexity_weight=None",
+        stacklevel=3,
+    )
 
 
 def first_cooldown_epoch(search, epochs, initial_epoch):

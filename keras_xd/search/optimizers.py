@@ -3,10 +3,11 @@
 import contextlib
 import contextvars
 import re
+import warnings
 
 import keras
 
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.layers.searchable import architecture_variables, searchable_layers
 from keras_xd.validation import one_of
 
 # Replicas of one model are traced in threads that take turns, each in a context of its own.
@@ -210,6 +211,14 @@ def architecture_optimizer(
             f"{weights.loss_scale_factor} and {architecture.loss_scale_factor}"
         )
     pattern = _architecture_pattern(model)
+    if not any(layer.trainable for layer in searchable_layers(model)):
+        warnings.warn(
+            "Nothing is searched: all searchable layers are frozen by `trainable=False`, and their "
+            "architecture with them. Set `trainable = True` on these layers before; to train "
+            "weights at a fixed architecture use `keras_xd.freeze_architecture`. "
+            f"Received: model '{model.name}' of {len(searchable_layers(model))} frozen layers",
+            stacklevel=3,
+        )
     return ArchitectureOptimizer(
         keras.optimizers.OptimizerMap(weights, {pattern: architecture}),
         [v.shape for v in architecture_variables(model) if v.trainable],
@@ -222,7 +231,13 @@ def _group_optimizer(optimizer, name):
     """Return `optimizer` as a Keras optimizer that can be part of a group."""
     if optimizer is None:
         raise ValueError(f"An optimizer for `{name}` is missing. Received: {name}=None")
-    optimizer = keras.optimizers.get(optimizer)
+    refuse_loss(optimizer, name)
+    try:
+        optimizer = keras.optimizers.get(optimizer)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must be a Keras optimizer or the name of one. Received: {name}={optimizer!r}"
+        ) from error
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise ValueError(
             "A `LossScaleOptimizer` cannot be one of the two optimizers, because both share one "
@@ -236,6 +251,24 @@ def _group_optimizer(optimizer, name):
             f"Received: {name}={optimizer!r}"
         )
     return optimizer
+
+
+def refuse_loss(value, name):
+    """Raise `ValueError` if what is given as an optimizer is a loss, or the name of one."""
+    if isinstance(value, str):
+        try:
+            is_loss = keras.losses.get(value) is not None
+        except ValueError:
+            is_loss = False
+    else:
+        function = getattr(keras.losses, getattr(value, "__name__", ""), None)
+        is_loss = isinstance(value, keras.losses.Loss) or (value is not None and function is value)
+    if is_loss:
+        raise ValueError(
+            f"`{name}` must be an optimizer, not a loss. The first two arguments of "
+            "`SearchModel.compile` are the optimizers of weights and architecture: give the loss "
+            f"as `loss=…`. Received: {name}={value!r}"
+        )
 
 
 def _architecture_pattern(model):

@@ -3,17 +3,17 @@
 import keras
 from keras import ops
 
-from keras_xd.layers.rewritten import export_model
 from keras_xd.saving import AtomicSaving
-from keras_xd.search import arguments, bilevel, budget, distributed
+from keras_xd.search import arguments, bilevel, budget, defaults, distributed
 from keras_xd.search.attention_transfer import Guide
+from keras_xd.search.inner_model import InnerModel
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
 from keras_xd.search.random_state import load_random_state, store_random_state
 from keras_xd.search.signatures import check_stored_signature, store_signature
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SearchModel(AtomicSaving, keras.Model):
+class SearchModel(AtomicSaving, InnerModel):
     """Trains the weights and the architecture of a model with `compile` and `fit`.
 
     The model in it is the one that was given, not a copy: what `fit` finds is in
@@ -96,6 +96,7 @@ class SearchModel(AtomicSaving, keras.Model):
         self.complexity_measure = "multiply_adds"
         self.complexity_metric = budget.ComplexityMetric()
         self.complexity_weight = 0.0
+        self.weight_is_missing = False
         self.perturbation = 0.01
         self.architecture_loss = keras.metrics.Mean(name="architecture_loss")
         self.guide = None
@@ -122,7 +123,7 @@ class SearchModel(AtomicSaving, keras.Model):
         warmup_epochs=0,
         cooldown_epochs=0,
         complexity_target=None,
-        complexity_weight=0.0,
+        complexity_weight=None,
         complexity_measure="multiply_adds",
         perturbation=0.01,
         guidance=None,
@@ -130,19 +131,25 @@ class SearchModel(AtomicSaving, keras.Model):
     ):
         """Configure the search.
 
+        What is not given is taken from the `compile` of the model inside or, where `rewrite` made
+        that, of the model it was made from.
+
         Args:
-            optimizer: the optimizer of the model weights, a Keras optimizer or its name.
-            architecture_optimizer: the optimizer of the architecture variables, likewise.
-            loss: as in `keras.Model.compile`, but required.
-            metrics: as in `keras.Model.compile`.
+            optimizer: the optimizer of the model weights, a Keras optimizer or its name. `None`:
+                a fresh one of the configuration that the model was compiled with, else `Adam()`.
+            architecture_optimizer: that of the architecture variables. `None`: `Adam(1e-3)`, the
+                choice of the paper for permuted images and Burgers' equation; 1e-4 for ordinary
+                images. Without weight decay, which pulls matrices to zero, not to their start.
+            loss: as in `keras.Model.compile`; `None`: that of the compiled model.
+            metrics: likewise; `[]` for none.
             mode: `"joint"`, `"alternating"`, `"first_order"` or `"second_order"`; see the class.
             warmup_epochs: number of epochs, from the first, in which the architecture is fixed.
             cooldown_epochs: number of epochs, the last ones of every `fit`, in which it is too.
             complexity_target: the multiply–adds of one sample to aim at. Where it is given, the
                 metric `complexity` is the model's multiply–adds divided by it.
             complexity_weight: factor of the term `(complexity / complexity_target - 1)**2`, which
-                is added to the loss in training and evaluation. Setting the attribute of this
-                name later changes it: see `keras_xd.callbacks.ComplexityWeight`.
+                is added to the loss in training and evaluation; 0.0 only measures. Setting the
+                attribute later changes it: see `keras_xd.callbacks.ComplexityWeight`.
             complexity_measure: what `complexity` counts: `"multiply_adds"`, `"parameters"`,
                 `"activations"` (entries that one sample takes), or a function of the model.
             perturbation: for `"second_order"`, the Euclidean length of the change of all weights
@@ -153,23 +160,24 @@ class SearchModel(AtomicSaving, keras.Model):
                 `steps_per_execution`, `weighted_metrics` or `loss_weights`.
 
         Raises:
-            ValueError: if an optimizer or the loss is missing, if an argument is out of range, if
-                even the smallest masks cost more than the target, or if the mode does not run on
-                Keras' present backend.
+            ValueError: if there is no loss, if an argument is out of range, if even the smallest
+                masks cost more than the target, or if the mode does not run on this backend.
         """
-        arguments.check_required(
-            optimizer=optimizer, architecture_optimizer=architecture_optimizer, loss=loss
+        optimizer, architecture_optimizer, loss, metrics, kwargs = defaults.completed(
+            self.model, optimizer, architecture_optimizer, loss, metrics, kwargs
         )
         arguments.check_mode(mode, perturbation)
         arguments.check_phases(warmup_epochs=warmup_epochs, cooldown_epochs=cooldown_epochs)
-        budget.check_arguments(complexity_target, complexity_weight, complexity_measure)
+        given = 0.0 if complexity_weight is None else complexity_weight
+        budget.check_arguments(complexity_target, given, complexity_measure)
         budget.check_reachable(self.model, complexity_target, complexity_measure)
         grouped = make_architecture_optimizer(self.model, optimizer, architecture_optimizer)
         self.mode = mode
         self.warmup_epochs = int(warmup_epochs)
         self.cooldown_epochs = int(cooldown_epochs)
         self.complexity_target = complexity_target
-        self.complexity_weight = complexity_weight
+        self.complexity_weight = given
+        self.weight_is_missing = complexity_target is not None and complexity_weight is None
         self.complexity_measure = complexity_measure
         self.perturbation = float(perturbation)
         self.guide = None if guidance is None else Guide(guidance, self.model)
@@ -241,6 +249,7 @@ class SearchModel(AtomicSaving, keras.Model):
         distributed.check_order(self, (x, architecture_data), kwargs.get("shuffle", True))
         if self.compiled:
             arguments.check_trainable_variables(self)
+            arguments.warn_of_missing_weight(self, callbacks)
             self.cooldown_begins = arguments.first_cooldown_epoch(
                 self, epochs, kwargs.get("initial_epoch", 0)
             )
@@ -337,26 +346,9 @@ class SearchModel(AtomicSaving, keras.Model):
         return self.strategy_of_fit or super().distribute_strategy
 
     @property
-    def output_names(self):
-        """The names of the model's outputs, for a dictionary of losses or metrics."""
-        return self.model.output_names
-
-    @property
     def search_optimizer(self):
         """The `ArchitectureOptimizer` made by `compile`, without loss scaling around it."""
         return getattr(self.optimizer, "inner_optimizer", self.optimizer)
-
-    def export(self, filepath, *args, **kwargs):
-        """Export the model in it as it is; for serving export `keras_xd.finalize(self)` instead.
-
-        Args:
-            filepath: where to write.
-            *args, **kwargs: as in `keras_xd.finalizing.FinalizedModel.export`.
-
-        Raises:
-            ValueError: as there.
-        """
-        export_model(self.model, filepath, *args, **kwargs)
 
     def get_config(self):
         return {

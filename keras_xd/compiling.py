@@ -1,0 +1,102 @@
+"""What the training of a search takes over from a model's `compile`, and what it cannot."""
+
+import dataclasses
+import warnings
+import weakref
+from typing import Any
+
+import keras
+
+TRAINING_METHODS = ("train_step", "test_step", "compute_loss", "compute_metrics")
+
+_noted = weakref.WeakKeyDictionary()
+
+
+@dataclasses.dataclass(frozen=True)
+class Compilation:
+    """How a model was compiled.
+
+    Attributes:
+        loss: the loss as `compile` got it.
+        config: the model's `get_compile_config()`; empty if it cannot be serialized.
+    """
+
+    loss: Any
+    config: dict
+
+    def restored(self, name):
+        """Return what `compile` got under a name, made anew from its configuration, or `None`.
+
+        Raises:
+            ValueError: if it cannot be made from its configuration, such as a function that is not
+                registered with Keras.
+        """
+        if self.config.get(name) is None:
+            return None
+        try:
+            return keras.saving.deserialize_keras_object(self.config[name])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"What the model was compiled with can be taken over only where Keras can make it "
+                f"again from its configuration. Give `{name}` to `compile` of the search, or "
+                "register it by `keras.saving.register_keras_serializable`. "
+                f"Received: {name}={self.config[name]!r}, which fails with: {error}"
+            ) from error
+
+
+def compilation_of(model):
+    """Return the `Compilation` of a model, or of the one it was rewritten from, or `None`.
+
+    Example:
+
+    >>> import keras
+    >>> import keras_xd
+    >>> from keras_xd.compiling import compilation_of
+    >>> model = keras.Sequential([keras.Input((9, 1)), keras.layers.Conv1D(2, 3)])
+    >>> compilation_of(keras_xd.rewrite(model)) is None
+    True
+    >>> model.compile(loss="mse")
+    >>> compilation_of(keras_xd.rewrite(model)).loss
+    'mse'
+    """
+    if not model.compiled:
+        return _noted.get(model)
+    try:
+        config = model.get_compile_config()
+    except (TypeError, ValueError):  # an object that Keras cannot serialize
+        config = {}
+    return Compilation(getattr(model, "loss", None), config)
+
+
+def note_compilation(model, copy):
+    """Let `compilation_of(copy)` find how `model` was compiled, as long as `copy` exists."""
+    compilation = compilation_of(model)
+    if compilation is not None:
+        _noted[copy] = compilation
+
+
+def own_training_methods(model):
+    """Return which of the `TRAINING_METHODS` the class of a model has of its own."""
+    return [
+        name
+        for name in TRAINING_METHODS
+        if getattr(type(model), name, None) is not getattr(keras.Model, name)
+    ]
+
+
+def warn_of_own_training(model, instead):
+    """Warn if the class of a model trains in a way of its own, which a search does not do.
+
+    Args:
+        model: the model.
+        instead: what trains by Keras' own steps, for the message.
+    """
+    methods = own_training_methods(model)
+    if methods:
+        warnings.warn(
+            f"{instead} trains by `fit` of Keras, not by the model's own methods. Override them "
+            "in a subclass of `keras_xd.SearchModel`, where `super()` takes the steps of the "
+            f"search. Received: model '{model.name}' of class {type(model).__name__}, which has "
+            f"its own {', '.join(f'`{name}`' for name in methods)}",
+            stacklevel=3,
+        )

@@ -1,0 +1,69 @@
+"""What messages say of a model that is rewritten only in part, or not at all."""
+
+import collections
+import warnings
+
+from keras_xd.layers.searchable import is_graph, named_layers
+
+SIZES_HINT = (
+    ". Layers called at unknown spatial sizes are left: give the model's Input complete sizes, "
+    "such as input_shape=(224, 224, 3)"
+)
+LONGEST_LIST = 12
+
+
+def listing(found):
+    """Return what can be rewritten, and what cannot, for a message.
+
+    Args:
+        found: list of candidates.
+    """
+    able = [c.path for c in found if c.reason is None]
+    unable = [f"'{c.path}': {c.reason}" for c in found if c.reason is not None]
+    noun = noun_of(found)
+    text = f"the {noun}s {able}" if able else f"no {noun} that can be rewritten"
+    return f"{text} (not: {'; '.join(unable)})" if unable else text
+
+
+def noun_of(found):
+    """Return what a candidate is called: a convolution where all are."""
+    return "convolution" if {c.operation for c in found} <= {"convolution"} else "layer"
+
+
+def described_layers(model):
+    """Return how many layers of each class a model has, as text.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd.rewriting.explaining import described_layers
+    >>> described_layers(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]))
+    'Dense'
+    """
+    counts = collections.Counter(
+        type(layer).__name__
+        for _, layer in named_layers(model)[1:]
+        if not is_graph(layer) and type(layer).__name__ != "InputLayer"
+    )
+    texts = [f"{kind} × {count}" if count > 1 else kind for kind, count in counts.items()]
+    return ", ".join(texts) or "none"
+
+
+def warn_of_unknown_sizes(found, model):
+    """Warn if some candidates are left as they are because their sizes are unknown.
+
+    Args:
+        found: list of candidates.
+        model: the model, for the message.
+    """
+    paths = [c.path for c in found if c.size_unknown]
+    if not paths:
+        return
+    more = len(paths) - LONGEST_LIST
+    names = ", ".join(paths[:LONGEST_LIST]) + (f" and {more} more" if more > 0 else "")
+    warnings.warn(
+        f"Of the {len(found)} {noun_of(found)}s of model '{model.name}' {len(paths)} are left as "
+        "they are, because their spatial size is unknown. Give the model's Input complete sizes, "
+        f"such as input_shape=(224, 224, 3). Left: {names}",
+        stacklevel=4,
+    )

@@ -1,0 +1,91 @@
+"""A model around another model that answers as that one does."""
+
+import math
+
+import keras
+
+from keras_xd.layers.rewritten import Rewritten, export_model
+from keras_xd.layers.searchable import architecture_variables
+
+
+class InnerModel(keras.Model):
+    """Base class of a model that holds another one, its attribute `model`, and shows that one.
+
+    `layers` is not passed on: it has the one model, as Keras saves it.
+
+    Example:
+
+    >>> import keras
+    >>> import keras_xd
+    >>> space = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
+    >>> search = keras_xd.SearchModel(space)
+    >>> search.get_layer("conv") is space.get_layer("conv"), search.output_shape
+    (True, (None, 7, 2))
+    """
+
+    @property
+    def inputs(self):
+        """The input tensors of the model inside, a list."""
+        return self.model.inputs
+
+    @property
+    def outputs(self):
+        """The output tensors of the model inside, a list."""
+        return self.model.outputs
+
+    @property
+    def input_shape(self):
+        """The input shape of the model inside, batch size included."""
+        return self.model.input_shape
+
+    @property
+    def output_shape(self):
+        """The output shape of the model inside, batch size included."""
+        return self.model.output_shape
+
+    @property
+    def output_names(self):
+        """The names of the model's outputs, for a dictionary of losses or metrics."""
+        return self.model.output_names
+
+    def get_layer(self, name=None, index=None):
+        """Return a layer of the model inside, or by its name that model itself."""
+        if name is not None and index is None and name == self.model.name:
+            return self.model
+        return _with_layers(self.model).get_layer(name=name, index=index)
+
+    def summary(self, *args, print_fn=None, **kwargs):
+        """Print the summary of the model inside, and what of it are weights and architecture.
+
+        Args:
+            *args, print_fn, **kwargs: as in `keras.Model.summary`.
+        """
+        _with_layers(self.model).summary(*args, print_fn=print_fn, **kwargs)
+        architecture = architecture_variables(self.model)
+        identities = {id(variable) for variable in architecture}
+        weights = [v for v in self.model.weights if id(v) not in identities]
+        for name, variables in (("Weights", weights), ("Architecture", architecture)):
+            trainable = _count([variable for variable in variables if variable.trainable])
+            line = f" {name}: {_count(variables):,} parameters, {trainable:,} trainable"
+            (print_fn or print)(line)
+
+    def export(self, filepath, *args, **kwargs):
+        """Export the model in it as it is; for serving export `keras_xd.finalize(self)` instead.
+
+        Args:
+            filepath: where to write.
+            *args, **kwargs: as in `keras_xd.finalizing.FinalizedModel.export`.
+
+        Raises:
+            ValueError: as there.
+        """
+        export_model(self.model, filepath, *args, **kwargs)
+
+
+def _with_layers(model):
+    """Return the model whose layers a user knows: that in a `Rewritten` one."""
+    return model.model if isinstance(model, Rewritten) else model
+
+
+def _count(variables):
+    return sum(math.prod(variable.shape) for variable in variables)

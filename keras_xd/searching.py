@@ -1,0 +1,314 @@
+"""A whole search in one call: rewrite, compile, fit, finalize, report.
+
+`keras_xd.search` is both the package of `SearchModel` and the function: the package's module can
+be called. So `keras_xd.search(model, …)`, `keras_xd.search.SearchModel`, `import
+keras_xd.search.callbacks` and `from keras_xd.search import SearchModel` all work. Python lets the
+class of a module be set for that; a function in the place of the package would leave `import
+keras_xd.search.callbacks as callbacks` and reloading without their module.
+"""
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import keras
+
+from keras_xd import search as search_package
+from keras_xd.finalizing import finalize
+from keras_xd.layers.complexity import complexity
+from keras_xd.layers.searchable import searchable_layers
+from keras_xd.rewriting import rewrite
+from keras_xd.rewriting.candidates import check_model
+from keras_xd.rewriting.comparison import aligned
+from keras_xd.search import SearchModel, arguments, defaults
+from keras_xd.search.inner_model import InnerModel
+from keras_xd.validation import positive_integer
+
+# Arguments of `search` itself, which options may not give again.
+OF_REWRITE = ("model", "to")
+OF_COMPILE = ("optimizer", "architecture_optimizer", "loss", "metrics", "mode")
+# Options of `compile` that hold for the evaluation of backbone and finalized model too.
+SHARED = ("loss_weights", "weighted_metrics", "run_eagerly", "jit_compile", "steps_per_execution")
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchReportRow:
+    """One model in a `SearchReport`.
+
+    Attributes:
+        model: `"backbone"`, `"search"` or `"finalized"`.
+        parameters: the number of all its weights.
+        multiply_adds: those of one sample, as by `keras_xd.complexity`; `None` if a size is
+            unknown.
+        metrics: loss and metrics on the validation data; empty without such data.
+    """
+
+    model: str
+    parameters: int
+    multiply_adds: int | None
+    metrics: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchReport:
+    """What a search in one call came to; `str()` of it is a table.
+
+    Attributes:
+        rows: a `SearchReportRow` for the backbone as it was given, the search and the finalized
+            model.
+    """
+
+    rows: tuple[SearchReportRow, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return `{"rows": [{…}, …]}`, of plain Python values."""
+        return {"rows": [dataclasses.asdict(row) for row in self.rows]}
+
+    def __str__(self):
+        names = list(dict.fromkeys(name for row in self.rows for name in row.metrics))
+        table = [("model", "parameters", "multiply–adds", *(f"val_{name}" for name in names))]
+        for row in self.rows:
+            counts = ["?" if c is None else f"{c:,}" for c in (row.parameters, row.multiply_adds)]
+            values = [row.metrics.get(name) for name in names]
+            table.append((row.model, *counts, *("" if v is None else f"{v:.4g}" for v in values)))
+        return "\n".join(aligned(table))
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchResult:
+    """What `keras_xd.search(model, …)` returns.
+
+    Attributes:
+        model: the plain model that `keras_xd.finalize` makes of the search, compiled with the loss
+            and the metrics of the search and a fresh copy of the optimizer of its weights.
+        search: the trained `SearchModel`.
+        history: the `keras.callbacks.History` of its `fit`.
+        report: a `SearchReport`.
+    """
+
+    model: keras.Model
+    search: SearchModel
+    history: keras.callbacks.History
+    report: SearchReport
+
+
+def search(
+    model: keras.Model,
+    x: Any,
+    y: Any = None,
+    *,
+    epochs: int,
+    validation_data: Any = None,
+    to: str = "xd",
+    optimizer: str | keras.optimizers.Optimizer | None = None,
+    architecture_optimizer: str | keras.optimizers.Optimizer | None = None,
+    loss: Any = None,
+    metrics: Any = None,
+    mode: str = "joint",
+    batch_size: int | None = None,
+    callbacks: Any = None,
+    rewrite_options: Mapping[str, Any] | None = None,
+    compile_options: Mapping[str, Any] | None = None,
+    verbose: str | int = "auto",
+    **fit_options: Any,
+) -> SearchResult:
+    """Search the operations of a model, in one call: `keras_xd.search(model, x, y, epochs=10)`.
+
+    It is `rewrite`, `SearchModel`, its `compile` and `fit`, and `finalize`, with nothing that these
+    do not do by themselves. Take them one by one to keep a search space, to go on with a search, or
+    for restarts and guards.
+
+    `model` is not changed, unless it is a search space already (it has searchable layers). Such a
+    model is not rewritten but trained as it is.
+
+    Args:
+        model: a built Keras model: Functional, Sequential or subclassed.
+        x, y: as in `keras.Model.fit`: arrays, a `tf.data.Dataset`, a `keras.utils.PyDataset`.
+        epochs: number of epochs.
+        validation_data: as in `keras.Model.fit`. The report gives the metrics on them, of the
+            backbone before any training of this search.
+        to: the search space, as in `rewrite`.
+        optimizer, architecture_optimizer, loss, metrics, mode: as in `SearchModel.compile`, where
+            `None` takes what `model` was compiled with. A loss is needed from one of the two.
+        batch_size, callbacks, verbose: as in `keras.Model.fit`. The report is printed unless
+            `verbose=0`.
+        rewrite_options: dictionary of the other arguments of `rewrite`, such as
+            `{"depth": 3, "seed": 1}`.
+        compile_options: dictionary of the other arguments of `SearchModel.compile`, such as
+            `{"warmup_epochs": 2}`.
+        **fit_options: the other arguments of `SearchModel.fit`. The bilevel modes need
+            `architecture_data` or `architecture_split`.
+
+    Returns:
+        A `SearchResult` with the finalized model, the search, the history and the report.
+
+    Raises:
+        ValueError: as `rewrite`, `SearchModel.compile`, `SearchModel.fit` and `finalize`; if
+            warm-up and cool-down leave no epoch for the architecture; if options are given twice.
+
+    Example:
+
+    >>> import keras
+    >>> import numpy as np
+    >>> import keras_xd
+    >>> images, labels = np.random.rand(64, 8, 8, 1), np.random.randint(3, size=64)
+    >>> backbone = keras.Sequential([
+    ...     keras.Input((8, 8, 1)),
+    ...     keras.layers.Conv2D(4, 3, activation="relu"),
+    ...     keras.layers.GlobalAveragePooling2D(),
+    ...     keras.layers.Dense(3, activation="softmax"),
+    ... ])
+    >>> backbone.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    >>> result = keras_xd.search(
+    ...     backbone, images, labels, validation_data=(images, labels), epochs=2, verbose=0
+    ... )
+    >>> [row.model for row in result.report.rows]
+    ['backbone', 'search', 'finalized']
+    >>> sorted(result.model.evaluate(images, labels, verbose=0, return_dict=True))
+    ['accuracy', 'loss']
+    """
+    rewrite_options = _options(rewrite_options, "rewrite_options", OF_REWRITE)
+    compile_options = _options(compile_options, "compile_options", OF_COMPILE)
+    epochs = positive_integer(epochs, "epochs")
+    _check_epochs(epochs, compile_options)
+    if isinstance(validation_data, Iterator):
+        raise ValueError(
+            "`validation_data` must be able to be read several times, for the backbone, the search "
+            "and the finalized model: arrays, a tf.data.Dataset or a keras.utils.PyDataset. "
+            f"Received: validation_data={validation_data!r}"
+        )
+    check_model(model)
+    space = model
+    if not searchable_layers(model):
+        space = rewrite(model, to, **rewrite_options)
+    elif rewrite_options or to != "xd":
+        raise ValueError(
+            "A model with searchable layers is searched as it is, not rewritten. "
+            f"Received: to={to!r}, rewrite_options={rewrite_options!r}"
+        )
+    optimizer, architecture_optimizer, loss, metrics, compile_options = defaults.completed(
+        space, optimizer, architecture_optimizer, loss, metrics, compile_options
+    )
+    trained = SearchModel(space)
+    trained.compile(optimizer, architecture_optimizer, loss, metrics, mode=mode, **compile_options)
+    same = {name: compile_options[name] for name in SHARED if name in compile_options}
+    backbone = _Measured(model)
+    backbone.compile(loss=loss, metrics=_fresh(metrics), **_fresh(same))
+    data = {"validation_data": validation_data, "batch_size": batch_size}
+    rows = [_row("backbone", model, backbone, data, fit_options)]
+    history = trained.fit(
+        x, y, epochs=epochs, callbacks=callbacks, verbose=verbose, **data, **fit_options
+    )
+    plain = finalize(trained)
+    weights_optimizer = trained.search_optimizer.weights_optimizer
+    weights_optimizer = weights_optimizer.from_config(weights_optimizer.get_config())
+    plain.compile(weights_optimizer, loss=loss, metrics=_fresh(metrics), **_fresh(same))
+    rows.append(_row("search", trained, trained, data, fit_options))
+    rows.append(_row("finalized", plain, plain, data, fit_options))
+    report = SearchReport(tuple(rows))
+    if verbose:
+        print(report)
+    return SearchResult(plain, trained, history, report)
+
+
+class SearchPackage(types.ModuleType):
+    """The class of the module `keras_xd.search`, which can be called: it is `search`.
+
+    Example:
+
+    >>> import keras_xd
+    >>> callable(keras_xd.search), keras_xd.search.SearchModel is keras_xd.SearchModel
+    (True, True)
+    """
+
+    def __call__(self, *args, **kwargs):
+        return search(*args, **kwargs)
+
+
+search_package.__class__ = SearchPackage
+search_package.__signature__ = inspect.signature(search)  # what editors and `inspect` show
+
+
+class _Measured(InnerModel):
+    """A model to compile for evaluation without touching how the model in it is compiled."""
+
+    def __init__(self, model):
+        super().__init__(name=model.name, autocast=False, dtype=model.dtype_policy)
+        self.model = model
+        self.built = True
+
+    def call(self, inputs, training=None):
+        return self.model(inputs, training=training)
+
+
+def _options(options, name, elsewhere):
+    """Return options as a dictionary, or raise `ValueError` if some are arguments of `search`."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+        raise ValueError(
+            f"`{name}` must be a dictionary of arguments by their names. "
+            f"Received: {name}={options!r}"
+        )
+    twice = sorted(set(options) & set(elsewhere))
+    if twice:
+        raise ValueError(
+            f"`{name}` must not have what is an argument of its own, {list(elsewhere)}. "
+            f"Received: {name} with {twice}"
+        )
+    return dict(options)
+
+
+def _check_epochs(epochs, compile_options):
+    """Raise `ValueError` if warm-up and cool-down leave no epoch in which anything is searched."""
+    fixed = {name: compile_options.get(name, 0) for name in ("warmup_epochs", "cooldown_epochs")}
+    arguments.check_phases(**fixed)
+    if sum(fixed.values()) >= epochs:
+        raise ValueError(
+            "`epochs` must leave an epoch in which the architecture moves, after warm-up and "
+            f"before cool-down. Received: epochs={epochs}, {fixed}"
+        )
+
+
+def _fresh(metrics):
+    """Return a structure of metrics with a new object for each that keeps values."""
+
+    def copy(metric):
+        if not isinstance(metric, keras.metrics.Metric):
+            return metric
+        try:
+            return metric.from_config(metric.get_config())
+        except (TypeError, ValueError):  # a class of one's own without a whole configuration
+            return metric
+
+    return keras.tree.map_structure(copy, metrics)
+
+
+def _row(name, model, compiled, data, fit_options):
+    """Return a row of the report.
+
+    Args:
+        name: what the model is.
+        model: the model.
+        compiled: the model to evaluate, which may be one around it.
+        data: the validation data and the batch size of training.
+        fit_options: the other arguments of `fit`.
+    """
+    metrics, validation = {}, data["validation_data"]
+    if validation is not None:
+        options = {"steps": fit_options.get("validation_steps"), "verbose": 0, "return_dict": True}
+        if isinstance(validation, (tuple, list)):
+            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(tuple(validation))
+            size = fit_options.get("validation_batch_size") or data["batch_size"]
+            options |= {"y": y, "sample_weight": sample_weight, "batch_size": size}
+        else:
+            x = validation
+        found = compiled.evaluate(x, **options)
+        metrics = {key: float(value) for key, value in found.items()}
+    try:
+        multiply_adds = int(complexity(model))
+    except ValueError:  # a size is unknown
+        multiply_adds = None
+    return SearchReportRow(name, model.count_params(), multiply_adds, metrics)
