@@ -176,9 +176,10 @@ class MaskedLayer(SearchableLayer):
             layer that follows them.
         """
         input_shape = tuple(input_shape)
-        kernel = scale * ops.convert_to_numpy(ops.cast(self.masked_kernel, "float32"))
+        exact = "float64" if self.variable_dtype == "float64" else "float32"
+        kernel = scale * ops.convert_to_numpy(ops.cast(self.masked_kernel, exact))
         bias = getattr(self, "bias", None)
-        bias = None if bias is None else scale * ops.convert_to_numpy(ops.cast(bias, "float32"))
+        bias = None if bias is None else scale * ops.convert_to_numpy(ops.cast(bias, exact))
         config, around = self.plain_config(), []
         if cut_taps and self.kernel_mask is not None:
             around, changes, supports = masked_windows.cut(self, input_shape, self.kernel_supports)

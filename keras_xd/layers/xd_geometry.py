@@ -40,7 +40,7 @@ class AxisGeometry:
 
     def placement(self):
         """Return the `(n, k)` zero-one array that puts the weights in their places."""
-        array = np.zeros((self.padded_size, self.kernel_size), dtype="float32")
+        array = np.zeros((self.padded_size, self.kernel_size))
         array[self.tap_positions(), np.arange(self.kernel_size)] = 1.0
         return array
 
@@ -88,7 +88,7 @@ class CausalAxisGeometry(AxisGeometry):
     def placement(self):
         """Return the `(n, k)` zero-one array that gives every frequency its weight."""
         delays = -np.arange(self.padded_size) % self.kernel_size
-        return np.eye(self.kernel_size, dtype="float32")[self.kernel_size - 1 - delays]
+        return np.eye(self.kernel_size)[self.kernel_size - 1 - delays]
 
 
 def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None, window_size=None):

@@ -240,7 +240,9 @@ class XDSeparableConv(SearchableLayer):
             pointwise.build(self.pointwise.get_build_config()["input_shape"])
             pointwise.set_weights(self.pointwise.get_weights())
         shape = self.get_build_config()["input_shape"]
-        layers = [keras.Input(shape[1:]), self.depthwise.finalize(), pointwise]
+        # An input of a shorter type than the layers' would round what it is given.
+        dtype = "float64" if self.compute_dtype == "float64" else None
+        layers = [keras.Input(shape[1:], dtype=dtype), self.depthwise.finalize(), pointwise]
         return keras.Sequential(layers, name=self.name)
 
     def describe(self):

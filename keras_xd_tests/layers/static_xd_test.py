@@ -1,9 +1,13 @@
+import pathlib
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import keras_xd
 from keras_xd import layers
+from keras_xd.layers import xd_operation
 from keras_xd_tests.layer_checks import assert_close, check_layer
 
 
@@ -40,6 +44,50 @@ def test_layer_checks(rng):
     arguments = layer.finalize().get_config()
     del arguments["name"], arguments["dtype"], arguments["trainable"]
     check_layer(layers.StaticXD, arguments, (4, 5, 6, 2))
+
+
+DATA = pathlib.Path(__file__).parents[1] / "data"
+
+
+@pytest.mark.parametrize("largest", [2**21, 50])
+@pytest.mark.parametrize(
+    ("name", "shape"), [("finalized_1d", (2, 12, 2)), ("finalized_2d", (2, 6, 5, 2))]
+)
+def test_files_that_do_not_tell_the_pieces(name, shape, largest, monkeypatch):
+    """Files of the first releases, and the outputs that their models had."""
+    monkeypatch.setattr(xd_operation, "LARGEST_PIECE", largest)
+    inputs = np.sin(np.arange(np.prod(shape))).reshape(shape).astype("float32")
+    model = keras.saving.load_model(DATA / f"{name}.keras")
+    assert_close(model.predict(inputs, verbose=0), np.load(DATA / f"{name}_outputs.npy"))
+
+
+@pytest.mark.parametrize(
+    ("layer_class", "shape", "pieces"),
+    [(layers.XDConv1D, (2, 12, 2), [4, 4, 4]), (layers.XDConv2D, (2, 6, 5, 2), [1] * 6)],
+)
+def test_a_file_keeps_its_pieces(layer_class, shape, pieces, rng, monkeypatch, tmp_path):
+    """The limit by which a spectrum is cut is no part of the format."""
+    inputs = rng.normal(size=shape).astype("float32")
+    space = keras.Sequential([keras.Input(shape[1:]), layer_class(3, 3, padding="circular")])
+    monkeypatch.setattr(xd_operation, "LARGEST_PIECE", 64)
+    model = keras_xd.finalize(space)
+    expected = model.predict(inputs, verbose=0)
+    model.save(tmp_path / "model.keras")
+    monkeypatch.setattr(xd_operation, "LARGEST_PIECE", 2**21)
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert_close(loaded.predict(inputs, verbose=0), expected)
+    static = next(layer for layer in loaded.layers if isinstance(layer, layers.StaticXD))
+    assert static.get_config()["pieces"] == pieces
+    assert len(static.spectrum) == len(pieces)
+
+
+def test_pieces_must_add_up():
+    layer = layers.XDConv1D(2, 3, padding="circular")
+    layer.build((None, 12, 1))
+    config = layer.finalize().get_config()
+    assert config["pieces"] == [12]
+    with pytest.raises(ValueError, match=r"add up .*Received: pieces=\(5, 6\), n=12"):
+        layers.StaticXD(**{**config, "pieces": [5, 6]})
 
 
 def test_nothing_depends_on_weights_alone():

@@ -24,6 +24,22 @@ def image_model(dropout=0.5):
     return keras.Model(inputs, layers.AlphaDropout(dropout)(GatedDense(3)(x)))
 
 
+def rewritten_model():
+    """A rewritten backbone with dropout of two kinds."""
+    return keras_xd.rewrite(
+        keras.Sequential(
+            [
+                keras.Input((4, 4, 1)),
+                layers.Conv2D(2, 3),
+                layers.SpatialDropout2D(0.5),
+                layers.Flatten(),
+                layers.Dropout(0.5),
+                layers.Dense(3),
+            ]
+        )
+    )
+
+
 def search_model(seed=4, mode="joint", model=image_model):
     keras.utils.set_random_seed(seed)
     search = SearchModel(model())
@@ -123,21 +139,10 @@ def test_training_goes_on_to_the_bit(resumed, whole, tmp_path):
         np.testing.assert_array_equal(now, then)
 
 
-@pytest.mark.parametrize("mode", ["joint", "first_order"])
-def test_with_a_rewritten_backbone_and_dropout(mode, tmp_path):
-    def model():
-        backbone = keras.Sequential(
-            [
-                keras.Input((4, 4, 1)),
-                layers.Conv2D(2, 3),
-                layers.SpatialDropout2D(0.5),
-                layers.Flatten(),
-                layers.Dropout(0.5),
-                layers.Dense(3),
-            ]
-        )
-        return keras_xd.rewrite(backbone)
-
+@pytest.mark.parametrize(
+    ("model", "mode"), [(rewritten_model, "joint"), (image_model, "first_order")]
+)
+def test_other_models_and_modes_go_on_to_the_bit(model, mode, tmp_path):
     options = {} if mode == "joint" else {"architecture_split": 0.5, "batch_size": 4}
     whole = search_model(mode=mode, model=model)
     whole.fit(**fit_arguments(**options))

@@ -73,7 +73,7 @@ class Convolution:
         """Return the fixed `(n, k)` array that puts weights on the circle before `L`."""
         if not self.trainable_dilation:
             return axis.placement()
-        return np.eye(axis.padded_size, axis.kernel_size, dtype="float32")
+        return np.eye(axis.padded_size, axis.kernel_size)
 
     def matrices(
         self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
