@@ -100,3 +100,21 @@ def warn_of_own_training(model, instead):
             f"its own {', '.join(f'`{name}`' for name in methods)}",
             stacklevel=3,
         )
+
+
+def refuse_loss(value, name):
+    """Raise `ValueError` if what is given as an optimizer is a loss, or the name of one."""
+    if isinstance(value, str):
+        try:
+            is_loss = keras.losses.get(value) is not None
+        except ValueError:
+            is_loss = False
+    else:
+        function = getattr(keras.losses, getattr(value, "__name__", ""), None)
+        is_loss = isinstance(value, keras.losses.Loss) or (value is not None and function is value)
+    if is_loss:
+        raise ValueError(
+            f"`{name}` must be an optimizer, not a loss. The first two arguments of "
+            "`SearchModel.compile` are the optimizers of weights and architecture: give the loss "
+            f"as `loss=…`. Received: {name}={value!r}"
+        )

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 from keras_xd.evaluation_files import MemoryStore, Store, check_name
 from keras_xd.finalizing import finalize as finalize_model
 from keras_xd.layers.searchable import freeze_architecture, reset_weights, searchable_layers
@@ -24,6 +25,7 @@ from keras_xd.search.architectures import randomize_architecture
 CONTROLS = ("random", "start")
 
 
+@check_types
 @dataclasses.dataclass(frozen=True)
 class Task:
     """A data set, as functions that make a model for it, train the model and evaluate it.
@@ -154,6 +156,7 @@ class Evaluation:
         return f"{mean:.4g}" if deviation is None else f"{mean:.4g} ± {deviation:.2g}"
 
 
+@check_types
 def evaluate_search(
     task: Task,
     search: Callable[[keras.Model], Any],

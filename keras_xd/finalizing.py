@@ -4,6 +4,7 @@ import re
 
 import keras
 
+from keras_xd.argument_types import check_types
 from keras_xd.exporting import export
 from keras_xd.layers.rewritten import Exchange, Rewritten
 from keras_xd.layers.searchable import SearchableLayer, flatten_layers, named_layers
@@ -59,6 +60,7 @@ class FinalizedModel(AtomicSaving, keras.Model):
         export(self, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs)
 
 
+@check_types
 def finalize(model: keras.Model) -> keras.Model:
     """Return a plain, fast model with the same outputs as a search space.
 

@@ -12,6 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from keras_xd.argument_types import check_types
+
 if TYPE_CHECKING:  # so that the module needs no NumPy
     import numpy as np
 
@@ -39,21 +41,25 @@ FIRST_TIER_EDGES = sum(map(len, SOURCES))
 EDGES = FIRST_TIER_EDGES + BLOCKS
 
 
+@check_types
 def is_feature(operation: str) -> bool:
     """Return whether an operation makes features, not an attention map or a dynamic kernel."""
     return operation not in ATTENTION_OPERATIONS + DYNAMIC_OPERATIONS
 
 
+@check_types
 def first_tier_edge(block: int, source: int) -> int:
     """Return the number of the edge from a node to the surrogate node of a block."""
     return sum(map(len, SOURCES[:block])) + source
 
 
+@check_types
 def second_tier_edge(block: int) -> int:
     """Return the number of the edge from the surrogate node of a block to its node."""
     return FIRST_TIER_EDGES + block
 
 
+@check_types
 def checked_operations(operations: Sequence[str]) -> tuple[str, ...]:
     """Return names of operations as a tuple, or raise `ValueError`.
 
@@ -220,6 +226,7 @@ class Genotype:
         return cls(*map(CellGenotype.from_dict, cells))
 
 
+@check_types
 def derive_cell(
     logits: Sequence[Sequence[float]], operations: Sequence[str] = NOS_OPERATIONS
 ) -> CellGenotype:
@@ -275,6 +282,7 @@ def derive_cell(
     return CellGenotype(tuple(blocks))
 
 
+@check_types
 def random_cell(
     generator: "np.random.Generator", operations: Sequence[str] = NOS_OPERATIONS
 ) -> CellGenotype:
@@ -313,6 +321,7 @@ def random_cell(
     return CellGenotype(tuple(blocks))
 
 
+@check_types
 def random_genotype(
     generator: "np.random.Generator", operations: Sequence[str] = NOS_OPERATIONS
 ) -> Genotype:

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 # What `keras.ops` computes with: a tensor or variable of the backend, a `keras.KerasTensor` or a
 # NumPy array. They have no class in common.
-Tensor = Any
+Tensor = Annotated[Any, "tensor"]
 # Layers of a model, as `keras_xd.validation.matcher` takes them.
 Selection = str | re.Pattern | Callable[[Any], bool] | list | tuple | set | None
 # Block sizes of a layer's K-matrices, one choice for all axes or one for each.

@@ -18,6 +18,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 from keras_xd.hints import Tensor
 
 # Below this value a mask is zero.
@@ -46,6 +47,7 @@ def coordinates(points: int) -> np.ndarray:
     return np.linspace(-1.0, 1.0, points)
 
 
+@check_types
 def gaussian(
     x: Tensor, width: float | Tensor, centre: float = 0.0, threshold: float = THRESHOLD
 ) -> Tensor:
@@ -64,6 +66,7 @@ def gaussian(
     return _above(ops.exp(-0.5 * ops.square(distance)), threshold)
 
 
+@check_types
 def sigmoid(
     x: Tensor, offset: float | Tensor, temperature: float, threshold: float = THRESHOLD
 ) -> Tensor:
@@ -81,6 +84,7 @@ def sigmoid(
     return _above(ops.sigmoid(temperature * (offset - _tensor(x, offset))), threshold)
 
 
+@check_types
 def product(values: Sequence[Tensor]) -> Tensor:
     """Return the mask over several axes that is the product of one mask for each of them.
 
@@ -96,6 +100,7 @@ def product(values: Sequence[Tensor]) -> Tensor:
     return result
 
 
+@check_types
 def support(values: Tensor) -> tuple[int, int]:
     """Return `(start, stop)`, Python integers, of the points where a mask is not zero.
 
@@ -109,6 +114,7 @@ def support(values: Tensor) -> tuple[int, int]:
     return int(used[0]), int(used[-1]) + 1
 
 
+@check_types
 def gaussian_edge(width: float | Tensor, threshold: float = THRESHOLD) -> float | Tensor:
     """Return the distance from the centre at which a Gaussian mask falls to the threshold.
 
@@ -118,6 +124,7 @@ def gaussian_edge(width: float | Tensor, threshold: float = THRESHOLD) -> float 
     return width * math.sqrt(-2 * math.log(threshold))
 
 
+@check_types
 def sigmoid_edge(
     offset: float | Tensor, temperature: float, threshold: float = THRESHOLD
 ) -> float | Tensor:
@@ -129,16 +136,19 @@ def sigmoid_edge(
     return offset - math.log(1 / (1 - threshold) - 1) / temperature
 
 
+@check_types
 def gaussian_width(value: float, distance: float) -> float:
     """Return the width of the Gaussian mask that has a value at a distance from its centre."""
     return distance / math.sqrt(-2 * math.log(value))
 
 
+@check_types
 def sigmoid_offset(value: float, x: float, temperature: float) -> float:
     """Return the offset of the sigmoid mask that has a value at the coordinate `x`."""
     return x + math.log(value / (1 - value)) / temperature
 
 
+@check_types
 def gaussian_size(
     points: int,
     width: float | Tensor,
@@ -163,6 +173,7 @@ def gaussian_size(
     return points * gaussian_edge(width, threshold) / whole
 
 
+@check_types
 def sigmoid_size(
     points: int,
     offset: float | Tensor,
@@ -189,6 +200,7 @@ def sigmoid_size(
     return points * (1 + sigmoid_edge(offset, temperature, threshold)) / whole
 
 
+@check_types
 def clip_straight_through(value: float | Tensor, low: float, high: float) -> Tensor:
     """Return `value` within `[low, high]`, with the gradient of `value` outside too."""
     value = ops.convert_to_tensor(value)
@@ -214,6 +226,7 @@ def gaussian_range(
     return gaussian_width(threshold, step), gaussian_width(LARGEST_AT_END, 1 + abs(centre))
 
 
+@check_types
 def sigmoid_range(temperature: float, threshold: float = THRESHOLD) -> tuple[float, float]:
     """Return the smallest and the largest admissible offset, Python numbers.
 

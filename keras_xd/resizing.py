@@ -7,6 +7,7 @@ import numpy as np
 from keras import activations, ops
 
 from keras_xd import layers
+from keras_xd.argument_types import check_types
 from keras_xd.finalizing import FinalizedModel
 from keras_xd.layers import cloning, fourier_resampling
 from keras_xd.layers.searchable import SearchableLayer, flatten_layers
@@ -14,10 +15,12 @@ from keras_xd.layers.static_xd import StaticXD
 from keras_xd.layers.xd_layer import XDLayer
 from keras_xd.rewriting.candidates import check_graph
 from keras_xd.search import SearchModel
+from keras_xd.validation import is_integer
 
 XD = (XDLayer, StaticXD)
 
 
+@check_types
 def resize(
     model: keras.Model,
     input_shape: Sequence[int] | Sequence[Sequence[int]] | dict[str, Sequence[int]],
@@ -105,7 +108,7 @@ def _input_shapes(model, input_shape):
         names = keras.tree.flatten({name: name for name in inputs})
         given = [input_shape[n] for n in names] if isinstance(input_shape, dict) else []
     else:
-        given = list(input_shape)
+        given = list(input_shape) if isinstance(input_shape, (list, tuple)) else []
     expected = [tuple(tensor.shape[1:]) for tensor in keras.tree.flatten(inputs)]
     fits = len(given) == len(expected) and all(
         isinstance(new, (tuple, list)) and len(new) == len(old)
@@ -115,6 +118,12 @@ def _input_shapes(model, input_shape):
         raise ValueError(
             "`input_shape` must have a shape for each input of the model, without the batch and of "
             f"as many axes as before, {expected}. Received: input_shape={input_shape}"
+        )
+    sizes = [size for shape in given for size in shape if size is not None]
+    if not all(is_integer(size) and size > 0 for size in sizes):
+        raise ValueError(
+            "`input_shape` must hold positive integers, and None for sizes left open. "
+            f"Received: input_shape={input_shape}"
         )
     return [(None, *shape) for shape in given]
 
@@ -128,6 +137,7 @@ def _at_size(layer, shapes, rebuilt):
         rebuilt: list of `(layer, new layer)`, filled here with those that need their weights.
     """
     if isinstance(layer, layers.Resampled):
+        _check_channels(layer.layer, shapes[0])
         return _resampled(layer.layer, layer.sizes, layer.activation)
     if not any(isinstance(inner, XD) for inner in flatten_layers(layer)):
         return None
@@ -140,6 +150,7 @@ def _at_size(layer, shapes, rebuilt):
         fourier_resampling.spatial_sizes(shape, len(shape) - 2, layer.data_format, layer.name)
         for shape in (layer.get_build_config()["input_shape"], shapes[0])
     )
+    _check_channels(layer, shapes[0])
     if before == after:
         return layer
     if layers.resampled.is_periodic(layer):
@@ -162,6 +173,17 @@ def _at_size(layer, shapes, rebuilt):
         "Search with padding='circular', for example by `keras_xd.rewrite(model, "
         f"padding='circular')`. Received: sizes {after}"
     )
+
+
+def _check_channels(layer, shape):
+    """Raise `ValueError` if a layer that keeps its weights would get other channels."""
+    axis = -1 if layer.data_format == "channels_last" else 1
+    before = layer.get_build_config()["input_shape"][axis]
+    if shape[axis] != before:
+        raise ValueError(
+            f"Layer '{layer.name}' has weights for {before} input channels; sizes may change, "
+            f"channels may not. Received: inputs of {shape[axis]} channels"
+        )
 
 
 def _resampled(layer, sizes, activation):

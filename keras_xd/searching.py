@@ -16,6 +16,7 @@ from typing import Any
 import keras
 
 from keras_xd import search as search_package
+from keras_xd.argument_types import check_types
 from keras_xd.finalizing import finalize
 from keras_xd.layers.complexity import complexity
 from keras_xd.layers.searchable import searchable_layers
@@ -94,6 +95,7 @@ class SearchResult:
     report: SearchReport
 
 
+@check_types
 def search(
     model: keras.Model,
     x: Any,

@@ -4,6 +4,11 @@ import numbers
 import os
 import re
 
+import numpy as np
+
+# Far above the 1 to 9 butterflies of the papers, and still traced in reasonable time.
+LARGEST_DEPTH = 64
+
 
 def is_integer(value):
     """Return whether `value` is a whole number and not a boolean."""
@@ -30,6 +35,47 @@ def integer_tuple(value, rank, name):
             f"Received: {name}={value!r}"
         )
     return tuple(int(v) for v in values)
+
+
+def boolean(value, name):
+    """Return `value` as a `bool`, or raise `ValueError` if it is neither of these nor 0 or 1."""
+    if not isinstance(value, (bool, np.bool_)) and not (is_integer(value) and value in (0, 1)):
+        raise ValueError(f"`{name}` must be True or False. Received: {name}={value!r}")
+    return bool(value)
+
+
+def real_number(value, name):
+    """Return `value`, or raise `ValueError` if it is not a real number."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise ValueError(f"`{name}` must be a number. Received: {name}={value!r}")
+    return value
+
+
+def seed(value, name="seed"):
+    """Return `value`, or raise `ValueError` if it is neither `None` nor an integer ≥ 0."""
+    if value is not None and (not is_integer(value) or value < 0):
+        raise ValueError(
+            f"`{name}` must be an integer of at least 0 or None. Received: {name}={value!r}"
+        )
+    return None if value is None else int(value)
+
+
+def depth(value, count=None, name="depth"):
+    """Return the depth of a K-matrix, or of `count` of them as a tuple, or raise `ValueError`."""
+    depths = positive_integer(value, name) if count is None else integer_tuple(value, count, name)
+    if (depths if count is None else max(depths)) > LARGEST_DEPTH:
+        raise ValueError(
+            f"`{name}` must be at most {LARGEST_DEPTH}, the number of butterflies in a matrix; the "
+            f"papers use 1 to 9. Received: {name}={value!r}"
+        )
+    return depths
+
+
+def collection(value, name):
+    """Return `value` as a tuple, or raise `ValueError` if it is no list, tuple or set."""
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise ValueError(f"`{name}` must be a list or tuple. Received: {name}={value!r}")
+    return tuple(value)
 
 
 def one_of(value, allowed, name):

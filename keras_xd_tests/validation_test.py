@@ -73,3 +73,45 @@ def test_matcher_takes_a_name_with_special_characters():
 def test_no_selection(selection):
     with pytest.raises(ValueError, match="`only` must be a layer name.*Received: only="):
         validation.matcher(selection, "only")
+
+
+@pytest.mark.parametrize("value", [True, np.bool_(False), 0, 1])
+def test_boolean(value):
+    assert validation.boolean(value, "use_bias") is bool(value)
+
+
+@pytest.mark.parametrize("value", [2, 0.0, "yes", None])
+def test_no_boolean(value):
+    message = f"`use_bias` must be True or False. Received: use_bias={value!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        validation.boolean(value, "use_bias")
+
+
+def test_real_number():
+    assert validation.real_number(np.float32(0.5), "centre") == 0.5
+    for value in ("0.5", None, True, 1j):
+        with pytest.raises(ValueError, match="`centre` must be a number. Received: centre="):
+            validation.real_number(value, "centre")
+
+
+def test_seed():
+    assert validation.seed(None) is None and validation.seed(np.int64(3)) == 3
+    for value in ("a", -1, 0.5, True):
+        with pytest.raises(ValueError, match="`seed` must be an integer of at least 0 or None"):
+            validation.seed(value)
+
+
+def test_depth():
+    assert validation.depth(3, 3) == (3, 3, 3) and validation.depth(3) == 3
+    for value in (65, 10**4):
+        with pytest.raises(ValueError, match=f"`depth` must be at most 64.*depth={value}"):
+            validation.depth(value, 3)
+        with pytest.raises(ValueError, match=f"`depth` must be at most 64.*depth={value}"):
+            validation.depth(value)
+
+
+def test_collection():
+    assert validation.collection(["a"], "candidates") == ("a",)
+    for value in ("a", 3, None, {"a": 1}):
+        with pytest.raises(ValueError, match="`candidates` must be a list or tuple"):
+            validation.collection(value, "candidates")

@@ -5,6 +5,8 @@ import scipy.linalg
 import scipy.special
 from numpy.typing import ArrayLike
 
+from keras_xd.argument_types import check_types
+
 NOISE_BOUNDS = (1e-5, 0.5)
 _TINY = 1e-10
 
@@ -91,6 +93,7 @@ class GaussianProcess:
     (True, True)
     """
 
+    @check_types
     def __init__(
         self, grams: ArrayLike, targets: ArrayLike, steps: int = 20, learning_rate: float = 0.1
     ):

@@ -6,6 +6,7 @@ from typing import Any
 import keras_tuner
 import numpy as np
 
+from keras_xd.argument_types import check_types
 from keras_xd.grammar import Grammar
 
 # The pairs `(name, value)` of one point.
@@ -38,6 +39,7 @@ class PointSpace:
     True
     """
 
+    @check_types
     def __init__(
         self, grammars: Mapping[str, Grammar], hyperparameters: keras_tuner.HyperParameters
     ):

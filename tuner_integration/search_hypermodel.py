@@ -7,6 +7,7 @@ import keras
 import keras_tuner
 
 import keras_xd
+from keras_xd.argument_types import check_types
 from keras_xd.hints import Radix
 
 _SETTINGS = ("depth", "radix", "warm_start", "warmup_epochs", "mode")
@@ -84,6 +85,7 @@ class SearchHyperModel(keras_tuner.HyperModel):
         which the XD paper tunes its searches with.
     """
 
+    @check_types
     def __init__(
         self,
         backbone: Callable[[keras_tuner.HyperParameters], keras.Model],

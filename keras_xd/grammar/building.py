@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from keras_xd.argument_types import check_types
 from keras_xd.grammar.graphs import network_graph
 from keras_xd.grammar.motifs import motif_terms
 from keras_xd.grammar.terms import Term
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import keras
 
 
+@check_types
 def build(
     term: Term,
     inputs: "keras.KerasTensor | list[keras.KerasTensor]",

@@ -6,6 +6,7 @@ Pure Python, without recursion.
 import dataclasses
 from collections.abc import Mapping
 
+from keras_xd.argument_types import check_types
 from keras_xd.grammar.motifs import expand
 from keras_xd.grammar.terms import Term
 from keras_xd.grammar.topologies import TOPOLOGIES, Topology
@@ -65,6 +66,7 @@ class NetworkGraph:
         return order
 
 
+@check_types
 def network_graph(
     term: Term, topologies: Mapping[str, Topology] | None = None, zero: str = "zero"
 ) -> NetworkGraph:
@@ -169,6 +171,7 @@ def _reached(neighbours, starts):
     return reached
 
 
+@check_types
 def operation_graph(
     term: Term,
     topologies: Mapping[str, Topology] | None = None,

@@ -1,10 +1,12 @@
 """Shared motifs: terms that hold other terms for their terminal symbols. Pure Python."""
 
+from keras_xd.argument_types import check_types
 from keras_xd.grammar.terms import Term
 
 SHARE = "share:"
 
 
+@check_types
 def motif_terms(term: Term) -> tuple[Term, dict[str, Term]]:
     """Split a term of a grammar made by `Grammar.share` into the whole and its motifs.
 
@@ -41,6 +43,7 @@ def motif_terms(term: Term) -> tuple[Term, dict[str, Term]]:
     return main, known
 
 
+@check_types
 def expand(term: Term) -> Term:
     """Return a term with shared motifs inserted wherever they stand.
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 from keras_xd.grammar.rules import Rules
 
 _TOKEN = re.compile(r"[()]|[^()\s]+")
@@ -228,6 +229,7 @@ class Term:
         return self.rebuilt(change)
 
 
+@check_types
 def read_term(text: str, rules: Rules | None = None) -> Term:
     """Read a term from its text, in one pass, without recursion and in linear time.
 

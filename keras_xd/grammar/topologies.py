@@ -4,9 +4,11 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from keras_xd.argument_types import check_types
 from keras_xd.grammar.terms import Term
 
 
+@check_types
 @dataclasses.dataclass(frozen=True)
 class Topology:
     """A directed acyclic graph whose edges carry the arguments of a term.

@@ -23,10 +23,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keras_xd.argument_types import check_types
+
 # A butterfly: the arrays of its stages, the one of the innermost stride first.
 Stages = list[np.ndarray]
 
 
+@check_types
 def stage_shapes(radices: Sequence[int]) -> list[tuple[int, int, int, int]]:
     """Return the shape `(O_j, s_j, r_j, r_j)` of every stage."""
     n, inner, shapes = math.prod(radices), 1, []
@@ -36,6 +39,7 @@ def stage_shapes(radices: Sequence[int]) -> list[tuple[int, int, int, int]]:
     return shapes
 
 
+@check_types
 def identity(radices: Sequence[int]) -> Stages:
     """Stages of the identity matrix."""
     return [np.broadcast_to(np.eye(s[-1], dtype=complex), s).copy() for s in stage_shapes(radices)]
@@ -46,6 +50,7 @@ def zero(radices: Sequence[int]) -> Stages:
     return [np.zeros(shape, dtype=complex) for shape in stage_shapes(radices)]
 
 
+@check_types
 def dft(radices: Sequence[int], *, inverse: bool = False, unitary: bool = False) -> Stages:
     """Stages of the rising butterfly `B` of the discrete Fourier transform `F = B · P`.
 
@@ -70,6 +75,7 @@ def dft(radices: Sequence[int], *, inverse: bool = False, unitary: bool = False)
     return stages
 
 
+@check_types
 def digit_reversal(radices: Sequence[int]) -> np.ndarray:
     """Return the index array `p` of `(P x)[t] = x[p[t]]` in `F = B · P`."""
     order = np.zeros(1, dtype=int)
@@ -90,6 +96,7 @@ def rows_scaled(stages: Stages, scale: ArrayLike) -> Stages:
     return [*stages[:-1], stages[-1] * rows[None, :, :, None]]
 
 
+@check_types
 def random_unitary(radices: Sequence[int], rng: np.random.Generator) -> Stages:
     """Stages whose blocks are Haar-random unitary; the product is unitary.
 
@@ -103,11 +110,13 @@ def random_unitary(radices: Sequence[int], rng: np.random.Generator) -> Stages:
     ]
 
 
+@check_types
 def random_orthogonal(radices: Sequence[int], rng: np.random.Generator) -> Stages:
     """Stages whose blocks are Haar-random real orthogonal; the product is orthogonal."""
     return [_haar(rng.standard_normal(shape)).astype(complex) for shape in stage_shapes(radices)]
 
 
+@check_types
 def permutation(
     order: ArrayLike, radices: Sequence[int], *, rising_first: bool = False
 ) -> tuple[Stages, Stages]:
@@ -141,6 +150,7 @@ def permutation(
     return after, _transposed(before)
 
 
+@check_types
 def kmatrix_weights(butterflies: Sequence[Stages], dtype: str = "float32") -> np.ndarray:
     """Pack butterflies into the weight of one K-matrix.
 
@@ -159,6 +169,7 @@ def kmatrix_weights(butterflies: Sequence[Stages], dtype: str = "float32") -> np
     return np.stack(vectors).astype(dtype)
 
 
+@check_types
 def butterflies_of(weights: ArrayLike, radices: Sequence[int]) -> list[Stages]:
     """Unpack the weight of one K-matrix, the inverse of `kmatrix_weights`."""
     weights = np.asarray(weights)
@@ -174,6 +185,7 @@ def butterflies_of(weights: ArrayLike, radices: Sequence[int]) -> list[Stages]:
     return result
 
 
+@check_types
 def butterfly_dense(stages: Stages) -> np.ndarray:
     """Multiply a rising butterfly out to an `n × n` complex array: the plain definition."""
     n = stages[0].shape[0] * stages[0].shape[1] * stages[0].shape[2]

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 from keras_xd.hints import Tensor
 from keras_xd.kmatrix import constructions, product, transform
 from keras_xd.kmatrix import radix as radices
@@ -43,8 +44,10 @@ class KMatrix:
         Maps", 2020; the K-matrices of XD-operations, Definition 3.2.
     """
 
+    @check_types
+    @check_types
     def __init__(self, weights: Tensor, plan: radices.Plan):
-        shape = tuple(weights.shape)
+        shape = tuple(getattr(weights, "shape", ()))
         if len(shape) != 3 or shape[1:] != (2, plan.parameters) or shape[0] < 1:
             raise ValueError(
                 f"The weights of a K-matrix of size {plan.n} with radices {plan.radices} must have "
@@ -67,6 +70,7 @@ class KMatrix:
         return cls(constructions.kmatrix_weights([*first, *rest], dtype), plan)
 
     @classmethod
+    @check_types
     def identity(
         cls, n: int, radix: int | tuple[int, ...] | None = None, depth: int = 1
     ) -> "KMatrix":
@@ -74,6 +78,7 @@ class KMatrix:
         return cls._build(n, radix, depth, lambda r: [constructions.identity(r)])
 
     @classmethod
+    @check_types
     def dft(
         cls,
         n: int,
@@ -91,6 +96,7 @@ class KMatrix:
         return cls._build(n, radix, depth, lambda r: [constructions.dft(r, **options)])
 
     @classmethod
+    @check_types
     def random_unitary(
         cls,
         n: int,
@@ -103,6 +109,7 @@ class KMatrix:
         return cls._random(constructions.random_unitary, n, radix, depth, seed)
 
     @classmethod
+    @check_types
     def random_orthogonal(
         cls,
         n: int,
@@ -115,11 +122,13 @@ class KMatrix:
         return cls._random(constructions.random_orthogonal, n, radix, depth, seed)
 
     @classmethod
+    @check_types
     def _random(cls, construction, n, radix, depth, seed):
         rng = np.random.default_rng(seed)
         return cls._build(n, radix, depth, lambda r: [construction(r, rng) for _ in range(depth)])
 
     @classmethod
+    @check_types
     def permutation(
         cls,
         order: Sequence[int] | np.ndarray,
@@ -189,6 +198,7 @@ class KMatrix:
         return self.apply(ops.eye(self.plan.n, dtype=dtype), axis=0)
 
 
+@check_types
 def parameter_count(n: int, radix: int | tuple[int, ...] | None = None, depth: int = 1) -> int:
     """Number of real parameters of one K-matrix: `2 d n Σ r_j`.
 

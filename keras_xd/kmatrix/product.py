@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from keras import ops
 
+from keras_xd.argument_types import check_types
 from keras_xd.hints import Tensor
 from keras_xd.kmatrix.radix import Plan
 
@@ -42,6 +43,7 @@ class Factor:
         return Factor(self.group, ops.transpose(self.blocks, (0, 1, 4, 3, 2, 5)))
 
 
+@check_types
 def fold(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[Factor]]:
     """Fold the weights of several K-matrices into dense blocks.
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 
 # Cost of a block product in multiply–adds a value, besides its size: the passes through memory, and
 # the size below which small blocks get no cheaper. `benchmarks/grouping.py` measures both.
@@ -50,6 +51,7 @@ class Plan:
         return tuple(sizes)
 
 
+@check_types
 def prime_factors(n: int) -> tuple[int, ...]:
     """Return the prime factors of `n` in ascending order, `(1,)` for `n = 1`."""
     n = validation.positive_integer(n, "n")
@@ -64,6 +66,7 @@ def prime_factors(n: int) -> tuple[int, ...]:
     return tuple(factors)
 
 
+@check_types
 @functools.lru_cache(maxsize=4096)
 def factorise(n: int, radix: int | tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Return the radices of size `n`.
@@ -106,6 +109,7 @@ def factorise(n: int, radix: int | tuple[int, ...] | None = None) -> tuple[int, 
     return tuple(sorted(factors)) or (1,)
 
 
+@check_types
 def check_radix(radix: int | tuple[int, ...] | None) -> None:
     """Raise `ValueError` unless `radix` is `None`, an integer ≥ 2 or a tuple of integers ≥ 1."""
     if radix is None or (validation.is_integer(radix) and radix >= 2):
@@ -119,6 +123,7 @@ def check_radix(radix: int | tuple[int, ...] | None) -> None:
     )
 
 
+@check_types
 def padded_size(need: int, radix: int | tuple[int, ...] | None = None) -> int:
     """Return the cheapest size ≥ `need`: the one whose butterfly has the fewest parameters.
 
@@ -149,6 +154,7 @@ def padded_size(need: int, radix: int | tuple[int, ...] | None = None) -> int:
     return min(range(need, limit + 1), key=lambda n: (n * sum(factorise(n, radix)), n))
 
 
+@check_types
 def plan(
     n: int,
     radix: int | tuple[int, ...] | None = None,

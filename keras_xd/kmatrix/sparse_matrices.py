@@ -6,10 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keras_xd.argument_types import check_types
 from keras_xd.kmatrix import constructions, special
 from keras_xd.kmatrix.constructions import Stages
 
 
+@check_types
 def sparse(matrix: ArrayLike, radices: Sequence[int], *, expanded: bool = False) -> list[Stages]:
     """Return the K-matrix of a sparse matrix.
 

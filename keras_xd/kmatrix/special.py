@@ -32,10 +32,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 from keras_xd.kmatrix import constructions
 from keras_xd.kmatrix.constructions import Stages
 
 
+@check_types
 def kmatrix_dense(butterflies: Sequence[Stages]) -> np.ndarray:
     """Multiply a K-matrix in analysis form out to an `n × n` complex array."""
     matrix = None
@@ -46,6 +48,7 @@ def kmatrix_dense(butterflies: Sequence[Stages]) -> np.ndarray:
     return matrix
 
 
+@check_types
 def transpose(butterflies: Sequence[Stages]) -> list[Stages]:
     """Return the butterflies of the transposed matrix.
 
@@ -56,6 +59,7 @@ def transpose(butterflies: Sequence[Stages]) -> list[Stages]:
     return reverse if len(reverse) % 2 == 0 else [_identity_like(reverse[0]), *reverse]
 
 
+@check_types
 def compose(*kmatrices: Sequence[Stages]) -> list[Stages]:
     """Return the butterflies of the product of K-matrices of the same radices, leftmost first.
 
@@ -77,11 +81,13 @@ def compose(*kmatrices: Sequence[Stages]) -> list[Stages]:
     return result
 
 
+@check_types
 def diagonal(values: ArrayLike, radices: Sequence[int]) -> list[Stages]:
     """Return the diagonal matrix of `values`, shape `(n,)`: one butterfly."""
     return diagonal_times([constructions.identity(radices)], values)
 
 
+@check_types
 def diagonal_times(butterflies: Sequence[Stages], values: ArrayLike) -> list[Stages]:
     """Return `diag(values) · P`, the diagonal absorbed into a stage of factor 0.
 
@@ -101,6 +107,7 @@ def diagonal_times(butterflies: Sequence[Stages], values: ArrayLike) -> list[Sta
     return [_columns_scaled(butterflies[0], values), *butterflies[1:]]
 
 
+@check_types
 def times_diagonal(butterflies: Sequence[Stages], values: ArrayLike) -> list[Stages]:
     """Return `P · diag(values)`, the diagonal absorbed into a stage of the last factor."""
     values = _vector(values, _size(butterflies[0]), "values")
@@ -109,6 +116,7 @@ def times_diagonal(butterflies: Sequence[Stages], values: ArrayLike) -> list[Sta
     return [*butterflies[:-1], scale(butterflies[-1], values)]
 
 
+@check_types
 def kronecker_of_matrices(matrices: Sequence[ArrayLike]) -> list[Stages]:
     """Return `A_1 ⊗ A_2 ⊗ ⋯` of small square matrices: one butterfly.
 
@@ -130,6 +138,7 @@ def kronecker_of_matrices(matrices: Sequence[ArrayLike]) -> list[Stages]:
     return [[np.broadcast_to(b, shape).copy() for b, shape in zip(blocks, sizes, strict=True)]]
 
 
+@check_types
 def kronecker_of_kmatrices(left: Sequence[Stages], right: Sequence[Stages]) -> list[Stages]:
     """Return `P ⊗ Q` of two K-matrices; its depth is the larger of theirs.
 
@@ -151,6 +160,7 @@ def kronecker_of_kmatrices(left: Sequence[Stages], right: Sequence[Stages]) -> l
     ]
 
 
+@check_types
 def hadamard(radices: Sequence[int]) -> list[Stages]:
     """Return the (generalised) Hadamard matrix: one butterfly of entries of modulus 1.
 
@@ -170,12 +180,14 @@ def hadamard(radices: Sequence[int]) -> list[Stages]:
     return kronecker_of_matrices(blocks[::-1])
 
 
+@check_types
 def digit_reversal_matrix(radices: Sequence[int]) -> list[Stages]:
     """Return the permutation matrix of `digit_reversal(radices)` (bit reversal): depth 2."""
     order = constructions.digit_reversal(radices)
     return list(constructions.permutation(order, radices, rising_first=True))
 
 
+@check_types
 def natural_dft(radices: Sequence[int]) -> list[Stages]:
     """Return the DFT with inputs and outputs in natural order: depth 3.
 
@@ -186,6 +198,7 @@ def natural_dft(radices: Sequence[int]) -> list[Stages]:
     return [*reversal, constructions.dft(radices)]
 
 
+@check_types
 def dct(
     radices: Sequence[int], kind: int = 2, *, norm: str | None = None, digit_reversed: bool = False
 ) -> list[Stages]:
@@ -223,6 +236,7 @@ def dct(
     return _trigonometric(radices, kind, norm, digit_reversed, outer, inner, edge=0)
 
 
+@check_types
 def dst(
     radices: Sequence[int], kind: int = 2, *, norm: str | None = None, digit_reversed: bool = False
 ) -> list[Stages]:
@@ -245,6 +259,7 @@ def dst(
     return _trigonometric(radices, kind, norm, digit_reversed, outer, inner, edge=n - 1)
 
 
+@check_types
 def circulant(
     column: ArrayLike, radices: Sequence[int], *, digit_reversed: bool = False
 ) -> list[Stages]:
@@ -266,6 +281,7 @@ def circulant(
     return [constructions.identity(radices), inverse, forward]
 
 
+@check_types
 def toeplitz(column: ArrayLike, row: ArrayLike, radices: Sequence[int]) -> list[Stages]:
     """Return a circulant K-matrix whose upper left block is a Toeplitz matrix: depth 3.
 
@@ -293,6 +309,7 @@ def toeplitz(column: ArrayLike, row: ArrayLike, radices: Sequence[int]) -> list[
     return circulant(first, radices)
 
 
+@check_types
 def haar(radices: Sequence[int], *, in_place: bool = False) -> list[Stages]:
     """Return the orthonormal Haar wavelet transform of mixed radix.
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from keras import ops
 
+from keras_xd.argument_types import check_types
 from keras_xd.hints import Tensor
 from keras_xd.kmatrix import product, radix
 from keras_xd.kmatrix.product import Factor
@@ -149,6 +150,7 @@ class Synthesis(Transform):
         return ops.reshape(y, shape)
 
 
+@check_types
 def analysis(
     factors: Sequence[Factor],
     plan: radix.Plan,
@@ -188,6 +190,7 @@ def analysis(
     return Analysis(matrices, groups, plan, size, stride, pair)
 
 
+@check_types
 def synthesis(
     factors: Sequence[Factor],
     plan: radix.Plan,

@@ -107,7 +107,7 @@ class SpatialAttention(keras.layers.Layer):
         super().__init__(**kwargs)
         self.strides = validation.positive_integer(strides, "strides")
         self.reduction = validation.positive_integer(reduction, "reduction")
-        self.affine = affine
+        self.affine = validation.boolean(affine, "affine")
 
     def build(self, input_shape):
         channels = image_channels(input_shape, self.name)

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 from keras_xd.layers.searchable import flatten_layers
 from keras_xd.layers.tracing import trace_anew
 
@@ -91,6 +92,7 @@ def _moments(x, axis):
     return ops.reshape(center, (-1,)), ops.reshape(mean(ops.square(x - center)), (-1,))
 
 
+@check_types
 def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.Layer:
     """Set what the `BatchStatisticsNormalization` layers of a model use in inference, in place.
 

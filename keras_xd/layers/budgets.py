@@ -4,12 +4,14 @@ import math
 
 import keras
 
+from keras_xd.argument_types import check_types
 from keras_xd.hints import Tensor
 from keras_xd.layers.complexity import model_calls
 from keras_xd.layers.searchable import SearchableLayer, architecture_variables, flatten_layers
 from keras_xd.layers.sequence_counts import ATTENTION_OF_HEADS
 
 
+@check_types
 def count_parameters(model: keras.layers.Layer) -> float | Tensor:
     """Return the number of weights that a model has once it is finalized.
 
@@ -40,6 +42,7 @@ def count_parameters(model: keras.layers.Layer) -> float | Tensor:
     return total + sum(math.prod(w.shape) for w in model.weights if id(w) not in counted)
 
 
+@check_types
 def count_activations(model: keras.layers.Layer) -> float | Tensor:
     """Return the number of entries that the layers of a model give out for one sample.
 

@@ -8,7 +8,7 @@ from keras import ops
 from keras_xd import masks, validation
 from keras_xd.layers import shared_parts
 from keras_xd.layers.batch_statistics import STATISTICS, BatchStatisticsNormalization
-from keras_xd.layers.ck_conv import RENDERINGS, CKConv
+from keras_xd.layers.ck_conv import PADDINGS, RENDERINGS, CKConv
 from keras_xd.layers.depth_mask import DepthMask
 from keras_xd.layers.differentiable_mask import DifferentiableMask
 from keras_xd.layers.fourier_upsampling import FourierUpsampling
@@ -109,16 +109,16 @@ class CCNNBlock(SearchableLayer):
         self.depth = shared_parts.restored(depth, DepthMask, "depth")
         self.index = index if self.depth is None else self.depth.checked_index(index)
         self.kernel_size = kernel_size
-        self.padding = padding
+        self.padding = validation.one_of(padding, PADDINGS, "padding")
         self.initial_kernel_size = initial_kernel_size
         self.initial_width = initial_width
         self.width_temperature = width_temperature
         self.resolution_temperature = resolution_temperature
-        self.dropout = dropout
+        self.dropout = validation.real_number(dropout, "dropout")
         self.statistics = validation.one_of(statistics, STATISTICS, "statistics")
         self.rendering = validation.one_of(rendering, RENDERINGS, "rendering")
-        self.per_channel = per_channel
-        self.seed = seed
+        self.per_channel = validation.boolean(per_channel, "per_channel")
+        self.seed = validation.seed(seed)
         masks.sigmoid_range(width_temperature)
         masks.sigmoid_range(resolution_temperature)
         self.normalization = BatchStatisticsNormalization(

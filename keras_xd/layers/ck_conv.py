@@ -123,9 +123,9 @@ class CKConv(LongConvolution, SearchableLayer):
             raise ValueError(
                 f"`padding='causal'` is for one axis only. Received: rank={rank}, padding='causal'"
             )
-        self.learn_kernel_size = learn_kernel_size
+        self.learn_kernel_size = validation.boolean(learn_kernel_size, "learn_kernel_size")
         self.initial_kernel_size = initial_kernel_size
-        self.learn_resolution = learn_resolution
+        self.learn_resolution = validation.boolean(learn_resolution, "learn_resolution")
         self.temperature = temperature
         self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
         if learn_resolution and convolution == "direct":
@@ -136,7 +136,7 @@ class CKConv(LongConvolution, SearchableLayer):
         self.rendering = validation.one_of(rendering, RENDERINGS, "rendering")
         self._set_common(data_format, activation, use_bias, bias_initializer)
         self.architecture_regularizer = keras.regularizers.get(architecture_regularizer)
-        self.seed = seed
+        self.seed = validation.seed(seed)
         shared = {
             "axis": tuple(range(1, rank + 1)),
             "architecture_regularizer": self.architecture_regularizer,

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_xd import masks
+from keras_xd import masks, validation
 from keras_xd.layers.ck_conv import CKConv
 from keras_xd.layers.kernel_network import KernelNetwork
 
@@ -81,6 +81,7 @@ class _FlexConv(_RankedCKConv):
                 "A FlexConv needs a `KernelNetwork` of kind='magnet'. "
                 f"Received: kind={self.kernel_network.kind!r}"
             )
+        validation.real_number(alias_penalty, "alias_penalty")
         if not alias_penalty >= 0:
             raise ValueError(
                 "`alias_penalty` must be a number of at least 0. "

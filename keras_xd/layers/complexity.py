@@ -6,6 +6,7 @@ import weakref
 
 import keras
 
+from keras_xd.argument_types import check_types
 from keras_xd.hints import Tensor
 from keras_xd.layers.cloning import graph_calls, shapes_of
 from keras_xd.layers.searchable import (
@@ -55,6 +56,7 @@ MULTIPLYING = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.Dot)
 _cache = weakref.WeakKeyDictionary()
 
 
+@check_types
 def complexity(model: keras.layers.Layer) -> float | Tensor:
     """Return the multiply–adds of one sample through `model`.
 

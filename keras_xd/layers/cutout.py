@@ -55,7 +55,7 @@ class Cutout(keras.layers.Layer):
         data_format = keras.config.image_data_format() if data_format is None else data_format
         formats = ("channels_last", "channels_first")
         self.data_format = validation.one_of(data_format, formats, "data_format")
-        self.seed = seed
+        self.seed = validation.seed(seed)
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.input_spec = keras.layers.InputSpec(ndim=4)
 

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_xd import validation
 from keras_xd.genotypes import CellGenotype, first_tier_edge, is_feature, second_tier_edge
 from keras_xd.layers.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
 from keras_xd.layers.rewritten import Exchange
@@ -87,7 +88,7 @@ class DerivedCell(OperatorCell):
                 f"`drop_path` must be a number from 0 to below 1. Received: {drop_path=}"
             )
         self.drop_path = drop_path
-        self.seed = seed
+        self.seed = validation.seed(seed)
         self.drop_path_progress = None
         self.seed_generator = keras.random.SeedGenerator(seed) if drop_path else None
         operations, edges = [], []

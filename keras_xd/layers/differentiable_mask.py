@@ -88,6 +88,7 @@ class DifferentiableMask(SearchableLayer):
             )
         self.axis = axis if validation.is_integer(axis) else tuple(axis)
         self.shape = validation.one_of(shape, SHAPES, "shape")
+        validation.real_number(threshold, "threshold")
         if not 0 < threshold < masks.LARGEST_AT_END:
             raise ValueError(
                 f"`threshold` must be between 0 and {masks.LARGEST_AT_END}. "
@@ -96,6 +97,7 @@ class DifferentiableMask(SearchableLayer):
         self.threshold = threshold
         masks.sigmoid_range(temperature, threshold)
         self.temperature = temperature
+        validation.real_number(centre, "centre")
         if not -1 <= centre <= 1:
             raise ValueError(f"`centre` must be from -1 to 1. Received: centre={centre}")
         self.centre = centre

@@ -81,7 +81,7 @@ class OperationLayer(keras.layers.Layer):
         self.dilation_rate = validation.integer_tuple(dilation_rate, rank, "dilation_rate")
         self.groups = validation.positive_integer(groups, "groups")
         self.activation = activations.get(activation)
-        self.use_bias = use_bias
+        self.use_bias = validation.boolean(use_bias, "use_bias")
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.bias_initializer = initializers.get(bias_initializer)
         self.kernel_regularizer = regularizers.get(kernel_regularizer)

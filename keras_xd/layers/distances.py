@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 from keras_xd.layers import warm_starts
 from keras_xd.layers.k_conv import KOpConv
 from keras_xd.layers.warm_starts import MATRICES
@@ -31,6 +32,7 @@ class Nearest:
     distances: dict[str, float]
 
 
+@check_types
 def distance(
     layer: XDLayer,
     operation: str | warm_starts.Convolution,
@@ -93,6 +95,7 @@ def distance(
     return _distance(_Operation(layer), operation, metric, relative)
 
 
+@check_types
 def nearest(layer: XDLayer, metric: str = "averaged", relative: bool = True) -> Nearest:
     """Return which named operation an XD-operation has come closest to.
 

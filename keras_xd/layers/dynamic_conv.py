@@ -124,7 +124,7 @@ class DynamicKernel(keras.layers.Layer):
         super().__init__(**kwargs)
         self.kernel_size = odd_size(kernel_size)
         self.reduction = validation.positive_integer(reduction, "reduction")
-        self.affine = affine
+        self.affine = validation.boolean(affine, "affine")
 
     def build(self, input_shape):
         channels = image_channels(input_shape, self.name)
@@ -211,7 +211,7 @@ class DynamicConv2D(keras.layers.Layer):
         )
         self.kernel_size = self.dynamic_kernel.kernel_size
         self.reduction = self.dynamic_kernel.reduction
-        self.affine = affine
+        self.affine = validation.boolean(affine, "affine")
 
     def build(self, input_shape):
         self.dynamic_kernel.build(input_shape)

@@ -77,7 +77,7 @@ class FeatureOperation(keras.layers.Layer):
         allowed = FEATURE_OPERATIONS + XD_OPERATIONS
         self.operation = validation.one_of(operation, allowed, "operation")
         self.strides = validation.one_of(strides, (1, 2), "strides")
-        self.affine = affine
+        self.affine = validation.boolean(affine, "affine")
         if operation in _SEPARABLE:
             steps = self._separable_steps()
         elif operation == "identity":
@@ -221,7 +221,7 @@ class FactorizedReduction(keras.layers.Layer):
         if validation.positive_integer(filters, "filters") < 2:
             raise ValueError(f"`filters` must be 2 at least. Received: filters={filters}")
         self.filters = int(filters)
-        self.affine = affine
+        self.affine = validation.boolean(affine, "affine")
         self.even = pointwise((self.filters + 1) // 2, "even", self.dtype_policy)
         self.odd = pointwise(self.filters // 2, "odd", self.dtype_policy)
         self.normalization = batch_normalization(affine, "normalization", self.dtype_policy)
@@ -286,7 +286,7 @@ class PointwiseOperation(keras.layers.Layer):
     def __init__(self, filters, affine=True, **kwargs):
         super().__init__(**kwargs)
         self.filters = validation.positive_integer(filters, "filters")
-        self.affine = affine
+        self.affine = validation.boolean(affine, "affine")
         self.pointwise = pointwise(self.filters, "pointwise", self.dtype_policy)
         self.normalization = batch_normalization(affine, "normalization", self.dtype_policy)
 

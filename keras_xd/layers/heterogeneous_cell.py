@@ -6,6 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd import validation
+from keras_xd.argument_types import check_types
 from keras_xd.genotypes import (
     BLOCKS,
     EDGES,
@@ -59,9 +61,9 @@ class CellArchitecture(keras.layers.Layer):
 
     def __init__(self, reduction=False, operations=NOS_OPERATIONS, seed=None, **kwargs):
         super().__init__(**{"dtype": "float32", **kwargs})
-        self.reduction = bool(reduction)
+        self.reduction = validation.boolean(reduction, "reduction")
         self.operations = checked_operations(operations)
-        self.seed = seed
+        self.seed = validation.seed(seed)
 
     def build(self, input_shape=None):
         self.logits = self.add_weight(
@@ -344,6 +346,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             outcomes.add(operation, common["shares"][edge, column] * made)
 
 
+@check_types
 def derived_genotype(model: keras.layers.Layer) -> Genotype:
     """Return what the relaxed cells of a model have decided on so far.
 

@@ -66,7 +66,7 @@ class KOperation:
         self.radix = _checked_radix(radix)
         if seed is None and self.warm_start.is_random:
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
-        self.seed = seed
+        self.seed = validation.seed(seed)
         self._matrices = {}
         self._plans = self._first_layer = None
 
@@ -325,7 +325,7 @@ def _depth(depth, start):
     """Return the depths of `K_1`, `M` and `K_2`."""
     if depth is None:
         depth = _DEPTH_FROM_SCRATCH if start.is_random else 1
-    return validation.integer_tuple(depth, len(warm_starts.MATRICES), "depth")
+    return validation.depth(depth, len(warm_starts.MATRICES))
 
 
 def _checked_radix(radix):

@@ -93,18 +93,18 @@ class KDense(keras.layers.Layer):
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.units = validation.positive_integer(units, "units")
-        self.depth = validation.positive_integer(depth, "depth")
+        self.depth = validation.depth(depth)
         self.radix = tuple(radix) if isinstance(radix, list) else radix
         kmatrix.check_radix(self.radix)
         self.activation = activations.get(activation)
-        self.use_bias = use_bias
+        self.use_bias = validation.boolean(use_bias, "use_bias")
         self.warm_start = validation.one_of(warm_start, tuple(_STARTS), "warm_start")
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
         self.bias_regularizer = regularizers.get(bias_regularizer)
         self.kernel_constraint = constraints.get(kernel_constraint)
         self.bias_constraint = constraints.get(bias_constraint)
-        self.seed = seed
+        self.seed = validation.seed(seed)
         self.input_spec = InputSpec(min_ndim=2)
         self.supports_masking = True
 

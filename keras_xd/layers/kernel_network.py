@@ -86,12 +86,13 @@ class KernelNetwork(keras.layers.Layer):
         self.units = validation.positive_integer(units, "units")
         self.hidden_layers = validation.positive_integer(hidden_layers, "hidden_layers")
         for value, name in ((frequency, "frequency"), (spread, "spread")):
+            validation.real_number(value, name)
             if isinstance(value, (str, bool)) or not value > 0:
                 raise ValueError(f"`{name}` must be a positive number. Received: {name}={value!r}")
         self.frequency = frequency
         self.features = validation.positive_integer(features, "features")
         self.spread = spread
-        self.seed = seed
+        self.seed = validation.seed(seed)
 
     def build(self, input_shape):
         rank = input_shape[-1]

@@ -102,7 +102,7 @@ class MixedOperation(OperationLayer, SearchableLayer):
         **kwargs,
     ):
         super().__init__(rank, filters, kernel_size, *args, **kwargs)
-        self.candidates = _checked_candidates(candidates)
+        self.candidates = _checked_candidates(validation.collection(candidates, "candidates"))
         if perturb is not None and not (
             isinstance(perturb, (int, float)) and not isinstance(perturb, bool) and 0 <= perturb < 1
         ):

@@ -63,10 +63,10 @@ class OperatorCell(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.filters = validation.positive_integer(filters, "filters")
-        self.reduction = bool(reduction)
+        self.reduction = validation.boolean(reduction, "reduction")
         self.previous_reduction = bool(previous_reduction)
         self.partial_channels = validation.positive_integer(partial_channels, "partial_channels")
-        self.affine = affine
+        self.affine = validation.boolean(affine, "affine")
         if self.filters % self.partial_channels:
             raise ValueError(
                 "`partial_channels` must divide `filters`. "

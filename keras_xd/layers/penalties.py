@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.argument_types import check_types
 from keras_xd.hints import Tensor
 from keras_xd.kmatrix import Plan, constructions
 from keras_xd.layers.searchable import searchable_layers
@@ -158,6 +159,7 @@ def bound(
     return regularizer
 
 
+@check_types
 def attach(
     model: keras.layers.Layer, penalty: keras.regularizers.Regularizer | None
 ) -> keras.layers.Layer:

@@ -2,12 +2,14 @@
 
 import keras
 
+from keras_xd.argument_types import check_types
 from keras_xd.layers.ccnn_block import CCNNBlock
 from keras_xd.layers.ck_conv import CKConv
 from keras_xd.layers.searchable import flatten_layers
 from keras_xd.layers.tracing import trace_anew
 
 
+@check_types
 def update_rendering(model: keras.layers.Layer) -> bool:
     """Let every layer of dynamic rendering compute what lies under its masks now, and no more.
 

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_xd import randomness
+from keras_xd.argument_types import check_types
 from keras_xd.layers import protocol
 from keras_xd.layers.static_xd import StaticXD
 
@@ -215,6 +216,7 @@ def searchable_layers(model):
     return [layer for layer in flatten_layers(model) if isinstance(layer, SearchableLayer)]
 
 
+@check_types
 def architecture_variables(model: keras.layers.Layer) -> list[keras.Variable]:
     """Return the variables of `model` that choose its operations, each once.
 
@@ -236,6 +238,7 @@ def architecture_variables(model: keras.layers.Layer) -> list[keras.Variable]:
     return list(found.values())
 
 
+@check_types
 def model_variables(model: keras.layers.Layer) -> list[keras.Variable]:
     """Return the trainable variables of `model` that are not architecture variables.
 
@@ -254,6 +257,7 @@ def model_variables(model: keras.layers.Layer) -> list[keras.Variable]:
     return [v for v in model.trainable_variables if id(v) not in architecture]
 
 
+@check_types
 def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
     """Return what the searchable layers of `model` have become.
 
@@ -279,6 +283,7 @@ def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
     }
 
 
+@check_types
 def freeze_architecture(model: keras.layers.Layer) -> keras.layers.Layer:
     """Make the architecture variables of `model` non-trainable, in place.
 
@@ -321,6 +326,7 @@ def freeze_architecture(model: keras.layers.Layer) -> keras.layers.Layer:
     return model
 
 
+@check_types
 def reset_weights(model: keras.layers.Layer, seed: int | None = None) -> keras.layers.Layer:
     """Initialise the weights of `model` anew and leave its architecture as it is, in place.
 

@@ -25,7 +25,7 @@ class SpectralUniform(keras.initializers.Initializer):
     """
 
     def __init__(self, seed=None):
-        self.seed = seed
+        self.seed = validation.seed(seed)
         self.uniform = keras.initializers.RandomUniform(0.0, 1.0, seed=seed)
 
     def __call__(self, shape, dtype=None):
@@ -122,7 +122,7 @@ class SpectralConv(keras.layers.Layer):
             "data_format",
         )
         self.activation = keras.activations.get(activation)
-        self.use_bias = use_bias
+        self.use_bias = validation.boolean(use_bias, "use_bias")
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)

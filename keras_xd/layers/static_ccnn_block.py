@@ -56,7 +56,7 @@ class StaticCCNNBlock(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.per_channel = per_channel
+        self.per_channel = validation.boolean(per_channel, "per_channel")
         self.widths = validation.integer_tuple(widths, 3, "widths")
         self.convolution = shared_parts.restored(convolution, StaticCKConv, "convolution")
         if self.convolution is None or self.convolution.data_format != "channels_last":
@@ -65,7 +65,7 @@ class StaticCCNNBlock(keras.layers.Layer):
                 f"Received: convolution={convolution!r}"
             )
         self.convolution.dtype_policy = self.dtype_policy
-        self.dropout = dropout
+        self.dropout = validation.real_number(dropout, "dropout")
         self.statistics = validation.one_of(statistics, STATISTICS, "statistics")
         self.normalization = BatchStatisticsNormalization(
             statistics, name="normalization", dtype=self.dtype_policy

@@ -27,7 +27,7 @@ class LongConvolution(keras.layers.Layer):
         formats = ("channels_last", "channels_first")
         self.data_format = validation.one_of(data_format, formats, "data_format")
         self.activation = activations.get(activation)
-        self.use_bias = use_bias
+        self.use_bias = validation.boolean(use_bias, "use_bias")
         self.bias_initializer = initializers.get(bias_initializer)
 
     def _common_config(self):
@@ -167,10 +167,15 @@ class StaticCKConv(LongConvolution):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        for name, value in (("kernel_size", kernel_size), ("before", before)):
+            if not isinstance(value, (tuple, list)) or not all(map(validation.is_integer, value)):
+                raise ValueError(
+                    f"`{name}` must be a tuple of integers. Received: {name}={value!r}"
+                )
         self.kernel_size, self.before = tuple(kernel_size), tuple(before)
         self.rank = len(self.kernel_size)
-        self.circular = circular
-        self.learn_resolution = learn_resolution
+        self.circular = validation.boolean(circular, "circular")
+        self.learn_resolution = validation.boolean(learn_resolution, "learn_resolution")
         self.bins = None if bins is None else tuple(bins)
         self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
         self._set_common(data_format, activation, use_bias, bias_initializer)

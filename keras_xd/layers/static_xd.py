@@ -81,7 +81,7 @@ class StaticXD(keras.layers.Layer):
         self.filters = validation.positive_integer(filters, "filters")
         self.groups = validation.positive_integer(groups, "groups")
         self.data_format = data_format
-        self.use_bias = use_bias
+        self.use_bias = validation.boolean(use_bias, "use_bias")
         self.activation = activations.get(activation)
         if pieces is None:
             sizes, limits = [axis["n"] for axis in axes], (_LARGEST_PIECE, _MOST_PIECES)
@@ -218,7 +218,7 @@ class StaticXD(keras.layers.Layer):
 
     def _transform(self, name, index, matrices):
         axis = self.axes[index]
-        plan = kmatrix.Plan(axis["n"], tuple(axis["radices"]), tuple(axis["groups"]))
+        plan = _plan(axis)
         groups = tuple(axis[name]["groups"])
         forward = name == "analysis"
         kind = transform.Analysis if forward else transform.Synthesis
@@ -231,6 +231,16 @@ class StaticXD(keras.layers.Layer):
             pair=index > 0,
             repeat=False,
         )
+
+
+def _depth(axis, name):
+    """Return the depth of the K-matrix of a transform; 1 where a single block product is left."""
+    runs, products = len(axis["groups"]), len(axis[name]["groups"])
+    return 1 if runs == 1 else (products - 1) // (runs - 1)
+
+
+def _plan(axis):
+    return kmatrix.Plan(axis["n"], tuple(axis["radices"]), tuple(axis["groups"]))
 
 
 def _matrix_specification(transform):

@@ -66,22 +66,25 @@ class XDLayer(MatrixArchitecture):
         formats = ("channels_last", "channels_first")
         self.data_format = validation.one_of(data_format, formats, "data_format")
         self.activation = activations.get(activation)
-        self.use_bias = use_bias
+        self.use_bias = validation.boolean(use_bias, "use_bias")
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.bias_initializer = initializers.get(bias_initializer)
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
         self.bias_regularizer = regularizers.get(bias_regularizer)
         self.kernel_constraint = constraints.get(kernel_constraint)
         self.bias_constraint = constraints.get(bias_constraint)
-        self.depth = validation.integer_tuple(depth, len(MATRICES), "depth")
+        self.depth = validation.depth(depth, len(MATRICES))
         self.radix = xd_geometry.axis_radices(radix, rank)
         self.warm_start = warm_starts.get(warm_start)
+        for name, flag in (("frequency_bias", frequency_bias), ("channel_gates", channel_gates)):
+            if flag is not None:
+                validation.boolean(flag, name)
         self.frequency_bias = self.warm_start.has_frequency_bias(frequency_bias)
         self.channel_gates = self.warm_start.has_channel_gates(channel_gates)
         self.architecture_regularizer = regularizers.get(architecture_regularizer)
         if seed is None and self.warm_start.is_random:
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
-        self.seed = seed
+        self.seed = validation.seed(seed)
 
     def build(self, input_shape):
         channels, sizes = self._split_shape(input_shape)

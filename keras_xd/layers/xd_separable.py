@@ -119,7 +119,7 @@ class XDSeparableConv(SearchableLayer):
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.filters = validation.positive_integer(filters, "filters")
-        self.search_pointwise = bool(search_pointwise)
+        self.search_pointwise = validation.boolean(search_pointwise, "search_pointwise")
         self.depthwise = XDDepthwiseConv(
             rank,
             kernel_size,
@@ -166,7 +166,7 @@ class XDSeparableConv(SearchableLayer):
         for name in DEPTHWISE_ARGUMENTS:
             setattr(self, name, getattr(self.depthwise, name))
         self.activation = activations.get(activation)
-        self.use_bias = use_bias
+        self.use_bias = validation.boolean(use_bias, "use_bias")
         self.depthwise_initializer = initializers.get(depthwise_initializer)
         self.pointwise_initializer = initializers.get(pointwise_initializer)
         self.bias_initializer = initializers.get(bias_initializer)

@@ -3,8 +3,10 @@
 import keras
 
 from keras_xd import layers, validation
+from keras_xd.argument_types import check_types
 
 
+@check_types
 def ccnn(
     blocks: int,
     channels: int,

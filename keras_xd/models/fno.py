@@ -4,8 +4,10 @@ import keras
 from keras import ops
 
 from keras_xd import layers, validation
+from keras_xd.argument_types import check_types
 
 
+@check_types
 def fno(
     input_shape: tuple[int | None, ...],
     outputs: int = 1,

@@ -3,8 +3,10 @@
 import keras
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 
 
+@check_types
 def kim_cnn(
     length: int,
     vocabulary: int,

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import keras
 
 from keras_xd import layers, validation
+from keras_xd.argument_types import check_types
 from keras_xd.genotypes import NOS_OPERATIONS, Genotype
 
 AUXILIARY_POOL = 5
 
 
+@check_types
 def nos_search_network(
     cells: int = 8,
     channels: int = 16,
@@ -85,6 +87,7 @@ def nos_search_network(
     return keras.Model(inputs, _classified(outputs[-1], classes), name=name)
 
 
+@check_types
 def nos_network(
     genotype: Genotype,
     cells: int = 20,
@@ -151,6 +154,7 @@ def nos_network(
     return keras.Model(inputs, found, name=name)
 
 
+@check_types
 def nos_imagenet_network(
     genotype: Genotype,
     cells: int = 14,

@@ -4,10 +4,12 @@ import keras
 from keras import ops
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 
 EXPANSION = 4  # of the channels behind a bottleneck
 
 
+@check_types
 def pyramidnet(
     depth: int,
     alpha: float,

@@ -4,8 +4,10 @@ import keras
 from keras import ops
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 
 
+@check_types
 def resnet20(
     input_shape: tuple[int, int, int], classes: int, name: str = "resnet20"
 ) -> keras.Model:

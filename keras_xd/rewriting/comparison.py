@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_xd.argument_types import check_types
 from keras_xd.layers.complexity import multiply_adds
 from keras_xd.layers.rewritten import every_call
 from keras_xd.layers.searchable import SearchableLayer, named_layers
@@ -92,6 +93,7 @@ class Comparison:
         )
 
 
+@check_types
 def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparison:
     """Compare a model with its rewritten form, layer by layer.
 

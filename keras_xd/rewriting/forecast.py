@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_xd.argument_types import check_types
 from keras_xd.hints import Radix, Selection
 from keras_xd.layers.complexity import complexity, uncounted_layers
 from keras_xd.rewriting.comparison import aligned, layer_multiply_adds, pair, tensor_bytes
@@ -76,6 +77,7 @@ class Forecast:
         return "\n".join(lines)
 
 
+@check_types
 def forecast(
     model: keras.Model,
     to: str = "xd",

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from keras_xd import compiling, validation
+from keras_xd.argument_types import check_types
 from keras_xd.hints import Radix, Selection
 from keras_xd.layers.rewritten import Exchange
 from keras_xd.layers.searchable import named_layers
@@ -23,6 +24,7 @@ from keras_xd.rewriting.masked import rewrite_masked
 logger = logging.getLogger("keras_xd.rewriting")
 
 
+@check_types
 def rewrite(
     model: keras.Model,
     to: str = "xd",
@@ -194,11 +196,7 @@ def plan(model, to, operations, options, padding, only, skip):
         )
     used = {type(candidate.layer) for candidate in able}
     kinds.check_options(options, {c: new for c, new in classes.items() if c in used} or classes)
-    seed = options.pop("seed", None)
-    if seed is not None and (not validation.is_integer(seed) or seed < 0):
-        raise ValueError(
-            f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}"
-        )
+    seed = validation.seed(options.pop("seed", None))
     # Selections are made by layers, and that of a skip is the new one.
     layers = {
         candidate.path: candidate.layer
@@ -219,7 +217,7 @@ def plan(model, to, operations, options, padding, only, skip):
     warn_of_unknown_sizes(passed, model)
     chosen = []
     for number, candidate in enumerate(picked):
-        seeded = {} if seed is None else {"seed": int(seed) + number}
+        seeded = {} if seed is None else {"seed": seed + number}
         new = _new_layer(candidate, model, classes, to, padding, {**options, **seeded})
         chosen.append((candidate, new))
     return found, chosen

@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd import files
+from keras_xd.argument_types import check_types
 from keras_xd.layers.searchable import named_layers
 from keras_xd.search.architectures import architecture_parts
 
@@ -22,6 +23,7 @@ HEADER = "header"
 _NUMBER = re.compile(r"^(.*?)(?:_\d+)?(:\d+)?$")
 
 
+@check_types
 def save_architecture(
     model: keras.layers.Layer, path: str | os.PathLike, overwrite: bool = False
 ) -> None:
@@ -58,6 +60,7 @@ def save_architecture(
     files.write(path, pack(model), overwrite)
 
 
+@check_types
 def load_architecture(
     model: keras.layers.Layer, path: str | os.PathLike, *, names: Mapping[str, str] | None = None
 ) -> keras.layers.Layer:

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.argument_types import check_types
 from keras_xd.layers.searchable import SearchableLayer, named_layers, searchable_layers
 from keras_xd.validation import is_integer
 
@@ -40,6 +41,7 @@ def architecture_parts(model):
     return parts
 
 
+@check_types
 def randomize_architecture(
     model: keras.layers.Layer, seed: int | None = None
 ) -> keras.layers.Layer:

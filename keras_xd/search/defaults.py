@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_xd.compiling import compilation_of
-from keras_xd.search.optimizers import ArchitectureOptimizer, refuse_loss
+from keras_xd.compiling import compilation_of, refuse_loss
+from keras_xd.search.optimizers import ArchitectureOptimizer
 
 ARCHITECTURE_RATE = 1e-3
 

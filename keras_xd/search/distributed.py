@@ -10,7 +10,10 @@ from typing import Any
 
 import keras
 
+from keras_xd.argument_types import check_types
 
+
+@check_types
 def fit(
     search: keras.Model,
     x: Any = None,
@@ -87,6 +90,7 @@ def fit(
     return history
 
 
+@check_types
 def check_order(search: keras.Model, data: Iterable[Any], shuffle: bool) -> None:
     """Raise `ValueError` if several workers would see data in different orders.
 
@@ -109,6 +113,7 @@ def check_order(search: keras.Model, data: Iterable[Any], shuffle: bool) -> None
         )
 
 
+@check_types
 @contextlib.contextmanager
 def fitting(search: keras.Model) -> Iterator[None]:
     """Let a search train by Keras' `fit`, within a `with` statement.

@@ -7,6 +7,8 @@ import warnings
 
 import keras
 
+from keras_xd.argument_types import check_types
+from keras_xd.compiling import refuse_loss
 from keras_xd.layers.searchable import architecture_variables, searchable_layers
 from keras_xd.validation import one_of
 
@@ -141,6 +143,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         return self.optimizer_map(variable) is self.architecture_optimizer
 
 
+@check_types
 def architecture_optimizer(
     model: keras.Model,
     weights: str | keras.optimizers.Optimizer,
@@ -251,24 +254,6 @@ def _group_optimizer(optimizer, name):
             f"Received: {name}={optimizer!r}"
         )
     return optimizer
-
-
-def refuse_loss(value, name):
-    """Raise `ValueError` if what is given as an optimizer is a loss, or the name of one."""
-    if isinstance(value, str):
-        try:
-            is_loss = keras.losses.get(value) is not None
-        except ValueError:
-            is_loss = False
-    else:
-        function = getattr(keras.losses, getattr(value, "__name__", ""), None)
-        is_loss = isinstance(value, keras.losses.Loss) or (value is not None and function is value)
-    if is_loss:
-        raise ValueError(
-            f"`{name}` must be an optimizer, not a loss. The first two arguments of "
-            "`SearchModel.compile` are the optimizers of weights and architecture: give the loss "
-            f"as `loss=…`. Received: {name}={value!r}"
-        )
 
 
 def _architecture_pattern(model):

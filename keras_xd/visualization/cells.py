@@ -4,6 +4,7 @@ import matplotlib.patches
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from keras_xd.argument_types import check_types
 from keras_xd.genotypes import (
     ATTENTION_OPERATIONS,
     BLOCKS,
@@ -33,6 +34,7 @@ _STEP = 2.6
 _HEIGHTS = (0.9, -0.9, 1.7, -1.7)
 
 
+@check_types
 def plot_cell(cell: CellGenotype, title: str = "") -> Figure:
     """Return a drawing of a cell, its nodes from left to right.
 
@@ -68,6 +70,7 @@ def plot_cell(cell: CellGenotype, title: str = "") -> Figure:
     return _drawing({title: cell})
 
 
+@check_types
 def plot_genotype(genotype: Genotype) -> Figure:
     """Return a drawing of both cells of a genotype, one above the other: see `plot_cell`.
 

@@ -10,11 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.image import imsave
 from numpy.typing import ArrayLike
 
+from keras_xd.argument_types import check_types
+
 LEAST_SIDE = 256
 LARGEST_SIDE = 512
 LARGEST_SPECTRUM = 1024
 
 
+@check_types
 def heatmap(values: ArrayLike) -> np.ndarray:
     """Return an array of numbers as an image, each number a square of one colour.
 
@@ -57,6 +60,7 @@ def heatmap(values: ArrayLike) -> np.ndarray:
     return image.repeat(scale, axis=0).repeat(scale, axis=1)
 
 
+@check_types
 def spectra(arrays: Mapping[str, ArrayLike], title: str = "") -> np.ndarray | None:
     """Return the singular values of matrices as an image of one curve each, on a logarithmic scale.
 
@@ -100,6 +104,7 @@ def spectra(arrays: Mapping[str, ArrayLike], title: str = "") -> np.ndarray | No
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
+@check_types
 def png(image: np.ndarray) -> bytes:
     """Return an image as the content of a PNG file.
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 from keras_xd.layers.searchable import SearchableLayer
 from keras_xd.validation import is_integer
 from keras_xd.visualization import operator_figure
@@ -18,6 +19,7 @@ LARGEST_MATRIX = 4096
 _ENTRIES = 2**22  # of inputs or outputs that are measured at a time
 
 
+@check_types
 def operator_matrix(layer: keras.layers.Layer, channel: int = 0, filter: int = 0) -> np.ndarray:
     """Return the linear map from one input channel of a layer to one of its output channels.
 
@@ -95,6 +97,7 @@ def impulse_responses(
     return np.concatenate([empty, *measured.responses(positions)])
 
 
+@check_types
 def plot_operators(
     layer_before: keras.layers.Layer,
     layer_after: SearchableLayer,

@@ -4,7 +4,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from keras_xd.argument_types import check_types
 
+
+@check_types
 def best_so_far(scores: ArrayLike, direction: str = "min") -> np.ndarray:
     """Return the best score up to each trial.
 
@@ -17,7 +20,7 @@ def best_so_far(scores: ArrayLike, direction: str = "min") -> np.ndarray:
         Array of the same shape; NaN until a trial has succeeded.
 
     Raises:
-        ValueError: the direction is neither.
+        ValueError: if the direction is neither, or `scores` is a single number.
 
     Example:
 
@@ -27,10 +30,13 @@ def best_so_far(scores: ArrayLike, direction: str = "min") -> np.ndarray:
     """
     if direction not in ("min", "max"):
         raise ValueError(f'`direction` must be "min" or "max". Received: {direction=}')
+    if np.ndim(scores) == 0:
+        raise ValueError(f"`scores` must have an axis of the trials. Received: scores={scores!r}")
     better = np.fmin if direction == "min" else np.fmax
     return better.accumulate(np.asarray(scores, float), axis=-1)
 
 
+@check_types
 def plot_best_so_far(runs: dict, direction: str = "min", label: str = "best score") -> Figure:
     """Draw the mean over repetitions of the best score so far, with its standard deviation.
 

@@ -3,6 +3,7 @@
 import matplotlib
 from matplotlib.figure import Figure
 
+from keras_xd.argument_types import check_types
 from keras_xd.grammar import Term, expand, network_graph
 
 LARGEST_TREE = 2000
@@ -10,6 +11,7 @@ MOST_LABELS = 60
 _STRETCH = 0.35
 
 
+@check_types
 def plot_tree(term: Term, level: int | None = None) -> Figure:
     """Draw the tree of a term: topologies above what they are applied to, primitives in colour.
 
@@ -65,6 +67,7 @@ def plot_tree(term: Term, level: int | None = None) -> Figure:
     return figure
 
 
+@check_types
 def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure:
     """Draw the network of a term: nodes that add up from left to right, operations on the edges.
 

@@ -37,6 +37,7 @@ def test_same_outputs_as_the_searched_layer(layer, shape, rng):
     assert_close(np.array(static(inputs)), np.array(layer(inputs)))
     assert static.name == layer.name
     assert static.compute_output_shape(shape) == layer.compute_output_shape(shape)
+    assert static.multiply_adds(shape) == layer.complexity(shape)
 
 
 def test_layer_checks(rng):

@@ -188,3 +188,12 @@ def test_other_models_are_refused(rng):
     other = keras.Sequential([keras.Input((13, 2)), layers.Dense(2)], name="other")
     with pytest.raises(ValueError, match="rewritten='other', which has no layer 'causal'"):
         compare(model, other, sample_models.inputs_of(model, rng))
+
+
+def test_a_search_space_before_its_original_is_refused(rng):
+    model = sample_models.sequential()
+    space = rewrite(model)
+    x = sample_models.inputs_of(model, rng)
+    for second in (model, finalize(space)):
+        with pytest.raises(ValueError, match="give the search space second. Received.*'causal'"):
+            compare(space, second, x)

@@ -320,8 +320,10 @@ def test_files_of_weights_and_missing_files(tmp_path):
     unchanged(model, "cannot be read as one", tmp_path / "model.weights.h5")
     model.save(tmp_path / "model.keras")
     unchanged(model, "cannot be read as one", tmp_path / "model.keras")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ValueError, match="is read from a file.*nothing.npz.*FileNotFoundError"):
         load_architecture(model, tmp_path / "nothing.npz")
+    with pytest.raises(ValueError, match="a folder that exists.*no_folder' does not exist"):
+        save_architecture(model, tmp_path / "no_folder" / "found.npz")
     with pytest.raises(ValueError, match="Only a model with searchable layers"):
         save_architecture(convolutional(), tmp_path / "plain.npz")
     assert not (tmp_path / "plain.npz").exists()

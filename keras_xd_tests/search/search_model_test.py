@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_xd.layers.searchable import architecture_variables, model_variables
 from keras_xd.search import SearchModel
+from keras_xd.search.callbacks import ComplexityWeight
 from keras_xd.search.optimizers import architecture_optimizer
 from keras_xd_tests.search.gated_dense import GatedDense, classification_data, gated_model
 
@@ -189,12 +190,23 @@ def test_complexity_term_and_metric():
     assert {"complexity", "val_complexity"} <= set(history)
 
 
-def test_complexity_without_weight_is_only_shown():
+def test_complexity_of_weight_zero_is_only_shown():
     x, y = classification_data()
     expected = search_model().fit(x, y, epochs=2, **FIT).history["loss"]
-    history = search_model(complexity_target=5.0).fit(x, y, epochs=2, **FIT).history
+    search = search_model(complexity_target=5.0, complexity_weight=0.0)
+    history = search.fit(x, y, epochs=2, **FIT).history
     assert history["loss"] == expected and "complexity" in history
     assert "complexity" not in search_model().fit(x, y, **FIT).history
+
+
+def test_a_target_without_weight_is_warned_of():
+    x, y = classification_data(8)
+    search = search_model(complexity_target=5.0)
+    with pytest.warns(UserWarning, match="measured and never moved.*complexity_target=5.0"):
+        search.fit(x, y, **FIT)
+    search.fit(x, y, callbacks=[ComplexityWeight(lambda epoch: 0.0)], **FIT)
+    search.complexity_weight = 0.5
+    search.fit(x, y, **FIT)
 
 
 def test_gradient_of_the_complexity_term():
@@ -234,8 +246,8 @@ def test_bad_input():
     search = SearchModel(model)
     good = {"optimizer": "adam", "architecture_optimizer": "adam", "loss": LOSS}
     for change, message in [
-        ({"optimizer": None}, "`compile` needs `optimizer`.*optimizer=None"),
-        ({"architecture_optimizer": None}, "needs `architecture_optimizer`"),
+        ({"optimizer": "mse"}, "`optimizer` must be an optimizer, not a loss.*optimizer='mse'"),
+        ({"architecture_optimizer": "mse"}, "not a loss.*architecture_optimizer='mse'"),
         ({"loss": None}, "`compile` needs `loss`.*loss=None"),
         ({"mode": "both"}, "`mode` must be one of 'joint'.*mode='both'"),
         ({"mode": "second-order"}, "'first_order', 'second_order'.*mode='second-order'"),
@@ -253,7 +265,7 @@ def test_bad_input():
     ]:
         with pytest.raises(ValueError, match=message):
             search.compile(**{**good, **change})
-    with pytest.raises(ValueError, match="`compile` needs `optimizer`"):
+    with pytest.raises(ValueError, match="`compile` needs `loss`"):
         search.compile()
     adam = keras.optimizers.Adam()
     with pytest.raises(ValueError, match="the same object twice"):

@@ -127,7 +127,13 @@ def test_callbacks_of_keras(tmp_path, capsys):
     x, y = classification_data()
     search = SearchModel(gated_model())
     search.compile(
-        "adam", "sgd", LOSS, metrics=["accuracy"], warmup_epochs=1, complexity_target=10.0
+        "adam",
+        "sgd",
+        LOSS,
+        metrics=["accuracy"],
+        warmup_epochs=1,
+        complexity_target=10.0,
+        complexity_weight=0.0,
     )
     callbacks = [
         keras.callbacks.CSVLogger(str(tmp_path / "log.csv")),

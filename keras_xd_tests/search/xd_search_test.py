@@ -41,6 +41,7 @@ def search_model(seed=4, **arguments):
         "sparse_categorical_crossentropy",
         warmup_epochs=2,
         complexity_target=1000,
+        complexity_weight=0.0,
     )
     return search
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_xd import validation
+from keras_xd.argument_types import check_types
 from keras_xd.kmatrix import constructions
 from keras_xd.kmatrix.constructions import Stages
 from keras_xd.layers.xd_geometry import AxisGeometry
@@ -296,6 +297,7 @@ class GraphConvolution(Convolution):
 
     is_transposable = False
 
+    @check_types
     def __init__(self, adjacency: ArrayLike):
         super().__init__()
         self.adjacency = np.asarray(adjacency, dtype="float64")
@@ -365,6 +367,7 @@ STARTS = {
 }
 
 
+@check_types
 def get(warm_start: str | dict[str, Any] | Convolution) -> Convolution:
     """Return the start that a name, an object or a serialized object stands for.
 
@@ -381,6 +384,7 @@ def get(warm_start: str | dict[str, Any] | Convolution) -> Convolution:
     return STARTS[validation.one_of(warm_start, tuple(STARTS), "warm_start")]()
 
 
+@check_types
 def identifier(start: Convolution) -> str | dict[str, Any]:
     """Return the name of a start without arguments, else its serialized form.
 

@@ -69,6 +69,8 @@ class ArchitectureBoard(keras.callbacks.Callback):
         super().__init__()
         if images not in (True, False):
             raise ValueError(f"`images` must be True or False. Received: images={images!r}")
+        if not isinstance(log_dir, (str, os.PathLike)):
+            raise ValueError(f"`log_dir` must be a path. Received: log_dir={log_dir!r}")
         self.log_dir = os.fspath(log_dir)
         self.every_epochs = positive_integer(every_epochs, "every_epochs")
         self.images = images

@@ -94,7 +94,9 @@ class CollapseGuard(keras.callbacks.Callback):
                 "`minimum_distance` must be a positive number or None. "
                 f"Received: minimum_distance={minimum_distance!r}"
             )
-        if isinstance(operations, str) or not all(isinstance(name, str) for name in operations):
+        if not isinstance(operations, (list, tuple, set)) or not all(
+            isinstance(name, str) for name in operations
+        ):
             raise ValueError(
                 "`operations` must be a list of names of operations. "
                 f"Received: operations={operations!r}"

@@ -5,6 +5,7 @@ import pathlib
 
 import keras
 
+from keras_xd.argument_types import check_types
 from keras_xd.genotypes import Genotype
 from keras_xd.layers.heterogeneous_cell import HeterogeneousCell, derived_genotype
 from keras_xd.layers.searchable import flatten_layers
@@ -49,6 +50,7 @@ class GenotypeLogger(keras.callbacks.Callback):
     1.0
     """
 
+    @check_types
     def __init__(self, path: str | pathlib.Path | None = None, verbose: int = 0):
         super().__init__()
         self.path = None if path is None else pathlib.Path(path)

@@ -71,7 +71,9 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
             raise ValueError(
                 f"`path` must end in '.keras' or '.weights.h5'. Received: path={str(path)!r}"
             )
-        if isinstance(losses, str) or not all(isinstance(name, str) for name in losses):
+        if not isinstance(losses, (list, tuple)) or not all(
+            isinstance(name, str) for name in losses
+        ):
             raise ValueError(
                 f"`losses` must be a list of names in the logs. Received: losses={losses!r}"
             )

@@ -51,7 +51,12 @@ def xd_search():
     )
     search = keras_xd.SearchModel(model)
     search.compile(
-        "sgd", keras.optimizers.SGD(0.1), LOSS, complexity_target=100.0, run_eagerly=True
+        "sgd",
+        keras.optimizers.SGD(0.1),
+        LOSS,
+        complexity_target=100.0,
+        complexity_weight=0.0,
+        run_eagerly=True,
     )
     return search
 

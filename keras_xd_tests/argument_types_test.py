@@ -1,0 +1,140 @@
+"""Arguments of wrong types: the decorator, and every public function and constructor."""
+
+import collections.abc
+import importlib
+import inspect
+import os
+import typing
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd.argument_types import check_types, described, fits
+from keras_xd.hints import Radix, Tensor
+from keras_xd_tests.hints_test import FUNCTIONS
+
+WRONG = {"none": None, "object": object(), "text": "no such thing"}
+# They take anything: `None` is a radix, and for what is checked elsewhere a start has any form.
+UNCHECKED = {
+    "keras_xd.kmatrix.radix.check_radix",
+    "keras_xd.layers.penalties.bound",
+    "keras_xd.layers.warm_starts.operations.identifier",
+}
+PUBLIC = {
+    name: getattr(importlib.import_module(function.__module__), function.__name__)
+    for name, function in FUNCTIONS.items()
+    if "." not in function.__qualname__ and name not in UNCHECKED
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (3, int),
+        (np.int64(3), int),
+        (3, float),
+        (np.float32(0.5), float),
+        (np.bool_(True), bool),
+        (None, int | None),
+        ("a", str | int),
+        ("anything", typing.Any),
+        ([1, 2], collections.abc.Sequence[int]),
+        (np.arange(3), collections.abc.Sequence[int]),
+        ((1, 2), tuple[int, int]),
+        ((1, 2, 3), tuple[int, ...]),
+        (iter([1]), collections.abc.Iterable[int]),
+        ({"a": 1}, dict[str, int]),
+        (len, collections.abc.Callable[[list], int]),
+        ([[1.0]], np.ndarray),
+        (np.ones(2), Tensor),
+        (1.5, Tensor),
+        (keras.KerasTensor((2,)), Tensor),
+        (((2, 2), (4,)), Radix),
+        ("folder/file", str | os.PathLike),
+        (keras.Sequential(), keras.layers.Layer),
+    ],
+)
+def test_what_fits(value, hint):
+    assert fits(value, hint)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "text"),
+    [
+        (2.5, int, "an integer"),
+        (True, int, "an integer"),
+        ("3", float, "a number"),
+        (1, bool, "True or False"),
+        (None, int, "an integer"),
+        (2, str | None, "a string or None"),
+        ("ab", list[str], "a sequence, each item a string"),
+        ([1, "2"], list[int], "a sequence, each item an integer"),
+        ((1, 2, 3), tuple[int, int], "a sequence, each item an integer"),
+        (np.float32(1), collections.abc.Sequence[float], "a sequence, each item a number"),
+        ([("a", 1)], collections.abc.Mapping[str, int], "a dictionary"),
+        (3, collections.abc.Callable[[int], int], "a function"),
+        ("no", np.ndarray, "an array"),
+        (None, Tensor, "a tensor or array"),
+        (3, str | os.PathLike, "a string or a path"),
+        (keras.layers.ReLU(), keras.Model, "a Keras model"),
+        (3, keras_xd.layers.XDConv1D, "a XDConv1D"),
+    ],
+)
+def test_what_does_not_fit(value, hint, text):
+    assert not fits(value, hint)
+    assert described(hint) == text
+
+
+def test_the_decorator():
+    @check_types
+    def scaled(values: list[float], factor: "int" = 2, *others: int, name=None, **rest: int):
+        """Documentation."""
+        return [factor * value for value in values]
+
+    assert scaled([1.0], 3, "unchecked", name=object(), more="unchecked") == [3.0]
+    assert scaled.__doc__ == "Documentation." and "factor" in inspect.signature(scaled).parameters
+    with pytest.raises(ValueError, match="^`factor` must be an integer. Received: factor='3'$"):
+        scaled([1.0], factor="3")
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'values'"):
+        scaled()
+    with pytest.raises(ValueError, match=r"Received: values='a{199}…$"):
+        scaled("a" * 1000)
+
+
+def required(function):
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [p for p in parameters if p.default is p.empty and p.kind not in kinds]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_public_functions_refuse_wrong_types(name, wrong, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    needed = required(PUBLIC[name])
+    by_name = {p.name: WRONG[wrong] for p in needed if p.kind is p.KEYWORD_ONLY}
+    by_place = [WRONG[wrong] for p in needed if p.kind is not p.KEYWORD_ONLY]
+    if not needed:  # all arguments are options, of which the first is wrong
+        first = next(iter(inspect.signature(PUBLIC[name]).parameters), None)
+        if first is None or wrong == "none":
+            return
+        by_name = {first: WRONG[wrong]}
+    with pytest.raises(ValueError):
+        PUBLIC[name](*by_place, **by_name)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_public_functions_check_their_options(name):
+    """Any option but the first is refused by its type alone, whatever the other arguments are."""
+    function = inspect.unwrap(PUBLIC[name])
+    names = {"keras": keras, "np": np}
+    hints = typing.get_type_hints(function, localns=names, include_extras=True)
+    optional = {
+        p.name
+        for p in inspect.signature(function).parameters.values()
+        if p.default is not p.empty and hints[p.name] is not typing.Any
+    }
+    assert PUBLIC[name] is not function, f"{name} has no @check_types"
+    assert not [option for option in optional if fits(object(), hints[option])]

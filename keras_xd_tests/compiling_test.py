@@ -1,0 +1,123 @@
+"""What a search takes over from how a model was compiled, and what it says of the rest."""
+
+import warnings
+
+import keras
+import pytest
+
+import keras_xd
+from keras_xd.compiling import (
+    compilation_of,
+    note_compilation,
+    own_training_methods,
+    refuse_loss,
+    warn_of_own_training,
+)
+
+
+def backbone(**compile_arguments):
+    model = keras.Sequential(
+        [
+            keras.Input((9, 1)),
+            keras.layers.Conv1D(2, 3, name="conv"),
+            keras.layers.GlobalAveragePooling1D(),
+        ]
+    )
+    if compile_arguments:
+        model.compile(**compile_arguments)
+    return model
+
+
+class OwnStep(keras.Model):
+    def train_step(self, data):
+        return {"loss": 0.0}
+
+
+def functional(kind):
+    inputs = keras.Input((9, 1))
+    return kind(inputs, keras.layers.Conv1D(2, 3)(inputs), name="steps")
+
+
+def test_a_rewritten_model_knows_how_its_backbone_was_compiled():
+    loss = keras.losses.MeanAbsoluteError()
+    model = backbone(optimizer=keras.optimizers.SGD(0.5), loss=loss, metrics=["mse"])
+    known = compilation_of(keras_xd.rewrite(model))
+    assert known.loss is loss
+    assert known.restored("metrics") == ["mse"]
+    optimizer = known.restored("optimizer")
+    assert isinstance(optimizer, keras.optimizers.SGD) and optimizer is not model.optimizer
+    assert float(optimizer.learning_rate) == 0.5
+    assert known.restored("loss_weights") is None
+
+
+def test_nothing_is_known_of_an_uncompiled_model():
+    model = backbone()
+    copy = keras_xd.rewrite(model)
+    assert compilation_of(model) is None and compilation_of(copy) is None
+    note_compilation(model, copy)
+    assert compilation_of(copy) is None
+
+
+def test_masked_models_know_it_too():
+    inputs = keras.Input((8, 8, 1))
+    x = keras.layers.Conv2D(8, 3, name="first")(inputs)
+    model = keras.Model(inputs, keras.layers.Conv2D(2, 1, name="second")(x))
+    model.compile(loss="mse")
+    assert compilation_of(keras_xd.rewrite(model, to="masked")).loss == "mse"
+
+
+def test_what_cannot_be_made_again_has_to_be_given():
+    def own(y_true, y_pred):
+        return keras.ops.mean(y_true - y_pred)
+
+    space = keras_xd.rewrite(backbone(loss="mse", metrics=[own]))
+    with pytest.raises(ValueError, match="Give `metrics`.*Received: metrics="):
+        keras_xd.SearchModel(space).compile()
+    search = keras_xd.SearchModel(space)
+    search.compile(metrics=[own])
+    assert search.loss == "mse"
+
+
+@pytest.mark.parametrize("kind", [keras.Model, OwnStep])
+def test_own_training_methods(kind):
+    model = functional(kind)
+    assert own_training_methods(model) == (["train_step"] if kind is OwnStep else [])
+    message = "A search trains.*Received: model 'steps' of class OwnStep.*`train_step`"
+    if kind is OwnStep:
+        with pytest.warns(UserWarning, match=message):
+            warn_of_own_training(model, "A search")
+        with pytest.warns(UserWarning, match="A rewritten model trains"):
+            keras_xd.rewrite(model)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warn_of_own_training(model, "A search")
+
+
+def test_a_search_model_warns_of_the_train_step_it_drops():
+    inputs = keras.Input((9, 1))
+    space = OwnStep(inputs, keras_xd.layers.XDConv1D(2, 3)(inputs))
+    with pytest.warns(UserWarning, match="A SearchModel trains.*`train_step`"):
+        keras_xd.SearchModel(space)
+
+
+@pytest.mark.parametrize(
+    "loss", ["mse", keras.losses.MeanSquaredError(), keras.losses.mean_squared_error]
+)
+def test_losses_are_no_optimizers(loss):
+    with pytest.raises(ValueError, match="`second` must be an optimizer, not a loss.*second="):
+        refuse_loss(loss, "second")
+    search = keras_xd.SearchModel(keras_xd.rewrite(backbone()))
+    with pytest.raises(ValueError, match="not a loss.*give the loss as `loss=…`"):
+        search.compile("adam", loss)
+
+
+@pytest.mark.parametrize("optimizer", [None, "adam", keras.optimizers.SGD()])
+def test_optimizers_are_no_losses(optimizer):
+    refuse_loss(optimizer, "optimizer")
+
+
+def test_names_of_neither():
+    search = keras_xd.SearchModel(keras_xd.rewrite(backbone()))
+    with pytest.raises(ValueError, match="`architecture` must be a Keras optimizer.*'nothing'"):
+        search.compile("adam", "nothing", "mse")
