@@ -33,6 +33,7 @@ INITIAL_WIDTH = 0.0325
 _ROUNDING = 1e-5
 
 
+@check_types
 def coordinates(points: int) -> np.ndarray:
     """Return the coordinates of an axis, evenly spaced from -1 to 1, as a NumPy array.
 
@@ -207,6 +208,7 @@ def clip_straight_through(value: float | Tensor, low: float, high: float) -> Ten
     return value + ops.stop_gradient(ops.clip(value, low, high) - value)
 
 
+@check_types
 def gaussian_range(
     points: int, centre: float = 0.0, threshold: float = THRESHOLD
 ) -> tuple[float, float]:
@@ -252,6 +254,7 @@ def sigmoid_range(temperature: float, threshold: float = THRESHOLD) -> tuple[flo
     return low, sigmoid_offset(LARGEST_AT_END, 1, temperature)
 
 
+@check_types
 def initial_width(points: int, centre: float = 0.0, threshold: float = THRESHOLD) -> float:
     """Return the width that a Gaussian mask begins with: 0.0325, or the smallest if that is more.
 
@@ -261,6 +264,7 @@ def initial_width(points: int, centre: float = 0.0, threshold: float = THRESHOLD
     return max(INITIAL_WIDTH, gaussian_range(points, centre, threshold)[0])
 
 
+@check_types
 def initial_offset(size: str, temperature: float, threshold: float = THRESHOLD) -> float:
     """Return the offset that a sigmoid mask begins with.
 

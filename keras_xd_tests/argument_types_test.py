@@ -120,7 +120,10 @@ def test_public_functions_refuse_wrong_types(name, wrong, tmp_path, monkeypatch)
         first = next(iter(inspect.signature(PUBLIC[name]).parameters), None)
         if first is None or wrong == "none":
             return
+        several = inspect.signature(PUBLIC[name]).parameters[first].kind
         by_name = {first: WRONG[wrong]}
+        if several is inspect.Parameter.VAR_POSITIONAL:
+            by_place, by_name = [WRONG[wrong]], {}
     with pytest.raises(ValueError):
         PUBLIC[name](*by_place, **by_name)
 
@@ -138,3 +141,49 @@ def test_public_functions_check_their_options(name):
     }
     assert PUBLIC[name] is not function, f"{name} has no @check_types"
     assert not [option for option in optional if fits(object(), hints[option])]
+
+
+def constructors():
+    """Return the public layers, callbacks and starts, with what their constructors need."""
+    needed = {"filters": 2, "kernel_size": 3, "units": 3, "rank": 1, "modes": 4, "blocks": 2}
+    needed |= {"log_dir": "logs", "first_period": 1, "schedule": float, "sizes": 4}
+    modules = (keras_xd.layers, keras_xd.layers.warm_starts, keras_xd.callbacks)
+    found = {}
+    for kind in [kind for module in modules for kind in vars(module).values()]:
+        if inspect.isclass(kind) and kind.__module__.startswith("keras_xd"):
+            names = {p.name for p in required(kind)}
+            if names <= set(needed) and not kind.__name__.startswith("Masked"):
+                found[kind.__name__] = (kind, {name: needed[name] for name in names})
+    return found
+
+
+CONSTRUCTORS = constructors()
+# What Keras checks, or not, in the constructors of its own layers.
+OF_KERAS = {
+    *inspect.signature(keras.layers.Layer.__init__).parameters,
+    *inspect.signature(keras.layers.Conv2D.__init__).parameters,
+    *inspect.signature(keras.layers.SeparableConv2D.__init__).parameters,
+} - {"filters", "kernel_size", "strides", "padding", "dilation_rate", "groups", "use_bias"}
+
+
+def test_constructors_are_found():
+    assert {"XDConv2D", "KDense", "CKConv1D", "Convolution", "ArchitectureBoard"} <= set(
+        CONSTRUCTORS
+    )
+
+
+@pytest.mark.parametrize("name", sorted(CONSTRUCTORS))
+def test_constructors_refuse_wrong_types(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kind, needed = CONSTRUCTORS[name]
+    kind(**needed)
+    accepted = []
+    for parameter in inspect.signature(kind.__init__).parameters:
+        if parameter in OF_KERAS or parameter in ("self", "args", "kwargs"):
+            continue
+        try:
+            kind(**{**needed, parameter: WRONG["object"]})
+        except ValueError:
+            continue
+        accepted.append(parameter)
+    assert not accepted

@@ -15,6 +15,14 @@ from keras_xd.compiling import (
 )
 
 
+def user_warnings(function):
+    """Return the texts of the `UserWarning`s of a call; others are Keras' own."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        function()
+    return [str(w.message) for w in found if issubclass(w.category, UserWarning)]
+
+
 def backbone(**compile_arguments):
     model = keras.Sequential(
         [
@@ -82,23 +90,20 @@ def test_what_cannot_be_made_again_has_to_be_given():
 def test_own_training_methods(kind):
     model = functional(kind)
     assert own_training_methods(model) == (["train_step"] if kind is OwnStep else [])
-    message = "A search trains.*Received: model 'steps' of class OwnStep.*`train_step`"
+    texts = user_warnings(lambda: warn_of_own_training(model, "A search"))
+    texts += user_warnings(lambda: keras_xd.rewrite(model))
     if kind is OwnStep:
-        with pytest.warns(UserWarning, match=message):
-            warn_of_own_training(model, "A search")
-        with pytest.warns(UserWarning, match="A rewritten model trains"):
-            keras_xd.rewrite(model)
+        assert [text.split(" trains")[0] for text in texts] == ["A search", "A rewritten model"]
+        assert "model 'steps' of class OwnStep, which has its own `train_step`" in texts[0]
     else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            warn_of_own_training(model, "A search")
+        assert texts == []
 
 
 def test_a_search_model_warns_of_the_train_step_it_drops():
     inputs = keras.Input((9, 1))
     space = OwnStep(inputs, keras_xd.layers.XDConv1D(2, 3)(inputs))
-    with pytest.warns(UserWarning, match="A SearchModel trains.*`train_step`"):
-        keras_xd.SearchModel(space)
+    (text,) = user_warnings(lambda: keras_xd.SearchModel(space))
+    assert text.startswith("A SearchModel trains") and "its own `train_step`" in text
 
 
 @pytest.mark.parametrize(

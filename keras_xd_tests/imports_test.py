@@ -18,6 +18,7 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 # A module may import from itself and from what stands before it.
 ORDER = (
     "keras_xd.hints",
+    "keras_xd.argument_types",
     "keras_xd.validation",
     "keras_xd.files",
     "keras_xd.saving",

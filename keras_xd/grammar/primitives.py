@@ -12,10 +12,12 @@ import keras
 from keras import ops
 
 from keras_xd import layers, validation
+from keras_xd.argument_types import check_types
 from keras_xd.grammar.pointwise import FUNCTIONS, PointwiseFunction
 from keras_xd.hints import Tensor
 
 
+@check_types
 def nas_bench_201() -> dict[str, Callable]:
     """Return the table for all spaces of NAS-Bench-201, hierarchical or not.
 
@@ -54,6 +56,7 @@ def nas_bench_201() -> dict[str, Callable]:
     }
 
 
+@check_types
 def darts() -> dict[str, Callable]:
     """Return the table for the cells of DARTS, all with stride 1.
 
@@ -105,6 +108,7 @@ def darts() -> dict[str, Callable]:
     }
 
 
+@check_types
 def searchable_operations(**layer_options: Any) -> dict[str, Callable]:
     """Return the table for `spaces.searchable_operations`.
 
@@ -162,6 +166,7 @@ def searchable_operations(**layer_options: Any) -> dict[str, Callable]:
     }
 
 
+@check_types
 def activation_functions() -> dict[str, Callable]:
     """Return the table for activation functions, of tensors of any rank.
 
@@ -193,6 +198,7 @@ def activation_functions() -> dict[str, Callable]:
     return {name: functools.partial(layer, function=name) for name in FUNCTIONS}
 
 
+@check_types
 def stem(filters: int) -> Callable[[Tensor], Tensor]:
     """Return the stem of NAS-Bench-201: a 3 × 3 convolution and batch normalization.
 
@@ -208,6 +214,7 @@ def stem(filters: int) -> Callable[[Tensor], Tensor]:
     return _in_a_row([convolution, _batch_normalization("stem_normalization")])
 
 
+@check_types
 def head(classes: int) -> Callable[[Tensor], Tensor]:
     """Return the head of NAS-Bench-201: normalization, ReLU, global average and a dense layer.
 

@@ -1,5 +1,6 @@
 """Spaces of architectures as grammars: those of the papers, and one of searchable operations."""
 
+from keras_xd.argument_types import check_types
 from keras_xd.grammar.constraints import Connected
 from keras_xd.grammar.grammar import Grammar
 
@@ -41,6 +42,7 @@ _BINARY = (
 )
 
 
+@check_types
 def hierarchical_nas_bench_201() -> Grammar:
     """Return hierarchical NAS-Bench-201: a macro topology and a cell of its own at every place.
 
@@ -68,6 +70,7 @@ def hierarchical_nas_bench_201() -> Grammar:
     return _connected(_MACRO.format(cell="CELL") + _HIERARCHICAL_CELL)
 
 
+@check_types
 def hierarchical_nas_bench_201_fixed_macro() -> Grammar:
     """Return hierarchical NAS-Bench-201 with the macro topology fixed: three stages of five cells.
 
@@ -82,6 +85,7 @@ def hierarchical_nas_bench_201_fixed_macro() -> Grammar:
     return _connected(_FIXED_MACRO.format(cell="CELL") + _HIERARCHICAL_CELL)
 
 
+@check_types
 def hierarchical_nas_bench_201_shared_cell() -> Grammar:
     """Return hierarchical NAS-Bench-201 with one cell for all places of the macro topology.
 
@@ -96,6 +100,7 @@ def hierarchical_nas_bench_201_shared_cell() -> Grammar:
     return Grammar(_MACRO.format(cell="cell")).share({"cell": _connected(_HIERARCHICAL_CELL)})
 
 
+@check_types
 def nas_bench_201() -> Grammar:
     """Return cell-based NAS-Bench-201: the fixed macro topology with one shared cell.
 
@@ -112,6 +117,7 @@ def nas_bench_201() -> Grammar:
     return Grammar(_FIXED_MACRO.format(cell="cell")).share({"cell": nas_bench_201_cell()})
 
 
+@check_types
 def nas_bench_201_cell() -> Grammar:
     """Return the cell of NAS-Bench-201: one of five operations on each of six edges.
 
@@ -129,6 +135,7 @@ def nas_bench_201_cell() -> Grammar:
     return _connected(_CELL)
 
 
+@check_types
 def darts_cell() -> Grammar:
     """Return the cell of DARTS: four nodes, each with operations on two different earlier nodes.
 
@@ -156,6 +163,7 @@ def darts_cell() -> Grammar:
     return Grammar("\n".join(lines))
 
 
+@check_types
 def activation_functions() -> Grammar:
     """Return the space of activation functions: unary and binary functions of two levels.
 
@@ -185,6 +193,7 @@ def activation_functions() -> Grammar:
     )
 
 
+@check_types
 def searchable_operations() -> Grammar:
     """Return macro topologies whose leaves are operations that are searched themselves.
 

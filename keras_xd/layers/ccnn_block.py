@@ -3,6 +3,7 @@
 import math
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_xd import masks, validation
@@ -108,6 +109,15 @@ class CCNNBlock(SearchableLayer):
         self.learn = checked_letters(learn, "KRW")
         self.depth = shared_parts.restored(depth, DepthMask, "depth")
         self.index = index if self.depth is None else self.depth.checked_index(index)
+        if not validation.is_integer(index):
+            raise ValueError(f"`index` must be an integer. Received: index={index!r}")
+        sizes = {"kernel_size": kernel_size, "initial_kernel_size": initial_kernel_size}
+        for name, value in sizes.items():
+            if value is not None and np.asarray(value).dtype.kind not in "iuf":
+                raise ValueError(
+                    f"`{name}` must be a number, a tuple of numbers or None. "
+                    f"Received: {name}={value!r}"
+                )
         self.kernel_size = kernel_size
         self.padding = validation.one_of(padding, PADDINGS, "padding")
         self.initial_kernel_size = initial_kernel_size

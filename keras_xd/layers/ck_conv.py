@@ -126,7 +126,7 @@ class CKConv(LongConvolution, SearchableLayer):
         self.learn_kernel_size = validation.boolean(learn_kernel_size, "learn_kernel_size")
         self.initial_kernel_size = initial_kernel_size
         self.learn_resolution = validation.boolean(learn_resolution, "learn_resolution")
-        self.temperature = temperature
+        self.temperature = validation.real_number(temperature, "temperature")
         self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
         if learn_resolution and convolution == "direct":
             raise ValueError(

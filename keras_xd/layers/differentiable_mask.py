@@ -340,7 +340,7 @@ class StaticMask(keras.layers.Layer):
 
     def __init__(self, axis=-1, **kwargs):
         super().__init__(**kwargs)
-        self.axis = axis if validation.is_integer(axis) else tuple(axis)
+        self.axis = axis if validation.is_integer(axis) else validation.collection(axis, "axis")
 
     def build(self, input_shape):
         self._axes = inner_axes(self.axis, input_shape, self.name)

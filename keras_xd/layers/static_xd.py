@@ -11,6 +11,7 @@ from keras_xd.layers import xd_operation
 
 # By these a spectrum was cut into pieces where the configuration in a file does not tell them.
 _LARGEST_PIECE, _MOST_PIECES = 2**21, 8
+DATA_FORMATS = ("channels_last", "channels_first")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -76,11 +77,15 @@ class StaticXD(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        if not isinstance(axes, (list, tuple)):
+            raise ValueError(
+                f"`axes` must be a list of dictionaries, one an axis. Received: axes={axes!r}"
+            )
         self.axes = axes
         self.channels = validation.positive_integer(channels, "channels")
         self.filters = validation.positive_integer(filters, "filters")
         self.groups = validation.positive_integer(groups, "groups")
-        self.data_format = data_format
+        self.data_format = validation.one_of(data_format, DATA_FORMATS, "data_format")
         self.use_bias = validation.boolean(use_bias, "use_bias")
         self.activation = activations.get(activation)
         if pieces is None:
@@ -231,12 +236,6 @@ class StaticXD(keras.layers.Layer):
             pair=index > 0,
             repeat=False,
         )
-
-
-def _depth(axis, name):
-    """Return the depth of the K-matrix of a transform; 1 where a single block product is left."""
-    runs, products = len(axis["groups"]), len(axis[name]["groups"])
-    return 1 if runs == 1 else (products - 1) // (runs - 1)
 
 
 def _plan(axis):

@@ -43,7 +43,7 @@ def test_layers_and_shapes_are_those_of_the_model_inside():
 
 def test_features_by_the_graph_inside(rng):
     search = keras_xd.SearchModel(keras_xd.rewrite(backbone()))
-    features = keras.Model(search.inputs, search.get_layer("conv").output)
+    features = keras.Model(search.inputs[0], search.get_layer("conv").output)
     assert features(rng.normal(size=(2, 9, 1))).shape == (2, 7, 2)
 
 

@@ -52,7 +52,7 @@ class Convolution:
     is_transposable = True
 
     def __init__(self, trainable_dilation: bool = False):
-        self.trainable_dilation = trainable_dilation
+        self.trainable_dilation = validation.boolean(trainable_dilation, "trainable_dilation")
 
     def has_frequency_bias(self, asked: bool | None) -> bool:
         """Return whether a layer has a bias `b`, `asked` being its argument or `None`."""
