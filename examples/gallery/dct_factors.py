@@ -14,10 +14,8 @@ make it easy.
 import common
 import keras
 import numpy as np
-from keras import ops
 
 from keras_xd import kmatrix
-from keras_xd.visualization import style
 
 
 def transform(n):

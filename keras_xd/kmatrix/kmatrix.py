@@ -13,6 +13,9 @@ from keras_xd.hints import Tensor
 from keras_xd.kmatrix import constructions, product, transform
 from keras_xd.kmatrix import radix as radices
 
+# How many numbers `magnitudes` computes at once: 8 MiB in float32.
+LARGEST_BATCH = 2**21
+
 
 class KMatrix:
     """A structured matrix of depth `d`: a product of `d` butterflies of mixed radices.
@@ -196,6 +199,57 @@ class KMatrix:
         """Return the matrix multiplied out, a pair of tensors of shape `(n, n)`."""
         dtype = keras.backend.standardize_dtype(self.weights.dtype)
         return self.apply(ops.eye(self.plan.n, dtype=dtype), axis=0)
+
+    def columns(self, positions: Sequence[int] | np.ndarray, *, transpose: bool = False):
+        """Return some columns of the matrix, without multiplying out the others.
+
+        Args:
+            positions: which columns.
+            transpose: take those of `Pᵀ` instead of `P`.
+
+        Returns:
+            A complex array of shape `(n, number of positions)`.
+
+        Example:
+
+        >>> from keras_xd import kmatrix
+        >>> kmatrix.KMatrix.dft(6).columns([0])[:, 0].real.tolist()
+        [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        """
+        units = np.zeros((self.plan.n, len(positions)), dtype="float32")
+        units[positions, np.arange(len(positions))] = 1.0
+        parts = self.apply(units, axis=0, transpose=transpose)
+        real, imaginary = (ops.convert_to_numpy(part) for part in parts)
+        return real + 1j * imaginary
+
+    def magnitudes(self, most: int = 512, *, transpose: bool = False) -> np.ndarray:
+        """Return an overview of a matrix that is too large to multiply out.
+
+        Args:
+            most: how many rows and columns the overview may have.
+            transpose: show `Pᵀ` instead of `P`.
+
+        Returns:
+            Array of at most `(most, most)`: of every `s`-th column, `s = ⌈n / most⌉`, the root mean
+            squares of `s` neighbouring entries each.
+
+        Example:
+
+        >>> from keras_xd import kmatrix
+        >>> kmatrix.KMatrix.dft(2000).magnitudes(500).shape
+        (500, 500)
+        """
+        n = self.plan.n
+        step = -(-n // validation.positive_integer(most, "most"))
+        starts = np.arange(0, n, step)
+        counts = np.diff([*starts, n])[:, None]
+        at_once = max(1, LARGEST_BATCH // n)
+        parts = []
+        for first in range(0, len(starts), at_once):
+            found = self.columns(starts[first : first + at_once], transpose=transpose)
+            squares = np.add.reduceat(found.real**2 + found.imag**2, starts, axis=0)
+            parts.append(np.sqrt(squares / counts))
+        return np.concatenate(parts, axis=1)
 
 
 @check_types

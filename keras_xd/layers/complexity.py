@@ -268,7 +268,8 @@ def _built_shape(layer):
     """Return the shape that a layer was built on, or those of query, value and key."""
     config = layer.get_build_config() or {}
     if isinstance(layer, ATTENTION) and "shapes_dict" in config:
-        shapes = [config["shapes_dict"].get(f"{name}_shape") for name in ("query", "value", "key")]
+        names = ("query_shape", "value_shape", "key_shape")
+        shapes = [config["shapes_dict"].get(name) for name in names]
         return [tuple(shape) for shape in shapes if shape is not None]
     return config.get("input_shape")
 

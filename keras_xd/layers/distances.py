@@ -2,7 +2,10 @@
 
 import dataclasses
 import functools
+import math
+from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -10,12 +13,20 @@ from keras_xd import validation
 from keras_xd.argument_types import check_types
 from keras_xd.layers import warm_starts
 from keras_xd.layers.k_conv import KOpConv
-from keras_xd.layers.warm_starts import MATRICES
+from keras_xd.layers.operation_products import SQUARES, Architecture, fitted_norm, fitted_squares
+from keras_xd.layers.resampled import SearchableResampled
+from keras_xd.layers.searchable import named_layers
+from keras_xd.layers.tables import aligned
 from keras_xd.layers.xd_conv import XDConv
 from keras_xd.layers.xd_layer import XDLayer
+from keras_xd.layers.xd_separable import XDSeparableConv
 
-METRICS = ("euclidean", "frobenius", "averaged", "own_kernel")
+METRICS = (*SQUARES, "fitted")
+OPERATIONS = (XDLayer, XDSeparableConv, SearchableResampled)
 LARGEST_SIZE = 4096
+LARGEST_KERNEL = 2048
+# What float32 leaves of a difference that is none.
+ROUNDING = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +43,37 @@ class Nearest:
     distances: dict[str, float]
 
 
+@dataclasses.dataclass(frozen=True)
+class NearestTable:
+    """What `nearest` returns of a model; `str()` of it is a table.
+
+    Attributes:
+        rows: the `Nearest` of each XD-operation, by its path.
+        kinds: the names of their classes, by path.
+    """
+
+    rows: dict[str, Nearest]
+    kinds: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows as plain Python values, `{path: {"kind": …, "operation": …, …}}`."""
+        return {
+            path: {"kind": self.kinds[path], **dataclasses.asdict(row)}
+            for path, row in self.rows.items()
+        }
+
+    def __str__(self):
+        table = [("layer", "kind", "nearest", "distance", "others")]
+        for path, row in self.rows.items():
+            (_, least), *others = row.distances.items()
+            others = ", ".join(f"{name} {value:.2g}" for name, value in others)
+            table.append((path, self.kinds[path], row.operation, f"{least:.2g}", others))
+        return "\n".join(aligned(table))
+
+
 @check_types
 def distance(
-    layer: XDLayer,
+    layer: keras.layers.Layer,
     operation: str | warm_starts.Convolution,
     metric: str = "euclidean",
     relative: bool = True,
@@ -60,18 +99,36 @@ def distance(
       averaged over kernels `w` with independent normal entries of variance 1 / (number of places in
       the kernel), the same kernel for both operations. It depends on nothing but what the two
       operations compute. The average is exact, not sampled.
-    - `"own_kernel"`: the same with the layer's own kernel in both operations. So a convolution
-      whose kernel is a unit impulse is at distance 0 from the identity.
+    - `"fitted"`: of the difference of the linear map and the best fit that the named operation has
+      with any weights of its own, whatever the scale. With the map `A(w) = A_0 + Σ_j w_j A_j` of a
+      pair of channels, `A_0` from `b` and `A_j` from place `j` of the kernel, and `B` that of the
+      named operation, it is for the relative distance the square root of
+
+          min over s, T of  E ‖ A(w) − s B_0 − Σ_j (T w)_j B_j ‖²  /  E ‖ A(w) ‖²
+
+      over all pairs of channels: `T` maps kernels to kernels and may differ between the pairs, `s`
+      is one number. Kernels `w` have independent entries of the mean square that the layer's own
+      have. It lies between 0 and 1 and does not change when `K`, `L`, `M` or the kernel are
+      multiplied by numbers. `"zero"` fits nothing: it is at 1, unless the layer's map is less than
+      a millionth of a convolution's, which counts as 0.
+    - `"own_kernel"`: the same as `"averaged"` with the layer's own kernel in both operations.
+      So a convolution whose kernel is a unit impulse is at distance 0 from the identity.
+
+    An `XDSeparableConv` with a searched pointwise operation has two parts, of which the named
+    layer has the second as a convolution: absolute distances are the root of the sum, relative ones
+    of the mean of the parts' squares. Of a `SearchableResampled` the layer inside is compared.
 
     Args:
-        layer: a built `XDConv` or `KOpConv` of any rank.
+        layer: a built `XDConv`, another XD-operation or a `KOpConv` of any rank, an
+            `XDSeparableConv` or a `SearchableResampled` of these.
         operation: a name such as `"convolution"`, `"average_pooling"`, `"identity"`, `"zero"` or
             `"fourier_operator"`, or an object of `keras_xd.layers.warm_starts`. The name of the
             layer's own start means that start.
-        metric: `"euclidean"`, `"frobenius"`, `"averaged"` or `"own_kernel"`. All but the first
-            need sizes of at most 4096 along each axis.
+        metric: `"euclidean"`, `"frobenius"`, `"averaged"`, `"fitted"` or `"own_kernel"`. All but
+            the first need sizes of at most 4096 along each axis, `"fitted"` also kernels of at most
+            2048 places.
         relative: whether to divide by the named operation's norm in the same metric or, where that
-            is 0 (`"zero"` as a linear map), by the layer's.
+            is 0 (`"zero"` as a linear map), by the layer's. `"fitted"` divides by the layer's.
 
     Returns:
         The distance, a `float`.
@@ -91,38 +148,70 @@ def distance(
     Reference:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 4.
     """
-    _check(layer, metric)
-    return _distance(_Operation(layer), operation, metric, relative)
+    parts = _checked_parts(layer, metric)
+    return _distance([Architecture(part) for part in parts], operation, metric, relative)
 
 
 @check_types
-def nearest(layer: XDLayer, metric: str = "averaged", relative: bool = True) -> Nearest:
-    """Return which named operation an XD-operation has come closest to.
+def nearest(
+    model: keras.layers.Layer, metric: str = "fitted", relative: bool = True
+) -> Nearest | NearestTable:
+    """Return which named operation an XD-operation has come closest to, or each one of a model.
 
     Args:
-        layer: a built `XDConv` or `KOpConv` of any rank.
-        metric: as in `distance`; the default compares what is computed and nothing else.
+        model: a layer as in `distance`, or a built model (a `SearchModel` too).
+        metric: as in `distance`; the default compares what is computed, whatever its scale.
         relative: as in `distance`.
 
     Returns:
-        A `Nearest`: the name of the operation, and the distances of all that the layer's geometry
-        can express; of equally near ones the layer's own start comes first. A start that has no
-        name, such as a graph convolution, stands there as `"start"`, and a random one only for the
-        layer that started from it. A perturbed start does not stand there, but what it was before.
+        Of a layer a `Nearest`: the name of the operation, and the distances of all that the layer's
+        geometry can express; of equally near ones the layer's own start comes first, and "zero"
+        last. A start that has no name, such as a graph convolution, stands there as `"start"`, and
+        a random one only for the layer that started from it. A perturbed start does not stand
+        there, but what it was before.
+        Of a model a `NearestTable`, with a row for each XD-operation in it; the two parts of a
+        separable one have a row each.
 
     Raises:
-        ValueError: as `distance`.
+        ValueError: as `distance`, and if there is no XD-operation in the model.
 
     Example:
 
+    >>> import keras
     >>> import keras_xd
     >>> layer = keras_xd.layers.XDConv2D(4, 3, padding="same", warm_start="average_pooling")
-    >>> layer.build((None, 8, 8, 4))
+    >>> model = keras.Sequential([keras.Input((8, 8, 4)), layer])
     >>> found = keras_xd.nearest(layer)
     >>> found.operation, list(found.distances)
-    ('average_pooling', ['average_pooling', 'identity', 'zero', 'convolution'])
+    ('average_pooling', ['average_pooling', 'identity', 'convolution', 'zero'])
+    >>> layer.name = "pool"
+    >>> print(keras_xd.nearest(model))
+    layer  kind      nearest          distance  others
+    -----  --------  ---------------  --------  -------------------------------------
+    pool   XDConv2D  average_pooling  0         identity 0.93, convolution 1, zero 1
     """
-    _check(layer, metric)
+    if isinstance(model, OPERATIONS):
+        return _nearest(_checked_parts(model, metric), metric, relative)
+    found = {
+        path or layer.name: layer
+        for path, layer in named_layers(model)
+        if isinstance(layer, XDLayer)
+    }
+    if not found:
+        raise ValueError(
+            "`model` must be a built XD-operation or K-operation, or a model with at least one. "
+            f"Received: model={model!r}"
+        )
+    rows = {
+        path: _nearest(_checked_parts(layer, metric), metric, relative)
+        for path, layer in found.items()
+    }
+    return NearestTable(rows, {path: type(layer).__name__ for path, layer in found.items()})
+
+
+def _nearest(layers, metric, relative):
+    """Return the `Nearest` of an operation of these parts, of which the first one has names."""
+    layer = layers[0]
     start = layer.warm_start
     while isinstance(start, warm_starts.Perturbed):  # the question is what it was before
         start = start.start
@@ -131,74 +220,33 @@ def nearest(layer: XDLayer, metric: str = "averaged", relative: bool = True) -> 
     for name, kind in warm_starts.STARTS.items():
         if not kind.is_random:
             candidates.setdefault(name, name)
-    parts, distances = _Operation(layer), {}
+    parts, distances = [Architecture(part) for part in layers], {}
     for name, operation in candidates.items():
         try:
             distances[name] = _distance(parts, operation, metric, relative)
         except ValueError:  # not expressible with these arguments
             continue
-    distances = dict(sorted(distances.items(), key=lambda item: item[1]))
+
+    def order(item):
+        name, value = item
+        return value, name == "zero" and value > 0  # which fits nothing
+
+    distances = dict(sorted(distances.items(), key=order))
     return Nearest(next(iter(distances)), distances)
 
 
-class _Operation:
-    """The architecture of a layer as arrays in double precision.
-
-    Args:
-        layer: a built XD-operation.
-
-    Attributes:
-        weights: all of `K`, `L` and `M`, packed, one after the other.
-        bias: `b`, shape `(n_1, …, n_N)`, complex.
-        gates: `C`, shape `(channels of a group, filters)`.
-    """
-
-    def __init__(self, layer):
-        self.layer = layer
-        values = [ops.convert_to_numpy(v).astype("float64") for v in layer.architecture_variables]
-        count = len(MATRICES) * len(layer.plans)
-        self.weights, rest = np.concatenate([v.ravel() for v in values[:count]]), values[count:]
-        self.bias = np.zeros(self.sizes, dtype=complex)
-        if layer.frequency_bias:
-            b = rest.pop(0)
-            self.bias = b[..., 0] + 1j * b[..., 1]
-        channels = layer.get_build_config()["input_shape"][
-            -1 if layer.data_format == "channels_last" else 1
-        ]
-        pairs = (channels // layer.groups, layer.filters)
-        self.gates = rest.pop(0) if layer.channel_gates else np.ones(pairs)
-
-    @property
-    def sizes(self):
-        """The padded size of each axis."""
-        return [plan.n for plan in self.layer.plans]
-
-    @functools.cached_property
-    def matrices(self):
-        """By axis: `M`'s columns at inputs, `L`'s at weights, the transposed rows of `K` kept."""
-        described, m, placed, k = self.layer.describe(), [], [], []
-        for axis, g in enumerate(self.layer.geometry):
-            of = {name: described[f"matrix/{name}{axis}"].astype(complex) for name in MATRICES}
-            m.append(of["M"][:, : g.input_stride * g.size : g.input_stride])
-            placed.append(of["L"] @ self.layer.warm_start.placement(g))
-            k.append(of["K"][: g.stride * g.output_size : g.stride].T)
-        return m, placed, k
-
-    @functools.cached_property
-    def spectrum(self):
-        """`C ∘ (L w + b)` of the layer's kernel, shape `(n_1, …, n_N, channels, filters)`."""
-        pieces = [ops.convert_to_numpy(piece) for piece in self.layer.finalize().spectrum]
-        real, imaginary = np.moveaxis(np.concatenate(pieces).astype("float64"), 1, 0)
-        values = real + 1j * imaginary
-        return values.reshape(*self.sizes, *values.shape[1:])
-
-
-def _check(layer, metric):
+def _checked_parts(layer, metric):
+    """Return the XD-operations that a layer applies one after the other."""
     validation.one_of(metric, METRICS, "metric")
-    if not isinstance(layer, XDLayer) or not layer.built:
+    if not isinstance(layer, OPERATIONS) or not layer.built:
         raise ValueError(
             f"`layer` must be a built XD-operation or K-operation. Received: layer={layer!r}"
         )
+    if isinstance(layer, SearchableResampled):
+        return _checked_parts(layer.layer, metric)
+    if isinstance(layer, XDSeparableConv):
+        parts = [layer.depthwise, layer.pointwise] if layer.search_pointwise else [layer.depthwise]
+        return [part for one in parts for part in _checked_parts(one, metric)]
     sizes = [plan.n for plan in layer.plans]
     if metric != "euclidean" and max(sizes) > LARGEST_SIZE:
         raise ValueError(
@@ -206,15 +254,49 @@ def _check(layer, metric):
             f"{LARGEST_SIZE} points; take 'euclidean'. Received: layer '{layer.name}', sizes "
             f"{sizes}"
         )
+    if metric == "fitted" and math.prod(layer.kernel_size) > LARGEST_KERNEL:
+        raise ValueError(
+            f"The metric 'fitted' is for kernels of at most {LARGEST_KERNEL} places; take "
+            f"'averaged'. Received: layer '{layer.name}', kernel_size={layer.kernel_size}"
+        )
+    return [layer]
 
 
 def _distance(parts, operation, metric, relative):
-    """Return the distance of a layer, read into `parts`, from an operation."""
-    named = _Operation(_named(parts.layer, operation))
-    squares = _SQUARES[metric](parts, named)
+    """Return the distance of the parts of a layer from an operation."""
+    names = [operation] + ["convolution"] * (len(parts) - 1)
+    measure = _fitted_distance if metric == "fitted" else functools.partial(_squared, metric)
+    values = [measure(part, name, relative) for part, name in zip(parts, names, strict=True)]
+    if len(values) == 1:
+        return values[0]
+    squares = [value**2 for value in values]
+    return math.sqrt(sum(squares) / (len(squares) if relative else 1))
+
+
+def _squared(metric, part, operation, relative):
+    """Return a distance that is the norm of a difference."""
+    named = Architecture(_named(part.layer, operation))
+    squares = SQUARES[metric](part, named)
     own, norm, difference = (float(np.sqrt(max(square, 0.0))) for square in squares)
     scale = (norm or own or 1.0) if relative else 1.0
     return difference / scale
+
+
+def _fitted_distance(part, operation, relative):
+    named = Architecture(_named(part.layer, operation))
+    total, explained = fitted_squares(part, named)
+    if not relative:
+        return math.sqrt(total - explained)
+    if not named.gates.any() or total == 0.0:
+        return 0.0 if not named.gates.any() and _is_zero(part, total) else 1.0
+    found = math.sqrt(1.0 - explained / total)
+    return found if found > ROUNDING else 0.0
+
+
+def _is_zero(part, total):
+    """Return whether a map is none beside that of the convolution with the same kernel."""
+    convolution = Architecture(_named(part.layer, "convolution"))
+    return total <= ROUNDING**2 * fitted_norm(convolution, part.kernel_variance)
 
 
 def _own_start(layer):
@@ -244,100 +326,3 @@ def _named(layer, operation):
     named.build(layer.get_build_config()["input_shape"])
     named.kernel.assign(ops.copy(layer.kernel))
     return named
-
-
-def _euclidean(a, b):
-    """Return the squared norms of two operations and of their difference."""
-    vectors = [
-        np.concatenate([x.weights, x.bias.real.ravel(), x.bias.imag.ravel(), x.gates.ravel()])
-        for x in (a, b)
-    ]
-    return tuple(np.sum(v**2) for v in (*vectors, vectors[0] - vectors[1]))
-
-
-def _frobenius(a, b):
-    result = np.zeros(3)
-    for xs, ys in zip(a.matrices, b.matrices, strict=True):
-        result += _kronecker_squares(xs, ys)
-    for x, y in ((a.bias, b.bias), (a.gates, b.gates)):
-        result += [np.sum(np.abs(v) ** 2) for v in (x, y, x - y)]
-    return tuple(result)
-
-
-def _kronecker_squares(xs, ys):
-    """Return `‖X‖²`, `‖Y‖²` and `‖X − Y‖²` of the Kronecker products of two lists of matrices.
-
-    By `X ⊗ x − Y ⊗ y = (X − Y) ⊗ x + Y ⊗ (x − y)` nothing large is formed and nothing cancels.
-    """
-    square_x = square_y = 1.0
-    square, product = 0.0, 0.0  # ‖X − Y‖² and <X − Y, Y>
-    for x, y in zip(xs, ys, strict=True):
-        new_x, new_y, new = (np.sum(np.abs(v) ** 2) for v in (x, y, x - y))
-        mixed = 2 * np.real(product * np.vdot(x - y, x))
-        square = square * new_x + square_y * new + mixed
-        product = product * np.vdot(y, x) + square_y * np.vdot(y, x - y)
-        square_x, square_y = square_x * new_x, square_y * new_y
-    return square_x, square_y, square
-
-
-def _averaged(a, b):
-    squares = _map_products(a, b, _averaged_products)
-    aa, bb, ab = (
-        square * np.sum(x.gates * y.gates)
-        for square, (x, y) in zip(squares, ((a, a), (b, b), (a, b)), strict=True)
-    )
-    return aa, bb, aa + bb - 2 * ab
-
-
-def _own_kernel(a, b):
-    aa, bb, ab = _map_products(a, b, _spectrum_products)
-    return aa, bb, aa + bb - 2 * ab
-
-
-def _map_products(a, b, products):
-    """Return the inner products `<A, A>`, `<B, B>` and `<A, B>` of real linear maps.
-
-    A map is `Re(Z)` with `Z = K diag(D) M`, and with sums over all entries
-    `Σ Re(Z) Re(Z') = Re(Σ Z conj(Z') + Σ Z Z') / 2`, where
-    `Σ Z Z' = Σ_fg D_f D'_g (Kᵀ K')_fg (M M'ᵀ)_fg` is a Kronecker product over the axes.
-    """
-    result = []
-    for x, y in ((a, a), (b, b), (a, b)):
-        total = 0.0
-        for same in (np.conj, np.positive):
-            axes = zip(*x.matrices, *y.matrices, strict=True)
-            grams, weights = [], []
-            for m, placed, k, other_m, other_placed, other_k in axes:
-                grams.append((k @ same(other_k).T) * (m @ same(other_m).T))
-                weights.append((placed, same(other_placed)))
-            total += np.real(products(x, y, grams, weights, same)) / 2
-        result.append(total)
-    return result
-
-
-def _averaged_products(x, y, grams, weights, same):
-    """Take the average over kernels: `E[D_f D'_g] = (L L'ᵀ)_fg / places + b_f b'_g`."""
-    average = 1.0
-    for gram, (placed, other) in zip(grams, weights, strict=True):
-        average = average * np.sum(gram * (placed @ other.T)) / placed.shape[1]
-    return average + np.sum(x.bias * _along_axes(grams, same(y.bias)))
-
-
-def _spectrum_products(x, y, grams, weights, same):
-    """Take the spectra of the kernel, summed over all pairs of channels."""
-    return np.sum(x.spectrum * _along_axes(grams, same(y.spectrum)))
-
-
-def _along_axes(matrices, array):
-    """Multiply the leading axes of an array by a matrix each."""
-    for axis, matrix in enumerate(matrices):
-        array = np.moveaxis(np.tensordot(matrix, array, (1, axis)), 0, axis)
-    return array
-
-
-_SQUARES = {
-    "euclidean": _euclidean,
-    "frobenius": _frobenius,
-    "averaged": _averaged,
-    "own_kernel": _own_kernel,
-}

@@ -13,6 +13,8 @@ from keras_xd.layers.matrix_architecture import MatrixArchitecture
 from keras_xd.layers.static_xd import StaticXD
 from keras_xd.layers.warm_starts import MATRICES, initial
 
+LARGEST_DESCRIBED = 1024
+
 
 class XDLayer(MatrixArchitecture):
     """Base class of the layers that compute `Σ_j C[i, j] · Re(K · diag(L w[i, j] + b) · M · x_j)`.
@@ -139,6 +141,17 @@ class XDLayer(MatrixArchitecture):
         extras = [self._frequency_bias, self._channel_gates]
         return [*self._matrices, *(weight for weight in extras if weight is not None)]
 
+    @property
+    def kmatrices(self):
+        """The `kmatrix.KMatrix` of each axis by "K", "L" and "M"; the operation transposes "K"."""
+        return {
+            name: [
+                kmatrix.KMatrix(weight, plan)
+                for weight, plan in zip(self._matrix_tensors(name), self._plans, strict=True)
+            ]
+            for name in MATRICES
+        }
+
     def call(self, inputs):
         dtype = self.compute_dtype
         analyses, spectrum, syntheses = self._folded()
@@ -195,7 +208,8 @@ class XDLayer(MatrixArchitecture):
 
         The dictionary holds `distance_from_start/{K,L,M}`, relative Euclidean distances from the
         warm start's weights, the same for `b` and `C` as plain norms of the difference, and
-        complex arrays `matrix/{K,L,M}{axis}`.
+        complex arrays `matrix/{K,L,M}{axis}`. In place of a matrix of more than 1024 rows there is
+        its overview `magnitude/{K,L,M}{axis}`, as `kmatrix.KMatrix.magnitudes` makes it.
         """
         now = {n: [ops.convert_to_numpy(w) for w in self._matrix_tensors(n)] for n in MATRICES}
         result = {
@@ -210,12 +224,15 @@ class XDLayer(MatrixArchitecture):
             gates = ops.convert_to_numpy(self._channel_gates)
             change = np.linalg.norm(gates - self._initial_channel_gates())
             result["distance_from_start/C"] = float(change)
-        for name in MATRICES:
-            for axis, weight in enumerate(now[name]):
-                matrix = kmatrix.KMatrix(weight, self._plans[axis])
-                real, imaginary = (ops.convert_to_numpy(part) for part in matrix.dense())
-                dense = real + 1j * imaginary
-                result[f"matrix/{name}{axis}"] = dense.T if name == "K" else dense
+        for name, matrices in self.kmatrices.items():
+            for axis, matrix in enumerate(matrices):
+                n, transpose = matrix.plan.n, name == "K"
+                if n > LARGEST_DESCRIBED:
+                    overview = matrix.magnitudes(transpose=transpose)
+                    result[f"magnitude/{name}{axis}"] = overview
+                else:
+                    dense = matrix.columns(range(n))
+                    result[f"matrix/{name}{axis}"] = dense.T if transpose else dense
         return result
 
     def get_config(self):

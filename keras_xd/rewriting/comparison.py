@@ -13,6 +13,7 @@ from keras_xd.argument_types import check_types
 from keras_xd.layers.complexity import multiply_adds
 from keras_xd.layers.rewritten import every_call
 from keras_xd.layers.searchable import SearchableLayer, named_layers
+from keras_xd.layers.tables import aligned
 from keras_xd.rewriting import kinds, skips
 from keras_xd.rewriting.candidates import check_model, find_candidates
 
@@ -184,16 +185,6 @@ def _check_order(model, rewritten, counterparts):
 def pair(before, after):
     """Return the text of a number before and after."""
     return " → ".join("?" if value is None else f"{value:,}" for value in (before, after))
-
-
-def aligned(table):
-    """Return the lines of a table, a list of tuples of texts, with a rule under the first."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in table
-    ]
-    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
 
 
 def _layer_comparison(path, layer, other, reason, arguments):

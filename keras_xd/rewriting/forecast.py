@@ -8,7 +8,8 @@ import keras
 from keras_xd.argument_types import check_types
 from keras_xd.hints import Radix, Selection
 from keras_xd.layers.complexity import complexity, uncounted_layers
-from keras_xd.rewriting.comparison import aligned, layer_multiply_adds, pair, tensor_bytes
+from keras_xd.layers.tables import aligned
+from keras_xd.rewriting.comparison import layer_multiply_adds, pair, tensor_bytes
 from keras_xd.rewriting.rewriter import plan
 
 

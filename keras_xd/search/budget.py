@@ -82,7 +82,7 @@ def check_reachable(model, target, measure):
         model: a built model.
         target, measure: as in `SearchModel.compile`.
     """
-    if target is not None and _name(measure) == "multiply_adds":
+    if target is not None and _known_measure(measure) == "multiply_adds":
         warn_of_uncounted(model)  # here, because a step is traced several times
     variables = architecture_variables(model)
     if target is None or not all(isinstance(v.constraint, AdmissibleRange) for v in variables):
@@ -112,10 +112,10 @@ def measured(model, measure):
         model: a built model.
         measure: one of `MEASURES`, or a function of the model.
     """
-    return MEASURES.get(_name(measure), measure)(model)
+    return MEASURES.get(_known_measure(measure), measure)(model)
 
 
-def _name(measure):
+def _known_measure(measure):
     return "multiply_adds" if measure is complexity else measure
 
 

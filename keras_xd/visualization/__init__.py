@@ -1,4 +1,12 @@
-"""Pictures of what a search found. Needs matplotlib, which the extra `examples` installs."""
+"""Pictures of what a search found. Needs matplotlib, which the extra `plot` installs."""
+
+try:
+    import matplotlib as _matplotlib  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "`keras_xd.visualization` needs the package matplotlib, which the extra `plot` of keras_xd "
+        "installs: pip install 'keras_xd[plot]'"
+    ) from error
 
 from keras_xd.visualization.cells import plot_cell as plot_cell
 from keras_xd.visualization.cells import plot_genotype as plot_genotype

@@ -100,7 +100,7 @@ def impulse_responses(
 @check_types
 def plot_operators(
     layer_before: keras.layers.Layer,
-    layer_after: SearchableLayer,
+    layer_after: SearchableLayer | None = None,
     channel: int = 0,
     filter: int = 0,
     order: Sequence[ArrayLike] | None = None,
@@ -124,7 +124,9 @@ def plot_operators(
         layer_before: the built layer the search started from: a Keras convolution or the
             searchable layer that replaced it. For a Keras convolution the upper `M` and `K` are
             the Fourier transforms that `layer_after` started from.
-        layer_after: the searched layer, an `XDConv` of the same input shape.
+        layer_after: the searched layer, an `XDConv` of the same input shape. Of one layer alone,
+            `plot_operators(layer)`, the row before is its weights with the architecture that it
+            started from.
         channel: index of the input channel of the operator.
         filter: index of the output channel of the operator.
         order: for inputs whose positions were permuted along each axis, `x[:, rows][:, :,
@@ -152,6 +154,8 @@ def plot_operators(
     >>> figure.axes[0].get_title()
     'before'
     """
+    if layer_after is None:
+        layer_before, layer_after = _weights_at_start(layer_before), layer_before
     if not isinstance(layer_after, SearchableLayer):
         raise ValueError(
             "`layer_after` must be a searchable layer, not yet finalized, because its matrices "
@@ -263,6 +267,21 @@ def _without_activation(layer):
 def _at_start(layer):
     """Return a layer of the same arguments whose architecture is the one it started from."""
     return _copy(layer, layer.get_config(), False)
+
+
+def _weights_at_start(layer):
+    """Return `layer` with its weights and the architecture it started from."""
+    if not isinstance(layer, SearchableLayer):
+        raise ValueError(
+            "A layer drawn by itself must be searchable, so that it has a start. "
+            f"Received: {layer!r}"
+        )
+    start = _at_start(layer)
+    architecture = {id(variable) for variable in layer.architecture_variables}
+    for now, then in zip(layer.weights, start.weights, strict=True):
+        if id(now) not in architecture:
+            then.assign(now)
+    return start
 
 
 def _copy(layer, config, with_weights):

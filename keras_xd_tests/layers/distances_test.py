@@ -6,7 +6,7 @@ import pytest
 
 import keras_xd
 from keras_xd import layers, visualization
-from keras_xd.layers.distances import METRICS, Nearest, distance, nearest
+from keras_xd.layers.distances import METRICS, Nearest, NearestTable, distance, nearest
 
 NAMES = ("convolution", "average_pooling", "identity", "zero", "fourier_operator")
 
@@ -306,6 +306,125 @@ def test_measuring_changes_nothing():
     assert (random.random(), np.random.rand()) == expected
     for now, then in zip(layer.get_weights(), before, strict=True):
         np.testing.assert_array_equal(now, then)
+
+
+def test_a_trained_convolution_search_is_nearest_to_convolution():
+    keras.utils.set_random_seed(0)
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 128)
+    time = np.arange(32) / 32
+    waves = np.sin(2 * np.pi * np.outer(3 + 4 * labels, time) + rng.uniform(0, 6, (128, 1)))
+    x = (waves + 0.1 * rng.normal(size=waves.shape))[..., None].astype("float32")
+    layer = layers.XDConv1D(4, 5, padding="same", activation="relu", name="conv")
+    pooled = [keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(2)]
+    model = keras.Sequential([keras.Input((32, 1)), layer, *pooled])
+    search = keras_xd.SearchModel(model)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    search.compile(keras.optimizers.Adam(0.02), keras.optimizers.Adam(0.02), loss, ["accuracy"])
+    search.fit(x, labels, epochs=20, batch_size=16, verbose=0)
+    assert search.evaluate(x, labels, verbose=0)[1] == 1.0
+    assert nearest(layer, "averaged").operation == "zero"  # which the scale decides
+    found = nearest(layer)
+    assert found.operation == "convolution"
+    assert 0 < found.distances["convolution"] < 0.95
+    assert found.distances["zero"] == 1.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fitted_does_not_change_with_scale(name):
+    options = {"padding": "circular", "frequency_bias": True, "channel_gates": True}
+    layer = built(layers.XDConv1D, (12, 3), 3, 3, scale=0.3, **options)
+    before = distance(layer, name, "fitted")
+    k, _, m, _, gates = layer.architecture_variables
+    k.assign(50 * k)
+    m.assign(m / 3)
+    gates.assign(gates * 0.01)
+    assert distance(layer, name, "fitted") == pytest.approx(before, rel=1e-4)
+    assert 0 < before <= 1
+
+
+def test_fitted_sees_a_convolution_whose_weights_are_mixed():
+    layer = built(layers.XDConv1D, (9, 2), 3, 3, padding="circular", radix=9, use_bias=False)
+    _, stage, _ = layer.architecture_variables
+    # Other combinations of the weights' places are still kernels of convolutions.
+    placement = layer.geometry[0].placement()
+    places = np.argmax(placement, axis=0)
+    mix = np.random.default_rng(0).normal(size=(3, 3))
+    dense = layer.describe()["matrix/L0"] @ placement @ mix
+    matrix = layer.describe()["matrix/L0"].copy()
+    matrix[:, places] = dense
+    for order in (matrix, matrix.T):
+        stage.assign(np.stack([order.real, order.imag]).reshape(stage.shape))
+        if np.allclose(layer.describe()["matrix/L0"], matrix, atol=1e-5):
+            break
+    np.testing.assert_allclose(layer.describe()["matrix/L0"], matrix, atol=1e-5)
+    assert distance(layer, "convolution", "averaged") > 0.5
+    assert distance(layer, "convolution", "fitted") == 0.0
+
+
+def test_only_a_map_without_size_is_zero():
+    layer = built(layers.XDConv1D, (8, 2), 2, 3, warm_start="zero", padding="circular")
+    assert nearest(layer).operation == "zero"
+    gates = layer.architecture_variables[-1]
+    gates.assign(np.full((2, 2), 1e-8))  # beside 1 no more than rounding
+    found = nearest(layer)
+    assert found.operation == "zero" and found.distances["convolution"] == 0.0
+    gates.assign(np.full((2, 2), 1e-3))
+    found = nearest(layer)
+    assert found.operation == "convolution" and found.distances["zero"] == 1.0
+    assert list(found.distances)[-1] == "zero"
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("search_pointwise", [False, True])
+def test_separable_layers_compare_their_parts(metric, search_pointwise):
+    options = {"padding": "circular", "search_pointwise": search_pointwise}
+    layer = built(layers.XDSeparableConv2D, (5, 6, 2), 3, 3, **options)
+    assert distance(layer, "convolution", metric) == 0.0
+    assert nearest(layer, metric).operation == "convolution"
+    perturb(layer, 0.1)
+    parts = [distance(layer.depthwise, "identity", metric)]
+    if search_pointwise:
+        parts.append(distance(layer.pointwise, "convolution", metric))
+        assert parts[1] > 0
+    expected = np.sqrt(np.mean(np.square(parts)))
+    assert distance(layer, "identity", metric) == pytest.approx(expected)
+    start = layers.XDSeparableConv1D(3, 3, padding="same", warm_start="identity")
+    start.build((None, 7, 2))
+    assert nearest(start, metric).operation == "identity"
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_resampled_layers_compare_the_layer_inside(metric):
+    inner = layers.XDConv1D(2, 3, padding="circular")
+    layer = built(layers.SearchableResampled, (12, 2), inner, (8,), scale=0.1)
+    assert distance(layer, "identity", metric) == distance(inner, "identity", metric) > 0
+    assert nearest(layer, metric) == nearest(inner, metric)
+
+
+def test_the_table_of_a_model():
+    inputs = keras.Input((8, 8, 2))
+    x = layers.XDConv2D(2, 3, padding="same", warm_start="identity", name="skip")(inputs)
+    x = layers.XDSeparableConv2D(2, 3, search_pointwise=True, padding="same", name="both")(x)
+    inner = layers.XDConv2D(2, 3, padding="circular", warm_start="average_pooling", name="inner")
+    x = layers.SearchableResampled(inner, (6, 6), name="coarse")(x)
+    model = keras.Model(inputs, keras.layers.Dense(1, name="dense")(x))
+    found = nearest(model)
+    assert isinstance(found, NearestTable)
+    assert {path: row.operation for path, row in found.rows.items()} == {
+        "skip": "identity",
+        "both/depthwise": "convolution",
+        "both/pointwise": "convolution",
+        "coarse/inner": "average_pooling",
+    }
+    assert found.rows["skip"] == nearest(model.get_layer("skip"))
+    assert nearest(keras_xd.SearchModel(model)) == found
+    lines = str(found).splitlines()
+    assert lines[0].split() == ["layer", "kind", "nearest", "distance", "others"]
+    assert lines[2].split()[:4] == ["skip", "XDConv2D", "identity", "0"]
+    assert found.to_dict()["skip"]["distances"]["identity"] == 0.0
+    with pytest.raises(ValueError, match="at least one.*Received"):
+        nearest(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
 
 
 def test_channels_first_and_mixed_precision():

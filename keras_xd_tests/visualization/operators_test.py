@@ -222,6 +222,19 @@ def test_picture_of_two_searchable_layers_shows_both_as_they_are(rng):
         np.testing.assert_allclose(np.asarray(image.get_array()), expected, atol=1e-6)
 
 
+def test_one_layer_is_drawn_beside_its_start(rng):
+    layer = perturbed(built(layers.XDConv1D(1, 3, padding="same"), 9, 1), rng, 0.5)
+    twin = built(keras.layers.Conv1D(1, 3, padding="same"), 9, 1)
+    twin.set_weights([layer.kernel, layer.bias])
+    drawn = heatmaps(plot_operators(layer))
+    for image, expected in zip(drawn[0], (twin, layer), strict=False):
+        np.testing.assert_allclose(
+            np.asarray(image.get_array()), operator_matrix(expected), atol=1e-6
+        )
+    with pytest.raises(ValueError, match="by itself must be searchable.*Received"):
+        plot_operators(twin)
+
+
 def test_bad_input_is_refused():
     convolution = built(keras.layers.Conv2D(2, 3), 8, 8, 1)
     searched = built(layers.XDConv2D(2, 3), 8, 8, 1)

@@ -50,7 +50,7 @@ class ArchitectureBoard(keras.callbacks.Callback):
 
     Raises:
         ImportError: if tensorboard, which the extra `tuner` installs, or for images matplotlib,
-            which the extra `examples` installs, is missing.
+            which the extra `plot` installs, is missing.
         ValueError: if an argument is out of range.
 
     Example:
@@ -119,26 +119,12 @@ class ArchitectureBoard(keras.callbacks.Callback):
             for path, layer in named_layers(self.model)
             if isinstance(layer, SearchableLayer)
         }
-        with randomness.python_state():  # layers are copied for pictures
-            found = {path: self._describe(path, layer) for path, layer in layers.items()}
-            images = self._draw(layers, found) if self.images else {}
-        scalars = {
-            f"{path}/{name}": value.item()
-            for path, described in found.items()
-            for name, value in described.items()
-            if _is_scalar(value)
-        }
+        rows = []
+        for path, layer in layers.items():  # one after the other: arrays may be large
+            rows += self._write_layer(path, layer)
         multiply_adds = {f"complexity/{name}": v for name, v in self._complexity().items()}
-        for tag, value in {**scalars, **multiply_adds}.items():
+        for tag, value in multiply_adds.items():
             self._file.scalar(tag, value, self._step)
-        for tag, image in images.items():
-            content = _visualization().png(image)
-            self._file.image(tag, (image.shape[1], image.shape[0]), content, self._step)
-        rows = [
-            (path, type(layers[path]).__name__, name, _in_words(value))
-            for path, described in found.items()
-            for name, value in described.items()
-        ]
         model = type(self.model).__name__
         rows += [("", model, tag, f"{value:.6g}") for tag, value in multiply_adds.items()]
         if multiply_adds and (left_out := uncounted_layers(self.model)):
@@ -146,6 +132,20 @@ class ArchitectureBoard(keras.callbacks.Callback):
         self._file.text("architecture", _table(rows), self._step)
         self._file.flush()
         self._written = self._step
+
+    def _write_layer(self, path, layer):
+        """Write the present state of one layer and return its rows of the table."""
+        with randomness.python_state():  # layers are copied for pictures
+            described = self._describe(path, layer)
+            images = self._draw(path, layer, described) if self.images else {}
+        for name, value in described.items():
+            if _is_scalar(value):
+                self._file.scalar(f"{path}/{name}", value.item(), self._step)
+        for tag, image in images.items():
+            content = _visualization().png(image)
+            self._file.image(tag, (image.shape[1], image.shape[0]), content, self._step)
+        kind = type(layer).__name__
+        return [(path, kind, name, _in_words(value)) for name, value in described.items()]
 
     def _describe(self, path, layer):
         """Return what describes a layer, as arrays."""
@@ -173,23 +173,26 @@ class ArchitectureBoard(keras.callbacks.Callback):
             relative = {"relative_to_target": count / target}
         return {"multiply_adds": count, **relative}
 
-    def _draw(self, layers, found):
-        """Return images by tag."""
-        visualization, images = _visualization(), {}
-        for path, described in found.items():
-            arrays = {
-                name: value
-                for name, value in described.items()
-                if value.dtype.kind in "biufc" and value.size and not _is_scalar(value)
-            }
-            if any(name.startswith("matrix/") for name in arrays):  # as XD-operations, linear
-                arrays = {**arrays, **_operator(layers[path])}
-            for name, array in arrays.items():
-                images[f"{path}/{name}"] = visualization.heatmap(array)
-            matrices = {name: array for name, array in arrays.items() if array.ndim == 2}
-            curves = visualization.spectra(matrices, path)
-            if curves is not None:
-                images[f"{path}/spectra"] = curves
+    def _draw(self, path, layer, described):
+        """Return images of a layer by tag."""
+        visualization = _visualization()
+        arrays = {
+            name: value
+            for name, value in described.items()
+            if value.dtype.kind in "biufc" and value.size and not _is_scalar(value)
+        }
+        if any(name.startswith(("matrix/", "magnitude/")) for name in arrays):  # linear
+            arrays = {**arrays, **_operator(layer)}
+        images = {f"{path}/{name}": visualization.heatmap(array) for name, array in arrays.items()}
+        # The singular values of an overview are not those of the matrix.
+        matrices = {
+            name: array
+            for name, array in arrays.items()
+            if array.ndim == 2 and not name.startswith("magnitude/")
+        }
+        curves = visualization.spectra(matrices, path)
+        if curves is not None:
+            images[f"{path}/spectra"] = curves
         return images
 
 
@@ -240,6 +243,6 @@ def _visualization():
     except ImportError as error:
         raise ImportError(
             "The images of an `ArchitectureBoard` need the package matplotlib, which the extra "
-            "`examples` of keras_xd installs; without it use `images=False`."
+            "`plot` of keras_xd installs; without it use `images=False`."
         ) from error
     return visualization

@@ -269,7 +269,7 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
     monkeypatch.delattr(keras_xd, "visualization")
     with monkeypatch.context() as context:
         context.setitem(sys.modules, "matplotlib", None)
-        with pytest.raises(ImportError, match="matplotlib, which the extra `examples`"):
+        with pytest.raises(ImportError, match="matplotlib, which the extra `plot`"):
             ArchitectureBoard(tmp_path)
         ArchitectureBoard(tmp_path, images=False)
     monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)

@@ -1,0 +1,230 @@
+"""What two XD-operations of the same geometry have in common: norms and inner products in NumPy."""
+
+import functools
+import math
+
+import numpy as np
+from keras import ops
+
+from keras_xd.layers.warm_starts import MATRICES
+
+
+class Architecture:
+    """The architecture of a layer as arrays in double precision.
+
+    Args:
+        layer: a built XD-operation.
+
+    Attributes:
+        weights: all of `K`, `L` and `M`, packed, one after the other.
+        bias: `b`, shape `(n_1, …, n_N)`, complex.
+        gates: `C`, shape `(channels of a group, filters)`.
+    """
+
+    def __init__(self, layer):
+        self.layer = layer
+        values = [ops.convert_to_numpy(v).astype("float64") for v in layer.architecture_variables]
+        count = len(MATRICES) * len(layer.plans)
+        self.weights, rest = np.concatenate([v.ravel() for v in values[:count]]), values[count:]
+        self.bias = np.zeros(self.sizes, dtype=complex)
+        if layer.frequency_bias:
+            b = rest.pop(0)
+            self.bias = b[..., 0] + 1j * b[..., 1]
+        channels = layer.get_build_config()["input_shape"][
+            -1 if layer.data_format == "channels_last" else 1
+        ]
+        pairs = (channels // layer.groups, layer.filters)
+        self.gates = rest.pop(0) if layer.channel_gates else np.ones(pairs)
+
+    @property
+    def sizes(self):
+        """The padded size of each axis."""
+        return [plan.n for plan in self.layer.plans]
+
+    @functools.cached_property
+    def matrices(self):
+        """By axis: `M`'s columns at inputs, `L`'s at weights, the transposed rows of `K` kept."""
+        of, m, placed, k = self.layer.kmatrices, [], [], []
+        for axis, g in enumerate(self.layer.geometry):
+            placement = self.layer.warm_start.placement(g)
+            real, imaginary = of["L"][axis].apply(placement, axis=0)
+            m.append(of["M"][axis].columns(np.arange(g.size) * g.input_stride).astype(complex))
+            placed.append(_double(real) + 1j * _double(imaginary))
+            k.append(of["K"][axis].columns(np.arange(g.output_size) * g.stride).astype(complex))
+        return m, placed, k
+
+    @property
+    def kernel_variance(self):
+        """The mean square of the kernel's entries; of a kernel of zeros 1 / (its places)."""
+        kernel = _double(self.layer.kernel)
+        return float(np.mean(kernel**2)) or 1.0 / math.prod(self.layer.kernel_size)
+
+    @functools.cached_property
+    def spectrum(self):
+        """`C ∘ (L w + b)` of the layer's kernel, shape `(n_1, …, n_N, channels, filters)`."""
+        pieces = [ops.convert_to_numpy(piece) for piece in self.layer.finalize().spectrum]
+        real, imaginary = np.moveaxis(np.concatenate(pieces).astype("float64"), 1, 0)
+        values = real + 1j * imaginary
+        return values.reshape(*self.sizes, *values.shape[1:])
+
+
+def _euclidean(a, b):
+    """Return the squared norms of two operations and of their difference."""
+    vectors = [
+        np.concatenate([x.weights, x.bias.real.ravel(), x.bias.imag.ravel(), x.gates.ravel()])
+        for x in (a, b)
+    ]
+    return tuple(np.sum(v**2) for v in (*vectors, vectors[0] - vectors[1]))
+
+
+def _frobenius(a, b):
+    result = np.zeros(3)
+    for xs, ys in zip(a.matrices, b.matrices, strict=True):
+        result += _kronecker_squares(xs, ys)
+    for x, y in ((a.bias, b.bias), (a.gates, b.gates)):
+        result += [np.sum(np.abs(v) ** 2) for v in (x, y, x - y)]
+    return tuple(result)
+
+
+def _kronecker_squares(xs, ys):
+    """Return `‖X‖²`, `‖Y‖²` and `‖X − Y‖²` of the Kronecker products of two lists of matrices.
+
+    By `X ⊗ x − Y ⊗ y = (X − Y) ⊗ x + Y ⊗ (x − y)` nothing large is formed and nothing cancels.
+    """
+    square_x = square_y = 1.0
+    square, product = 0.0, 0.0  # ‖X − Y‖² and <X − Y, Y>
+    for x, y in zip(xs, ys, strict=True):
+        new_x, new_y, new = (np.sum(np.abs(v) ** 2) for v in (x, y, x - y))
+        mixed = 2 * np.real(product * np.vdot(x - y, x))
+        square = square * new_x + square_y * new + mixed
+        product = product * np.vdot(y, x) + square_y * np.vdot(y, x - y)
+        square_x, square_y = square_x * new_x, square_y * new_y
+    return square_x, square_y, square
+
+
+def _averaged(a, b):
+    squares = _map_products(a, b, _averaged_products)
+    aa, bb, ab = (
+        square * np.sum(x.gates * y.gates)
+        for square, (x, y) in zip(squares, ((a, a), (b, b), (a, b)), strict=True)
+    )
+    return aa, bb, aa + bb - 2 * ab
+
+
+def _own_kernel(a, b):
+    aa, bb, ab = _map_products(a, b, _spectrum_products)
+    return aa, bb, aa + bb - 2 * ab
+
+
+def _map_products(a, b, products):
+    """Return the inner products `<A, A>`, `<B, B>` and `<A, B>` of real linear maps.
+
+    A map is `Re(Z)` with `Z = K diag(D) M`, and with sums over all entries
+    `Σ Re(Z) Re(Z') = Re(Σ Z conj(Z') + Σ Z Z') / 2`, where
+    `Σ Z Z' = Σ_fg D_f D'_g (Kᵀ K')_fg (M M'ᵀ)_fg` is a Kronecker product over the axes.
+    """
+    result = []
+    for x, y in ((a, a), (b, b), (a, b)):
+        total = 0.0
+        for same in (np.conj, np.positive):
+            axes = zip(*x.matrices, *y.matrices, strict=True)
+            grams, weights = [], []
+            for m, placed, k, other_m, other_placed, other_k in axes:
+                grams.append((k @ same(other_k).T) * (m @ same(other_m).T))
+                weights.append((placed, same(other_placed)))
+            total += np.real(products(x, y, grams, weights, same)) / 2
+        result.append(total)
+    return result
+
+
+def _averaged_products(x, y, grams, weights, same):
+    """Take the average over kernels: `E[D_f D'_g] = (L L'ᵀ)_fg / places + b_f b'_g`."""
+    average = 1.0
+    for gram, (placed, other) in zip(grams, weights, strict=True):
+        average = average * np.sum(gram * (placed @ other.T)) / placed.shape[1]
+    return average + np.sum(x.bias * _along_axes(grams, same(y.bias)))
+
+
+def _spectrum_products(x, y, grams, weights, same):
+    """Take the spectra of the kernel, summed over all pairs of channels."""
+    return np.sum(x.spectrum * _along_axes(grams, same(y.spectrum)))
+
+
+def _along_axes(matrices, array):
+    """Multiply the leading axes of an array by a matrix each."""
+    for axis, matrix in enumerate(matrices):
+        array = np.moveaxis(np.tensordot(matrix, array, (1, axis)), 0, axis)
+    return array
+
+
+def fitted_squares(a, b):
+    """Return `‖A‖²` and the part of it that the best fit of the operation `b` explains.
+
+    For every pair of channels a map is `C (A_0 + Σ_j w_j A_j)`, of the frequency bias and of each
+    place of the kernel. Kernels have independent entries of variance `v`, so that squared norms are
+    `C² (‖A_0‖² + v Σ_j ‖A_j‖²)`. The fit is `s C' B_0` with one number `s`, and, wherever `C'` is
+    open, the `A_j` projected on all combinations of the `B_i`.
+
+    Args:
+        a, b: the `Architecture` of the layer and of the named operation.
+    """
+    variance = a.kernel_variance
+    constant_b, mixed = _products(b, b), _products(b, a)
+    gram, cross = (_places(b, x, np.asarray, np.kron) for x in (b, a))
+    total = fitted_norm(a, variance)
+    # Directions of less than float32's rounding are none.
+    inverse = np.linalg.pinv(gram, 1e-12, hermitian=True)
+    by_kernel = np.sum(cross * (inverse @ cross))
+    explained = variance * np.sum(a.gates[b.gates != 0] ** 2) * by_kernel
+    norm = constant_b * np.sum(b.gates**2)
+    if norm > 0:
+        explained += (np.sum(a.gates * b.gates) * mixed) ** 2 / norm
+    return float(total), float(min(max(explained, 0.0), total))
+
+
+def fitted_norm(a, variance):
+    """Return `‖A‖²` as `fitted_squares` does, for kernels of a variance."""
+    own = _places(a, a, np.trace, np.multiply)
+    return float(np.sum(a.gates**2) * (_products(a, a) + variance * own))
+
+
+def _grams(x, y, same):
+    """Return `(Kᵀ K') ∘ (M M'ᵀ)` of each axis, the second operation conjugated or not."""
+    axes = zip(*x.matrices, *y.matrices, strict=True)
+    return [(k @ same(k_y).T) * (m @ same(m_y).T) for m, _, k, m_y, _, k_y in axes]
+
+
+def _products(x, y):
+    """Return the inner product of the parts `A_0` of two operations."""
+    total = 0.0
+    for same in (np.conj, np.positive):
+        total += np.real(np.sum(x.bias * _along_axes(_grams(x, y, same), same(y.bias)))) / 2
+    return total
+
+
+def _places(x, y, of_axis, join):
+    """Return the inner products `<A_i, A'_j>` of the parts of all places, or a sum of them.
+
+    Args:
+        x, y: the operations.
+        of_axis: what is taken of the matrix of products along one axis.
+        join: joins these of several axes.
+    """
+    total = 0.0
+    for same in (np.conj, np.positive):
+        axes = zip(x.matrices[1], _grams(x, y, same), y.matrices[1], strict=True)
+        pairs = [of_axis(placed.T @ gram @ same(other)) for placed, gram, other in axes]
+        total = total + np.real(functools.reduce(join, pairs)) / 2
+    return total
+
+
+def _double(values):
+    return ops.convert_to_numpy(values).astype("float64")
+
+
+SQUARES = {
+    "euclidean": _euclidean,
+    "frobenius": _frobenius,
+    "averaged": _averaged,
+    "own_kernel": _own_kernel,
+}

@@ -1,0 +1,11 @@
+"""Tables as text."""
+
+
+def aligned(table):
+    """Return the lines of a table, a list of tuples of texts, with a rule under the first."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in table
+    ]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
