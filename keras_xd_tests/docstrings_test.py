@@ -65,6 +65,24 @@ def public_objects():
 OBJECTS = public_objects()
 
 
+def internal_objects():
+    """Return `{full name: class or function}` of all that modules define and do not export.
+
+    The modules of the other backends are left out, as they cannot be imported.
+    """
+    others = {"tensorflow", "jax", "torch"} - {keras.backend.backend()}
+    paths = [path for path in MODULES if path.stem not in {"__init__", *others}]
+    modules = [importlib.import_module(module_name(path)) for path in paths]
+    objects = {
+        f"{module.__name__}.{value.__qualname__}": value
+        for module in modules
+        for value in vars(module).values()
+        if (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__ == module.__name__
+    }
+    return {name: value for name, value in objects.items() if name not in OBJECTS}
+
+
 def needs_example(value):
     """All classes but plain records, and all functions but those on matrices and masks."""
     if inspect.isclass(value):
@@ -88,7 +106,7 @@ def snippets():
     """Return one pytest parameter an example, named by where it stands."""
     sources = {
         f"{name}": [block for text in documentation(value) for block in examples(text)]
-        for name, value in OBJECTS.items()
+        for name, value in (OBJECTS | internal_objects()).items()
     }
     sources |= {
         str(path.relative_to(ROOT)): examples(path.read_text(encoding="utf-8")) for path in PAGES
@@ -117,6 +135,14 @@ def test_example_runs(code, tmp_path, monkeypatch):
         run_example(code, "example")
     finally:
         keras.config.set_dtype_policy(policy)
+
+
+def test_examples_of_what_is_not_exported_are_found():
+    names = {
+        name for name, value in internal_objects().items() if examples(documentation(value)[0])
+    }
+    assert "keras_xd.layers.spectral_conv.SpectralUniform" in names
+    assert not names & set(OBJECTS)
 
 
 def test_examples_are_found():

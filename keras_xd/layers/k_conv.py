@@ -132,8 +132,9 @@ class KOpConv(XDConv):
             9 from scratch, else 1.
         radix: block sizes of the butterflies, as in `XDConv`.
         warm_start: `"convolution"`; or `"random_unitary"` for a search from scratch, in which every
-            stage is Haar-random unitary and `M` is scaled by `√n` as the DFT of a convolution is;
-            or an object of `keras_xd.layers.warm_starts` without frequency bias and channel gates.
+            stage is Haar-random unitary, `M` is scaled by `√n` as the DFT of a convolution is and
+            `K_1` so that the outputs have the variance of a convolution's; or an object of
+            `keras_xd.layers.warm_starts` without frequency bias and channel gates.
         operation: a `KOperation` shared with other layers; it has `depth`, `radix`, `warm_start`
             and `seed` of its own, so they are not given here.
         seed: integer, makes a random start reproducible.

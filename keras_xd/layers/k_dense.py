@@ -38,7 +38,8 @@ class KDense(keras.layers.Layer):
         activation: activation function, or `None`.
         use_bias: whether a bias is added to the outputs.
         warm_start: `"random_orthogonal"` or `"identity"`, which make a real K-matrix, or
-            `"random_unitary"`, which makes a complex one with twice the parameters.
+            `"random_unitary"`, which makes a complex one with twice the parameters, scaled so that
+            the outputs have the variance of a `Dense` layer's.
         bias_initializer: initializer of the bias.
         kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers; that of
             the kernel acts on the butterflies' blocks.
@@ -191,6 +192,12 @@ class KDense(keras.layers.Layer):
         rng = np.random.default_rng(seed)
         start = _STARTS[self.warm_start]
         stages = [start(self._plan.radices, rng) for _ in range(self.depth)]
+        if self.warm_start == "random_unitary":
+            # Rows of norm 1 that meet `inputs` of `n` entries give Re(P x) the variance
+            # inputs / 2n; a kernel by "glorot_uniform" gives 2 inputs / (inputs + units).
+            inputs = self.input_spec.axes[-1]
+            scale = math.sqrt(4 * self._plan.n / (inputs + self.units))
+            stages[0] = constructions.scaled(stages[0], scale)
         weights = constructions.kmatrix_weights(stages, "float64")
         return ops.convert_to_tensor(weights[:, : shape[1]], dtype=dtype)
 

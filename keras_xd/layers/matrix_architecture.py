@@ -49,8 +49,8 @@ class MatrixArchitecture(SearchableLayer):
         """Return the architecture of a search from scratch, at the layer's own depth.
 
         It is that of `warm_start="random_unitary"`: every stage of every K-matrix is Haar-random
-        unitary and `L` is scaled by `√n`, as the Fourier transform of a convolution is; `b` is 0
-        and `C` is 1.
+        unitary, `L` is scaled by `√n`, as the Fourier transform of a convolution is, and `K` so
+        that the outputs have the variance of a convolution's; `b` is 0 and `C` is 1.
         """
         return self._architecture_of(self.random_start, generator)
 

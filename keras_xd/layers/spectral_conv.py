@@ -18,9 +18,9 @@ class SpectralUniform(keras.initializers.Initializer):
     Example:
 
     ```python
-    from keras_xd import layers
+    from keras_xd.layers.spectral_conv import SpectralUniform
 
-    kernel = layers.SpectralUniform(seed=1)((2, 12, 3, 8))
+    kernel = SpectralUniform(seed=1)((2, 12, 3, 8))
     ```
     """
 

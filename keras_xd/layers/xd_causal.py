@@ -43,7 +43,7 @@ class XDCausalConv1D(XDLayer):
         kernel_constraint, bias_constraint: optional constraints.
         depth: number of factors of each matrix, an integer or a triple `(K, L, M)`.
         warm_start: `"convolution"`, `"zero"` (the same with closed channel gates) or
-            `"random_triangular"` (Gaussian rows of norm 1).
+            `"random_triangular"` (Gaussian rows).
         frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
 
     Call arguments:
@@ -236,6 +236,10 @@ class CausalZero(CausalConvolution):
 class RandomTriangular(CausalConvolution):
     """The start "random_triangular" of `XDCausalConv1D`.
 
+    `M` has rows of norm `√k` and `K` of norm `√(2k)`, so that the outputs have the variance of a
+    convolution's: one frequency in `k` has an input, each has one of the `k` weights, and the real
+    part keeps half.
+
     Example:
 
     >>> from keras_xd import layers
@@ -246,14 +250,14 @@ class RandomTriangular(CausalConvolution):
     is_random = True
 
     def matrices(self, axis, radices, rng, index=0):
-        def triangular():
+        def triangular(norm):
             shape = (axis.padded_size, axis.padded_size)
             values = np.tri(*shape) * (rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
-            return values / np.linalg.norm(values, axis=1, keepdims=True)
+            return values * (norm / np.linalg.norm(values, axis=1, keepdims=True))
 
         identity = constructions.identity(radices)
-        m = triangular()
-        return {"K": [_butterfly(triangular())], "L": [identity], "M": [_butterfly(m.T)]}
+        m, k = triangular(np.sqrt(axis.kernel_size)), triangular(np.sqrt(2 * axis.kernel_size))
+        return {"K": [_butterfly(k)], "L": [identity], "M": [_butterfly(m.T)]}
 
 
 STARTS = {

@@ -1,10 +1,15 @@
 """Where a convolution's inputs, outputs and weights lie on a circle of padded size. Pure Python."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 
 from keras_xd import kmatrix, validation
+
+# A circle is large if its matrices have so many parameters, and so many times those of the next
+# size that factors.
+_MANY_PARAMETERS, _TIMES_AS_MANY = 10**6, 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,6 +220,35 @@ def axis_geometries(sizes, kernel_size, strides, dilation_rate, padding, radices
             sizes, kernel_size, strides, dilation_rate, radices, window_size, strict=True
         )
     )
+
+
+def warn_of_large_circles(name, plans, radices, depths):
+    """Warn of circular axes whose size has a large prime factor, which makes matrices nearly dense.
+
+    Args:
+        name: the layer's name.
+        plans: the `Plan` of each axis.
+        radices: the radix argument of each axis; a tuple of radices is what the user asked for.
+        depths: depth of `K`, `L` and `M`.
+    """
+    for axis, (plan, radix) in enumerate(zip(plans, radices, strict=True)):
+        if isinstance(radix, tuple):
+            continue
+        other = kmatrix.padded_size(plan.n, radix)
+        count, least = (
+            sum(kmatrix.parameter_count(n, kmatrix.factorise(n, radix), depth) for depth in depths)
+            for n in (plan.n, other)
+        )
+        if count >= max(_MANY_PARAMETERS, _TIMES_AS_MANY * least):
+            warnings.warn(
+                f"Layer '{name}' is circular on axis {axis} of size {plan.n}, whose largest prime "
+                f"factor leaves blocks of {max(plan.radices)} × {max(plan.radices)}: K, L and M of "
+                f"this axis have {count:,} parameters. Of size {other} they would have {least:,}: "
+                "resize or pad the inputs, or take a padding other than 'circular', for which a "
+                "size that factors is chosen.",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def axis_radices(radix, rank):

@@ -91,6 +91,7 @@ class XDLayer(MatrixArchitecture):
     def build(self, input_shape):
         channels, sizes = self._split_shape(input_shape)
         self._geometry, self._plans = self._sizes(input_shape)
+        self._warn_of_large_circles(self._plans)
         self.warm_start.check(self, channels)
         self._placements = tuple(self.warm_start.placement(g) for g in self._geometry)
         self.input_spec = xd_operation.input_spec(sizes, channels, self.data_format)
@@ -191,9 +192,9 @@ class XDLayer(MatrixArchitecture):
         """
         channels, _ = self._split_shape(input_shape)
         filters, groups = self._output_channels(channels), self._channel_groups(channels)
-        sizes = xd_operation.forecast(
-            *self._sizes(input_shape), self.depth, channels, filters, groups
-        )
+        geometry, plans = self._sizes(input_shape)
+        self._warn_of_large_circles(plans)
+        sizes = xd_operation.forecast(geometry, plans, self.depth, channels, filters, groups)
         weights = math.prod(self._kernel_shape(channels)) + filters * bool(self.use_bias)
         weights += sizes.pop("frequency_bias") * self.frequency_bias
         weights += sizes.pop("channel_gates") * self.channel_gates
@@ -268,6 +269,11 @@ class XDLayer(MatrixArchitecture):
             for g, radix, count in zip(geometry, self.radix, columns, strict=True)
         )
         return geometry, plans
+
+    def _warn_of_large_circles(self, plans):
+        """Warn of axes whose size is not free, `padding="circular"`, and hardly factors."""
+        if self.padding == "circular":
+            xd_geometry.warn_of_large_circles(self.name, plans, self.radix, self.depth)
 
     def _architecture_weight(self, name, value, plan=None):
         return self.add_weight(

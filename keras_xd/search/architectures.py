@@ -51,8 +51,9 @@ def randomize_architecture(
     as the found one, is not due to the search.
 
     - XD- and K-operations: all stages of `K`, `L` and `M` are Haar-random unitary, at the layer's
-      own depth; `L` is scaled by `√n` as the Fourier transform of a convolution is; `b = 0` and
-      `C = 1`. This is where a search from scratch begins, and the "random K-operations" of the
+      own depth; `L` is scaled by `√n` as the Fourier transform of a convolution is, and `K` so
+      that outputs have the variance of a convolution's; `b = 0` and `C = 1`. This is where a
+      search from scratch begins, and the "random K-operations" of the
       reference. `XDCausalConv1D`: its `"random_triangular"`.
     - Mixtures of operations: shares drawn evenly from all possible ones.
     - Other searchable layers: their `random_architecture`; by default normal entries of the scale

@@ -172,3 +172,14 @@ def test_is_a_model_weight_and_no_search_space():
 def test_bad_input(arguments, shape, message):
     with pytest.raises(ValueError, match=message):
         layers.KDense(**{"units": 4, **arguments}).build(shape)
+
+
+@pytest.mark.parametrize(("inputs", "units"), [(31, 31), (32, 32), (33, 60), (64, 10), (10, 61)])
+def test_random_unitary_outputs_have_the_variance_of_a_dense_layer(inputs, units, rng):
+    x = rng.normal(size=(500, inputs))
+    found, expected = [], []
+    for seed in range(20):
+        keras.utils.set_random_seed(seed)
+        found.append(np.var(layers.KDense(units, warm_start="random_unitary", seed=seed)(x)))
+        expected.append(np.var(keras.layers.Dense(units)(x)))
+    assert 0.93 < np.sqrt(np.mean(found) / np.mean(expected)) < 1.07

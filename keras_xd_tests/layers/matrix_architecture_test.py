@@ -74,14 +74,16 @@ def test_signatures_tell_what_shapes_do_not(one, other, keys):
         (layers.KOpConv1D(2, 3, depth=9), (None, 6, 2)),
     ],
 )
-def test_random_matrices_are_unitary_and_L_is_scaled(layer, shape, rng):
+def test_random_matrices_are_unitary_and_L_and_K_are_scaled(layer, shape, rng):
     built(layer, shape)
     values = layer.random_architecture(rng)
     assert [v.shape for v in values] == [tuple(w.shape) for w in layer.architecture_variables]
     for index, value in enumerate(values):
         name, plan = "KLM"[index // layer.rank], layer.plans[index % layer.rank]
         matrix = dense(value, plan)
-        scale = plan.n if name == "L" else 1
+        axis = index % layer.rank
+        size = layer.geometry[axis].size
+        scale = {"K": (2 - (axis > 0)) * plan.n / size, "L": plan.n, "M": 1}[name]
         np.testing.assert_allclose(
             matrix @ matrix.conj().T, scale * np.eye(plan.n), atol=1e-5 * scale
         )

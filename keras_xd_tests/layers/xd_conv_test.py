@@ -282,11 +282,71 @@ def test_random_start_is_reproducible_and_scaled_like_a_convolution(rng):
     twin = layers.XDConv1D(**arguments)
     twin.build(x.shape)
     twin.kernel.assign(layer.kernel)
-    # Re() of an output without conjugate symmetry keeps half of its energy.
     ratio = np.std(outputs[0]) / np.std(np.array(twin(x)))
-    assert 0.5 < ratio < 1.0
+    assert 0.9 < ratio < 1.1
     unseeded = layers.XDConv1D(**arguments, warm_start="random_unitary")
     assert layers.XDConv1D.from_config(unseeded.get_config()).seed == unseeded.seed is not None
+
+
+@pytest.mark.parametrize(
+    ("layer", "twin", "shape"),
+    [
+        (layers.XDConv1D, keras.layers.Conv1D, (13, 16)),
+        (layers.XDConv1D, keras.layers.Conv1D, (32, 16)),
+        (layers.XDConv2D, keras.layers.Conv2D, (7, 7, 16)),
+        (layers.XDConv2D, keras.layers.Conv2D, (12, 9, 16)),
+        (layers.XDConv3D, keras.layers.Conv3D, (6, 5, 6, 8)),
+        (layers.KOpConv2D, keras.layers.Conv2D, (11, 11, 16)),
+        (layers.XDDepthwiseConv2D, keras.layers.DepthwiseConv2D, (12, 9, 16)),
+        (layers.XDConv1DTranspose, keras.layers.Conv1DTranspose, (15, 16)),
+        (layers.XDConv2DTranspose, keras.layers.Conv2DTranspose, (7, 8, 16)),
+        (layers.XDCausalConv1D, keras.layers.Conv1D, (40, 16)),
+    ],
+)
+@pytest.mark.parametrize("padding", ["same", "circular"])
+def test_random_outputs_have_the_variance_of_the_twin(layer, twin, shape, padding, rng):
+    """Variances away from the borders, which padding with zeros makes smaller for the twin."""
+    inputs, taps, causal = rng.normal(size=(8, *shape)), 3, layer is layers.XDCausalConv1D
+    arguments = {"kernel_size": taps} if "Depthwise" in twin.__name__ else {}
+    arguments = arguments or {"filters": shape[-1], "kernel_size": taps}
+    keywords = {} if causal else {"padding": padding}
+    start = "random_triangular" if causal else "random_unitary"
+    inner = (slice(None), *[slice(1, -1)] * (len(shape) - 1))
+    found, expected = [], []
+    for seed in range(5):
+        keras.utils.set_random_seed(seed)
+        random = layer(**arguments, **keywords, warm_start=start, seed=seed)
+        found.append(np.var(random(inputs)))
+        same = twin(**arguments, padding="same" if padding == "circular" else padding)
+        expected.append(np.var(np.array(same(inputs))[inner]))
+    assert 0.9 < np.sqrt(np.mean(found) / np.mean(expected)) < 1.1
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (layers.XDConv1D(2, 3, padding="circular", name="conv"), (None, 1009, 1)),
+        (layers.XDConv2D(2, 3, padding="circular", name="conv"), (None, 4, 1009, 1)),
+        (layers.KOpConv1D(2, 3, padding="circular", name="conv"), (None, 1009, 1)),
+        (layers.XDDepthwiseConv1D(3, padding="circular", name="conv"), (None, 1009, 1)),
+        (layers.XDSeparableConv1D(2, 3, padding="circular", name="conv"), (None, 1009, 1)),
+        (layers.XDConv1DTranspose(2, 3, padding="circular", name="conv"), (None, 1009, 1)),
+    ],
+)
+def test_circular_axes_of_a_large_prime_are_warned_of(layer, shape):
+    message = f"'(conv|depthwise)' is circular on axis {len(shape) - 3} of size 1009.* {6 * 1009**2:,} parameters.* padding"
+    with pytest.warns(UserWarning, match=message):
+        sizes = layer.forecast(shape)
+    assert sizes["matrix_parameters"] >= 6 * 1009**2
+    with pytest.warns(UserWarning, match=message):
+        layer.build(shape)
+
+
+def test_sizes_that_factor_and_radices_that_were_asked_for_are_not_warned_of():
+    layers.XDConv1D(2, 3, padding="circular").forecast((None, 8192, 1))
+    layers.XDConv1D(2, 3, padding="same").forecast((None, 8191, 1))
+    layers.XDConv1D(2, 3, padding="circular", radix=(8191,)).forecast((None, 8191, 1))
+    layers.XDConv1D(2, 3, padding="circular").forecast((None, 127, 1))
 
 
 def bad(message, shape=(None, 8, 8, 4), **arguments):

@@ -332,7 +332,16 @@ class GraphConvolution(Convolution):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class RandomUnitary(Convolution):
-    """A start from scratch: every stage Haar-random unitary, `L` scaled by `√n` as a DFT is.
+    """A start from scratch: every stage Haar-random unitary, `L` and `K` scaled.
+
+    The outputs have the variance of those of a convolution with the same kernel `w`, away from
+    its borders. With `K`, `M` unitary and `L` unitary times `√n`, inputs of variance 1 give
+
+        E|(M x)_f|² = h / n,   E|(L w)_f|² = |w|²,   E|(K D M x)_t|² = |w|² h / n
+
+    on a circle of `n` points with inputs at `h` of them (strided inputs count with the zeros
+    between), and the real part of such random numbers keeps half of it. So `K` is `√(n / h)` times
+    unitary on each axis, and `√2` times that on the first, from which the real part is taken.
 
     Example:
 
@@ -350,7 +359,10 @@ class RandomUnitary(Convolution):
     ) -> dict[str, list[Stages]]:
         unitary = constructions.random_unitary
         scaled_l = constructions.scaled(unitary(radices, rng), math.sqrt(axis.padded_size))
-        return {"K": [unitary(radices, rng)], "L": [scaled_l], "M": [unitary(radices, rng)]}
+        share = min(axis.input_stride * axis.size / axis.padded_size, 1.0)
+        scale = math.sqrt((2 if index == 0 else 1) / share)
+        scaled_k = constructions.scaled(unitary(radices, rng), scale)
+        return {"K": [scaled_k], "L": [scaled_l], "M": [unitary(radices, rng)]}
 
     def rest(self, radices: Sequence[int], rng: np.random.Generator) -> Stages:
         """Return a butterfly for a factor that the start leaves free."""
