@@ -55,7 +55,8 @@ def on_page_markdown(markdown, page, config, files):
     def rewrite(text):
         text = LINK.sub(link, text)
         text = EQUATION.sub(lambda match: convert(match[1], display="block"), text)
-        return INLINE.sub(lambda match: convert(match[1]), text)
+        # The span keeps a paragraph that begins with a formula a paragraph.
+        return INLINE.sub(lambda match: f"<span>{convert(match[1])}</span>", text)
 
     return _outside_fences(markdown, rewrite)
 
