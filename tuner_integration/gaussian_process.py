@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 
 from keras_xd.argument_types import check_types
 
+# Not scikit-learn's regressor: it takes vectors of features, not weighted Gram matrices of graph
+# kernels that are computed once, and the extra `tuner` does without that dependency.
 NOISE_BOUNDS = (1e-5, 0.5)
 _TINY = 1e-10
 

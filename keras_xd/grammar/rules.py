@@ -6,6 +6,7 @@ import re
 
 from keras_xd import validation
 
+# Not a parser generator: a line is read by one expression, and errors name the production at fault.
 _TOKEN = re.compile(r"\[[^\]\[]*\]|->|\||[^\s\[\]()|#]+|\S")
 _WEIGHT = re.compile(r"\[\s*([0-9.eE+-]+)\s*\]")
 _SYMBOL = re.compile(r"[^\s\[\]()|#]+")

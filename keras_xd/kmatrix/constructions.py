@@ -245,6 +245,8 @@ def _route(order, radices, rising_first, fixed, before, after):
             _route(inner_order, radices[:-1], False, fixed * r + color, before, after)
 
 
+# SciPy's `maximum_bipartite_matching` is not faster (4096 points: 2.4 s with it and 1.1 s without
+# at radix 2, equal at radix 64), and SciPy would be a core dependency of 110 MB.
 def _matchings(left, right, switches, degree):
     """Split the edges of a `degree`-regular bipartite multigraph into perfect matchings."""
     remaining = [set(np.flatnonzero(left == switch).tolist()) for switch in range(switches)]

@@ -6,6 +6,8 @@ from keras import ops
 from keras_xd import validation
 
 
+# Not `keras.layers.RandomErasing`: its patch lies inside the image, in shares of the sides. The
+# middle of a cutout is any pixel, and near the borders its square sticks out of the image.
 @keras.saving.register_keras_serializable(package="keras_xd")
 class Cutout(keras.layers.Layer):
     """Sets a square of each image to zero, in training only.
