@@ -71,8 +71,7 @@ def check_types(function):
         function.__init__ = check_types(function.__init__)
         return function
     signature = inspect.signature(function)
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    named = [name for name, p in signature.parameters.items() if p.kind not in several]
+    kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
 
     @functools.wraps(function)
     def checked(*args, **kwargs):
@@ -81,16 +80,22 @@ def check_types(function):
         except TypeError:
             return function(*args, **kwargs)  # raises Python's own error for its arguments
         hints = _hints(inspect.unwrap(function))
-        for name in named:
-            if name in given and name in hints and not fits(given[name], hints[name]):
-                text = repr(given[name])
-                text = f"{text[:LONGEST_VALUE]}…" if len(text) > LONGEST_VALUE else text
-                raise ValueError(
-                    f"`{name}` must be {described(hints[name])}. Received: {name}={text}"
-                )
+        for name in [name for name in given if name in hints]:
+            if kinds[name] is inspect.Parameter.VAR_KEYWORD:
+                continue
+            several = kinds[name] is inspect.Parameter.VAR_POSITIONAL
+            for value in given[name] if several else [given[name]]:
+                _check(value, name, hints[name])
         return function(*args, **kwargs)
 
     return checked
+
+
+def _check(value, name, hint):
+    if not fits(value, hint):
+        text = repr(value)
+        text = f"{text[:LONGEST_VALUE]}…" if len(text) > LONGEST_VALUE else text
+        raise ValueError(f"`{name}` must be {described(hint)}. Received: {name}={text}")
 
 
 @functools.cache

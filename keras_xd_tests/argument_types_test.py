@@ -16,8 +16,9 @@ from keras_xd.hints import Radix, Tensor
 from keras_xd_tests.hints_test import FUNCTIONS
 
 WRONG = {"none": None, "object": object(), "text": "no such thing"}
-# They take anything: `None` is a radix, and for what is checked elsewhere a start has any form.
+# They take some of these: a name that is no operation, `None` as a radix, a start of any form.
 UNCHECKED = {
+    "keras_xd.genotypes.is_feature",
     "keras_xd.kmatrix.radix.check_radix",
     "keras_xd.layers.penalties.bound",
     "keras_xd.layers.warm_starts.operations.identifier",
@@ -93,7 +94,9 @@ def test_the_decorator():
         """Documentation."""
         return [factor * value for value in values]
 
-    assert scaled([1.0], 3, "unchecked", name=object(), more="unchecked") == [3.0]
+    assert scaled([1.0], 3, 4, name=object(), more="unchecked") == [3.0]
+    with pytest.raises(ValueError, match="^`others` must be an integer. Received: others='5'$"):
+        scaled([1.0], 3, 4, "5")
     assert scaled.__doc__ == "Documentation." and "factor" in inspect.signature(scaled).parameters
     with pytest.raises(ValueError, match="^`factor` must be an integer. Received: factor='3'$"):
         scaled([1.0], factor="3")
@@ -117,12 +120,11 @@ def test_public_functions_refuse_wrong_types(name, wrong, tmp_path, monkeypatch)
     by_name = {p.name: WRONG[wrong] for p in needed if p.kind is p.KEYWORD_ONLY}
     by_place = [WRONG[wrong] for p in needed if p.kind is not p.KEYWORD_ONLY]
     if not needed:  # all arguments are options, of which the first is wrong
-        first = next(iter(inspect.signature(PUBLIC[name]).parameters), None)
-        if first is None or wrong == "none":
-            return
-        several = inspect.signature(PUBLIC[name]).parameters[first].kind
-        by_name = {first: WRONG[wrong]}
-        if several is inspect.Parameter.VAR_POSITIONAL:
+        parameters = list(inspect.signature(PUBLIC[name]).parameters.values())
+        if not parameters or wrong == "none" or parameters[0].kind is parameters[0].VAR_KEYWORD:
+            return  # there is nothing that could be wrong
+        by_name = {parameters[0].name: WRONG[wrong]}
+        if parameters[0].kind is parameters[0].VAR_POSITIONAL:
             by_place, by_name = [WRONG[wrong]], {}
     with pytest.raises(ValueError):
         PUBLIC[name](*by_place, **by_name)
