@@ -249,7 +249,7 @@ class KMatrix:
             found = self.columns(starts[first : first + at_once], transpose=transpose)
             squares = np.add.reduceat(found.real**2 + found.imag**2, starts, axis=0)
             parts.append(np.sqrt(squares / counts))
-        return np.concatenate(parts, axis=1)
+        return np.concatenate(parts, axis=1, dtype="float32")
 
 
 @check_types

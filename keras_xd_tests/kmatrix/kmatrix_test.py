@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from keras_xd import kmatrix
+from keras_xd.kmatrix import kmatrix as kmatrix_module
 
 CASES = [
     lambda: kmatrix.KMatrix.identity(30, depth=3),
@@ -19,6 +20,30 @@ every_case = pytest.mark.parametrize("make", CASES)
 
 def complex_of(pair):
     return np.array(pair[0]) + 1j * np.array(pair[1])
+
+
+@every_case
+@pytest.mark.parametrize("transpose", [False, True])
+def test_columns_and_magnitudes_are_those_of_the_whole_matrix(make, transpose):
+    matrix = make()
+    n = matrix.plan.n
+    dense = complex_of(matrix.dense())
+    dense = dense.T if transpose else dense
+    positions = [n - 1, 0, n // 2]
+    np.testing.assert_allclose(
+        matrix.columns(positions, transpose=transpose), dense[:, positions], atol=1e-5
+    )
+    step = -(-n // 7)
+    blocks = [np.abs(dense[i : i + step, ::step]) ** 2 for i in range(0, n, step)]
+    expected = [np.sqrt(np.mean(block, axis=0)) for block in blocks]
+    np.testing.assert_allclose(matrix.magnitudes(7, transpose=transpose), expected, atol=1e-5)
+
+
+def test_magnitudes_are_made_in_batches(monkeypatch):
+    matrix = kmatrix.KMatrix.random_unitary(90, seed=1)
+    expected = matrix.magnitudes(30)
+    monkeypatch.setattr(kmatrix_module, "LARGEST_BATCH", 900)
+    np.testing.assert_allclose(matrix.magnitudes(30), expected, atol=1e-6)
 
 
 @every_case

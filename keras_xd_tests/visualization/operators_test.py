@@ -235,6 +235,13 @@ def test_one_layer_is_drawn_beside_its_start(rng):
         plot_operators(twin)
 
 
+def test_matrix_is_measured_in_batches(rng, monkeypatch):
+    layer = built(layers.XDConv2D(2, 3, strides=2), 5, 6, 2)
+    expected = operator_matrix(layer, 1, 1)
+    monkeypatch.setattr(operators, "_ENTRIES", 7 * 60)
+    np.testing.assert_allclose(operator_matrix(layer, 1, 1), expected, atol=1e-6)
+
+
 def test_bad_input_is_refused():
     convolution = built(keras.layers.Conv2D(2, 3), 8, 8, 1)
     searched = built(layers.XDConv2D(2, 3), 8, 8, 1)

@@ -145,7 +145,9 @@ class ArchitectureBoard(keras.callbacks.Callback):
             content = _visualization().png(image)
             self._file.image(tag, (image.shape[1], image.shape[0]), content, self._step)
         kind = type(layer).__name__
-        return [(path, kind, name, _in_words(value)) for name, value in described.items()]
+        rows = [(path, kind, name, _in_words(value)) for name, value in described.items()]
+        described.clear()  # drawing leaves frames behind until the next garbage collection
+        return rows
 
     def _describe(self, path, layer):
         """Return what describes a layer, as arrays."""
@@ -193,6 +195,8 @@ class ArchitectureBoard(keras.callbacks.Callback):
         curves = visualization.spectra(matrices, path)
         if curves is not None:
             images[f"{path}/spectra"] = curves
+        arrays.clear()
+        matrices.clear()
         return images
 
 

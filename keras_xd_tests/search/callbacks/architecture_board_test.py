@@ -3,6 +3,7 @@
 import io
 import random
 import sys
+import weakref
 
 import keras
 import numpy as np
@@ -275,6 +276,34 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)
     with pytest.raises(ImportError, match="tensorboard, which the extra `tuner`"):
         ArchitectureBoard(tmp_path, images=False)
+
+
+def test_layers_are_described_one_after_the_other(tmp_path):
+    living = []
+
+    class Large(GatedDense):
+        def describe(self):
+            assert not [reference for reference in living if reference() is not None]
+            array = np.ones((3, 3))
+            living.append(weakref.ref(array))
+            return {"array": array}
+
+    model = keras.Sequential([keras.Input((4,)), Large(3), Large(2)])
+    model.compile("sgd", "mse")
+    board = ArchitectureBoard(tmp_path)
+    model.fit(np.ones((2, 4)), np.ones((2, 2)), callbacks=[board], verbose=0)
+    assert len(living) == 4
+
+
+def test_layers_without_a_count_are_in_the_table(tmp_path):
+    inputs = keras.Input((3, 4, 1))
+    x = keras.layers.Flatten()(keras.layers.ConvLSTM1D(2, 2, name="loop")(inputs))
+    model = keras.Model(inputs, GatedDense(2)(x))
+    model.compile("sgd", "mse")
+    board = ArchitectureBoard(tmp_path, images=False)
+    model.fit(np.ones((2, 3, 4, 1)), np.ones((2, 2)), callbacks=[board], verbose=0)
+    (text,) = np.ravel(read(tmp_path)[0]["architecture"][0])
+    assert "complexity/without | loop |" in text.decode()
 
 
 def test_it_has_its_public_name():
