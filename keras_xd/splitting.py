@@ -28,7 +28,7 @@ def split_streams(model: keras.Model) -> keras.Model:
     Example:
 
     >>> import keras_xd
-    >>> space = keras_xd.models.ccnn(2, 10, (32, 1), learn="W")
+    >>> space = keras_xd.models.ccnn(2, 10, (32, 1), classes=4, learn="W")
     >>> found = keras_xd.finalize(space)
     >>> found.get_layer("encoder").output.shape, found.get_layer("block1").output.shape
     ((None, 32, 10), (None, 32, 5))

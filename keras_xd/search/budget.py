@@ -28,7 +28,7 @@ class ComplexityMetric(keras.metrics.Mean):
 
     >>> from keras_xd.search import budget
     >>> metric = budget.ComplexityMetric()
-    >>> metric.weight.assign(0.5)
+    >>> _ = metric.weight.assign(0.5)
     >>> metric.reset_state()
     >>> float(metric.weight)
     0.5

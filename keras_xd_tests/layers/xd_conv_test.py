@@ -334,7 +334,8 @@ def test_random_outputs_have_the_variance_of_the_twin(layer, twin, shape, paddin
     ],
 )
 def test_circular_axes_of_a_large_prime_are_warned_of(layer, shape):
-    message = f"'(conv|depthwise)' is circular on axis {len(shape) - 3} of size 1009.* {6 * 1009**2:,} parameters.* padding"
+    found = f"axis {len(shape) - 3} of size 1009.* {6 * 1009**2:,} parameters.* padding"
+    message = f"'(conv|depthwise)' is circular on {found}"
     with pytest.warns(UserWarning, match=message):
         sizes = layer.forecast(shape)
     assert sizes["matrix_parameters"] >= 6 * 1009**2
