@@ -59,20 +59,20 @@ def folder_bytes(folder):
 
 
 def served(model, folder):
-    """Export a model; return the bytes of its folder and the function that serves it."""
+    """Export a model; return the bytes of its folder and the model loaded from it."""
     import tensorflow as tf
 
     model.export(folder, verbose=False)
-    return folder_bytes(folder), tf.saved_model.load(folder).serve
+    return folder_bytes(folder), tf.saved_model.load(folder)
 
 
-def medians(functions, inputs, rounds):
-    """Return the median milliseconds of a call of each function; rounds alternate between them."""
-    times = [[] for _ in functions]
+def medians(loaded, inputs, rounds):
+    """Return the median milliseconds of a call of each model; rounds alternate between them."""
+    times = [[] for _ in loaded]
     for index in range(rounds + 2):  # the first two trace and warm up
-        for function, values in zip(functions, times, strict=True):
+        for model, values in zip(loaded, times, strict=True):
             start = time.perf_counter()
-            function(inputs).numpy()
+            model.serve(inputs).numpy()
             if index > 1:
                 values.append(1000 * (time.perf_counter() - start))
     return [statistics.median(values) for values in times]
@@ -89,14 +89,14 @@ def measure(name, depth, rounds):
     finalized = keras_xd.finalize(keras_xd.rewrite(backbone, depth=depth))
     rows = [{"parameters": model.count_params()} for model in (backbone, finalized)]
     with tempfile.TemporaryDirectory() as folder:
-        functions = []
+        loaded = []
         for row, model, kind in zip(rows, (backbone, finalized), "bf", strict=True):
-            row["bytes"], function = served(model, os.path.join(folder, kind))
-            functions.append(function)
+            row["bytes"], exported = served(model, os.path.join(folder, kind))
+            loaded.append(exported)
         rng = np.random.default_rng(0)
         for batch in BATCHES:
             inputs = tf.constant(rng.normal(size=(batch, *backbone.input_shape[1:])), tf.float32)
-            for row, value in zip(rows, medians(functions, inputs, rounds), strict=True):
+            for row, value in zip(rows, medians(loaded, inputs, rounds), strict=True):
                 row[batch] = value
     return rows
 

@@ -73,6 +73,10 @@ def finalize(model: keras.Model) -> keras.Model:
     led around them. Everything else is copied with its weights. Nested models and shared
     layers stay so; `model` is left untouched.
 
+    An XD-operation is finalized to dense matrices and a complex weight for each frequency and pair
+    of channels, so it is larger and slower than the convolution that it replaced: ResNet-20 gets
+    50 times the parameters and about 4 times the time (`benchmarks/finalized.md`).
+
     The result is not compiled. It is a Functional model, or of a subclassed one a
     `keras_xd.layers.rewritten.Rewritten`. `model.save("model.keras")` is Keras' own;
     reading the file again needs `import keras_xd`. `model.export(path)` is Keras' own too, except

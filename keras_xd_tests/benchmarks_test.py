@@ -3,6 +3,7 @@
 import importlib
 import json
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -14,6 +15,7 @@ BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
 
 sys.path.insert(0, str(BENCHMARKS))
 try:
+    finalized = importlib.import_module("finalized")
     grammar_search = importlib.import_module("grammar_search")
     proposals = importlib.import_module("proposals")
 finally:
@@ -76,3 +78,31 @@ def test_trials_of_proposals_are_taken_over(tmp_path, capsys):
     assert {trial.status for trial in bayesian.trials.values()} == {"COMPLETED"}
     # The features of all that were observed before the last proposal are on the disk.
     assert len(list((tmp_path / "project" / "features").iterdir())) == 12
+
+
+def test_finalized_models_are_measured_beside_their_backbones(tmp_path):
+    output = tmp_path / "finalized.md"
+    words = ["--cases", "cnn1d", "--rounds", "1", "--output", str(output)]
+    (rows,) = finalized.main(words).values()
+    backbone, found = rows
+    assert found["parameters"] > backbone["parameters"] and found["bytes"] > backbone["bytes"]
+    ratio = found["parameters"] / backbone["parameters"]
+    text = output.read_text()
+    assert f"| {found['parameters']:,} | {ratio:.1f} |" in text
+    assert "`python benchmarks/finalized.py --cases cnn1d --depth 1 --rounds 1`" in text
+    before = output.stat().st_mtime_ns
+    finalized.main([*words, "--dry-run"])
+    assert output.stat().st_mtime_ns == before
+
+
+def test_commands_of_the_readme_name_files_and_options_that_exist():
+    text = " ".join((BENCHMARKS.parent / "README.md").read_text(encoding="utf-8").split())
+    commands = re.findall(r"python (examples|benchmarks)/(\w+)\.py([^`]*)`", text)
+    assert len(commands) >= 10
+    for folder, name, options in commands:
+        source = (BENCHMARKS.parent / folder / f"{name}.py").read_text(encoding="utf-8")
+        shared = [p.read_text(encoding="utf-8") for p in (BENCHMARKS.parent / folder).glob("*.py")]
+        for option in re.findall(r"--[a-z-]+", options):
+            assert any(f'"{option}"' in file for file in [source, *shared]), (name, option)
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    assert links and all((BENCHMARKS.parent / link).exists() for link in links)
