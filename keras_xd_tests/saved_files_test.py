@@ -1,4 +1,4 @@
-"""Files of an earlier version, kept in `data`: the package loads them to the same outputs.
+"""Files of version 0.1.0, kept in `data`: the package loads them to the same outputs.
 
 `data/write_saved_files.py` tells how they were made.
 """
@@ -14,7 +14,7 @@ import tensorflow as tf
 import keras_xd
 from keras_xd_tests.data import write_saved_files as written
 
-DATA = pathlib.Path(written.__file__).parent
+DATA = pathlib.Path(written.__file__).parent / "version_0_1_0"
 SAVED = sorted(path.stem for path in DATA.glob("*.keras") if path.stem != "search")
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 

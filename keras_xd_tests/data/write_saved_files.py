@@ -2,9 +2,9 @@
 
     python -m keras_xd_tests.data.write_saved_files FOLDER
 
-The files beside this script were written by version 0.1.0, before its search spaces got folders of
-their own. They stay as they are: whatever the package becomes, it has to read them. A new kind of
-file gets a new entry here, and only its files are added.
+Those in the folder `version_0_1_0` were written by that version, before its search spaces got
+folders of their own. They stay as they are: whatever the package becomes, it has to read them. A
+new kind of file gets a new entry here, and only its files are added.
 """
 
 import os
