@@ -3,6 +3,7 @@
 import pathlib
 import posixpath
 import re
+import textwrap
 
 import griffe
 from latex2mathml.converter import convert
@@ -77,15 +78,27 @@ def _outside_fences(markdown, function):
 
 SESSION = re.compile(r"^( *)>>> .*\n(?:\1\S.*\n?)*", re.MULTILINE)
 EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
+# Sections of Keras' docstrings that the Google style does not know.
+SECTION = re.compile(
+    r"^(Input shape|Output shape|Call arguments|References?):\n((?:    .*\n|\n)+)", re.MULTILINE
+)
 
 
-class FencedExamples(griffe.Extension):
-    """Fence the `>>>` sessions of docstrings, which Markdown would read as text and links."""
+class KerasDocstrings(griffe.Extension):
+    """Make Markdown of what is in docstrings beside the sections of the Google style."""
 
     def on_object(self, *, obj, **kwargs):
         if obj.docstring and not obj.is_alias:
             text = EXAMPLE.sub("**Example**", obj.docstring.value) + "\n"
+            text = SECTION.sub(_section, text)
             obj.docstring.value = SESSION.sub(_fenced, text)
+
+
+def _section(match):
+    title, body = match[1], textwrap.dedent(match[2]).strip("\n")
+    if title == "Call arguments":
+        body = re.sub(r"^(\w[\w, ]*):", r"- `\1`:", body, flags=re.MULTILINE)
+    return f"**{title}**\n\n{body}\n\n"
 
 
 def _fenced(match):
