@@ -36,7 +36,7 @@ def test_runs_as_a_script(tmp_path):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
-    assert [row[0].strip() for row in rows] == ["model", "---", "backbone", "search"]
+    assert [row[0].strip() for row in rows] == ["model", "---", *quickstart.NAMES]
     assert {len(row) for row in rows} == {6}
     for row in rows[2:]:
         for accuracy in row[1:3]:
@@ -46,7 +46,7 @@ def test_runs_as_a_script(tmp_path):
     assert {path.name for path in output.iterdir()} == {
         "operators_plain.png",
         "operators_permuted.png",
-        *(f"{n}_{k}_{s}" for n in ("backbone", "search") for k in quickstart.KINDS for s in (0, 1)),
+        *(f"{n}_{k}_{s}" for n in quickstart.NAMES for k in quickstart.KINDS for s in (0, 1)),
     }
 
 
@@ -61,11 +61,14 @@ def test_main_measures_the_exported_models(tmp_path):
             answers = model.serve(inputs[kind]).numpy()
             assert record["accuracy"] == pytest.approx(np.mean(answers.argmax(-1) == labels))
             assert record["seconds"] > 0
-    backbone, search = (runs["plain"][0][name] for name in ("backbone", "search"))
+    backbone, dense, search = (runs["plain"][0][name] for name in quickstart.NAMES)
     # 3·3·1·8 + 8, twice 2·8, 3·3·8·8 + 8, 8·10 + 10; K, L and M of two layers and two axes:
     # pairs of real numbers for 9 = 3 · 3, hence 9 · (3 + 3).
     assert backbone["parameters"] == 80 + 32 + 584 + 90
     assert search["parameters"] == backbone["parameters"] + 3 * 2 * 2 * 2 * 9 * (3 + 3)
+    # 28 units with normalization, 10 classes; nearly as many as the search has.
+    assert dense["parameters"] == 64 * 28 + 28 + 2 * 28 + 28 * 10 + 10
+    assert abs(dense["parameters"] / search["parameters"] - 1) < 0.05
     for kind in quickstart.KINDS:
         assert (output / f"operators_{kind}.png").read_bytes().startswith(b"\x89PNG")
 
