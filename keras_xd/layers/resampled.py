@@ -115,7 +115,8 @@ class Resampled(keras.layers.Layer):
 
     def get_config(self):
         layer = keras.saving.serialize_keras_object(self.layer)
-        layer.pop("build_config", None)  # the layer is built here, at `sizes`
+        if self.built:
+            layer.pop("build_config", None)  # the layer is built here, at `sizes`
         return {
             **super().get_config(),
             "layer": layer,

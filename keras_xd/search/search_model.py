@@ -26,7 +26,8 @@ class SearchModel(AtomicSaving, InnerModel):
     counted over all calls of `fit` since `compile`, and the count is saved with the optimizer, so
     training resumed from a file or by `keras.callbacks.BackupAndRestore` warms up no longer than
     training in one piece. The train step is traced once with and once without the architecture.
-    `train_on_batch` does not count epochs.
+    `train_on_batch` does not count epochs. The state of random generators, as of dropout, is saved
+    too, which Keras leaves out.
 
     Cool-down: in the last `cooldown_epochs` epochs of every `fit` the architecture is fixed again
     in the same way, so that the weights settle to the operations found. These are the epochs from
