@@ -109,7 +109,8 @@ def test_random_start_is_reproducible_and_keeps_the_scale(rng):
         np.testing.assert_array_equal(a, b)
     layer.kernel.assign(np.full((4, 1, 1), 0.5))
     outputs = np.asarray(layer(rng.standard_normal((500, 60, 1)).astype("float32")))
-    assert 0.2 < np.std(outputs) < 0.8
+    # A convolution by this kernel, whose squares add up to 1, leaves inputs their variance.
+    assert 0.8 < np.std(outputs) < 1.25
 
 
 def test_zero():
