@@ -187,7 +187,7 @@ def nearest(
     >>> layer.name = "pool"
     >>> print(keras_xd.nearest(model))
     layer  kind      nearest          distance  others
-    -----  --------  ---------------  --------  -------------------------------------
+    -----  --------  ---------------  --------  ------------------------------------
     pool   XDConv2D  average_pooling  0         identity 0.93, convolution 1, zero 1
     """
     if isinstance(model, OPERATIONS):

@@ -138,9 +138,9 @@ class ArchitectureBoard(keras.callbacks.Callback):
         with randomness.python_state():  # layers are copied for pictures
             described = self._describe(path, layer)
             images = self._draw(path, layer, described) if self.images else {}
-        for name, value in described.items():
-            if _is_scalar(value):
-                self._file.scalar(f"{path}/{name}", value.item(), self._step)
+        scalars = {name: value.item() for name, value in described.items() if _is_scalar(value)}
+        for name, number in scalars.items():
+            self._file.scalar(f"{path}/{name}", number, self._step)
         for tag, image in images.items():
             content = _visualization().png(image)
             self._file.image(tag, (image.shape[1], image.shape[0]), content, self._step)
