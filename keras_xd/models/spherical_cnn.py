@@ -10,7 +10,7 @@ from keras_xd.argument_types import check_types
 def spherical_cnn(
     input_shape: tuple[int, int, int],
     classes: int,
-    filters: tuple[int, int] = (20, 40),
+    filters: int | tuple[int, int] = (20, 40),
     name: str = "spherical_cnn",
 ) -> keras.Model:
     """Return two 5 × 5 convolutions of stride 3 and a dense layer.

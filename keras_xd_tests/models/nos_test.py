@@ -123,7 +123,7 @@ GOOD = {"cells": 3, "channels": 2, "input_shape": (32, 32, 3), "classes": 2}
         ({"channels": 0}, "`channels`"),
         ({"input_shape": (32, 32)}, "`input_shape`"),
         ({"classes": 0}, "`classes`"),
-        ({"genotype": SKIPS}, "must be a `keras_xd.genotypes.Genotype`"),
+        ({"genotype": SKIPS}, "`genotype` must be a Genotype"),
         ({"drop_path": 1}, "`drop_path`"),
         ({"input_shape": (28, 32, 3)}, "features of 8 pixels"),
     ],
