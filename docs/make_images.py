@@ -1,6 +1,6 @@
 """Draw the pictures of the pages on concepts: `python docs/make_images.py [--output FOLDER]`.
 
-Every picture is computed by the package's own objects. Needs the extra `examples`.
+Every picture is computed by the package's own objects. Needs the extra `plot`.
 """
 
 import argparse
