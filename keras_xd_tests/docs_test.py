@@ -40,6 +40,8 @@ CONCEPTS = (
     "neural_operator_search.md",
     "algebraic_search.md",
 )
+# Sections of docs/results.md whose figures stand in the pages they link, in the same digits.
+COPIED = ("CIFAR-10", "Differential equations", "Music", "K-operations", "Cells")
 PACKAGES = (
     keras_xd,
     callbacks,
@@ -131,6 +133,21 @@ def test_links_have_targets(path):
         assert file.exists(), f"{path.name} links {link}"
         if anchor and file.suffix == ".md":
             assert anchor in anchors(file.read_text(encoding="utf-8")), f"{path.name} links {link}"
+
+
+@pytest.mark.parametrize("title", COPIED)
+def test_results_are_those_of_their_pages(title):
+    text = (DOCS / "results.md").read_text(encoding="utf-8")
+    (section,) = (
+        part for part in re.split(r"^## ", text, flags=re.MULTILINE) if title in part[:60]
+    )
+    linked = [DOCS / link for link in LINK.findall(section) if link.startswith("../")]
+    pages = "".join(path.read_text(encoding="utf-8") for path in linked)
+    rows = "".join(line for line in section.splitlines() if line.startswith("|"))
+    figures = set(re.findall(r"\d+\.\d+", re.sub(r"\([^)]*\)", "", rows)))
+    assert len(figures) > 4
+    missing = {figure for figure in figures if not re.search(rf"(?<![\d.]){figure}(?!\d)", pages)}
+    assert not missing, f"not in {[path.name for path in linked]}: {sorted(missing)}"
 
 
 @pytest.mark.parametrize("name", CONCEPTS)
