@@ -7,9 +7,11 @@ import keras
 
 from keras_xd.compiling import warn_of_own_training
 from keras_xd.layers.searchable import architecture_variables
-from keras_xd.search import bilevel
+from keras_xd.search import bilevel, rates
 from keras_xd.search.callbacks.complexity_weight import ComplexityWeight
+from keras_xd.search.callbacks.early_stop import EarlyStop, StopRecorder
 from keras_xd.search.callbacks.epoch_counter import EpochCounter
+from keras_xd.search.callbacks.rate_callbacks import ONE_RATE, OneRate, TwoRates
 from keras_xd.validation import is_integer, one_of
 
 MODES = ("joint", *bilevel.MODES)
@@ -80,6 +82,32 @@ def warn_of_missing_weight(search, callbacks):
     )
 
 
+def prepare_fit(search, x, y, epochs, architecture_data, architecture_split, given):
+    """Check the arguments of `fit` of a compiled search; begin its phases.
+
+    Args:
+        search: the compiled `SearchModel`.
+        x, y, epochs, architecture_data, architecture_split: as given to `fit`.
+        given: dictionary of the other arguments, `batch_size` among them.
+
+    Returns:
+        `x`, `y` and the other arguments to give to `keras.Model.fit`.
+
+    Raises:
+        ValueError: as `SearchModel.fit`.
+    """
+    check_trainable_variables(search)
+    search.cooldown_begins = first_cooldown_epoch(search, epochs, given.get("initial_epoch", 0))
+    if search.mode != "joint":
+        return bilevel.fit_arguments(search, x, y, architecture_data, architecture_split, given)
+    if architecture_data is not None or architecture_split is not None:
+        raise ValueError(
+            "`architecture_data` and `architecture_split` are for the bilevel modes. "
+            f"Received: mode={search.mode!r}"
+        )
+    return x, y, given
+
+
 def first_cooldown_epoch(search, epochs, initial_epoch):
     """Return the first epoch of a `fit` in which its architecture has to be fixed again.
 
@@ -110,12 +138,45 @@ def first_cooldown_epoch(search, epochs, initial_epoch):
     return epochs - search.cooldown_epochs
 
 
-def with_epoch_counter(callbacks, search):
-    """Return callbacks for `fit`, the first of which counts the epochs of `search`."""
-    if not isinstance(callbacks, keras.callbacks.CallbackList):
-        return [EpochCounter(), *(keras.tree.flatten(callbacks) if callbacks else [])]
-    if not any(isinstance(callback, EpochCounter) for callback in callbacks.callbacks):
-        counter = EpochCounter()
-        counter.set_model(search)
-        callbacks.callbacks.insert(0, counter)
+def with_own_callbacks(callbacks, search):
+    """Return callbacks for `fit`, with those that a search needs around them.
+
+    Args:
+        callbacks: as given to `fit`. A `keras.callbacks.CallbackList` is added to.
+        search: the `SearchModel`.
+
+    Returns:
+        The callbacks. The first of them counts the epochs; Keras' callbacks of learning rates and
+        of early stopping have others in front of and behind them.
+
+    Raises:
+        ValueError: if a callback is to set a learning rate that follows a schedule.
+    """
+    listed = isinstance(callbacks, keras.callbacks.CallbackList)
+    found = callbacks.callbacks if listed else keras.tree.flatten(callbacks or [])
+    if search.compiled:
+        rates.check_callbacks(search.search_optimizer, found)
+    if any(isinstance(callback, EpochCounter) for callback in found):
+        return callbacks  # a list that was given before
+    result = [EpochCounter()]
+    for callback in found:
+        front, behind = _surroundings(callback)
+        result += [*front, callback, *behind]
+    if not listed:
+        return result
+    for callback in result:
+        if not any(callback is old for old in found):
+            callback.set_model(search)
+            callback.set_params(callbacks.params)
+    callbacks.callbacks[:] = result
     return callbacks
+
+
+def _surroundings(callback):
+    """Return lists of the callbacks to put in front of one and behind it."""
+    if isinstance(callback, ONE_RATE):
+        return [OneRate()], [TwoRates()]
+    if isinstance(callback, keras.callbacks.EarlyStopping):
+        recorder = StopRecorder()
+        return [recorder], [EarlyStop(callback, recorder)]
+    return [], []

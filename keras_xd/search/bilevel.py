@@ -74,14 +74,16 @@ def fit_arguments(search, x, y, architecture_data, architecture_split, arguments
         )
     elif isinstance(architecture_data, list):
         architecture_data = tuple(architecture_data)
-    stream = streams.interleave(
+    stream, steps, search.generators = streams.with_steps(
         training,
         architecture_data,
+        arguments.pop("steps_per_epoch", None),
         batch_size=arguments.pop("batch_size", None),
         shuffle=arguments.pop("shuffle", True),
         replicas=replicas,
+        ahead=search.steps_per_execution,
     )
-    return stream, None, {**arguments, "shuffle": False}
+    return stream, None, {**arguments, "steps_per_epoch": steps, "shuffle": False}
 
 
 def train_step(search, arguments, weights_step):

@@ -131,6 +131,9 @@ def fitting(search: keras.Model) -> Iterator[None]:
         search.strategy_of_fit = None
         search.fitting = False
         search.cooling_down = False
+        search.generators = ()
+        if search.compiled:
+            search.search_optimizer.as_one = False
 
 
 class _LocalReduction:

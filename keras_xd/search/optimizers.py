@@ -10,6 +10,7 @@ import keras
 from keras_xd.argument_types import check_types
 from keras_xd.compiling import refuse_loss
 from keras_xd.layers.searchable import architecture_variables, searchable_layers
+from keras_xd.search import rates
 from keras_xd.validation import one_of
 
 # Replicas of one model are traced in threads that take turns, each in a context of its own.
@@ -30,10 +31,15 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         architecture_shapes: the shapes of the variables the pattern has to find.
         loss_scale_factor: as in `keras.optimizers.MultiOptimizer`.
         name: the optimizer's name.
+        rate_ratio: the architecture's learning rate divided by that of the weights, for the time
+            when both are zero; by default that of the optimizers.
 
     Attributes:
-        weights_optimizer: the optimizer of the model weights.
-        architecture_optimizer: the optimizer of the architecture variables.
+        weights_optimizer: the optimizer of the model weights, whose name becomes "weights".
+        architecture_optimizer: the optimizer of the architecture variables, whose name becomes
+            "architecture".
+        as_one: while `True`, there is no `optimizers`, by which Keras' callbacks tell whether to
+            take `learning_rate` or the rates of several optimizers.
         epochs: a variable, saved with the optimizer, for the number of epochs trained.
             `keras_xd.SearchModel` counts in it; plain `model.fit` does not.
         built_paths: the paths of the variables it was built on.
@@ -42,17 +48,53 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
             It is read while the train step is traced, not while it runs.
     """
 
-    def __init__(self, optimizer_map, architecture_shapes, loss_scale_factor=None, name=None):
+    def __init__(
+        self,
+        optimizer_map,
+        architecture_shapes,
+        loss_scale_factor=None,
+        name=None,
+        rate_ratio=None,
+    ):
         super().__init__(optimizer_map, loss_scale_factor=loss_scale_factor, name=name)
+        self.as_one = False
         self.optimizer_map = optimizer_map
         self.architecture_shapes = tuple(tuple(shape) for shape in architecture_shapes)
         self.weights_optimizer = optimizer_map.default_optimizer
         (self.architecture_optimizer,) = optimizer_map.values()
+        # Keras' callbacks log by these; it numbers its own names on and on in one process.
+        self.weights_optimizer.name = "weights"
+        self.architecture_optimizer.name = "architecture"
+        if rate_ratio is None:
+            rate_ratio = rates.ratio(self.weights_optimizer, self.architecture_optimizer)
+        self.rate_ratio = rate_ratio
         self.architecture_fixed = False
         self.built_paths = ()
         self.epochs = self.add_variable(
             shape=(), dtype="int32", aggregation="only_first_replica", name="epochs"
         )
+
+    @property
+    def learning_rate(self):
+        """The learning rate of the weights; to set it scales the architecture's with it.
+
+        The architecture's rate keeps its ratio to that of the weights. Neither may follow a
+        schedule then; a `ValueError` leaves both as they were. The two rates by themselves are
+        those of `weights_optimizer` and `architecture_optimizer`.
+        """
+        return self.weights_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate):
+        groups = self.weights_optimizer, self.architecture_optimizer
+        self.rate_ratio = rates.set_both(*groups, rate, self.rate_ratio)
+
+    @property
+    def optimizers(self):
+        """The two optimizers, except while `as_one` is set."""
+        if self.as_one:
+            raise AttributeError("There is one learning rate at present: see `learning_rate`.")
+        return super().optimizers
 
     def build(self, var_list):
         if self.built:
@@ -120,6 +162,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         return {
             **super().get_config(),
             "architecture_shapes": [list(shape) for shape in self.architecture_shapes],
+            "rate_ratio": self.rate_ratio,
         }
 
     def _apply_to_one_group(self, grads, trainable_variables, architecture):
@@ -155,11 +198,13 @@ def architecture_optimizer(
     searchable layers. It saves and loads with the model.
 
     The two learning rates are those of `optimizer.weights_optimizer` and
-    `optimizer.architecture_optimizer`; `optimizer.learning_rate` does not exist. Each may be a
-    `LearningRateSchedule`. Of Keras' callbacks, `ReduceLROnPlateau` multiplies both rates, and
-    `LearningRateScheduler` calls its function once for each: a function `(epoch, rate)` that
-    scales the rate it is given keeps their ratio, one that returns a constant makes them equal.
-    Neither works on a rate that is a `LearningRateSchedule`, nor under loss scaling.
+    `optimizer.architecture_optimizer`; each may be a `LearningRateSchedule`.
+    `optimizer.learning_rate` is that of the weights, and to set it scales the architecture's by the
+    same factor. In `SearchModel.fit` Keras' `ReduceLROnPlateau` and `LearningRateScheduler` act on
+    it, so the ratio of the two rates stays. In `fit` of other models they act on it under loss
+    scaling only; else they treat the two rates one after the other, as in any `MultiOptimizer`: a
+    function `(epoch, rate)` that returns a constant makes them equal. Neither callback works on a
+    `LearningRateSchedule`.
     `clipnorm`, `global_clipnorm`, `weight_decay`, `use_ema` and `gradient_accumulation_steps` of
     each optimizer act within its own group.
 

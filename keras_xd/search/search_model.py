@@ -7,6 +7,7 @@ from keras_xd.saving import AtomicSaving
 from keras_xd.search import arguments, bilevel, budget, defaults, distributed
 from keras_xd.search.attention_transfer import Guide
 from keras_xd.search.inner_model import InnerModel
+from keras_xd.search.movement import Movement
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
 from keras_xd.search.random_state import load_random_state, store_random_state
 from keras_xd.search.signatures import check_stored_signature, store_signature
@@ -31,9 +32,9 @@ class SearchModel(AtomicSaving, InnerModel):
 
     Cool-down: in the last `cooldown_epochs` epochs of every `fit` the architecture is fixed again
     in the same way, so that the weights settle to the operations found. These are the epochs from
-    `epochs - cooldown_epochs` on, counted within `fit` as Keras counts them: training resumed by
-    `BackupAndRestore`, or with `initial_epoch`, cools down in the epochs in which training in one
-    piece does. A `fit` in several calls without `initial_epoch` cools down at the end of each.
+    `epochs - cooldown_epochs` on, as Keras counts them, also where training is resumed by
+    `BackupAndRestore` or with `initial_epoch`. A `keras.callbacks.EarlyStopping` does not act in
+    warm-up, and later leads to the whole cool-down at once.
 
     Modes: `"joint"` minimizes one loss over weights and architecture together. The other three
     are bilevel: they minimize the loss of held-out samples, `architecture_data`, over the
@@ -104,6 +105,8 @@ class SearchModel(AtomicSaving, InnerModel):
         self.guidance_loss = keras.metrics.Mean(name="attention_transfer")
         self.fitting = False
         self.strategy_of_fit = None
+        self.movement = Movement(model)
+        self.generators = ()
         self.built = True
 
     def call(self, inputs, training=None):
@@ -173,6 +176,7 @@ class SearchModel(AtomicSaving, InnerModel):
         budget.check_arguments(complexity_target, given, complexity_measure)
         budget.check_reachable(self.model, complexity_target, complexity_measure)
         grouped = make_architecture_optimizer(self.model, optimizer, architecture_optimizer)
+        self.movement.forget()
         self.mode = mode
         self.warmup_epochs = int(warmup_epochs)
         self.cooldown_epochs = int(cooldown_epochs)
@@ -203,12 +207,14 @@ class SearchModel(AtomicSaving, InnerModel):
             "complexity_measure": serialize(self.complexity_measure),
             "perturbation": self.perturbation,
             "guided": self.guide is not None,
+            "rate_ratio": self.search_optimizer.rate_ratio,
         }
 
     def compile_from_config(self, config):
         config = keras.saving.deserialize_keras_object(config)
-        guided = config.pop("guided", False)
+        guided, ratio = config.pop("guided", False), config.pop("rate_ratio", None)
         self.compile(**config)
+        self.search_optimizer.rate_ratio = ratio or self.search_optimizer.rate_ratio
         self.guide = Guide(None, None) if guided else None
 
     def fit(
@@ -229,12 +235,17 @@ class SearchModel(AtomicSaving, InnerModel):
         In the bilevel modes an epoch is one pass over the longer of training and architecture
         data, in batches; the shorter starts again, and both have the same batch size.
 
+        The logs of an epoch get `architecture_change`: the Euclidean distance of the trainable
+        architecture variables from their values before the first epoch since `compile` (saved with
+        the weights), relative to the length of these values. 0: nothing has moved.
+
         Args:
             x, y, batch_size, epochs, verbose, callbacks: as in `keras.Model.fit`.
             architecture_data: for the bilevel modes, the samples that the architecture is moved
-                by: a `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, or a tuple of
-                arrays `(x, y)` or `(x, y, sample_weight)`; not necessarily of the same kind as
-                the training data.
+                by: a `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, a generator of
+                batches, or a tuple of arrays `(x, y)` or `(x, y, sample_weight)`; not necessarily
+                of the same kind as the training data. A generator of training data needs
+                `steps_per_epoch`, and training ends with a generator.
             architecture_split: instead of it, for arrays, the share of the samples, from the
                 last, that is taken out of the training data. `validation_split` comes first.
             **kwargs: the other arguments of `keras.Model.fit`. A `class_weight` weighs
@@ -248,31 +259,20 @@ class SearchModel(AtomicSaving, InnerModel):
                 training and architecture data do not fit together.
         """
         distributed.check_order(self, (x, architecture_data), kwargs.get("shuffle", True))
+        kwargs["batch_size"] = batch_size
+        given, callbacks = callbacks, arguments.with_own_callbacks(callbacks, self)
         if self.compiled:
-            arguments.check_trainable_variables(self)
-            arguments.warn_of_missing_weight(self, callbacks)
-            self.cooldown_begins = arguments.first_cooldown_epoch(
-                self, epochs, kwargs.get("initial_epoch", 0)
+            arguments.warn_of_missing_weight(self, given)
+            x, y, kwargs = arguments.prepare_fit(
+                self, x, y, epochs, architecture_data, architecture_split, kwargs
             )
-            if self.mode != "joint":
-                given = {"batch_size": batch_size, **kwargs}
-                x, y, kwargs = bilevel.fit_arguments(
-                    self, x, y, architecture_data, architecture_split, given
-                )
-                batch_size = None
-            elif architecture_data is not None or architecture_split is not None:
-                raise ValueError(
-                    "`architecture_data` and `architecture_split` are for the bilevel modes. "
-                    f"Received: mode={self.mode!r}"
-                )
         with distributed.fitting(self):
             return super().fit(
                 x=x,
                 y=y,
-                batch_size=batch_size,
                 epochs=epochs,
                 verbose=verbose,
-                callbacks=arguments.with_epoch_counter(callbacks, self),
+                callbacks=callbacks,
                 **kwargs,
             )
 
@@ -369,6 +369,7 @@ class SearchModel(AtomicSaving, InnerModel):
         super().save_own_variables(store)
         store_signature(self.model, store)
         store_random_state(self, store)
+        self.movement.store(store)
 
     def load_own_variables(self, store):
         """Check that a file's searchable layers are those of the model; load its random state.
@@ -378,3 +379,4 @@ class SearchModel(AtomicSaving, InnerModel):
         """
         check_stored_signature(self.model, store)
         load_random_state(self, store)
+        self.movement.restore(store)

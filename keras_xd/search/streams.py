@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_xd.search.generators import GeneratorBatches, is_generator
 from keras_xd.validation import positive_integer
 
 
@@ -20,12 +21,13 @@ def interleave(training, architecture, *, batch_size=None, shuffle=True, replica
 
     An epoch is one pass over the longer of the two; the shorter one starts again as often as
     needed. Lengths are compared in batches; where they are equal or one is unknown, an epoch is
-    one pass over the training data.
+    one pass over the training data. A generator can be read once only: see `with_steps`.
 
     Args:
-        training: a `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, or a tuple
-            `(x, y)` or `(x, y, sample_weight)` of arrays or structures of arrays. The batches of
-            a `PyDataset` are computed in one thread, ahead of the training step.
+        training: a `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, a Python generator of
+            batches, or a tuple `(x, y)` or `(x, y, sample_weight)` of arrays or structures of
+            arrays. The batches of a `PyDataset` are computed in one thread, ahead of the training
+            step.
         architecture: likewise, of the same structure, types and shapes, and the same batch size.
         batch_size: samples of each kind in a batch, for arrays; by default that of the other
             data, or 32.
@@ -53,6 +55,42 @@ def interleave(training, architecture, *, batch_size=None, shuffle=True, replica
     [ 0 10  1 20  2 10] [0. 1. 0. 1. 0. 1.]
     [ 3 20  4 10] [0. 1. 0. 1.]
     """
+    options = {"batch_size": batch_size, "shuffle": shuffle, "replicas": replicas}
+    return with_steps(training, architecture, None, **options)[0]
+
+
+def with_steps(
+    training, architecture, steps, *, batch_size=None, shuffle=True, replicas=1, ahead=1
+):
+    """Return the dataset of `interleave`, the number of batches in an epoch, and the generators.
+
+    A generator lasts over all epochs. Beside one of architecture samples, training data of another
+    kind start again as often as needed. Batches of generators are not computed ahead.
+
+    Args:
+        training, architecture, batch_size, shuffle, replicas: as for `interleave`.
+        steps: the `steps_per_epoch` of `fit`.
+        ahead: the number of batches that Keras takes before it begins to train.
+
+    Returns:
+        A `tf.data.Dataset`; `steps`, or beside a generator the length of the training data; and the
+        generators, a tuple of `GeneratorBatches`.
+
+    Raises:
+        ValueError: as `interleave`, or if `steps` is needed and `None`: with a generator of
+            training samples, or one of architecture samples beside data of unknown length.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd.search.streams import with_steps
+    >>> def noise():
+    ...     while True:
+    ...         yield np.zeros(2), np.zeros(2)
+    >>> stream, steps, generators = with_steps((np.ones(6), np.ones(6)), noise(), None)
+    >>> steps
+    3
+    """
     if batch_size is not None:
         batch_size = positive_integer(batch_size, "batch_size")
     if shuffle not in (True, False):
@@ -61,10 +99,14 @@ def interleave(training, architecture, *, batch_size=None, shuffle=True, replica
             f"Received: shuffle={shuffle!r}"
         )
     given = {"training": training, "architecture": architecture}
-    found, sizes = {}, {}
+    found, sizes, generators = {}, {}, {}
     for name in sorted(given, key=lambda name: not is_batched(given[name])):
-        found[name] = _batches(given[name], name, batch_size or 32, shuffle)
-        sizes[name] = _first_size(found[name], name)
+        if is_generator(given[name]):
+            generators[name] = GeneratorBatches(given[name], _generated, name, ahead)
+            found[name], sizes[name] = generators[name].dataset(), generators[name].size
+        else:
+            found[name] = _batches(given[name], name, batch_size or 32, shuffle)
+            sizes[name] = _first_size(found[name], name)
         if is_batched(given[name]):
             batch_size = batch_size or sizes[name]
     lengths = {name: int(dataset.cardinality()) for name, dataset in found.items()}
@@ -82,13 +124,26 @@ def interleave(training, architecture, *, batch_size=None, shuffle=True, replica
             "In the bilevel modes the batch size must be a multiple of the number of devices. "
             f"Received: {largest} samples in a batch, {replicas} devices"
         )
+    if generators and steps is None:
+        if "training" in generators or lengths["training"] < 1:
+            raise ValueError(
+                "`fit` needs `steps_per_epoch` where the training data are a generator, or of "
+                "unknown length beside a generator. Received: steps_per_epoch=None, a generator as "
+                f"{' and '.join(sorted(generators))} data"
+            )
+        steps = lengths["training"]
+    if list(generators) == ["architecture"]:
+        found["training"] = found["training"].repeat()
+        lengths["training"] = int(found["training"].cardinality())
     longer, shorter = "training", "architecture"
     if 0 <= lengths["training"] < lengths["architecture"]:
         longer, shorter = shorter, longer
-    endless = found[shorter].repeat().rebatch(largest)
+    endless = found[shorter] if shorter in generators else found[shorter].repeat()
+    endless = endless.rebatch(largest)
     pairs = tf.data.Dataset.zip({longer: found[longer], shorter: endless})
-    pairs = pairs.map(lambda pair: _alternate(pair, replicas), num_parallel_calls=tf.data.AUTOTUNE)
-    if lengths[longer] != tf.data.UNKNOWN_CARDINALITY:
+    parallel = None if generators else tf.data.AUTOTUNE
+    pairs = pairs.map(lambda pair: _alternate(pair, replicas), num_parallel_calls=parallel)
+    if lengths[longer] != tf.data.UNKNOWN_CARDINALITY and not generators:
         pairs = pairs.apply(tf.data.experimental.assert_cardinality(lengths[longer]))
     if replicas > 1:
         # Every worker computes all batches, in the same order, and takes its part of each.
@@ -97,7 +152,13 @@ def interleave(training, architecture, *, batch_size=None, shuffle=True, replica
             tf.data.experimental.AutoShardPolicy.DATA
         )
         pairs = pairs.with_options(options)
-    return pairs.prefetch(tf.data.AUTOTUNE)
+    if not generators:
+        return pairs.prefetch(tf.data.AUTOTUNE), steps, ()
+    options = tf.data.Options()
+    # Batches that are drawn ahead are lost when training ends, or when Keras begins anew.
+    options.experimental_optimization.inject_prefetch = False
+    options.autotune.enabled = False
+    return pairs.with_options(options), steps, tuple(generators.values())
 
 
 def is_batched(data):
@@ -107,7 +168,7 @@ def is_batched(data):
         data: what was given as data.
 
     Returns:
-        Whether it is a `tf.data.Dataset` or a `keras.utils.PyDataset`.
+        Whether it is a `tf.data.Dataset`, a `keras.utils.PyDataset` or a Python generator.
 
     Example:
 
@@ -115,7 +176,7 @@ def is_batched(data):
     >>> is_batched(([1, 2], [3, 4]))
     False
     """
-    return isinstance(data, (tf.data.Dataset, keras.utils.PyDataset))
+    return is_generator(data) or isinstance(data, (tf.data.Dataset, keras.utils.PyDataset))
 
 
 def split(data, share, name):
@@ -162,7 +223,9 @@ def _batches(data, name, batch_size, shuffle):
         return data
     if isinstance(data, keras.utils.PyDataset):
         return _batches_of_py_dataset(data, shuffle)
-    arrays = _arrays(data, f"The {name} data have to be a tf.data.Dataset, a PyDataset or")
+    arrays = _arrays(
+        data, f"The {name} data have to be a tf.data.Dataset, a PyDataset, a generator or"
+    )
     count = len(keras.tree.flatten(arrays)[0])
     places = tf.data.Dataset.range(count)
     if shuffle:
@@ -179,9 +242,7 @@ def _batches_of_py_dataset(data, shuffle):
     """Return the batches of a `keras.utils.PyDataset` as a dataset."""
 
     def batch(number):
-        item = data[number]
-        item = tuple(item) if isinstance(item, list) else item
-        return _arrays(item, "The batches of a PyDataset have to be")
+        return _item(data[number], "PyDataset")
 
     length = data.num_batches
     if length == 0:
@@ -202,6 +263,16 @@ def _batches_of_py_dataset(data, shuffle):
     dataset = tf.data.Dataset.from_generator(one_pass, output_signature=signature)
     known = tf.data.INFINITE_CARDINALITY if length is None else length
     return dataset.apply(tf.data.experimental.assert_cardinality(known))
+
+
+def _generated(item):
+    return _item(item, "generator")
+
+
+def _item(item, kind):
+    """Return a batch of a `PyDataset` or generator as a tuple of arrays."""
+    item = tuple(item) if isinstance(item, list) else item
+    return _arrays(item, f"The batches of a {kind} have to be")
 
 
 def _arrays(data, what):

@@ -73,10 +73,10 @@ def test_numbers_of_epochs(value):
 def test_the_counter_comes_first():
     search = search_model()
     given = keras.callbacks.History()
-    callbacks = arguments.with_epoch_counter([given], search)
+    callbacks = arguments.with_own_callbacks([given], search)
     assert isinstance(callbacks[0], EpochCounter) and callbacks[1:] == [given]
     listed = keras.callbacks.CallbackList([given])
     for _ in range(2):
-        assert arguments.with_epoch_counter(listed, search) is listed
+        assert arguments.with_own_callbacks(listed, search) is listed
         assert isinstance(listed.callbacks[0], EpochCounter) and listed.callbacks[1:] == [given]
     assert listed.callbacks[0].model is search

@@ -162,7 +162,13 @@ def test_the_teacher_is_no_part_of_the_search(tmp_path):
     ).history
     for old, variable in zip(before, own.variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
-    assert set(history) == {"loss", "architecture_loss", "attention_transfer", "val_loss"}
+    assert set(history) == {
+        "loss",
+        "architecture_loss",
+        "architecture_change",
+        "attention_transfer",
+        "val_loss",
+    }
     assert all(value > 0 for value in history["attention_transfer"])
 
     search.save(tmp_path / "search.keras")

@@ -49,7 +49,7 @@ class Batches(keras.utils.PyDataset):
 def test_ways_to_give_the_data_agree():
     x, y = classification_data(16)
     expected = fit(search_model())
-    assert set(expected) == {"loss", "accuracy", "architecture_loss"}
+    assert set(expected) == {"loss", "accuracy", "architecture_loss", "architecture_change"}
 
     def dataset(x, y):
         return tf.data.Dataset.from_tensor_slices((x, y)).batch(4)

@@ -1,10 +1,15 @@
 """The callback that tells a search its epochs."""
 
+import warnings
+
 import keras
 
 
 class EpochCounter(keras.callbacks.Callback):
     """Counts a `SearchModel`'s epochs, in a variable that is saved with its optimizer.
+
+    The logs get `architecture_change`: see `SearchModel.fit`. Training stops with a generator of
+    batches that has ended.
 
     It has to come before the callbacks that save the model at the end of an epoch, so that what
     they save includes the epoch.
@@ -12,7 +17,19 @@ class EpochCounter(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         # Callbacks that restore a model have done so by now, so the count is final.
+        self.model.movement.begin()
         self.model.begin_epoch(epoch)
 
     def on_epoch_end(self, epoch, logs=None):
         self.model.search_optimizer.epochs.assign_add(1)
+        change = self.model.movement.distance()
+        if logs is not None and change is not None:
+            logs["architecture_change"] = change
+        epochs = self.params.get("epochs") or 0
+        if epoch + 1 < epochs and any(batches.ended() for batches in self.model.generators):
+            self.model.stop_training = True
+            warnings.warn(
+                f"Training ends after epoch {epoch + 1} of {epochs}, as a generator has no more "
+                "batches.",
+                stacklevel=2,
+            )
