@@ -47,8 +47,8 @@ def figure(width, height):
 def save(drawn, options):
     """Write the picture; say where and after how many seconds."""
     style.save(drawn, options.path)
-    seconds = time.perf_counter() - STARTED
-    print(f"{options.path}: {options.path.stat().st_size / 1000:.0f} kB, {seconds:.0f} s")
+    seconds = f"{time.perf_counter() - STARTED:.0f} s, {time.process_time():.0f} s of a core"
+    print(f"{options.path}: {options.path.stat().st_size / 1000:.0f} kB, {seconds}")
 
 
 def adam(rate, steps):

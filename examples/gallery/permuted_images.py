@@ -36,9 +36,9 @@ def backbone(filters):
     return keras.Sequential(layers)
 
 
-def trained(model, train, epochs):
+def trained(model, train, epochs, seed=SEED):
     """Train a network, or search the operations of a rewritten one."""
-    batches = Batches(*train, batch_size=64, seed=SEED)
+    batches = Batches(*train, batch_size=64, seed=seed)
     steps = epochs * len(batches)
     if keras_xd.architecture_variables(model):
         model = keras_xd.SearchModel(model)
@@ -48,6 +48,14 @@ def trained(model, train, epochs):
         model.compile(common.adam(3e-2, steps), common.LOSS)
     model.fit(batches, epochs=epochs, shuffle=False, verbose=0)
     return model
+
+
+def at_start(layer):
+    """Return a layer of the same kernel whose architecture is where the search began."""
+    start = type(layer).from_config(layer.get_config())
+    start.build(layer.get_build_config()["input_shape"])
+    start.kernel.assign(layer.kernel)
+    return start
 
 
 def not_convolution(matrix, size=8):
@@ -81,9 +89,7 @@ def main(arguments=None):
     scores = [common.accuracy(model, test) for model in (plain, searched)]
 
     found = searched.model.get_layer("conv1")
-    start = type(found).from_config(found.get_config())
-    start.build((None, 8, 8, 1))
-    start.kernel.assign(found.kernel)
+    start = at_start(found)
     shares = [
         not_convolution(operator_matrix(layer, filter=f))
         for layer in (start, found)

@@ -200,7 +200,7 @@ class KMatrix:
         dtype = keras.backend.standardize_dtype(self.weights.dtype)
         return self.apply(ops.eye(self.plan.n, dtype=dtype), axis=0)
 
-    def columns(self, positions: Sequence[int] | np.ndarray, *, transpose: bool = False):
+    def columns(self, positions: Sequence[int] | np.ndarray, *, transpose: bool = False) -> Tensor:
         """Return some columns of the matrix, without multiplying out the others.
 
         Args:

@@ -7,7 +7,8 @@ from keras import ops
 from keras_xd import validation
 from keras_xd.kmatrix import constructions
 from keras_xd.layers import warm_starts, xd_geometry
-from keras_xd.layers.xd_layer import XDLayer, check_strides
+from keras_xd.layers.xd_geometry import check_strides
+from keras_xd.layers.xd_layer import XDLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -4,7 +4,8 @@ import keras
 
 from keras_xd import validation
 from keras_xd.layers import xd_geometry
-from keras_xd.layers.xd_layer import XDLayer, check_strides
+from keras_xd.layers.xd_geometry import check_strides
+from keras_xd.layers.xd_layer import XDLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

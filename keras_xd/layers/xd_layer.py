@@ -374,7 +374,7 @@ class SlidingXDLayer(XDLayer):
                 "`window_size` must not be larger than `kernel_size`. "
                 f"Received: window_size={self.window_size}, kernel_size={self.kernel_size}"
             )
-        check_strides(self.strides, self.dilation_rate)
+        xd_geometry.check_strides(self.strides, self.dilation_rate)
 
     def get_config(self):
         return {
@@ -395,13 +395,4 @@ class SlidingXDLayer(XDLayer):
             self.padding,
             self.radix,
             self.window_size,
-        )
-
-
-def check_strides(strides, dilation_rate):
-    """Raise `ValueError` for strides and dilation that Keras does not combine either."""
-    if max(strides) > 1 and max(dilation_rate) > 1:
-        raise ValueError(
-            "`strides > 1` cannot be combined with `dilation_rate > 1`. "
-            f"Received: strides={strides}, dilation_rate={dilation_rate}"
         )

@@ -35,7 +35,7 @@ _HEIGHTS = (0.9, -0.9, 1.7, -1.7)
 
 
 @check_types
-def plot_cell(cell: CellGenotype, title: str = "") -> Figure:
+def plot_cell(cell: CellGenotype, title: str = "", axes: Axes | None = None) -> Figure:
     """Return a drawing of a cell, its nodes from left to right.
 
     Nodes are numbered as in the cell, the surrogate node of node 2 is 2′. The labels on the
@@ -48,6 +48,7 @@ def plot_cell(cell: CellGenotype, title: str = "") -> Figure:
     Args:
         cell: a `keras_xd.genotypes.CellGenotype`.
         title: text above the drawing.
+        axes: where to draw; `None` makes a figure.
 
     Returns:
         A `matplotlib.figure.Figure`.
@@ -67,7 +68,11 @@ def plot_cell(cell: CellGenotype, title: str = "") -> Figure:
     """
     if not isinstance(cell, CellGenotype):
         raise ValueError(f"`cell` must be a CellGenotype. Received: cell={cell!r}")
-    return _drawing({title: cell})
+    if axes is None:
+        return _drawing({title: cell})
+    _draw_cell(axes, cell)
+    axes.set_title(title)
+    return axes.get_figure(root=True)
 
 
 @check_types

@@ -1,10 +1,12 @@
 """Curves of the best that searches have found so far."""
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from keras_xd.argument_types import check_types
+from keras_xd.visualization import style
 
 
 @check_types
@@ -37,14 +39,23 @@ def best_so_far(scores: ArrayLike, direction: str = "min") -> np.ndarray:
 
 
 @check_types
-def plot_best_so_far(runs: dict, direction: str = "min", label: str = "best score") -> Figure:
+def plot_best_so_far(
+    runs: dict,
+    direction: str = "min",
+    label: str = "best score",
+    axes: Axes | None = None,
+) -> Figure:
     """Draw the mean over repetitions of the best score so far, with its standard deviation.
+
+    The curves are steps, as the best score changes with a trial and not between two. Their names
+    stand beside their ends.
 
     Args:
         runs: dictionary from the names of strategies to arrays `(repetitions, trials)` of scores,
             or `(trials,)` of one repetition.
         direction: as in `best_so_far`.
         label: of the vertical axis.
+        axes: where to draw; `None` makes a figure.
 
     Returns:
         A `matplotlib.figure.Figure`.
@@ -57,19 +68,28 @@ def plot_best_so_far(runs: dict, direction: str = "min", label: str = "best scor
     >>> figure.axes[0].lines[0].get_ydata().tolist()
     [0.55, 0.5, 0.45]
     """
-    figure = Figure(figsize=(4.8, 3.4), layout="constrained")
-    axes = figure.subplots()
-    for name, scores in runs.items():
-        best = best_so_far(np.atleast_2d(np.asarray(scores, float)), direction)
-        trials = np.arange(1, best.shape[1] + 1)
-        mean = best.mean(axis=0)
-        (line,) = axes.plot(trials, mean, label=name, linewidth=1.4)
-        if len(best) > 1:
-            deviation = best.std(axis=0, ddof=1)
-            axes.fill_between(
-                trials, mean - deviation, mean + deviation, color=line.get_color(), alpha=0.15
-            )
-    axes.set(xlabel="trial", ylabel=label)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    return figure
+    with style.context():
+        if axes is None:
+            axes = Figure(figsize=(4.2, 2.6), layout="constrained").subplots()
+        for number, (name, scores) in enumerate(runs.items()):
+            best = best_so_far(np.atleast_2d(np.asarray(scores, float)), direction)
+            trials = np.arange(1, best.shape[1] + 1)
+            mean, look = best.mean(axis=0), style.curve(number)
+            axes.plot(trials, mean, label=name, drawstyle="steps-post", **look)
+            if len(best) > 1:
+                deviation = best.std(axis=0, ddof=1)
+                axes.fill_between(
+                    trials,
+                    mean - deviation,
+                    mean + deviation,
+                    step="post",
+                    color=look["color"],
+                    alpha=0.15,
+                    linewidth=0,
+                )
+        axes.set(xlabel="trial", ylabel=label)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.margins(x=0.0)
+        axes.grid(axis="y")
+        style.label_lines(axes)
+    return axes.get_figure(root=True)

@@ -1,6 +1,7 @@
 """Terms of grammars as pictures: the tree of a term, and the network that it stands for."""
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from keras_xd.argument_types import check_types
@@ -12,7 +13,7 @@ _STRETCH = 0.35
 
 
 @check_types
-def plot_tree(term: Term, level: int | None = None) -> Figure:
+def plot_tree(term: Term, level: int | None = None, axes: Axes | None = None) -> Figure:
     """Draw the tree of a term: topologies above what they are applied to, primitives in colour.
 
     Each expanded node shows its nonterminal and its operator. Nothing is shown or written: use
@@ -21,6 +22,7 @@ def plot_tree(term: Term, level: int | None = None) -> Figure:
     Args:
         term: a `keras_xd.grammar.Term`, also one with shared motifs, which stand beside the whole.
         level: draw the term folded at this depth only; `None` for all of it.
+        axes: where to draw; `None` makes a figure large enough.
 
     Returns:
         A `matplotlib.figure.Figure`.
@@ -46,9 +48,10 @@ def plot_tree(term: Term, level: int | None = None) -> Figure:
     places, leaves, lines = _tree(term)
     deepest = max(depth for _, depth, _ in places)
     size = 7 if leaves <= 40 else 4
-    figure = Figure(figsize=(max(3.0, 0.1 * size * leaves), 0.9 * (deepest + 1)))
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots()
+    if axes is None:
+        figure = Figure(figsize=(max(3.0, 0.1 * size * leaves), 0.62 * (deepest + 1)))
+        figure.set_layout_engine("constrained")
+        axes = figure.subplots()
     for (x0, y0), (x1, y1) in lines:
         axes.plot([x0, x1], [-y0, -y1], color="0.7", linewidth=0.8, zorder=1)
     colours = _colours([node.operator for _, _, node in places if not node.arguments])
@@ -64,7 +67,7 @@ def plot_tree(term: Term, level: int | None = None) -> Figure:
         axes.text(x, -depth, text, ha="center", va="center", fontsize=size, bbox=box, zorder=2)
     axes.set(xlim=(-0.7, leaves - 0.3), ylim=(-deepest - 0.5, 0.5))
     axes.axis("off")
-    return figure
+    return axes.get_figure(root=True)
 
 
 @check_types

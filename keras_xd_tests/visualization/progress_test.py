@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from keras_xd.visualization import best_so_far, plot_best_so_far
 
@@ -35,8 +36,19 @@ def test_the_picture_shows_mean_and_deviation(rng, tmp_path):
     upper = best.mean(axis=0) + best.std(axis=0, ddof=1)
     assert edges[:, 1].max() == pytest.approx(upper.max())
     assert axes.get_ylabel() == "accuracy"
+    assert {line.get_drawstyle() for line in axes.lines} == {"steps-post"}
+    # The names stand beside the curves.
+    assert axes.get_legend() is None
+    assert {text.get_text() for text in axes.texts} == {"random", "bayesian"}
     figure.savefig(tmp_path / "best.png")
     assert (tmp_path / "best.png").stat().st_size > 3000
+
+
+def test_curves_are_drawn_where_asked():
+    figure = Figure(layout="constrained")
+    axes = figure.subplots(1, 2)
+    assert plot_best_so_far({"one": [2.0, 1.0]}, axes=axes[1]) is figure
+    assert not axes[0].lines and len(axes[1].lines) == 1
 
 
 def test_another_direction_is_refused():
