@@ -275,7 +275,7 @@ def main(arguments=None):
         name = "grammar_search_cifar10" if options.train else "grammar_search"
         lines.append(f"![best so far]({name}.png)")
         figure = visualization.plot_best_so_far(found["runs"], label="lowest error so far")
-        figure.savefig(options.output / f"{name}.png", dpi=110)
+        visualization.style.save(figure, options.output / f"{name}.png")
         (options.output / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return found
 

@@ -27,6 +27,7 @@ from parsing import positive
 
 from keras_xd import grammar, visualization
 from keras_xd.grammar import primitives, spaces
+from keras_xd.visualization import style
 from tuner_integration import GrammarOracle, GrammarTuner
 
 NAME = "activation_search"
@@ -75,16 +76,20 @@ def trained(term, data, seed, options):
     return float(accuracy), float(loss)
 
 
+@style.context()
 def curves(terms):
     """Draw functions of one variable, with coefficients of 1."""
-    figure = Figure(figsize=(4.0, 3.2), layout="constrained")
-    axes = figure.subplots()
+    with style.context():
+        figure = Figure(figsize=(3.6, 2.6), layout="constrained")
+        axes = figure.subplots()
     x = np.linspace(-4, 4, 201, dtype="float32")[:, None]
-    for name, term in terms.items():
-        axes.plot(x[:, 0], activation(term, (1,), None).predict(x, verbose=0)[:, 0], label=name)
+    for number, (name, term) in enumerate(terms.items()):
+        y = activation(term, (1,), None).predict(x, verbose=0)[:, 0]
+        axes.plot(x[:, 0], y, label=name, **style.curve(number))
     axes.set(xlabel="x", ylim=(-4, 4))
-    axes.grid(alpha=0.3)
-    axes.legend()
+    axes.margins(x=0)
+    with style.context():
+        style.label_lines(axes)
     return figure
 
 

@@ -7,6 +7,8 @@ from chrysalis_models import FIXED, SEARCHES, title
 from cifar10_report import over, spread, threads
 from shared_results import SharedResults
 
+from keras_xd.visualization import style
+
 PROTOCOLS = ("supernet", "offline", "transfer")
 STARTS = ("warm", "first_warm", "scratch")
 METHODS = [*FIXED, *(f"{search}_{start}" for search in SEARCHES for start in STARTS)]
@@ -88,6 +90,9 @@ class ChrysalisResults(SharedResults):
 
     def draw(self):
         plot(self.settings, ordered(self.runs), self.paths["png"])
+
+
+MARKERS = ("o", "s", "^", "D")
 
 
 def ordered(runs):
@@ -211,13 +216,17 @@ def _distances(runs):
     return [*lines, ""]
 
 
+@style.context()
 def plot(settings, runs, path):
     """Draw the mean accuracy of each method by protocol, with the range over the seeds."""
     from matplotlib.figure import Figure
 
     kinds, methods = unique(runs, "kind"), unique(runs, "method")
-    figure = Figure(figsize=(5 * len(kinds), 2 + 0.3 * len(methods)), layout="constrained")
-    for axis, kind in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
+    with style.context():
+        size = (1.6 + 2.4 * len(kinds), 1.2 + 0.22 * len(methods))
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
+    for axis, kind in zip(grid, kinds, strict=True):
         for index, protocol in enumerate(_protocols(runs)):
             for place, method in enumerate(methods):
                 own = [
@@ -229,13 +238,15 @@ def plot(settings, runs, path):
                 if scores:
                     mean = statistics.mean(scores)
                     ends = [[mean - min(scores)], [max(scores) - mean]]
-                    axis.errorbar(
-                        mean, place + 0.2 * (index - 1), xerr=ends, fmt="o", color=f"C{index}"
-                    )
-            axis.plot([], [], "o", color=f"C{index}", label=protocol)
+                    look = {"color": style.COLOURS[index], "fmt": MARKERS[index % len(MARKERS)]}
+                    axis.errorbar(mean, place + 0.2 * (index - 1), xerr=ends, **look)
+            mark = MARKERS[index % len(MARKERS)]
+            axis.plot([], [], mark, color=style.COLOURS[index], label=protocol)
         axis.set_yticks(range(len(methods)), [title(method) for method in methods])
-        axis.invert_yaxis()
         axis.set(title=kind, xlabel=f"{settings['evaluate_on']} accuracy, %")
-        axis.grid(alpha=0.3)
-    axis.legend()
-    figure.savefig(path, dpi=120)
+        axis.set_ylim(len(methods) - 0.5, -0.5)
+        axis.grid(axis="y")
+    handles = axis.get_legend_handles_labels()
+    with style.context():
+        figure.legend(*handles, loc="outside lower center", ncols=len(handles[0]))
+    style.save(figure, path)

@@ -5,6 +5,8 @@ import json
 import os
 import statistics
 
+from keras_xd.visualization import style
+
 NAMES = {
     "backbone": "backbone: LeNet",
     "xd": "XD: LeNet, searched",
@@ -188,19 +190,17 @@ def _distances(runs, kinds):
     return [*lines, ""]
 
 
+@style.context()
 def plot(settings, runs, path):
     """Draw the accuracy by epoch: mean and range over the seeds."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     kinds = present(runs, "kind", ("plain", "permuted"))
-    figure, axes = pyplot.subplots(
-        1, len(kinds), figsize=(5 * len(kinds), 4), sharey=True, squeeze=False, layout="constrained"
-    )
+    with style.context():
+        figure = Figure(figsize=(3.6 * len(kinds), 2.7), layout="constrained")
+        axes = figure.subplots(1, len(kinds), sharey=True, squeeze=False)
     for axis, kind in zip(axes[0], kinds, strict=True):
-        for method in present(runs, "method", NAMES):
+        for number, method in enumerate(present(runs, "method", NAMES)):
             curves = [
                 run["curves"]["evaluation_accuracy"]
                 for run in runs
@@ -210,12 +210,16 @@ def plot(settings, runs, path):
                 continue
             columns = [[100 * value for value in column] for column in zip(*curves, strict=True)]
             epochs = range(1, len(columns) + 1)
-            (line,) = axis.plot(epochs, [statistics.mean(c) for c in columns], label=NAMES[method])
+            look, means = style.curve(number), [statistics.mean(c) for c in columns]
+            axis.plot(epochs, means, label=NAMES[method], **look)
             low, high = [min(c) for c in columns], [max(c) for c in columns]
-            axis.fill_between(epochs, low, high, alpha=0.2, color=line.get_color())
+            axis.fill_between(epochs, low, high, alpha=0.15, color=look["color"], linewidth=0)
         axis.set(title=f"{kind} CIFAR-10", xlabel="epoch")
-        axis.grid(alpha=0.3)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(axis="y")
     axes[0, 0].set_ylabel(f"{settings['evaluate_on']} accuracy, %")
-    axes[0, 0].legend()
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    axes[0, 0].set_ylim(bottom=0)
+    with style.context():
+        for axis in axes[0]:
+            style.label_lines(axis)
+    style.save(figure, path)

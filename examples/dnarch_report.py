@@ -7,6 +7,8 @@ from cifar10_report import over, spread, threads
 from dnarch_training import DEPTH_TEMPERATURE, EXPERIMENTS, METHODS, WIDTH_TEMPERATURE
 from shared_results import SharedResults
 
+from keras_xd.visualization import style
+
 NAMES = {
     "plain": "plain",
     "K": "K: kernel sizes",
@@ -187,17 +189,19 @@ def texts(settings):
     ]
 
 
+@style.context()
 def plot(settings, runs, path):
     """Draw scores and complexity by epoch, and below the sizes by block of each first seed."""
     from matplotlib.figure import Figure
 
     runs = ordered(runs)
     methods = [name for name in METHODS if any(run["method"] == name for run in runs)]
-    figure = Figure(figsize=(15, 8), layout="constrained")
-    upper, lower = figure.subfigures(2, 1)
-    score, complexity = upper.subplots(1, 2)
-    complexity.axhspan(1 - WITHIN, 1 + WITHIN, color="0.9")
-    sizes = lower.subplots(1, 3)
+    with style.context():
+        figure = Figure(figsize=(9.6, 5.2), layout="constrained")
+        upper, lower = figure.subfigures(2, 1)
+        score, complexity = upper.subplots(1, 2)
+        complexity.axhspan(1 - WITHIN, 1 + WITHIN, color="0.9")
+        sizes = lower.subplots(1, 3)
     factor = 1 if is_error(settings) else 100
     for index, method in enumerate(methods):
         own = [run for run in runs if run["method"] == method]
@@ -205,30 +209,34 @@ def plot(settings, runs, path):
             epochs = range(1, 1 + len(run["curves"]["score"]))
             label = NAMES[method] if run is own[0] else None
             values = [factor * value for value in run["curves"]["score"]]
-            score.plot(epochs, values, color=f"C{index}", label=label)
-            complexity.plot(epochs, run["curves"]["complexity"], color=f"C{index}", label=label)
+            look = style.curve(index)
+            score.plot(epochs, values, label=label, **look)
+            complexity.plot(epochs, run["curves"]["complexity"], label=method, **look)
         for axis, name in zip(sizes, ("taps", "resolution", "channels"), strict=True):
-            _draw_sizes(axis, own[0], name, f"C{index}", method)
+            _draw_sizes(axis, own[0], name, style.COLOURS[index], method)
     name = "relative L2 error" if is_error(settings) else "accuracy, %"
     score.set(title=f"{settings['evaluate_on']} samples", xlabel="epoch", ylabel=name)
-    complexity.set(title="C / C_target", xlabel="epoch")
+    complexity.set(title="multiply–adds / target (grey: within 5 %)", xlabel="epoch")
+    complexity.set_ylim(0, 1.05 * max(1.0, complexity.get_ylim()[1]))
+    score.set_ylim(bottom=0)
     axes = "first axis –, second – –" if len(runs[0]["blocks"][0]["taps"]) > 1 else "points"
     names = (f"kernel size, {axes}", f"resolution, {axes}", "channels in –, middle – –, out ··")
     for axis, name in zip(sizes, names, strict=True):
         axis.set(title=name, xlabel="block", ylim=(0, None))
         axis.xaxis.get_major_locator().set_params(integer=True)
     for axis in (score, complexity, *sizes):
-        axis.grid(alpha=0.3)
-    for axis in (score, sizes[0]):
-        axis.legend()
-    figure.savefig(path, dpi=100)
+        axis.grid(axis="y")
+    with style.context():
+        for axis in (score, complexity, *sizes):
+            style.label_lines(axis)
+    style.save(figure, path)
 
 
 def _draw_sizes(axis, run, name, color, label):
     """Draw the sizes of the blocks that are left."""
     present = [block for block in run["blocks"] if block["depth"]]
     numbers = range(1, 1 + len(present))
-    for place, style in zip(range(len(run["blocks"][0][name])), ("-", "--", ":"), strict=False):
+    for place, dashes in zip(range(len(run["blocks"][0][name])), ("-", "--", ":"), strict=False):
         values = [block[name][place] for block in present]
-        axis.plot(numbers, values, style, marker="o", color=color, label=label)
+        axis.plot(numbers, values, dashes, marker="o", color=color, label=label)
         label = None

@@ -6,6 +6,8 @@ import statistics
 
 from cifar10_report import present, spread, threads
 
+from keras_xd.visualization import style
+
 NAMES = {
     "tcn": "TCN, dilated",
     "undilated": "TCN, undilated",
@@ -163,22 +165,29 @@ def _distances(runs):
     return [*lines, ""]
 
 
+@style.context()
 def curves(runs):
     """Return a figure of training and validation losses by epoch, mean and range of the seeds."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    for axis, curve in zip(figure.subplots(1, 2), ("training", "validation"), strict=True):
-        for method in present(runs, "method", NAMES):
+    with style.context():
+        figure = Figure(figsize=(7.6, 3.0), layout="constrained")
+        both = figure.subplots(1, 2, sharey=True)
+    for axis, curve in zip(both, ("training", "validation"), strict=True):
+        for number, method in enumerate(present(runs, "method", NAMES)):
             own = [run["curves"][curve] for run in runs if run["method"] == method]
             columns = list(zip(*own, strict=True))
             epochs = range(1, len(columns) + 1)
-            (line,) = axis.plot(epochs, [statistics.mean(c) for c in columns], label=NAMES[method])
+            look, means = style.curve(number), [statistics.mean(c) for c in columns]
+            axis.plot(epochs, means, label=NAMES[method], **look)
             low, high = [min(c) for c in columns], [max(c) for c in columns]
-            axis.fill_between(epochs, low, high, alpha=0.2, color=line.get_color())
-        axis.set(title=curve, xlabel="epoch", ylabel="nats per step")
-        lowest = min(min(run["curves"][curve]) for run in runs)
-        axis.set_ylim(lowest - 0.1, lowest + 2.5)  # the first epochs would hide the others
-        axis.grid(alpha=0.3)
-    axis.legend()
+            axis.fill_between(epochs, low, high, alpha=0.15, color=look["color"], linewidth=0)
+        axis.set(title=curve, xlabel="epoch")
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(axis="y")
+    lowest = min(min(run["curves"][curve]) for run in runs for curve in ("training", "validation"))
+    # The first epochs would hide the others.
+    both[0].set(ylabel="nats per step; a cut-out", ylim=(lowest - 0.1, lowest + 2.5))
+    with style.context():
+        style.label_lines(both[1])
     return figure

@@ -7,7 +7,7 @@ from cifar10_report import over, spread
 from shared_results import SharedResults
 
 from keras_xd.genotypes import Genotype
-from keras_xd.visualization import plot_genotype
+from keras_xd.visualization import plot_genotype, style
 
 NAMES = {
     "nos_guided": "all operations, guided",
@@ -216,40 +216,40 @@ def picture_name(run):
     return f"nos_{run['method']}_{run['seed']}.svg"
 
 
+@style.context()
 def plot(runs, path):
     """Draw the training accuracy by epoch, and of searches the entropy of the shares."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     searched = [run for run in ordered(runs) if "search" in run]
-    figure, axes = pyplot.subplots(
-        1,
-        1 + bool(searched),
-        figsize=(5 + 5 * bool(searched), 4),
-        squeeze=False,
-        layout="constrained",
-    )
+    with style.context():
+        figure = Figure(figsize=(4 + 3.5 * bool(searched), 2.8), layout="constrained")
+        axes = figure.subplots(1, 1 + bool(searched), squeeze=False)
     methods = [name for name in NAMES if any(run["method"] == name for run in runs)]
     for run in ordered(runs):
-        color = f"C{methods.index(run['method'])}"
+        look = style.curve(methods.index(run["method"]))
         label = NAMES[run["method"]] if run is _first(runs, run["method"]) else None
         epochs = range(1, 1 + len(run["training_accuracy"]))
         values = [100 * value for value in run["training_accuracy"]]
-        axes[0, 0].plot(epochs, values, color=color, label=label)
+        axes[0, 0].plot(epochs, values, label=label, **look)
         if "search" in run:
-            for kind, style in (("normal", "-"), ("reduction", ":")):
+            for kind, dashes in (("normal", "-"), ("reduction", ":")):
                 values = run["search"][f"{kind}_entropy"]
-                axes[0, 1].plot(range(1, 1 + len(values)), values, style, color=color)
+                # Next to nothing has been decided as long as this is 1 to many digits.
+                label = f"{label}, {kind}: {values[-1]:.5f}" if kind == "normal" and label else None
+                at = range(1, 1 + len(values))
+                axes[0, 1].plot(at, values, dashes, color=look["color"], label=label)
     axes[0, 0].set(title="training from scratch", xlabel="epoch", ylabel="training accuracy, %")
-    axes[0, 0].legend()
+    axes[0, 0].set_ylim(bottom=0)
     if searched:
         axes[0, 1].set(title="search", xlabel="epoch", ylabel="entropy: normal –, reduction ··")
-    for axis in axes[0]:
-        axis.grid(alpha=0.3)
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+        axes[0, 1].set_ylim(0, 1.05)
+    with style.context():
+        for axis in axes[0]:
+            axis.xaxis.get_major_locator().set_params(integer=True)
+            axis.grid(axis="y")
+            style.label_lines(axis)
+    style.save(figure, path)
 
 
 def _first(runs, method):

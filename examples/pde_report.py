@@ -6,6 +6,8 @@ import statistics
 
 import numpy as np
 
+from keras_xd.visualization import style
+
 METHODS = ("CNN", "FNO", "XD")
 LAST = 10  # epochs that the second error is a mean of
 
@@ -65,27 +67,35 @@ def page(problem, records, settings):
     return "\n\n".join(lines) + "\n"
 
 
+@style.context()
 def curves(records):
     """Return a figure of the error after each epoch."""
     from matplotlib.figure import Figure
 
     budgets = _budgets(records)
-    figure = Figure(figsize=(4.5 * len(budgets), 3.4), layout="constrained")
-    axes = figure.subplots(1, len(budgets), squeeze=False)[0]
-    for axis, (resolution, epochs) in zip(axes, budgets, strict=True):
-        for method in METHODS:
-            found = _runs(records, resolution, epochs, method)
-            if found:
-                errors = np.mean([record["errors"] for record in found], axis=0)
-                axis.plot(range(1, len(errors) + 1), errors, label=method, linewidth=1)
-        axis.set(
-            title=f"{resolution} points, {epochs} epochs",
-            xlabel="epoch",
-            ylabel="relative L2",
-            yscale="log",
-        )
-        axis.grid(which="both", alpha=0.3)
-        axis.legend()
+    with style.context():
+        rows = -(-len(budgets) // 2)
+        figure = Figure(figsize=(3.6 * min(2, len(budgets)), 2.4 * rows), layout="constrained")
+        # One scale for all, so that what looks lower is lower.
+        grid = figure.subplots(rows, min(2, len(budgets)), squeeze=False, sharey=True)
+        for axis in grid.flat[len(budgets) :]:
+            axis.axis("off")
+        for axis, (resolution, epochs) in zip(grid.flat, budgets, strict=False):
+            for number, method in enumerate(METHODS):
+                found = [r["errors"] for r in _runs(records, resolution, epochs, method)]
+                if found:
+                    at, look = range(1, len(found[0]) + 1), style.curve(number)
+                    look = {"color": look["color"], "linewidth": 0.9}
+                    axis.plot(at, np.mean(found, axis=0), label=method, **look)
+                    ends = np.min(found, axis=0), np.max(found, axis=0)
+                    axis.fill_between(at, *ends, color=look["color"], alpha=0.15, linewidth=0)
+            axis.set(title=f"{resolution} points, {epochs} epochs", xlabel="epoch", yscale="log")
+            axis.grid(axis="y")
+            axis.margins(x=0)
+        for axis in grid[:, 0]:
+            axis.set_ylabel("relative L2 error")
+        for axis in grid.flat[: len(budgets)]:
+            style.label_lines(axis)
     return figure
 
 

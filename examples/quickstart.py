@@ -33,7 +33,7 @@ from datasets.batches import Batches
 from parsing import positive
 
 import keras_xd
-from keras_xd.visualization import plot_operators
+from keras_xd.visualization import plot_operators, style
 
 CLASSES = 10
 NAMES = ("backbone", "dense", "search")
@@ -113,7 +113,7 @@ def run(kind, seed, train, test, options):
     searched = measure(search, path, test, clock)
     if seed == 0:
         figure = plot_operators(backbone.get_layer("conv1"), search.model.get_layer("conv1"))
-        figure.savefig(options.output / f"operators_{kind}.png", dpi=120)
+        style.save(figure, options.output / f"operators_{kind}.png")
 
     measured = {}
     dense = make_dense(train[0].shape[1:], options.filters)

@@ -108,11 +108,14 @@ def write(name, title, parts, settings, oracle, output, pictures=()):
     output.mkdir(parents=True, exist_ok=True)
     found = scores(oracle)
     direction = oracle.objective.direction
-    curve = visualization.plot_best_so_far({name: found}, direction, oracle.objective.name)
+    label = f"best {oracle.objective.name.replace('_', ' ')} so far"
+    curve = visualization.plot_best_so_far({"search": found}, direction, label)
+    if direction == "min" and np.nanmin(found, initial=0.0) >= 0.0:
+        curve.axes[0].set_ylim(bottom=0.0)
     names = []
     for ending, figure in [("", curve), *pictures]:
         names.append(f"{name}{ending}.png")
-        figure.savefig(output / names[-1], dpi=110)
+        visualization.style.save(figure, output / names[-1])
     failed = int(np.isnan(found).sum())
     lines = [
         f"# {title}",

@@ -2,9 +2,9 @@
 
     python examples/gallery/kernel_sizes.py
 
-White noise is convolved with a fixed kernel of 5, 17 or 41 taps under a Gaussian window; a
-continuous convolution (`layers.CKConv1D`) with up to 63 taps, whose mask begins narrow, learns the
-same map. Drawn are the number of taps under the mask after each epoch, beside the number in the
+White noise is convolved with a fixed kernel of 5, 17 or 41 taps, a cosine under a Gaussian window;
+a continuous convolution (`layers.CKConv1D`) with up to 63 taps, whose mask begins at 21, learns the
+same map from the data. Drawn are the number of taps under the mask after each epoch, beside the number in the
 kernel that made the data, and the true and the learned kernel at the end. Measured: the relative
 error on held-out noise, and the taps. A mask of the right width is not the only solution: the
 kernel under a wider mask may be zero.
@@ -21,7 +21,7 @@ LARGEST, START, POINTS = 63, 21, 128
 
 
 def true_kernel(taps):
-    """Return one and a half periods of a cosine under a Gaussian window that is 0.1 at the last tap."""
+    """Return 1.5 periods of a cosine under a Gaussian window that is 0.1 at the last tap."""
     at = (np.arange(taps) - taps // 2) / (taps // 2)
     kernel = np.exp(-np.log(10) * at**2) * np.cos(1.5 * np.pi * at + 0.5)
     return kernel / np.linalg.norm(kernel)

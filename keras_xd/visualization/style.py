@@ -141,7 +141,7 @@ def label_lines(axes: Axes, labels: Sequence[str] | None = None, avoid: float = 
         text = axes.annotate(
             label,
             (min(x, 1.0), min(max(y, 0.0), 1.0)),
-            (1.03, middle),
+            (1.04, middle),
             xycoords="axes fraction",
             textcoords="axes fraction",
             color=colour,
@@ -149,7 +149,14 @@ def label_lines(axes: Axes, labels: Sequence[str] | None = None, avoid: float = 
             va="center",
             ha="left",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkB": 0},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linewidth": 0.5,
+                "relpos": (0, 0.5),
+                "shrinkA": 0,
+                "shrinkB": 0,
+            },
         )
         texts.append(text)
     return texts

@@ -1,0 +1,87 @@
+"""The scripts of the gallery, each in its small setting, and their common arguments."""
+
+import contextlib
+import importlib
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from keras_xd_tests import example_scripts
+
+GALLERY = example_scripts.EXAMPLES / "gallery"
+NAMES = sorted(path.stem for path in GALLERY.glob("*.py") if path.stem != "common")
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+@contextlib.contextmanager
+def on_path():
+    """Make the scripts and what they share importable within a `with` statement."""
+    with example_scripts.on_path():
+        sys.path.insert(0, str(GALLERY))
+        try:
+            yield
+        finally:
+            sys.path.remove(str(GALLERY))
+
+
+with on_path():
+    scripts = {name: importlib.import_module(name) for name in NAMES}
+    common = importlib.import_module("common")
+
+
+def numbers(found):
+    """Return all numbers of nested dictionaries and lists."""
+    if isinstance(found, dict):
+        return [n for value in found.values() for n in numbers(value)]
+    if isinstance(found, (list, tuple, np.ndarray)):
+        return [n for value in found for n in numbers(value)]
+    return [] if isinstance(found, str) else [float(found)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_draws_what_it_has_measured(name, tmp_path, eager, monkeypatch, capsys):
+    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
+    found = scripts[name].main(["--small", "--output", str(tmp_path)])
+    values = numbers(found)
+    assert values and np.isfinite(values).all()
+    picture = tmp_path / f"{name}.png"
+    assert imread(picture).shape[1] >= 1200 and picture.stat().st_size < 200_000
+    assert str(picture) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_is_short_and_stands_on_the_page(name):
+    text = (GALLERY / f"{name}.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 120
+    assert "Measured" in scripts[name].__doc__ or name == "hero"
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert f"python examples/gallery/{name}.py" in page
+
+
+def test_an_existing_picture_is_kept(tmp_path, capsys):
+    (tmp_path / "script.png").write_text("mine")
+    with pytest.raises(SystemExit):
+        common.parse("script.py", "What it is.", ["--output", str(tmp_path)])
+    assert "--overwrite" in capsys.readouterr().err
+    assert (tmp_path / "script.png").read_text() == "mine"
+    arguments = ["--output", str(tmp_path), "--overwrite"]
+    assert common.parse("script.py", "What it is.", arguments).path == tmp_path / "script.png"
+
+
+def test_the_part_that_is_no_convolution():
+    """0 of a convolution, and what differs from the mean of a diagonal of a diagonal matrix."""
+    script = scripts["permuted_images"]
+    convolution = np.eye(64) + np.eye(64, k=8)
+    assert script.not_convolution(convolution) == pytest.approx(0.0, abs=1e-12)
+    diagonal = np.diag(np.tile([1.0, -1.0], 32))
+    assert script.not_convolution(diagonal) == pytest.approx(1.0)
+
+
+def test_the_transform_is_the_cosine_transform():
+    from scipy import fft
+
+    expected = fft.dct(np.eye(16), axis=0, norm="ortho")
+    np.testing.assert_allclose(scripts["dct_factors"].transform(16), expected, atol=1e-12)
