@@ -1,7 +1,4 @@
 """Search the operations of a Keras model: rewrite, fit, finalize, export."""
-
-from importlib import import_module as _import_module
-
 from keras_xd import genotypes as genotypes
 from keras_xd import grammar as grammar
 from keras_xd import kmatrix as kmatrix
@@ -34,13 +31,15 @@ from keras_xd.search.architectures import randomize_architecture as randomize_ar
 from keras_xd.searching import SearchReport as SearchReport
 from keras_xd.searching import SearchResult as SearchResult
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name):
     """Import `keras_xd.visualization` where it is first used: it alone needs matplotlib."""
     if name == "visualization":
-        return _import_module("keras_xd.visualization")
+        import keras_xd.visualization as visualization
+
+        return visualization
     raise AttributeError(f"module 'keras_xd' has no attribute {name!r}")
 
 

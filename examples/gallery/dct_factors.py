@@ -13,8 +13,10 @@ product in double precision, and of the learned ones after each step.
 import common
 import keras
 import numpy as np
+from keras import ops
 
 from keras_xd import kmatrix
+from keras_xd.visualization import style
 
 
 def transform(n):

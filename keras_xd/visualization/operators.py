@@ -62,6 +62,7 @@ def operator_matrix(layer: keras.layers.Layer, channel: int = 0, filter: int = 0
     return impulse_responses(layer, range(positions), channel, filter).reshape(positions, -1).T
 
 
+@check_types
 def impulse_responses(
     layer: keras.layers.Layer, positions: Sequence[int], channel: int = 0, filter: int = 0
 ) -> np.ndarray:
@@ -100,7 +101,7 @@ def impulse_responses(
 @check_types
 def plot_operators(
     layer_before: keras.layers.Layer,
-    layer_after: SearchableLayer | None = None,
+    layer_after: keras.layers.Layer | None = None,
     channel: int = 0,
     filter: int = 0,
     order: Sequence[ArrayLike] | None = None,
@@ -222,7 +223,7 @@ class _Measured:
         self.sizes, self.channels = (shape[1:-1], shape[-1]) if self.last else (shape[2:], shape[1])
         _check_index(channel, self.channels, "channel")
         self.linear, self.channel = _without_activation(layer), channel
-        zero = self._outputs(np.zeros((1, math.prod(self.sizes), self.channels), "float32"))
+        zero = self._answers(np.zeros((1, math.prod(self.sizes), self.channels), "float32"))
         self.output_sizes, filters = zero.shape[1:-1], zero.shape[-1]
         _check_index(filter, filters, "filter")
         self.filter, self.zero = filter, zero[..., filter]
@@ -237,9 +238,9 @@ class _Measured:
             places = np.asarray(positions[first : first + self.step])
             impulses = np.zeros((len(places), count, self.channels), "float32")
             impulses[np.arange(len(places)), places, self.channel] = 1.0
-            yield self._outputs(impulses)[..., self.filter] - self.zero
+            yield self._answers(impulses)[..., self.filter] - self.zero
 
-    def _outputs(self, impulses):
+    def _answers(self, impulses):
         impulses = impulses.reshape(len(impulses), *self.sizes, self.channels)
         answers = self.linear(impulses if self.last else np.moveaxis(impulses, -1, 1))
         answers = ops.convert_to_numpy(answers).astype("float32")
