@@ -97,13 +97,23 @@ def main(arguments=None):
         style.label_lines(left)
         lowest = min(0.9, np.floor(20 * min(r["accuracy"] for r in results.values())) / 20)
         colours = [style.curve(number)["color"] for number in range(len(targets))] + ["0.4"]
-        for (name, found), colour in zip(results.items(), colours, strict=True):
+        pairs = zip(results.items(), colours, strict=True)
+        for place, ((name, found), colour) in enumerate(pairs):
             x, y = found["multiply-adds"], found["accuracy"]
             right.plot(x, y, "o", color=colour)
-            text = f"{name}\n{found['parameters']:,} parameters\naccuracy {y:.3f}"
-            right.annotate(text, (x, y), (0, -6), textcoords="offset points", fontsize=6,
-                           color=colour, ha="center", va="top")  # fmt: skip
-        right.set(xlim=(0, 1.15), ylim=(lowest - 0.05, 1.0), ylabel="test accuracy")
+            text = f"{name}: {y:.3f},\n{found['parameters']:,} parameters"
+            # One below the other, as points may lie on each other.
+            right.annotate(
+                text,
+                (x, y),
+                (min(x, 0.85), 0.62 - 0.18 * place),
+                textcoords=("data", "axes fraction"),
+                fontsize=6,
+                color=colour,
+                ha="center",
+                arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.4},
+            )
+        right.set(xlim=(-0.2, 1.3), ylim=(lowest - 0.05, 1.0), ylabel="test accuracy")
         right.set_xlabel("multiply–adds / those of the network")
         right.set_title(f"b  cut networks; axis from {lowest - 0.05:.2f}", loc="left")
     common.save(figure, options)

@@ -6,7 +6,7 @@ The discrete cosine transform II of 16 points is the real part of a K-matrix of 
 row shows its four butterflies, each a product of four sparse factors, by the absolute values of
 their entries, and the real part of their product. Below, K-matrices of depth 1 to 4 that begin at
 random are fitted to the same transform by gradient descent (Adam on the squared error of all
-entries), 3 random starts each. Measured: the relative error in the Frobenius norm of the exact
+entries), 2 random starts each. Measured: the relative error in the Frobenius norm of the exact
 product in double precision, and of the learned ones after each step.
 """
 
@@ -68,7 +68,7 @@ def learned(target, depth, seed, steps, every):
 
 def main(arguments=None):
     options = common.parse(__file__, __doc__, arguments)
-    n, steps, seeds, every = (8, 20, 1, 10) if options.small else (16, 2000, 3, 50)
+    n, steps, seeds, every = (8, 20, 1, 10) if options.small else (16, 500, 2, 25)
     target = transform(n)
     butterflies = kmatrix.dct(kmatrix.factorise(n), norm="ortho")
     product = kmatrix.kmatrix_dense(butterflies).real

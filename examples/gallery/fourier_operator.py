@@ -1,4 +1,4 @@
-"""A Fourier operator found from a convolution, on Burgers' equation.
+"""Operations searched from convolutions, on Burgers' equation, beside a Fourier operator.
 
     python examples/gallery/fourier_operator.py
 
@@ -24,7 +24,7 @@ from permuted_images import at_start
 import keras_xd
 from keras_xd.visualization import operator_matrix, style
 
-METHODS = {"CNN": "convolutions", "XD": "searched", "FNO": "Fourier operator"}
+METHODS = {"CNN": "convolutions", "XD": "searched", "FNO": "Fourier"}
 
 
 def train(method, data, epochs, setting):
@@ -65,7 +65,7 @@ def off_diagonal(matrix):
 def main(arguments=None):
     options = common.parse(__file__, __doc__, arguments)
     setting = type("Setting", (), {"width": 16, "modes": 8})
-    points, number, epochs = 64, 400, 40
+    points, number, epochs = 64, 300, 24
     if options.small:
         setting, points, number, epochs = type("Setting", (), {"width": 2, "modes": 3}), 16, 20, 1
     data = pde.burgers(points, train=number, test=max(2, number // 10))
@@ -81,7 +81,7 @@ def main(arguments=None):
         left, right = figure.subfigures(1, 2, width_ratios=(1.2, 1.6))
         axes = left.subplots()
         for index, (method, (_, errors)) in enumerate(runs.items()):
-            label = f"{METHODS[method]}\n{errors[-1]:.4f}"
+            label = f"{METHODS[method]}: {errors[-1]:.3f}"
             axes.plot(range(1, 1 + len(errors)), errors, label=label, **style.curve(index))
         axes.set(xlabel="epoch", ylabel="relative error on test samples", yscale="log")
         axes.set_title(f"a  Burgers, {points} points, 1 seed", loc="left")

@@ -98,9 +98,10 @@ def main(arguments=None):
     before, after = np.mean(shares[:filters]), np.mean(shares[filters:])
     drawn = plot_operators(start, found, order=order)
     drawn.suptitle(
-        f"Permuted digits, test accuracy: convolutions {scores[0]:.3f}, searched {scores[1]:.3f}. "
-        f"Part of the map's energy that no convolution explains,\nmean of {filters} filters: "
-        f"{before:.2f} before (the kernel of the search as a convolution), {after:.2f} after"
+        f"Permuted digits, test accuracy: convolutions {scores[0]:.3f}, searched {scores[1]:.3f}.\n"
+        f"Energy of the map that no convolution explains, mean of {filters} filters: {before:.2f} "
+        f"before, {after:.2f} after",
+        fontsize=8,
     )
     common.save(drawn, options)
     return {"accuracy": scores, "not convolution": [before, after]}

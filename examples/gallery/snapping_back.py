@@ -81,13 +81,13 @@ def main(arguments=None):
         at = range(len(weights))
         for number, (name, label) in enumerate(
             {
-                "distance": "distance from\na convolution",
-                "difference": "difference\nof logits",
+                "distance": "distance",
+                "difference": "logits",
             }.items()
         ):
             left.plot(at, columns[name], marker="o", label=label, **style.curve(number))
-        left.set(ylim=(0, None), ylabel="relative to the convolution, to the logits")
-        left.set_title("a  how far the search went", loc="left")
+        left.set(ylim=(0, None), ylabel="relative difference")
+        left.set_title("a  from a convolution; logits after snapping", loc="left")
         for number, name in enumerate(("searched", "snapped")):
             right.plot(at, columns[name], marker="o", label=name, **style.curve(number + 2))
             for x, y in zip(at, columns[name], strict=True):

@@ -94,6 +94,7 @@ def main(arguments=None):
         upper, lower = figure.subfigures(2, 1, height_ratios=(1.0, 1.1))
         left, right = upper.subplots(1, 2)
         visualization.plot_best_so_far(runs, label="lowest validation error", axes=left)
+        left.set_ylim(bottom=0.0)
         left.set_title(f"a  best so far, {seeds} seed(s)", loc="left")
         x = np.linspace(-3, 3, 241)[:, None]
         for number, (name, term) in enumerate(functions.items()):

@@ -1,6 +1,7 @@
 """What searchable layers are asked for, and that they are built by then."""
 
 import functools
+import inspect
 
 NAMES = (
     *("architecture_variables", "complexity", "finalize", "describe"),
@@ -14,7 +15,7 @@ def require_built(layer_class):
         own = vars(layer_class).get(name)
         if isinstance(own, property):
             setattr(layer_class, name, property(of_built_layer(own.fget)))
-        elif own is not None:
+        elif inspect.isfunction(own):
             setattr(layer_class, name, of_built_layer(own))
 
 
