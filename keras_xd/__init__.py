@@ -1,4 +1,5 @@
 """Search the operations of a Keras model: rewrite, fit, finalize, export."""
+
 from keras_xd import genotypes as genotypes
 from keras_xd import grammar as grammar
 from keras_xd import kmatrix as kmatrix

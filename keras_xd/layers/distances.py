@@ -12,7 +12,6 @@ from keras import ops
 from keras_xd import validation
 from keras_xd.argument_types import check_types
 from keras_xd.layers import warm_starts
-from keras_xd.layers.k_conv import KOpConv
 from keras_xd.layers.operation_products import SQUARES, Architecture, fitted_norm, fitted_squares
 from keras_xd.layers.resampled import SearchableResampled
 from keras_xd.layers.searchable import named_layers
@@ -309,7 +308,7 @@ def _named(layer, operation):
     kind, config, start = type(layer), layer.get_config(), operation
     if isinstance(operation, str) and type(layer.warm_start) is warm_starts.STARTS.get(operation):
         start = _own_start(layer)
-    if isinstance(layer, KOpConv):  # has neither b nor C, which some starts need
+    if "operation" in config:  # a K-operation has neither b nor C, which some starts need
         kind = XDConv
         del config["operation"]
         config |= {name: getattr(layer, name) for name in ("rank", "depth", "radix")}

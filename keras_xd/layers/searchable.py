@@ -9,7 +9,6 @@ import numpy as np
 from keras_xd import randomness
 from keras_xd.argument_types import check_types
 from keras_xd.layers import protocol
-from keras_xd.layers.static_xd import StaticXD
 
 
 class SearchableLayer(keras.layers.Layer):
@@ -360,7 +359,7 @@ def reset_weights(model: keras.layers.Layer, seed: int | None = None) -> keras.l
     """
     kept = {id(variable) for variable in architecture_variables(model)}
     for layer in flatten_layers(model):
-        if isinstance(layer, StaticXD):
+        if getattr(layer, "weights_hold_architecture", False):
             raise ValueError(
                 "Only the weights of a search space can be initialised anew; in a finalized layer "
                 f"weights and architecture are one. Received: layer '{layer.name}', {layer!r}"

@@ -64,6 +64,9 @@ class StaticXD(keras.layers.Layer):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, equation 5.
     """
 
+    # Then `keras_xd.reset_weights` refuses the layer: it would reset what the search has found.
+    weights_hold_architecture = True
+
     def __init__(
         self,
         axes,

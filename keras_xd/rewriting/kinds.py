@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_xd import layers, validation
 from keras_xd.layers.complexity import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
-from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.layers.searchable import SearchableLayer, named_layers
 
 OPERATIONS = ("convolution", "pooling", "skip")
 ANY_CONVOLUTION = (*CONVOLUTIONS, *TRANSPOSED, *DEPTHWISE, *SEPARABLE)
@@ -199,6 +199,16 @@ def copy_weights(old, new):
             widths = [(count // 2, count - count // 2) for count in extra]
             after.assign(np.pad(keras.ops.convert_to_numpy(before), widths))
             after.trainable = before.trainable
+
+
+def data_format_of(model):
+    """Return the data format of the convolutions and poolings in a model where all agree."""
+    formats = {
+        layer.data_format
+        for _, layer in named_layers(model)
+        if isinstance(layer, (*ANY_CONVOLUTION, *POOLING))
+    }
+    return formats.pop() if len(formats) == 1 else keras.config.image_data_format()
 
 
 def _channel_axis(layer):

@@ -231,7 +231,7 @@ def _new_layer(candidate, model, classes, to, padding, options):
             new = kinds.twin_of(old, classes[type(old)], shape, padding, options)
         else:
             skip = candidate.skip
-            data_format = skips.data_format_of(model)
+            data_format = kinds.data_format_of(model)
             options = {**options, "dtype": skip.dtype}
             twin = kinds.SKIPS[to][len(shape) - 2]
             new = kinds.skip_layer(twin, skip.name, shape, data_format, padding, options)

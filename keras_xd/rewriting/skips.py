@@ -8,7 +8,6 @@ import keras
 
 from keras_xd.layers import cloning
 from keras_xd.layers.searchable import is_graph, named_layers
-from keras_xd.rewriting.kinds import ANY_CONVOLUTION, POOLING
 
 _MIXED = {"float16": "mixed_float16", "bfloat16": "mixed_bfloat16"}
 
@@ -114,16 +113,6 @@ def is_addition(operation):
     if isinstance(operation, keras.layers.Layer):
         return isinstance(operation, keras.layers.Add)
     return isinstance(operation, _addition_class())
-
-
-def data_format_of(model):
-    """Return the data format of the convolutions and poolings in a model where all agree."""
-    formats = {
-        layer.data_format
-        for _, layer in named_layers(model)
-        if isinstance(layer, (*ANY_CONVOLUTION, *POOLING))
-    }
-    return formats.pop() if len(formats) == 1 else keras.config.image_data_format()
 
 
 @functools.cache
