@@ -5,6 +5,11 @@ from keras_xd import grammar as grammar
 from keras_xd import kmatrix as kmatrix
 from keras_xd import layers as layers
 from keras_xd import models as models
+from keras_xd.core.searchable import architecture_variables as architecture_variables
+from keras_xd.core.searchable import describe as describe
+from keras_xd.core.searchable import freeze_architecture as freeze_architecture
+from keras_xd.core.searchable import model_variables as model_variables
+from keras_xd.core.searchable import reset_weights as reset_weights
 from keras_xd.evaluation import Evaluation as Evaluation
 from keras_xd.evaluation import Task as Task
 from keras_xd.evaluation import evaluate_search as evaluate_search
@@ -13,11 +18,6 @@ from keras_xd.layers import penalties as penalties
 from keras_xd.layers.complexity import complexity as complexity
 from keras_xd.layers.distances import distance as distance
 from keras_xd.layers.distances import nearest as nearest
-from keras_xd.layers.searchable import architecture_variables as architecture_variables
-from keras_xd.layers.searchable import describe as describe
-from keras_xd.layers.searchable import freeze_architecture as freeze_architecture
-from keras_xd.layers.searchable import model_variables as model_variables
-from keras_xd.layers.searchable import reset_weights as reset_weights
 from keras_xd.resizing import resize as resize
 from keras_xd.rewriting import compare as compare
 from keras_xd.rewriting import forecast as forecast

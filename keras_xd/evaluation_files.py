@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from keras_xd import files
+from keras_xd.core import files
 
 FORMAT = "keras_xd.evaluation"
 VERSION = 1

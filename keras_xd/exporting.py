@@ -8,8 +8,8 @@ import warnings
 import keras
 import numpy as np
 
-from keras_xd import files
-from keras_xd.validation import check_export_path
+from keras_xd.core import files
+from keras_xd.core.validation import check_export_path
 
 # The batch, and every other unknown size, that a file is tried with.
 _BATCH, _UNKNOWN_SIZE = 2, 32

@@ -4,12 +4,12 @@ import re
 
 import keras
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.saving import AtomicSaving
+from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_layers
 from keras_xd.exporting import export
 from keras_xd.layers.rewritten import Exchange, Rewritten
-from keras_xd.layers.searchable import SearchableLayer, flatten_layers, named_layers
 from keras_xd.rewriting.candidates import check_model
-from keras_xd.saving import AtomicSaving
 from keras_xd.search import SearchModel
 from keras_xd.splitting import split_streams
 from keras_xd.trimming import has_masks, trim

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 
 if TYPE_CHECKING:  # so that the module needs no NumPy
     import numpy as np

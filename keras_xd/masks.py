@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 from keras import ops
 
-from keras_xd import validation
-from keras_xd.argument_types import check_types
-from keras_xd.hints import Tensor
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.type_aliases import Tensor
 
 # Below this value a mask is zero.
 THRESHOLD = 0.1

@@ -7,15 +7,15 @@ import numpy as np
 from keras import activations, ops
 
 from keras_xd import layers
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import SearchableLayer, flatten_layers
+from keras_xd.core.validation import is_integer
 from keras_xd.finalizing import FinalizedModel
 from keras_xd.layers import cloning, fourier_resampling
-from keras_xd.layers.searchable import SearchableLayer, flatten_layers
 from keras_xd.layers.static_xd import StaticXD
 from keras_xd.layers.xd_layer import XDLayer
 from keras_xd.rewriting.candidates import check_graph
 from keras_xd.search import SearchModel
-from keras_xd.validation import is_integer
 
 XD = (XDLayer, StaticXD)
 

@@ -16,16 +16,16 @@ from typing import Any
 import keras
 
 from keras_xd import search as search_package
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import searchable_layers
+from keras_xd.core.tables import aligned
+from keras_xd.core.validation import positive_integer
 from keras_xd.finalizing import finalize
 from keras_xd.layers.complexity import complexity
-from keras_xd.layers.searchable import searchable_layers
-from keras_xd.layers.tables import aligned
 from keras_xd.rewriting import rewrite
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.search import SearchModel, arguments, defaults
 from keras_xd.search.inner_model import InnerModel
-from keras_xd.validation import positive_integer
 
 # Arguments of `search` itself, which options may not give again.
 OF_REWRITE = ("model", "to")

@@ -5,8 +5,8 @@ import collections
 import keras
 from keras import ops
 
+from keras_xd.core.searchable import flatten_layers, is_graph
 from keras_xd.layers import StaticCCNNBlock, cloning
-from keras_xd.layers.searchable import flatten_layers, is_graph
 from keras_xd.rewriting.channels import GLOBAL_POOLING
 
 

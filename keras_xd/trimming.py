@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core.searchable import is_graph
 from keras_xd.layers import MaskedBranch, cloning
 from keras_xd.layers.masked_layer import MaskedLayer
-from keras_xd.layers.searchable import is_graph
 from keras_xd.rewriting import channels
 from keras_xd.rewriting.skips import is_addition
 

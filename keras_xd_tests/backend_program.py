@@ -14,7 +14,7 @@ import numpy as np
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import bilevel
 from keras_xd_tests import sample_models
 from keras_xd_tests.search.gated_dense import classification_data, gated_model

@@ -11,7 +11,7 @@ import numpy as np
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.core.searchable import architecture_variables
 from keras_xd_tests.backend_program import FIT, numbers
 
 OPERATIONS = ("dilated_3", "channel_attention", "dynamic_3")

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from keras_xd import layers
+from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.evaluation import Evaluation, Run, Task, evaluate_search
-from keras_xd.layers.searchable import architecture_variables, searchable_layers
 from keras_xd.search import SearchModel
 from keras_xd.search.architectures import randomize_architecture
 from keras_xd_tests.search.gated_dense import GatedDense

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from keras import layers
 
-from keras_xd.finalizing import FinalizedModel, finalize
-from keras_xd.layers import StaticXD, XDConv2D
-from keras_xd.layers.searchable import (
+from keras_xd.core.searchable import (
     architecture_variables,
     named_layers,
     reset_weights,
     searchable_layers,
 )
+from keras_xd.finalizing import FinalizedModel, finalize
+from keras_xd.layers import StaticXD, XDConv2D
 from keras_xd.rewriting import rewrite
 from keras_xd.search import SearchModel
 from keras_xd_tests import sample_models

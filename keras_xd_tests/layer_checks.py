@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.layers import protocol
-from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.core import protocol
+from keras_xd.core.searchable import SearchableLayer
 
 # Two ways of computing the same float32 outputs (eager, graph, XLA, reloaded) differ by rounding.
 FLOAT32_TOLERANCE = 1e-5

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.core.searchable import SearchableLayer
 from keras_xd_tests.layer_checks import check_layer
 
 

@@ -15,7 +15,7 @@ RELATIVE_ERROR = 1e-5
 
 
 def assert_plain(model):
-    for layer in keras_xd.layers.searchable.flatten_layers(model):
+    for layer in keras_xd.core.searchable.flatten_layers(model):
         assert type(layer).__module__.startswith("keras.") or isinstance(layer, keras.Model), layer
 
 
@@ -36,7 +36,7 @@ def space(rewritten_space):
 
 
 def masks(space):
-    found = keras_xd.layers.searchable.searchable_layers(space)
+    found = keras_xd.core.searchable.searchable_layers(space)
     return {layer.name: layer for layer in found if isinstance(layer, RelativeMask)}
 
 

@@ -5,7 +5,7 @@ import scipy.linalg
 import scipy.special
 from numpy.typing import ArrayLike
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 
 # Not scikit-learn's regressor: it takes vectors of features, not weighted Gram matrices of graph
 # kernels that are computed once, and the extra `tuner` does without that dependency.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.grammar import TOPOLOGIES, Term, Topology, motif_terms
 
 # What a kernel knows of a term: for each iteration the colours and how often they occur.

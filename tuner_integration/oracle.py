@@ -12,7 +12,7 @@ import keras_tuner
 import numpy as np
 from keras_tuner.engine.trial import Trial
 
-from keras_xd import files, validation
+from keras_xd.core import files, validation
 from keras_xd.grammar import Grammar, Topology
 from tuner_integration.acquisition import evolve
 from tuner_integration.feature_files import FeatureFiles

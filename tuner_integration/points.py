@@ -6,7 +6,7 @@ from typing import Any
 import keras_tuner
 import numpy as np
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 from keras_xd.grammar import Grammar
 
 # The pairs `(name, value)` of one point.

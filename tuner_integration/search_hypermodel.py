@@ -7,8 +7,8 @@ import keras
 import keras_tuner
 
 import keras_xd
-from keras_xd.argument_types import check_types
-from keras_xd.hints import Radix
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.type_aliases import Radix
 
 _SETTINGS = ("depth", "radix", "warm_start", "warmup_epochs", "mode")
 

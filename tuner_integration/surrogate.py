@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 from tuner_integration.acquisition import expected_improvement
 from tuner_integration.feature_files import FeatureFiles
 from tuner_integration.gaussian_process import GaussianProcess, best_noise

@@ -11,7 +11,7 @@ import keras_tuner
 from keras_tuner.engine.trial import Trial
 from keras_tuner.engine.tuner import maybe_distribute
 
-from keras_xd import files, validation
+from keras_xd.core import files, validation
 from tuner_integration.oracle import GrammarOracle
 
 _RUNNING = ("RUNNING", "IDLE")

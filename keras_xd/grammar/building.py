@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.type_aliases import Tensor
 from keras_xd.grammar.graphs import network_graph
 from keras_xd.grammar.motifs import motif_terms
 from keras_xd.grammar.terms import Term
 from keras_xd.grammar.topologies import Topology
-from keras_xd.hints import Tensor
 
 if TYPE_CHECKING:
     import keras

@@ -7,7 +7,7 @@ object with the two methods of `Connected` is a constraint.
 
 from collections.abc import Iterable, Mapping
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.grammar.topologies import TOPOLOGIES, Topology
 
 

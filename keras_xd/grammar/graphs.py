@@ -6,7 +6,7 @@ Pure Python, without recursion.
 import dataclasses
 from collections.abc import Mapping
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.motifs import expand
 from keras_xd.grammar.terms import Term
 from keras_xd.grammar.topologies import TOPOLOGIES, Topology

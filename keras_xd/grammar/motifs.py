@@ -1,6 +1,6 @@
 """Shared motifs: terms that hold other terms for their terminal symbols. Pure Python."""
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.terms import Term
 
 SHARE = "share:"

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 
 _EPSILON = 1e-5
 

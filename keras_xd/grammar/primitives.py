@@ -11,10 +11,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_xd import layers, validation
-from keras_xd.argument_types import check_types
+from keras_xd import layers
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.type_aliases import Tensor
 from keras_xd.grammar.pointwise import FUNCTIONS, PointwiseFunction
-from keras_xd.hints import Tensor
 
 
 @check_types

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import re
 
-from keras_xd import validation
+from keras_xd.core import validation
 
 # Not a parser generator: a line is read by one expression, and errors name the production at fault.
 _TOKEN = re.compile(r"\[[^\]\[]*\]|->|\||[^\s\[\]()|#]+|\S")

@@ -1,6 +1,6 @@
 """Spaces of architectures as grammars: those of the papers, and one of searchable operations."""
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.constraints import Connected
 from keras_xd.grammar.grammar import Grammar
 

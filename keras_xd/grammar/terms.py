@@ -6,8 +6,8 @@ Nothing here recurses, so that a term may be as deep as memory allows.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from keras_xd import validation
-from keras_xd.argument_types import check_types
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.rules import Rules
 
 _TOKEN = re.compile(r"[()]|[^()\s]+")

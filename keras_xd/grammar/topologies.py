@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.terms import Term
 
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 
 # A butterfly: the arrays of its stages, the one of the innermost stride first.
 Stages = list[np.ndarray]

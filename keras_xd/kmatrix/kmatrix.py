@@ -7,9 +7,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd import validation
-from keras_xd.argument_types import check_types
-from keras_xd.hints import Tensor
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.type_aliases import Tensor
 from keras_xd.kmatrix import constructions, product, transform
 from keras_xd.kmatrix import radix as radices
 

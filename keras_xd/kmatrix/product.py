@@ -19,8 +19,8 @@ from collections.abc import Sequence
 import numpy as np
 from keras import ops
 
-from keras_xd.argument_types import check_types
-from keras_xd.hints import Tensor
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.type_aliases import Tensor
 from keras_xd.kmatrix.radix import Plan
 
 

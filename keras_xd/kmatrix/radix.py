@@ -10,8 +10,8 @@ import functools
 import math
 from collections.abc import Sequence
 
-from keras_xd import validation
-from keras_xd.argument_types import check_types
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
 
 # Cost of a block product in multiply–adds a value, besides its size: the passes through memory, and
 # the size below which small blocks get no cheaper. `benchmarks/grouping.py` measures both.

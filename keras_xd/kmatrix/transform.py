@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from keras import ops
 
-from keras_xd.argument_types import check_types
-from keras_xd.hints import Tensor
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.type_aliases import Tensor
 from keras_xd.kmatrix import product, radix
 from keras_xd.kmatrix.product import Factor
 

@@ -1,5 +1,6 @@
 """Layers: searchable operations, the plain ones they become, and baselines."""
 
+from keras_xd.core.searchable import SearchableLayer as SearchableLayer
 from keras_xd.genotypes import NOS_OPERATIONS as NOS_OPERATIONS
 from keras_xd.layers import penalties as penalties
 from keras_xd.layers import warm_starts as warm_starts
@@ -56,7 +57,6 @@ from keras_xd.layers.relative_mask import RelativeMask as RelativeMask
 from keras_xd.layers.rendering import update_rendering as update_rendering
 from keras_xd.layers.resampled import Resampled as Resampled
 from keras_xd.layers.resampled import SearchableResampled as SearchableResampled
-from keras_xd.layers.searchable import SearchableLayer as SearchableLayer
 from keras_xd.layers.spectral_conv import SpectralConv as SpectralConv
 from keras_xd.layers.spectral_conv import SpectralConv1D as SpectralConv1D
 from keras_xd.layers.spectral_conv import SpectralConv2D as SpectralConv2D

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.layers.dynamic_conv import batch_normalization, image_channels, pointwise
 
 

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from keras_xd import validation
-from keras_xd.argument_types import check_types
-from keras_xd.layers.searchable import flatten_layers
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import flatten_layers
 from keras_xd.layers.tracing import trace_anew
 
 STATISTICS = ("batch", "moving")

@@ -4,10 +4,10 @@ import math
 
 import keras
 
-from keras_xd.argument_types import check_types
-from keras_xd.hints import Tensor
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import SearchableLayer, architecture_variables, flatten_layers
+from keras_xd.core.type_aliases import Tensor
 from keras_xd.layers.complexity import model_calls
-from keras_xd.layers.searchable import SearchableLayer, architecture_variables, flatten_layers
 from keras_xd.layers.sequence_counts import ATTENTION_OF_HEADS
 
 

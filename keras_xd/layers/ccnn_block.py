@@ -6,15 +6,15 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd import masks, validation
-from keras_xd.layers import shared_parts
+from keras_xd import masks
+from keras_xd.core import shared_objects, validation
+from keras_xd.core.searchable import SearchableLayer
 from keras_xd.layers.batch_statistics import STATISTICS, BatchStatisticsNormalization
 from keras_xd.layers.ck_conv import PADDINGS, RENDERINGS, CKConv
 from keras_xd.layers.depth_mask import DepthMask
 from keras_xd.layers.differentiable_mask import DifferentiableMask
 from keras_xd.layers.fourier_upsampling import FourierUpsampling
 from keras_xd.layers.kernel_network import KernelNetwork
-from keras_xd.layers.searchable import SearchableLayer
 from keras_xd.layers.static_ccnn_block import (
     StaticCCNNBlock,
     add_linear,
@@ -105,9 +105,9 @@ class CCNNBlock(SearchableLayer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.network = shared_parts.restored(network, KernelNetwork, "network")
+        self.network = shared_objects.restored(network, KernelNetwork, "network")
         self.learn = checked_letters(learn, "KRW")
-        self.depth = shared_parts.restored(depth, DepthMask, "depth")
+        self.depth = shared_objects.restored(depth, DepthMask, "depth")
         self.index = index if self.depth is None else self.depth.checked_index(index)
         if not validation.is_integer(index):
             raise ValueError(f"`index` must be an integer. Received: index={index!r}")
@@ -347,9 +347,9 @@ class CCNNBlock(SearchableLayer):
     def get_config(self):
         return {
             **super().get_config(),
-            "network": shared_parts.serialized(self.network),
+            "network": shared_objects.serialized(self.network),
             "learn": self.learn,
-            "depth": shared_parts.serialized(self.depth),
+            "depth": shared_objects.serialized(self.depth),
             "index": self.index,
             "kernel_size": self.kernel_size,
             "padding": self.padding,

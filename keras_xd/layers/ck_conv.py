@@ -5,11 +5,12 @@ import math
 import keras
 from keras import initializers, ops
 
-from keras_xd import masks, validation
-from keras_xd.layers import fourier_convolution, shared_parts
+from keras_xd import masks
+from keras_xd.core import shared_objects, validation
+from keras_xd.core.searchable import SearchableLayer
+from keras_xd.layers import fourier_convolution
 from keras_xd.layers.differentiable_mask import DifferentiableMask
 from keras_xd.layers.kernel_network import KernelNetwork, grid
-from keras_xd.layers.searchable import SearchableLayer
 from keras_xd.layers.static_ck_conv import CONVOLUTIONS, LongConvolution, StaticCKConv
 
 PADDINGS = ("same", "causal", "circular")
@@ -113,7 +114,7 @@ class CKConv(LongConvolution, SearchableLayer):
     ):
         super().__init__(**kwargs)
         self.rank = validation.one_of(rank, (1, 2), "rank")
-        self.network = network = shared_parts.restored(network, KernelNetwork, "network")
+        self.network = network = shared_objects.restored(network, KernelNetwork, "network")
         self.kernel_network = self._own_network(seed) if network is None else network
         if kernel_size is not None:
             kernel_size = validation.integer_tuple(kernel_size, rank, "kernel_size")
@@ -329,7 +330,7 @@ class CKConv(LongConvolution, SearchableLayer):
         return {
             **super().get_config(),
             "rank": self.rank,
-            "network": shared_parts.serialized(self.network),
+            "network": shared_objects.serialized(self.network),
             "kernel_size": self.kernel_size,
             "padding": self.padding,
             "learn_kernel_size": self.learn_kernel_size,

@@ -5,7 +5,7 @@ import dataclasses
 
 import keras
 
-from keras_xd.layers.searchable import flatten_layers, is_graph
+from keras_xd.core.searchable import flatten_layers, is_graph
 
 
 def clone(model, replace, rename_inputs=None, insert=None, shapes=None, call=None):

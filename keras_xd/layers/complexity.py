@@ -6,15 +6,10 @@ import weakref
 
 import keras
 
-from keras_xd.argument_types import check_types
-from keras_xd.hints import Tensor
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import SearchableLayer, is_graph, named_layers, sublayers
+from keras_xd.core.type_aliases import Tensor
 from keras_xd.layers.cloning import graph_calls, shapes_of
-from keras_xd.layers.searchable import (
-    SearchableLayer,
-    is_graph,
-    named_layers,
-    sublayers,
-)
 from keras_xd.layers.sequence_counts import (
     ATTENTION,
     attention_shapes,

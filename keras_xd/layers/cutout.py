@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 
 
 # Not `keras.layers.RandomErasing`: its patch lies inside the image, in shares of the sides. The

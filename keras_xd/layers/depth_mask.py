@@ -5,7 +5,8 @@ import math
 import keras
 from keras import ops
 
-from keras_xd import masks, validation
+from keras_xd import masks
+from keras_xd.core import validation
 from keras_xd.layers.differentiable_mask import DifferentiableMask
 
 

@@ -3,11 +3,11 @@
 import keras
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
+from keras_xd.core.searchable import SearchableLayer, searchable_layers
 from keras_xd.genotypes import CellGenotype, first_tier_edge, is_feature, second_tier_edge
 from keras_xd.layers.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
 from keras_xd.layers.rewritten import Exchange
-from keras_xd.layers.searchable import SearchableLayer, searchable_layers
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -6,8 +6,9 @@ import keras
 import numpy as np
 from keras import ops, regularizers
 
-from keras_xd import masks, validation
-from keras_xd.layers.searchable import SearchableLayer
+from keras_xd import masks
+from keras_xd.core import validation
+from keras_xd.core.searchable import SearchableLayer
 
 SHAPES = ("sigmoid", "gaussian")
 

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import activations, constraints, initializers, ops, regularizers
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.layers import operation_windows
 
 # Kind, window size and dilation rate of each operation, the same along every axis.

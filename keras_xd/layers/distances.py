@@ -9,13 +9,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd import validation
-from keras_xd.argument_types import check_types
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import named_layers
+from keras_xd.core.tables import aligned
 from keras_xd.layers import warm_starts
 from keras_xd.layers.operation_products import SQUARES, Architecture, fitted_norm, fitted_squares
 from keras_xd.layers.resampled import SearchableResampled
-from keras_xd.layers.searchable import named_layers
-from keras_xd.layers.tables import aligned
 from keras_xd.layers.xd_conv import XDConv
 from keras_xd.layers.xd_layer import XDLayer
 from keras_xd.layers.xd_separable import XDSeparableConv

@@ -6,7 +6,7 @@ import math
 import keras
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.layers import operation_windows
 
 WAYS = ("fold", "slices")

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
 from keras_xd.layers import operation_windows
 from keras_xd.layers.complexity import multiply_adds

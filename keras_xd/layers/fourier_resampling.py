@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

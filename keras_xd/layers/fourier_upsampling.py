@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.layers import fourier_resampling
 
 # Up to this many entries a product with a matrix was faster than two transforms, measured on a CPU

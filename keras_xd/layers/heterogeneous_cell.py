@@ -6,8 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd import validation
-from keras_xd.argument_types import check_types
+from keras_xd.core import shared_objects, validation
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import SearchableLayer, flatten_layers, searchable_layers
 from keras_xd.genotypes import (
     BLOCKS,
     EDGES,
@@ -20,10 +21,9 @@ from keras_xd.genotypes import (
     first_tier_edge,
     second_tier_edge,
 )
-from keras_xd.layers import cloning, shared_parts
+from keras_xd.layers import cloning
 from keras_xd.layers.derived_cell import DerivedCell, without_search
 from keras_xd.layers.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
-from keras_xd.layers.searchable import SearchableLayer, flatten_layers, searchable_layers
 
 SMALLEST_SHARE = 1e-5
 # Without weights of their own these give the same to all targets.
@@ -305,7 +305,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return [np.log(np.maximum(shares, SMALLEST_SHARE)), *inner]
 
     def get_config(self):
-        return {**super().get_config(), "weights": shared_parts.serialized(self.architecture)}
+        return {**super().get_config(), "weights": shared_objects.serialized(self.architecture)}
 
     @property
     def _largest_kernel(self):

@@ -6,9 +6,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_xd import kmatrix, validation
-from keras_xd.hints import Radix
-from keras_xd.layers import shared_parts, warm_starts, xd_geometry
+from keras_xd import kmatrix
+from keras_xd.core import shared_objects, validation
+from keras_xd.core.type_aliases import Radix
+from keras_xd.layers import warm_starts, xd_geometry
 from keras_xd.layers.xd_conv import XDConv
 from keras_xd.layers.xd_convolutions import _RankedXDConv
 
@@ -39,14 +40,14 @@ class KOperation:
 
     Example:
 
-    >>> import keras
+    >>> import keras, keras_xd
     >>> from keras_xd import layers
     >>> operation = layers.KOperation(warm_start="random_unitary", seed=1)
     >>> inputs = keras.Input((32, 32, 4))
     >>> x = layers.KOpConv2D(4, 5, padding="circular", operation=operation)(inputs)
     >>> x = layers.KOpConv2D(4, 3, padding="circular", operation=operation)(x)
     >>> model = keras.Model(inputs, x)
-    >>> len(layers.searchable.architecture_variables(model))  # three matrices for each axis
+    >>> len(keras_xd.architecture_variables(model))  # three matrices for each axis
     6
 
     Reference:
@@ -180,7 +181,7 @@ class KOpConv(XDConv):
         seed=None,
         **kwargs,
     ):
-        operation = shared_parts.restored(operation, KOperation, "operation")
+        operation = shared_objects.restored(operation, KOperation, "operation")
         if operation is not None:
             if (depth, radix, warm_start, seed) != (None, None, "convolution", None):
                 raise ValueError(
@@ -218,7 +219,7 @@ class KOpConv(XDConv):
             names += ["depth", "radix", "warm_start", "seed"]
         for name in names:
             del config[name]
-        return {**config, "operation": shared_parts.serialized(self.operation)}
+        return {**config, "operation": shared_objects.serialized(self.operation)}
 
     def _architecture_weight(self, name, value, plan=None):
         def create():

@@ -7,7 +7,8 @@ import numpy as np
 from keras import activations, constraints, ops, regularizers
 from keras.layers import InputSpec
 
-from keras_xd import kmatrix, validation
+from keras_xd import kmatrix
+from keras_xd.core import validation
 from keras_xd.kmatrix import constructions, transform
 from keras_xd.layers import xd_operation
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 
 KINDS = ("fourier", "siren", "magnet")
 # How many standard deviations of a Gabor filter's spectrum count as its content.

@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
-from keras_xd.layers import shared_parts
+from keras_xd.core import shared_objects
+from keras_xd.core.searchable import SearchableLayer
 from keras_xd.layers.masked_layer import build_mask, checked_block
 from keras_xd.layers.relative_mask import RelativeMask
-from keras_xd.layers.searchable import SearchableLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -46,7 +46,7 @@ class MaskedBranch(SearchableLayer):
 
     def __init__(self, depth_mask, block, **kwargs):
         super().__init__(**kwargs)
-        self.depth_mask = shared_parts.restored(depth_mask, RelativeMask, "depth_mask")
+        self.depth_mask = shared_objects.restored(depth_mask, RelativeMask, "depth_mask")
         self.block = checked_block(block, self.depth_mask)
         if self.block is None:
             raise ValueError(
@@ -103,6 +103,6 @@ class MaskedBranch(SearchableLayer):
     def get_config(self):
         return {
             **super().get_config(),
-            "depth_mask": shared_parts.serialized(self.depth_mask),
+            "depth_mask": shared_objects.serialized(self.depth_mask),
             "block": self.block,
         }

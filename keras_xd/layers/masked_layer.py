@@ -4,11 +4,12 @@ import math
 
 from keras import ops
 
-from keras_xd import masks, validation
-from keras_xd.layers import masked_windows, shared_parts
+from keras_xd import masks
+from keras_xd.core import shared_objects, validation
+from keras_xd.core.searchable import SearchableLayer
+from keras_xd.layers import masked_windows
 from keras_xd.layers.differentiable_mask import multiply_along
 from keras_xd.layers.relative_mask import RelativeMask
-from keras_xd.layers.searchable import SearchableLayer
 
 PARTS = ("input_width", "output_width", "depth_mask")
 
@@ -62,9 +63,9 @@ class MaskedLayer(SearchableLayer):
         **kwargs,
     ):
         super().__init__(*args, **kwargs)
-        self.input_width = shared_parts.restored(input_width, RelativeMask, "input_width")
-        self.output_width = shared_parts.restored(output_width, RelativeMask, "output_width")
-        self.depth_mask = shared_parts.restored(depth_mask, RelativeMask, "depth_mask")
+        self.input_width = shared_objects.restored(input_width, RelativeMask, "input_width")
+        self.output_width = shared_objects.restored(output_width, RelativeMask, "output_width")
+        self.depth_mask = shared_objects.restored(depth_mask, RelativeMask, "depth_mask")
         self.block = checked_block(block, depth_mask)
         self.mask_kernel = mask_kernel
         self.initial_value = initial_value
@@ -252,7 +253,7 @@ class MaskedLayer(SearchableLayer):
     def get_config(self):
         return {
             **super().get_config(),
-            **{name: shared_parts.serialized(getattr(self, name)) for name in PARTS},
+            **{name: shared_objects.serialized(getattr(self, name)) for name in PARTS},
             "block": self.block,
             "mask_kernel": self.mask_kernel,
             "initial_value": self.initial_value,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from keras_xd.core.searchable import SearchableLayer
 from keras_xd.layers import warm_starts
-from keras_xd.layers.searchable import SearchableLayer
 from keras_xd.layers.warm_starts import initial
 
 

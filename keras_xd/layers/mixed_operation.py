@@ -6,13 +6,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
+from keras_xd.core.searchable import SearchableLayer
 from keras_xd.layers.discrete_operation import (
     DARTS_OPERATIONS,
     DiscreteOperation,
     OperationLayer,
 )
-from keras_xd.layers.searchable import SearchableLayer
 
 UPDATES = ("softmax", "exponentiated_gradient")
 SMALLEST_SHARE = 1e-5

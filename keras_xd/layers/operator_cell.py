@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.genotypes import (
     ATTENTION_OPERATIONS,
     BLOCKS,

@@ -8,10 +8,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.argument_types import check_types
-from keras_xd.hints import Tensor
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import searchable_layers
+from keras_xd.core.type_aliases import Tensor
 from keras_xd.kmatrix import Plan, constructions
-from keras_xd.layers.searchable import searchable_layers
 
 
 class ArchitecturePenalty(keras.regularizers.Regularizer):

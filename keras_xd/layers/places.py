@@ -8,7 +8,7 @@ import functools
 
 import keras
 
-from keras_xd.layers.searchable import is_graph
+from keras_xd.core.searchable import is_graph
 
 
 def layers_inside(layer):

@@ -4,9 +4,9 @@ import json
 
 import keras
 
+from keras_xd.core.searchable import SearchableLayer, flatten_layers, is_graph
 from keras_xd.exporting import export
 from keras_xd.layers import cloning, places
-from keras_xd.layers.searchable import SearchableLayer, flatten_layers, is_graph
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -4,7 +4,7 @@ import math
 
 import keras
 
-from keras_xd.layers.searchable import sublayers
+from keras_xd.core.searchable import sublayers
 
 ATTENTION_OF_HEADS = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
 ATTENTION = (*ATTENTION_OF_HEADS, keras.layers.Attention)  # AdditiveAttention is one too

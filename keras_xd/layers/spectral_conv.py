@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -5,8 +5,7 @@ import math
 import keras
 from keras import initializers, ops
 
-from keras_xd import validation
-from keras_xd.layers import shared_parts
+from keras_xd.core import shared_objects, validation
 from keras_xd.layers.batch_statistics import STATISTICS, BatchStatisticsNormalization
 from keras_xd.layers.fourier_upsampling import FourierUpsampling
 from keras_xd.layers.static_ck_conv import StaticCKConv
@@ -58,7 +57,7 @@ class StaticCCNNBlock(keras.layers.Layer):
         super().__init__(**kwargs)
         self.per_channel = validation.boolean(per_channel, "per_channel")
         self.widths = validation.integer_tuple(widths, 3, "widths")
-        self.convolution = shared_parts.restored(convolution, StaticCKConv, "convolution")
+        self.convolution = shared_objects.restored(convolution, StaticCKConv, "convolution")
         if self.convolution is None or self.convolution.data_format != "channels_last":
             raise ValueError(
                 "`convolution` must be a StaticCKConv with data_format='channels_last'. "

@@ -3,7 +3,7 @@
 import keras
 from keras import activations, initializers, ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.layers import fourier_convolution
 
 CONVOLUTIONS = ("auto", "direct", "fourier")

@@ -5,7 +5,8 @@ import math
 import keras
 from keras import activations, ops
 
-from keras_xd import kmatrix, validation
+from keras_xd import kmatrix
+from keras_xd.core import validation
 from keras_xd.kmatrix import transform
 from keras_xd.layers import xd_operation
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.kmatrix import constructions
 from keras_xd.layers import warm_starts, xd_geometry
 from keras_xd.layers.xd_geometry import check_strides

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.layers.xd_layer import SlidingXDLayer
 
 

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_xd import validation
+from keras_xd.core import validation
 from keras_xd.layers import xd_geometry
 from keras_xd.layers.xd_geometry import check_strides
 from keras_xd.layers.xd_layer import XDLayer

@@ -5,7 +5,8 @@ import warnings
 
 import numpy as np
 
-from keras_xd import kmatrix, validation
+from keras_xd import kmatrix
+from keras_xd.core import validation
 
 # A circle is large if its matrices have so many parameters, and so many times those of the next
 # size that factors.

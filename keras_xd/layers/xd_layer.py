@@ -6,7 +6,8 @@ import keras
 import numpy as np
 from keras import activations, constraints, initializers, ops, regularizers
 
-from keras_xd import kmatrix, validation
+from keras_xd import kmatrix
+from keras_xd.core import validation
 from keras_xd.kmatrix import product
 from keras_xd.layers import penalties, warm_starts, xd_geometry, xd_operation
 from keras_xd.layers.matrix_architecture import MatrixArchitecture

@@ -13,7 +13,8 @@ import numpy as np
 from keras import ops
 from keras.layers import InputSpec
 
-from keras_xd import kmatrix, validation
+from keras_xd import kmatrix
+from keras_xd.core import validation
 from keras_xd.kmatrix import product, radix, transform
 
 # A spectrum is kept in at most 8 pieces, of at most 2²¹ numbers (8 MiB in float32) if that will do.

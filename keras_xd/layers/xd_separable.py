@@ -5,8 +5,8 @@ import math
 import keras
 from keras import activations, constraints, initializers, regularizers
 
-from keras_xd import validation
-from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.core import validation
+from keras_xd.core.searchable import SearchableLayer
 from keras_xd.layers.xd_conv import XDConv
 from keras_xd.layers.xd_depthwise import XDDepthwiseConv
 

@@ -2,8 +2,9 @@
 
 import keras
 
-from keras_xd import layers, validation
-from keras_xd.argument_types import check_types
+from keras_xd import layers
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
 
 
 @check_types

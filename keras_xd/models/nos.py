@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import keras
 
-from keras_xd import layers, validation
-from keras_xd.argument_types import check_types
+from keras_xd import layers
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
 from keras_xd.genotypes import NOS_OPERATIONS, Genotype
 
 AUXILIARY_POOL = 5

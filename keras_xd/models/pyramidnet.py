@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from keras_xd import validation
-from keras_xd.argument_types import check_types
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
 
 EXPANSION = 4  # of the channels behind a bottleneck
 

@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_xd import validation
-from keras_xd.argument_types import check_types
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
 
 
 @check_types

@@ -5,8 +5,8 @@ import dataclasses
 
 import keras
 
+from keras_xd.core.searchable import is_graph, named_layers
 from keras_xd.layers import cloning, rewritten
-from keras_xd.layers.searchable import is_graph, named_layers
 from keras_xd.rewriting import kinds, skips
 
 SIZE_UNKNOWN = "its spatial size is unknown"

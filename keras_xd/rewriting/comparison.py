@@ -9,11 +9,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import SearchableLayer, named_layers
+from keras_xd.core.tables import aligned
 from keras_xd.layers.complexity import multiply_adds
 from keras_xd.layers.rewritten import every_call
-from keras_xd.layers.searchable import SearchableLayer, named_layers
-from keras_xd.layers.tables import aligned
 from keras_xd.rewriting import kinds, skips
 from keras_xd.rewriting.candidates import check_model, find_candidates
 

@@ -3,7 +3,7 @@
 import collections
 import warnings
 
-from keras_xd.layers.searchable import is_graph, named_layers
+from keras_xd.core.searchable import is_graph, named_layers
 
 SIZES_HINT = (
     ". Layers called at unknown spatial sizes are left: give the model's Input complete sizes, "

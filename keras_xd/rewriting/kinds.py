@@ -5,9 +5,10 @@ import inspect
 import keras
 import numpy as np
 
-from keras_xd import layers, validation
+from keras_xd import layers
+from keras_xd.core import validation
+from keras_xd.core.searchable import SearchableLayer, named_layers
 from keras_xd.layers.complexity import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
-from keras_xd.layers.searchable import SearchableLayer, named_layers
 
 OPERATIONS = ("convolution", "pooling", "skip")
 ANY_CONVOLUTION = (*CONVOLUTIONS, *TRANSPOSED, *DEPTHWISE, *SEPARABLE)

@@ -8,9 +8,9 @@ import re
 import keras
 
 from keras_xd import masks as mask_functions
-from keras_xd import validation
+from keras_xd.core import validation
+from keras_xd.core.searchable import is_graph, named_layers
 from keras_xd.layers import MaskedBranch, RelativeMask, cloning
-from keras_xd.layers.searchable import is_graph, named_layers
 from keras_xd.rewriting import blocks, candidates, channels, kinds, skips
 
 logger = logging.getLogger("keras_xd.rewriting")

@@ -6,11 +6,11 @@ from typing import Any
 
 import keras
 
-from keras_xd import compiling, validation
-from keras_xd.argument_types import check_types
-from keras_xd.hints import Radix, Selection
+from keras_xd.core import compiling, validation
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import named_layers
+from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.layers.rewritten import Exchange
-from keras_xd.layers.searchable import named_layers
 from keras_xd.rewriting import kinds, skips
 from keras_xd.rewriting.candidates import check_model, find_candidates
 from keras_xd.rewriting.explaining import (

@@ -11,9 +11,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd import files
-from keras_xd.argument_types import check_types
-from keras_xd.layers.searchable import named_layers
+from keras_xd.core import files
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import named_layers
 from keras_xd.search.architectures import architecture_parts
 
 FORMAT = "keras_xd.architecture"

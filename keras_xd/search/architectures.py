@@ -4,9 +4,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.argument_types import check_types
-from keras_xd.layers.searchable import SearchableLayer, named_layers, searchable_layers
-from keras_xd.validation import is_integer
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import SearchableLayer, named_layers, searchable_layers
+from keras_xd.core.validation import is_integer
 
 
 def architecture_parts(model):

@@ -5,14 +5,14 @@ import warnings
 
 import keras
 
-from keras_xd.compiling import warn_of_own_training
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.core.compiling import warn_of_own_training
+from keras_xd.core.searchable import architecture_variables
+from keras_xd.core.validation import is_integer, one_of
 from keras_xd.search import bilevel, rates
 from keras_xd.search.callbacks.complexity_weight import ComplexityWeight
 from keras_xd.search.callbacks.early_stop import EarlyStop, StopRecorder
 from keras_xd.search.callbacks.epoch_counter import EpochCounter
 from keras_xd.search.callbacks.rate_callbacks import ONE_RATE, OneRate, TwoRates
-from keras_xd.validation import is_integer, one_of
 
 MODES = ("joint", *bilevel.MODES)
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from keras_xd.hints import Tensor
-from keras_xd.layers.searchable import is_graph
-from keras_xd.validation import one_of
+from keras_xd.core.searchable import is_graph
+from keras_xd.core.type_aliases import Tensor
+from keras_xd.core.validation import one_of
 
 STAGES = ("stage1", "stage2", "stage3")
 FORMS = ("stable", "literal")

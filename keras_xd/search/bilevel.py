@@ -5,8 +5,8 @@ import importlib
 import keras
 from keras import ops
 
+from keras_xd.core.validation import one_of
 from keras_xd.search.attention_transfer import remembering
-from keras_xd.validation import one_of
 
 MODES = ("alternating", "first_order", "second_order")
 BACKENDS = ("tensorflow", "jax", "torch")

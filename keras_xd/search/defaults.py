@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_xd.compiling import compilation_of, refuse_loss
+from keras_xd.core.compiling import compilation_of, refuse_loss
 from keras_xd.search.optimizers import ArchitectureOptimizer
 
 ARCHITECTURE_RATE = 1e-3

@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 
 
 @check_types

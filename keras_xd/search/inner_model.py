@@ -4,8 +4,8 @@ import math
 
 import keras
 
+from keras_xd.core.searchable import architecture_variables
 from keras_xd.layers.rewritten import Rewritten, export_model
-from keras_xd.layers.searchable import architecture_variables
 
 
 class InnerModel(keras.Model):

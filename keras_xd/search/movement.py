@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.core.searchable import architecture_variables
 
 KEY = "architecture_start"
 

@@ -7,11 +7,11 @@ import warnings
 
 import keras
 
-from keras_xd.argument_types import check_types
-from keras_xd.compiling import refuse_loss
-from keras_xd.layers.searchable import architecture_variables, searchable_layers
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.compiling import refuse_loss
+from keras_xd.core.searchable import architecture_variables, searchable_layers
+from keras_xd.core.validation import one_of
 from keras_xd.search import rates
-from keras_xd.validation import one_of
 
 # Replicas of one model are traced in threads that take turns, each in a context of its own.
 _STEPPED_ALONE = contextvars.ContextVar("stepped_alone", default=None)

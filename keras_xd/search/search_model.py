@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_xd.saving import AtomicSaving
+from keras_xd.core.saving import AtomicSaving
 from keras_xd.search import arguments, bilevel, budget, defaults, distributed
 from keras_xd.search.attention_transfer import Guide
 from keras_xd.search.inner_model import InnerModel

@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 
-from keras_xd.layers.searchable import searchable_layers
-from keras_xd.validation import is_integer
+from keras_xd.core.searchable import searchable_layers
+from keras_xd.core.validation import is_integer
 
 
 def signature(model):

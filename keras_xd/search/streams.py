@@ -12,8 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_xd.core.validation import positive_integer
 from keras_xd.search.generators import GeneratorBatches, is_generator
-from keras_xd.validation import positive_integer
 
 
 def interleave(training, architecture, *, batch_size=None, shuffle=True, replicas=1):

@@ -4,7 +4,7 @@ import matplotlib.patches
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 from keras_xd.genotypes import (
     ATTENTION_OPERATIONS,
     BLOCKS,

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imsave
 from numpy.typing import ArrayLike
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 
 LEAST_SIDE = 256
 LARGEST_SIDE = 512

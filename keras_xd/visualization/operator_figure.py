@@ -9,7 +9,7 @@ from keras import ops
 from matplotlib.figure import Figure
 
 from keras_xd import kmatrix
-from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.core.searchable import SearchableLayer
 from keras_xd.layers.xd_causal import XDCausalConv1D
 from keras_xd.layers.xd_layer import XDLayer
 from keras_xd.visualization import style

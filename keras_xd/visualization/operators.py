@@ -9,10 +9,10 @@ from keras import ops
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from keras_xd import validation
-from keras_xd.argument_types import check_types
-from keras_xd.layers.searchable import SearchableLayer
-from keras_xd.validation import is_integer
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.validation import is_integer
 from keras_xd.visualization import operator_figure
 
 LARGEST_MATRIX = 4096

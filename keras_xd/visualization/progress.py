@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 from keras_xd.visualization import style
 
 

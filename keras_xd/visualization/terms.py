@@ -4,7 +4,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
 from keras_xd.grammar import Term, expand, network_graph
 
 LARGEST_TREE = 2000

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from keras import layers
 
+from keras_xd.core.searchable import flatten_layers
 from keras_xd.layers import cloning
-from keras_xd.layers.searchable import flatten_layers
 from keras_xd_tests import sample_models
 
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_xd import kmatrix, layers
-from keras_xd.layers.searchable import architecture_variables, searchable_layers
+from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd_tests.layer_checks import assert_close, check_layer
 
 

@@ -7,9 +7,9 @@ from keras import layers
 
 import keras_xd
 from keras_xd import layers as xd_layers
+from keras_xd.core.searchable import architecture_variables, named_layers, searchable_layers
 from keras_xd.finalizing import finalize
 from keras_xd.layers import rewritten
-from keras_xd.layers.searchable import architecture_variables, named_layers, searchable_layers
 from keras_xd.layers.static_xd import StaticXD
 from keras_xd.rewriting import compare, forecast, rewrite
 from keras_xd.search import SearchModel

@@ -8,8 +8,8 @@ import pytest
 from keras import layers
 
 from keras_xd import layers as xd_layers
+from keras_xd.core.searchable import searchable_layers
 from keras_xd.finalizing import finalize
-from keras_xd.layers.searchable import searchable_layers
 from keras_xd.rewriting import kinds, rewrite
 from keras_xd_tests import sample_models
 from keras_xd_tests.layer_checks import assert_close

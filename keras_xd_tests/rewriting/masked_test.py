@@ -86,7 +86,7 @@ def test_multiply_adds_by_hand(model):
 
 def shared_masks(space):
     """The masks that layers share."""
-    found = [layer for layer in keras_xd.layers.searchable.searchable_layers(space)]
+    found = [layer for layer in keras_xd.core.searchable.searchable_layers(space)]
     return [layer for layer in found if isinstance(layer, keras_xd.layers.RelativeMask)]
 
 

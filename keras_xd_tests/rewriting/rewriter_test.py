@@ -9,7 +9,7 @@ import pytest
 from keras import layers
 
 from keras_xd import layers as xd_layers
-from keras_xd.layers.searchable import named_layers, searchable_layers
+from keras_xd.core.searchable import named_layers, searchable_layers
 from keras_xd.rewriting import rewrite
 from keras_xd_tests import sample_models
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
+from keras_xd.core.searchable import searchable_layers
 from keras_xd.finalizing import finalize
-from keras_xd.layers.searchable import searchable_layers
 from keras_xd.rewriting import rewrite
 from keras_xd.rewriting.skips import find_skips
 from keras_xd_tests import sample_models

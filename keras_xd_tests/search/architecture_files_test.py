@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_xd import layers, resize
-from keras_xd.layers.searchable import architecture_variables, model_variables
+from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.search import SearchModel
 from keras_xd.search.architecture_files import load_architecture, save_architecture
 from keras_xd.search.architectures import randomize_architecture

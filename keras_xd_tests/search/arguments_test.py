@@ -6,7 +6,7 @@ What `compile` and `SearchModel` refuse otherwise is in `search_model_test.py`.
 import keras
 import pytest
 
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel, arguments
 from keras_xd.search.callbacks.epoch_counter import EpochCounter
 from keras_xd_tests.search.gated_dense import GatedDense

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_xd.layers.searchable import named_layers
+from keras_xd.core.searchable import named_layers
 from keras_xd.search import SearchModel
 from keras_xd.search.attention_transfer import AttentionTransfer, attention
 from keras_xd_tests.search.gated_dense import GatedDense

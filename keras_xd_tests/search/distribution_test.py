@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_xd
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel
 from keras_xd_tests.search.gated_dense import GatedDense, classification_data
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.core.searchable import SearchableLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_xd_tests")

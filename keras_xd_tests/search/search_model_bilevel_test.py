@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel, bilevel
 from keras_xd_tests.search.gated_dense import classification_data, gated_model
 

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd.layers.searchable import architecture_variables, model_variables
+from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.search import SearchModel
 from keras_xd.search.callbacks import ComplexityWeight
 from keras_xd.search.optimizers import architecture_optimizer
-from keras_xd_tests.compiling_test import user_warnings
+from keras_xd_tests.core.compiling_test import user_warnings
 from keras_xd_tests.search.gated_dense import GatedDense, classification_data, gated_model
 
 LOSS = "sparse_categorical_crossentropy"

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.layers import XDConv2D
-from keras_xd.layers.searchable import architecture_variables, model_variables
 from keras_xd.search import SearchModel
 from keras_xd.search.optimizers import architecture_optimizer
 

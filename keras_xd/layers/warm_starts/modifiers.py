@@ -6,7 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_xd import kmatrix, validation
+from keras_xd import kmatrix
+from keras_xd.core import validation
 from keras_xd.kmatrix import constructions
 from keras_xd.kmatrix.constructions import Stages
 from keras_xd.layers.warm_starts.operations import Convolution, get, identifier

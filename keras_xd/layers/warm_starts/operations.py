@@ -13,8 +13,8 @@ import keras
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keras_xd import validation
-from keras_xd.argument_types import check_types
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
 from keras_xd.kmatrix import constructions
 from keras_xd.kmatrix.constructions import Stages
 from keras_xd.layers.xd_geometry import AxisGeometry

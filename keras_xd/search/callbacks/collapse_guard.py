@@ -6,8 +6,8 @@ import warnings
 import keras
 import numpy as np
 
-from keras_xd.layers.searchable import SearchableLayer, named_layers
-from keras_xd.validation import one_of, positive_integer
+from keras_xd.core.searchable import SearchableLayer, named_layers
+from keras_xd.core.validation import one_of, positive_integer
 
 PARAMETER_FREE = ("skip", "zero", "max_pooling_3", "average_pooling_3")
 

@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_xd.layers.searchable import flatten_layers
-from keras_xd.validation import positive_integer
+from keras_xd.core.searchable import flatten_layers
+from keras_xd.core.validation import positive_integer
 
 
 class DropPathSchedule(keras.callbacks.Callback):

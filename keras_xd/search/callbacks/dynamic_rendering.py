@@ -2,8 +2,8 @@
 
 import keras
 
+from keras_xd.core.validation import positive_integer
 from keras_xd.layers.rendering import update_rendering
-from keras_xd.validation import positive_integer
 
 
 class DynamicRendering(keras.callbacks.Callback):

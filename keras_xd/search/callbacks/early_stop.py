@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.core.searchable import architecture_variables
 
 
 class StopRecorder(keras.callbacks.Callback):

@@ -5,11 +5,11 @@ import pathlib
 
 import keras
 
-from keras_xd.argument_types import check_types
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import flatten_layers
+from keras_xd.core.validation import one_of
 from keras_xd.genotypes import Genotype
 from keras_xd.layers.heterogeneous_cell import HeterogeneousCell, derived_genotype
-from keras_xd.layers.searchable import flatten_layers
-from keras_xd.validation import one_of
 
 
 class GenotypeLogger(keras.callbacks.Callback):

@@ -7,7 +7,7 @@ import warnings
 import keras
 import numpy as np
 
-from keras_xd.validation import check_export_path, one_of
+from keras_xd.core.validation import check_export_path, one_of
 
 LOSSES = ("loss", "architecture_loss")
 ENDINGS = (".keras", ".weights.h5")

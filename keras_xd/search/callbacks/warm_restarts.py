@@ -6,9 +6,9 @@ import numbers
 import keras
 import numpy as np
 
-from keras_xd.layers.searchable import model_variables, reset_weights
+from keras_xd.core.searchable import model_variables, reset_weights
+from keras_xd.core.validation import is_integer, one_of, positive_integer
 from keras_xd.search.optimizers import ArchitectureOptimizer
-from keras_xd.validation import is_integer, one_of, positive_integer
 
 
 class WarmRestarts(keras.callbacks.Callback):

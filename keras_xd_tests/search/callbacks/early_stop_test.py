@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel
 from keras_xd_tests.search.gated_dense import classification_data, gated_model
 

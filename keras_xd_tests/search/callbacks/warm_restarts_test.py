@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd.layers.searchable import architecture_variables, model_variables
+from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.search import SearchModel
 from keras_xd.search.callbacks import WarmRestarts
 from keras_xd.search.callbacks.warm_restarts import cosine, place, reset_slots

@@ -32,7 +32,7 @@ def replacing(path: str | os.PathLike, ending: str = "") -> Iterator[str]:
 
     Example:
 
-    >>> from keras_xd import files
+    >>> from keras_xd.core import files
     >>> with files.replacing("note.txt") as unfinished:
     ...     with open(unfinished, "w") as file:
     ...         written = file.write("kept")
@@ -70,7 +70,7 @@ def write(path, content, overwrite=False):
 
     Example:
 
-    >>> from keras_xd import files
+    >>> from keras_xd.core import files
     >>> files.write("note.txt", b"kept")
     >>> open("note.txt").read()
     'kept'

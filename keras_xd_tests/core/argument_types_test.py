@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.argument_types import check_types, described, fits
-from keras_xd.hints import Radix, Tensor
-from keras_xd_tests.hints_test import FUNCTIONS
+from keras_xd.core.argument_types import check_types, described, fits
+from keras_xd.core.type_aliases import Radix, Tensor
+from keras_xd_tests.core.type_aliases_test import FUNCTIONS
 
 WRONG = {"none": None, "object": object(), "text": "no such thing"}
 # They take some of these: a name that is no operation, `None` as a radix, a start of any form.

@@ -9,14 +9,14 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.layers.searchable import architecture_variables
+from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel
 from keras_xd_tests.search.gated_dense import classification_data, gated_model
 
 PROGRAM = """
 import os, signal, sys
 import h5py, keras
-from keras_xd_tests.saving_test import {make} as make
+from keras_xd_tests.core.saving_test import {make} as make
 
 model, (path, kind) = make(), sys.argv[1:]
 written, create = [], h5py.Group.create_dataset

@@ -11,7 +11,7 @@ import typing
 
 import numpy as np
 
-from keras_xd.hints import Tensor
+from keras_xd.core.type_aliases import Tensor
 
 ARRAYS = (np.ndarray, list, tuple)
 NAMES = {
@@ -57,7 +57,7 @@ def check_types(function):
 
     Example:
 
-    >>> from keras_xd.argument_types import check_types
+    >>> from keras_xd.core.argument_types import check_types
     >>> @check_types
     ... def repeated(text: str, times: int = 2) -> str:
     ...     return text * times

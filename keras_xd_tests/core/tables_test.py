@@ -1,4 +1,4 @@
-from keras_xd.layers.tables import aligned
+from keras_xd.core.tables import aligned
 
 
 def test_columns_are_as_wide_as_their_longest_cell():

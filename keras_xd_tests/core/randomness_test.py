@@ -3,7 +3,7 @@ import random
 import keras
 import pytest
 
-from keras_xd.randomness import python_state
+from keras_xd.core.randomness import python_state
 
 
 @pytest.mark.parametrize("seed", [None, 3])

@@ -14,7 +14,7 @@ def python_state(seed=None):
     Example:
 
     >>> import random
-    >>> from keras_xd import randomness
+    >>> from keras_xd.core import randomness
     >>> with randomness.python_state(seed=1):
     ...     inside = random.random()
     >>> with randomness.python_state(seed=1):

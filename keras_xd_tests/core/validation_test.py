@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd import validation
+from keras_xd.core import validation
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3)])

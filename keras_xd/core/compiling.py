@@ -51,7 +51,7 @@ def compilation_of(model):
 
     >>> import keras
     >>> import keras_xd
-    >>> from keras_xd.compiling import compilation_of
+    >>> from keras_xd.core.compiling import compilation_of
     >>> model = keras.Sequential([keras.Input((9, 1)), keras.layers.Conv1D(2, 3)])
     >>> compilation_of(keras_xd.rewrite(model)) is None
     True

@@ -4,8 +4,8 @@ import keras
 import pytest
 
 import keras_xd
-from keras_xd.layers import protocol
-from keras_xd.layers.searchable import SearchableLayer
+from keras_xd.core import protocol
+from keras_xd.core.searchable import SearchableLayer
 
 
 class Gate(SearchableLayer):

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from keras_xd import files
+from keras_xd.core import files
 
 
 def test_written_and_replaced_only_if_asked(tmp_path):

@@ -6,9 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_xd import randomness
-from keras_xd.argument_types import check_types
-from keras_xd.layers import protocol
+from keras_xd.core import protocol, randomness
+from keras_xd.core.argument_types import check_types
 
 
 class SearchableLayer(keras.layers.Layer):

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from keras_xd import files
+from keras_xd.core import files
 
 
 class AtomicSaving:
@@ -19,7 +19,7 @@ class AtomicSaving:
     Example:
 
     >>> import keras
-    >>> from keras_xd.saving import AtomicSaving
+    >>> from keras_xd.core.saving import AtomicSaving
     >>> class Linear(AtomicSaving, keras.Model):
     ...     def __init__(self):
     ...         super().__init__()

@@ -1,0 +1,1 @@
+"""What every search space shares: checks, files, random state, and the protocol."""
