@@ -7,8 +7,8 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_layers
-from keras_xd.exporting import export
-from keras_xd.layers.rewritten import Exchange, Rewritten
+from keras_xd.graph.exporting import export
+from keras_xd.graph.wrapped_model import Exchange, Rewritten
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.search import SearchModel
 from keras_xd.splitting import split_streams
@@ -78,7 +78,7 @@ def finalize(model: keras.Model) -> keras.Model:
     50 times the parameters and about 4 times the time (`benchmarks/finalized.md`).
 
     The result is not compiled. It is a Functional model, or of a subclassed one a
-    `keras_xd.layers.rewritten.Rewritten`. `model.save("model.keras")` is Keras' own;
+    `keras_xd.graph.wrapped_model.Rewritten`. `model.save("model.keras")` is Keras' own;
     reading the file again needs `import keras_xd`. `model.export(path)` is Keras' own too, except
     that it refuses a path where there is something; the SavedModel needs neither keras_xd nor
     Keras. Its signature's keys are the names of the inputs: those given, and `inputs`

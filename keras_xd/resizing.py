@@ -11,7 +11,8 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, flatten_layers
 from keras_xd.core.validation import is_integer
 from keras_xd.finalizing import FinalizedModel
-from keras_xd.layers import cloning, fourier_resampling
+from keras_xd.graph import cloning
+from keras_xd.layers import fourier_resampling
 from keras_xd.layers.static_xd import StaticXD
 from keras_xd.layers.xd_layer import XDLayer
 from keras_xd.rewriting.candidates import check_graph

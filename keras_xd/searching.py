@@ -21,7 +21,7 @@ from keras_xd.core.searchable import searchable_layers
 from keras_xd.core.tables import aligned
 from keras_xd.core.validation import positive_integer
 from keras_xd.finalizing import finalize
-from keras_xd.layers.complexity import complexity
+from keras_xd.graph.cost import complexity
 from keras_xd.rewriting import rewrite
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.search import SearchModel, arguments, defaults

@@ -6,8 +6,9 @@ import keras
 from keras import ops
 
 from keras_xd.core.searchable import flatten_layers, is_graph
-from keras_xd.layers import StaticCCNNBlock, cloning
-from keras_xd.rewriting.channels import GLOBAL_POOLING
+from keras_xd.graph import cloning
+from keras_xd.graph.channel_groups import GLOBAL_POOLING
+from keras_xd.layers import StaticCCNNBlock
 
 
 def split_streams(model: keras.Model) -> keras.Model:

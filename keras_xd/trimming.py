@@ -7,10 +7,10 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core.searchable import is_graph
-from keras_xd.layers import MaskedBranch, cloning
+from keras_xd.graph import channel_groups, cloning
+from keras_xd.graph.skips import is_addition
+from keras_xd.layers import MaskedBranch
 from keras_xd.layers.masked_layer import MaskedLayer
-from keras_xd.rewriting import channels
-from keras_xd.rewriting.skips import is_addition
 
 
 def has_masks(model: keras.layers.Layer) -> bool:
@@ -172,7 +172,7 @@ class _Trimming:
             self.copies[id(layer)] = [*around, plain]
             self.changed.append((layer, plain))
         if outputs is not None:
-            axis = channels.channel_axis(layer, len(output.shape))
+            axis = channel_groups.channel_axis(layer, len(output.shape))
             self.kept[id(output)] = outputs, axis
         value = self.values[id(tensor)]
         for new in self.copies[id(layer)]:
@@ -199,7 +199,7 @@ class _Trimming:
         Raises:
             ValueError: if it does not treat each channel by itself.
         """
-        axis = channels.passes(call, [axis for _, axis in kept])
+        axis = channel_groups.passes(call, [axis for _, axis in kept])
         numbers = {None if n is None else tuple(n) for n, _ in kept}
         if axis is None or len(numbers) != 1:
             raise ValueError(

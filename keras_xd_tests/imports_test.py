@@ -56,7 +56,7 @@ ORDER = (
 BACKENDS = {"tensorflow", "jax", "jaxlib", "torch", "tf_keras"}
 MAY_IMPORT_BACKENDS = (
     "keras_xd.search",
-    "keras_xd.exporting",
+    "keras_xd.graph.exporting",
     "keras_xd.finalizing",
     "keras_xd.visualization",
 )

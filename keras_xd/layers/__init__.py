@@ -1,7 +1,10 @@
 """Layers: searchable operations, the plain ones they become, and baselines."""
 
+import keras_xd.graph.wrapped_model as rewritten  # noqa: F401
 from keras_xd.core.searchable import SearchableLayer as SearchableLayer
 from keras_xd.genotypes import NOS_OPERATIONS as NOS_OPERATIONS
+from keras_xd.graph.size_counts import count_activations as count_activations
+from keras_xd.graph.size_counts import count_parameters as count_parameters
 from keras_xd.layers import penalties as penalties
 from keras_xd.layers import warm_starts as warm_starts
 from keras_xd.layers.attention_operations import ChannelAttention as ChannelAttention
@@ -10,8 +13,6 @@ from keras_xd.layers.batch_statistics import (
     BatchStatisticsNormalization as BatchStatisticsNormalization,
 )
 from keras_xd.layers.batch_statistics import use_statistics as use_statistics
-from keras_xd.layers.budgets import count_activations as count_activations
-from keras_xd.layers.budgets import count_parameters as count_parameters
 from keras_xd.layers.ccnn_block import CCNNBlock as CCNNBlock
 from keras_xd.layers.ck_conv import CKConv as CKConv
 from keras_xd.layers.ck_convolutions import CKConv1D as CKConv1D

@@ -6,7 +6,7 @@ from keras import ops
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
-from keras_xd.layers.tracing import trace_anew
+from keras_xd.graph.retrace import trace_anew
 
 STATISTICS = ("batch", "moving")
 

@@ -7,8 +7,8 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
+from keras_xd.graph.cost import multiply_adds
 from keras_xd.layers import operation_windows
-from keras_xd.layers.complexity import multiply_adds
 from keras_xd.layers.discrete_operation import DiscreteOperation
 from keras_xd.layers.dynamic_conv import (
     batch_normalization,

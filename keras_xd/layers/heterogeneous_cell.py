@@ -21,7 +21,7 @@ from keras_xd.genotypes import (
     first_tier_edge,
     second_tier_edge,
 )
-from keras_xd.layers import cloning
+from keras_xd.graph import cloning
 from keras_xd.layers.derived_cell import DerivedCell, without_search
 from keras_xd.layers.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
 

@@ -7,8 +7,8 @@ from keras import activations
 
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, flatten_layers
+from keras_xd.graph.cost import multiply_adds
 from keras_xd.layers import fourier_resampling, warm_starts
-from keras_xd.layers.complexity import multiply_adds
 from keras_xd.layers.static_xd import StaticXD
 from keras_xd.layers.xd_layer import XDLayer
 

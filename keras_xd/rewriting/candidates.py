@@ -6,8 +6,8 @@ import dataclasses
 import keras
 
 from keras_xd.core.searchable import is_graph, named_layers
-from keras_xd.layers import cloning, rewritten
-from keras_xd.rewriting import kinds, skips
+from keras_xd.graph import cloning, skips, wrapped_model
+from keras_xd.rewriting import kinds
 
 SIZE_UNKNOWN = "its spatial size is unknown"
 
@@ -66,7 +66,7 @@ def check_model(model):
         check_graph(model)
         return
     try:
-        rewritten.symbolic_call(model)
+        wrapped_model.symbolic_call(model)
     except ValueError as error:
         inner = getattr(model, "model", None)
         if not model.built or not isinstance(inner, keras.Model):
@@ -90,7 +90,9 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
     """
     shapes, paths = collections.defaultdict(list), named_layers(model)
 
-    for layer, argument in rewritten.every_call(model, lambda x: kinds.operation_of(x) is not None):
+    for layer, argument in wrapped_model.every_call(
+        model, lambda x: kinds.operation_of(x) is not None
+    ):
         called = cloning.shapes_of(argument)
         if called:
             shapes[id(layer)].append((None, *called[0][1:]))

@@ -12,9 +12,10 @@ import numpy as np
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, named_layers
 from keras_xd.core.tables import aligned
-from keras_xd.layers.complexity import multiply_adds
-from keras_xd.layers.rewritten import every_call
-from keras_xd.rewriting import kinds, skips
+from keras_xd.graph import skips
+from keras_xd.graph.cost import multiply_adds
+from keras_xd.graph.wrapped_model import every_call
+from keras_xd.rewriting import kinds
 from keras_xd.rewriting.candidates import check_model, find_candidates
 
 

@@ -8,7 +8,7 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.tables import aligned
 from keras_xd.core.type_aliases import Radix, Selection
-from keras_xd.layers.complexity import complexity, uncounted_layers
+from keras_xd.graph.cost import complexity, uncounted_layers
 from keras_xd.rewriting.comparison import layer_multiply_adds, pair, tensor_bytes
 from keras_xd.rewriting.rewriter import plan
 

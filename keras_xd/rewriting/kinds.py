@@ -8,7 +8,7 @@ import numpy as np
 from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, named_layers
-from keras_xd.layers.complexity import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
+from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
 
 OPERATIONS = ("convolution", "pooling", "skip")
 ANY_CONVOLUTION = (*CONVOLUTIONS, *TRANSPOSED, *DEPTHWISE, *SEPARABLE)

@@ -10,8 +10,9 @@ import keras
 from keras_xd import masks as mask_functions
 from keras_xd.core import validation
 from keras_xd.core.searchable import is_graph, named_layers
-from keras_xd.layers import MaskedBranch, RelativeMask, cloning
-from keras_xd.rewriting import blocks, candidates, channels, kinds, skips
+from keras_xd.graph import channel_groups, cloning, residual_blocks, skips
+from keras_xd.layers import MaskedBranch, RelativeMask
+from keras_xd.rewriting import candidates, kinds
 
 logger = logging.getLogger("keras_xd.rewriting")
 
@@ -100,7 +101,7 @@ def rewrite_masked(model: keras.Model, options: dict, only=None, skip=None) -> k
     candidates.check_graph(model)
     graphs = [graph for _, graph in named_layers(model) if is_graph(graph)]
     reasons = _reasons(model, graphs)
-    counts = channels.calls_of(model)
+    counts = channel_groups.calls_of(model)
 
     def able(layer):
         return reasons.get(id(layer), "") is None
@@ -172,10 +173,10 @@ def _sites(graphs, able, shared, options):
                 if able(layer) and max(getattr(layer, "kernel_size", (1,))) > 1:
                     kernels[id(layer)] = layer
         if "width" in options.masks:
-            widths += channels.find_channels(graph, able, shared)
+            widths += channel_groups.find_channels(graph, able, shared)
         if "depth" in options.masks:
             groups = collections.defaultdict(list)
-            for block in blocks.find_blocks(graph, able):
+            for block in residual_blocks.find_blocks(graph, able):
                 groups[block.spatial if options.depth_groups == "stage" else None].append(block)
             for spatial, group in groups.items():
                 name = "depth" if spatial is None else f"depth_{'x'.join(map(str, spatial))}"

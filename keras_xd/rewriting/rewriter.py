@@ -10,8 +10,9 @@ from keras_xd.core import compiling, validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import named_layers
 from keras_xd.core.type_aliases import Radix, Selection
-from keras_xd.layers.rewritten import Exchange
-from keras_xd.rewriting import kinds, skips
+from keras_xd.graph import skips
+from keras_xd.graph.wrapped_model import Exchange
+from keras_xd.rewriting import kinds
 from keras_xd.rewriting.candidates import check_model, find_candidates
 from keras_xd.rewriting.explaining import (
     SIZES_HINT,
@@ -49,7 +50,7 @@ def rewrite(
 
     Subclassed models and layers of several layers are rewritten where they hold layers: in
     attributes, lists, tuples and dictionaries, from their constructors on. They must be able to be
-    made again by `from_config(get_config())`, and become a `keras_xd.layers.rewritten.Rewritten`
+    made again by `from_config(get_config())`, and become a `keras_xd.graph.wrapped_model.Rewritten`
     with the model in it, as `.model`. Layers in `TimeDistributed` are rewritten too. The additions
     that a `call` of one's own makes are not seen: no skip is found there.
 

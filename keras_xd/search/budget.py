@@ -7,8 +7,8 @@ from keras import ops
 
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.core.validation import one_of
-from keras_xd.layers.budgets import count_activations, count_parameters
-from keras_xd.layers.complexity import complexity, counted_multiply_adds, warn_of_uncounted
+from keras_xd.graph.cost import complexity, counted_multiply_adds, warn_of_uncounted
+from keras_xd.graph.size_counts import count_activations, count_parameters
 from keras_xd.layers.differentiable_mask import AdmissibleRange
 
 MEASURES = {

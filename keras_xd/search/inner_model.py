@@ -5,7 +5,7 @@ import math
 import keras
 
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.layers.rewritten import Rewritten, export_model
+from keras_xd.graph.wrapped_model import Rewritten, export_model
 
 
 class InnerModel(keras.Model):

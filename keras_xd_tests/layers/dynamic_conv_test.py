@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_xd import layers
-from keras_xd.layers.complexity import complexity
+from keras_xd.graph.cost import complexity
 from keras_xd.layers.dynamic_conv import WAYS, dynamic_depthwise_conv, widened
 from keras_xd_tests.layer_checks import assert_close, check_config, check_layer
 from keras_xd_tests.layers import cell_references

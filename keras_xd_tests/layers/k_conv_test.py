@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_xd import kmatrix, layers
 from keras_xd.core.searchable import architecture_variables, flatten_layers, freeze_architecture
 from keras_xd.finalizing import finalize
-from keras_xd.layers import cloning
+from keras_xd.graph import cloning
 from keras_xd_tests.layer_checks import assert_close, check_layer
 
 TWINS = {

@@ -8,7 +8,7 @@ from keras import ops
 
 import keras_xd
 from keras_xd import layers, masks, models
-from keras_xd.layers.cloning import clone
+from keras_xd.graph.cloning import clone
 from keras_xd.search import budget
 
 FIT = {"batch_size": 1, "verbose": 0}

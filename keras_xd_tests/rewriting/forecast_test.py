@@ -9,8 +9,8 @@ import pytest
 from keras import layers
 
 import keras_xd
+from keras_xd.graph.cost import complexity
 from keras_xd.layers import KOperation
-from keras_xd.layers.complexity import complexity
 from keras_xd.rewriting import compare, forecast, rewrite
 from keras_xd_tests import sample_models
 

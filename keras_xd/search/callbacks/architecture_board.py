@@ -9,7 +9,7 @@ import numpy as np
 from keras_xd.core import randomness
 from keras_xd.core.searchable import SearchableLayer, named_layers
 from keras_xd.core.validation import positive_integer
-from keras_xd.layers.complexity import counted_multiply_adds, uncounted_layers
+from keras_xd.graph.cost import counted_multiply_adds, uncounted_layers
 from keras_xd.search.callbacks.event_file import EventFile, check_tensorboard, checked_hparams
 
 # Numbers in the unit impulses of all input positions.

@@ -4,13 +4,13 @@ import keras
 import pytest
 from keras import layers, ops
 
-from keras_xd.rewriting import channels
+from keras_xd.graph import channel_groups
 
 
 def found(model, able=lambda layer: True):
     """`(producers, members, consumers)` of each group, by names."""
-    counts = channels.calls_of(model)
-    groups = channels.find_channels(model, able, lambda layer: counts[id(layer)] > 1)
+    counts = channel_groups.calls_of(model)
+    groups = channel_groups.find_channels(model, able, lambda layer: counts[id(layer)] > 1)
     return [
         tuple([layer.name for layer in part] for part in (g.producers, g.members, g.consumers))
         for g in groups
@@ -118,5 +118,5 @@ def test_graphs_inside_are_counted_once():
     dense = layers.Dense(3)
     block = keras.Model(inside, dense(inside))
     inputs = keras.Input((3,))
-    counts = channels.calls_of(keras.Model(inputs, block(block(inputs))))
+    counts = channel_groups.calls_of(keras.Model(inputs, block(block(inputs))))
     assert counts[id(dense)] == 1 and counts[id(block)] == 2

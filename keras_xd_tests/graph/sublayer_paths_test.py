@@ -6,7 +6,7 @@ import keras
 import pytest
 from keras import layers
 
-from keras_xd.layers import places
+from keras_xd.graph import sublayer_paths
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
 
@@ -23,7 +23,9 @@ class Holder(keras.Model):
 
 def test_every_layer_has_one_place():
     holder = Holder()
-    found = [(place, layer.name) for place, layer in places.walk(holder, lambda layer: True)]
+    found = [
+        (place, layer.name) for place, layer in sublayer_paths.walk(holder, lambda layer: True)
+    ]
     assert found == [
         ((("a",),), "a"),
         ((("b",),), "b"),
@@ -32,20 +34,20 @@ def test_every_layer_has_one_place():
         ((("_hidden",),), "e"),
     ]
     for place, name in found:
-        assert places.layer_at(holder, place).name == name
+        assert sublayer_paths.layer_at(holder, place).name == name
 
 
 @pytest.mark.parametrize(
     "place", [(("missing",),), (("again", 5),), (("number",),), (("a", 0),), (("text", 0),)]
 )
 def test_places_that_are_none(place):
-    assert places.layer_at(Holder(), place) is None
+    assert sublayer_paths.layer_at(Holder(), place) is None
 
 
 def test_exchanged_everywhere_in_the_same_order():
     holder = Holder()
     new_a, new_c = layers.ReLU(name="new_a"), layers.ReLU(name="new_c")
-    places.put(holder, [((("a",),), new_a), ((("again", 1, "key", 1),), new_c)])
+    sublayer_paths.put(holder, [((("a",),), new_a), ((("again", 1, "key", 1),), new_c)])
     assert holder.a is holder.again[0] is holder.pair.left is new_a
     assert holder.again[1]["key"] == (holder.b, new_c)
     assert isinstance(holder.pair, Pair)
@@ -56,10 +58,10 @@ def test_containers_that_hold_themselves():
     layer = layers.Layer()
     layer.loop = [layers.ReLU(name="inside")]
     layer.loop.append(layer.loop)
-    assert [inner.name for _, inner in places.layers_inside(layer)] == ["inside"]
+    assert [inner.name for _, inner in sublayer_paths.layers_inside(layer)] == ["inside"]
 
 
 def test_graphs_are_not_looked_into():
     inputs = keras.Input((2,))
-    assert places.layers_inside(keras.Model(inputs, layers.ReLU()(inputs))) == []
-    assert places.layers_inside(keras.Sequential([layers.ReLU()])) == []
+    assert sublayer_paths.layers_inside(keras.Model(inputs, layers.ReLU()(inputs))) == []
+    assert sublayer_paths.layers_inside(keras.Sequential([layers.ReLU()])) == []

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from keras import layers
 
-from keras_xd.layers.complexity import complexity
-from keras_xd.layers.sequence_counts import is_sequence_layer, sequence_multiply_adds
+from keras_xd.graph.cost import complexity
+from keras_xd.graph.sequence_counts import is_sequence_layer, sequence_multiply_adds
 
 
 @pytest.mark.parametrize(

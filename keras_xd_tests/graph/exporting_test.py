@@ -11,8 +11,8 @@ import tensorflow as tf
 from keras import layers
 
 import keras_xd
-from keras_xd.exporting import InferenceModel
-from keras_xd.layers.rewritten import Rewritten
+from keras_xd.graph.exporting import InferenceModel
+from keras_xd.graph.wrapped_model import Rewritten
 from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-5

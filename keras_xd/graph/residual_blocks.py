@@ -7,9 +7,9 @@ from collections.abc import Callable
 import keras
 
 from keras_xd.core.searchable import flatten_layers, is_graph
-from keras_xd.layers import cloning
-from keras_xd.layers.complexity import COUNTED
-from keras_xd.rewriting.skips import is_addition
+from keras_xd.graph import cloning
+from keras_xd.graph.cost import COUNTED
+from keras_xd.graph.skips import is_addition
 
 
 @dataclasses.dataclass(frozen=True)

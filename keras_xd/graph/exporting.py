@@ -30,7 +30,7 @@ class InferenceModel(keras.Model):
     Example:
 
     >>> import keras, numpy as np
-    >>> from keras_xd.exporting import InferenceModel
+    >>> from keras_xd.graph.exporting import InferenceModel
     >>> flip = keras.Sequential([keras.Input((4, 4, 1)), keras.layers.RandomFlip(seed=1)])
     >>> image = np.arange(16.0, dtype="float32").reshape(1, 4, 4, 1)
     >>> bool(np.all(InferenceModel(flip)(image) == image))

@@ -6,7 +6,7 @@ import pytest
 from keras import layers
 
 from keras_xd.core.searchable import flatten_layers
-from keras_xd.layers import cloning
+from keras_xd.graph import cloning
 from keras_xd_tests import sample_models
 
 

@@ -7,8 +7,8 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, architecture_variables, flatten_layers
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.layers.complexity import model_calls
-from keras_xd.layers.sequence_counts import ATTENTION_OF_HEADS
+from keras_xd.graph.cost import model_calls
+from keras_xd.graph.sequence_counts import ATTENTION_OF_HEADS
 
 
 @check_types

@@ -9,8 +9,8 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, is_graph, named_layers, sublayers
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.layers.cloning import graph_calls, shapes_of
-from keras_xd.layers.sequence_counts import (
+from keras_xd.graph.cloning import graph_calls, shapes_of
+from keras_xd.graph.sequence_counts import (
     ATTENTION,
     attention_shapes,
     is_sequence_layer,

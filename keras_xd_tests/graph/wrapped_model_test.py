@@ -9,7 +9,7 @@ import keras_xd
 from keras_xd import layers as xd_layers
 from keras_xd.core.searchable import architecture_variables, named_layers, searchable_layers
 from keras_xd.finalizing import finalize
-from keras_xd.layers import rewritten
+from keras_xd.graph import wrapped_model
 from keras_xd.layers.static_xd import StaticXD
 from keras_xd.rewriting import compare, forecast, rewrite
 from keras_xd.search import SearchModel
@@ -377,4 +377,4 @@ def test_models_that_cannot_be_rewritten(rng):
 
 def test_a_place_that_is_not_there():
     with pytest.raises(ValueError, match="must have its layers in the same attributes"):
-        rewritten.Rewritten(Network(), [((("missing",),), layers.ReLU())])
+        wrapped_model.Rewritten(Network(), [((("missing",),), layers.ReLU())])

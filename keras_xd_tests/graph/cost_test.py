@@ -10,8 +10,8 @@ from keras import layers, ops
 import keras_xd
 from keras_xd import kmatrix
 from keras_xd import layers as xd
-from keras_xd.layers import complexity as complexity_module
-from keras_xd.layers.complexity import complexity, model_calls
+from keras_xd.graph import cost as complexity_module
+from keras_xd.graph.cost import complexity, model_calls
 from keras_xd.layers.xd_convolutions import XDConv2D
 from keras_xd.search import SearchModel
 from keras_xd_tests import sample_models

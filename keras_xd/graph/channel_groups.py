@@ -9,8 +9,8 @@ import keras
 from keras import layers, ops
 
 from keras_xd.core.searchable import is_graph
-from keras_xd.layers import cloning
-from keras_xd.layers.complexity import CONVOLUTIONS, DEPTHWISE
+from keras_xd.graph import cloning
+from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE
 
 PRODUCERS = (*CONVOLUTIONS[:2], layers.Dense)
 _BY_POINT = (

@@ -5,8 +5,8 @@ import json
 import keras
 
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, is_graph
-from keras_xd.exporting import export
-from keras_xd.layers import cloning, places
+from keras_xd.graph import cloning, sublayer_paths
+from keras_xd.graph.exporting import export
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -19,7 +19,7 @@ class Rewritten(keras.Model):
 
     Args:
         model: the model or layer, made from its configuration and not built. It is changed.
-        new_layers: list of `(place, layer)`, see `keras_xd.layers.places`.
+        new_layers: list of `(place, layer)`, see `keras_xd.graph.sublayer_paths`.
         names: list of `(place, name)`: names that the layers of `model` get.
         call: positional and keyword arguments of a symbolic call by which to build the model, a
             pair of a tuple and a dictionary with `keras.KerasTensor` in them; `None` leaves that
@@ -58,9 +58,9 @@ class Rewritten(keras.Model):
         self.building_call = None
         if call is not None:
             self.building_call = json.dumps(keras.saving.serialize_keras_object(call))
-        places.put(model, new_layers)
+        sublayer_paths.put(model, new_layers)
         for place, name in names:
-            inner = places.layer_at(model, place)
+            inner = sublayer_paths.layer_at(model, place)
             if inner is not None:
                 inner.name = name
         model.name = self.name
@@ -126,7 +126,10 @@ class Rewritten(keras.Model):
     def get_config(self):
         serialize = keras.saving.serialize_keras_object
         new_layers = [
-            {"place": place, "layer": serialize(places.layer_at(self.model, _as_place(place)))}
+            {
+                "place": place,
+                "layer": serialize(sublayer_paths.layer_at(self.model, _as_place(place))),
+            }
             for place in json.loads(self.places)
         ]
         return {
@@ -200,7 +203,7 @@ class Exchange:
             base, copy, before = layer, cloning.copy_layer(layer), set()
         new_layers, names = [], []
         for place, inner in _walk(base, self.wanted):
-            if places.layer_at(copy, place) is None:  # made when the layer is built
+            if sublayer_paths.layer_at(copy, place) is None:  # made when the layer is built
                 continue
             new = None if is_composite(inner, self.wanted) else self._of_layer(inner)
             if new is None and place in before:
@@ -215,7 +218,7 @@ class Exchange:
 
 
 def export_model(model, *args, **kwargs):
-    """Export a model of any form; the arguments are those of `keras_xd.exporting.export`."""
+    """Export a model of any form; the arguments are those of `keras_xd.graph.exporting.export`."""
     call = None
     if isinstance(model, Rewritten):
         call = model.recorded_call() or symbolic_call(model.model)
@@ -294,9 +297,9 @@ def inner_calls(layer, args, kwargs, wanted):
     copy = layer.original_copy() if isinstance(layer, Rewritten) else cloning.copy_layer(layer)
     calls, probes = [], []
     for place, inner in _walk(base, wanted):
-        if not is_composite(inner, wanted) and places.layer_at(copy, place) is not None:
+        if not is_composite(inner, wanted) and sublayer_paths.layer_at(copy, place) is not None:
             probes.append((place, cloning.Probe(inner, calls)))
-    places.put(copy, probes)
+    sublayer_paths.put(copy, probes)
     copy(*args, **kwargs)
     _copy_all(base, copy, [place for place, _ in probes])
     calls.clear()  # building may have called them too
@@ -335,7 +338,7 @@ def symbolic_call(model):
 
 
 def _walk(base, wanted):
-    return places.walk(base, lambda layer: is_composite(layer, wanted))
+    return sublayer_paths.walk(base, lambda layer: is_composite(layer, wanted))
 
 
 def _step(tensor, step):
@@ -369,7 +372,10 @@ def _copy_state(old, new):
     new.trainable = old.trainable
     _copy_all(base, new.model, new.new_places)
     for place in new.new_places:
-        before, after = places.layer_at(base, place), places.layer_at(new.model, place)
+        before, after = (
+            sublayer_paths.layer_at(base, place),
+            sublayer_paths.layer_at(new.model, place),
+        )
         shapes = [[v.shape for v in layer.variables] for layer in (before, after)]
         if is_graph(before):
             continue
@@ -387,8 +393,8 @@ def _copy_all(base, copy, except_places):
     kept = set(except_places)
     above = {place[:depth] for place in kept for depth in range(len(place))}
     pairs, skipped = [(base, copy)], []
-    for place, inner in places.walk(base, lambda layer: True):
-        other = places.layer_at(copy, place)
+    for place, inner in sublayer_paths.walk(base, lambda layer: True):
+        other = sublayer_paths.layer_at(copy, place)
         if place in kept:
             skipped += [inner, other]
         elif place in above:

@@ -3,7 +3,7 @@
 import keras
 from keras import layers, ops
 
-from keras_xd.rewriting.blocks import find_blocks
+from keras_xd.graph.residual_blocks import find_blocks
 
 
 def found(model, able=lambda layer: True):

@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 
-from keras_xd.layers.tracing import trace_anew
+from keras_xd.graph.retrace import trace_anew
 
 
 class Factor(keras.layers.Layer):

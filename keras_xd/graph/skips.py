@@ -7,7 +7,7 @@ import functools
 import keras
 
 from keras_xd.core.searchable import is_graph, named_layers
-from keras_xd.layers import cloning
+from keras_xd.graph import cloning
 
 _MIXED = {"float16": "mixed_float16", "bfloat16": "mixed_bfloat16"}
 

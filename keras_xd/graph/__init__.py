@@ -1,0 +1,1 @@
+"""Reading and copying the graphs of Keras models."""
