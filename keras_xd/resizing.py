@@ -12,7 +12,7 @@ from keras_xd.core.searchable import SearchableLayer, flatten_layers
 from keras_xd.core.validation import is_integer
 from keras_xd.finalizing import FinalizedModel
 from keras_xd.graph import cloning
-from keras_xd.layers import fourier_resampling
+from keras_xd.layers.fourier import resampling
 from keras_xd.layers.static_xd import StaticXD
 from keras_xd.layers.xd_layer import XDLayer
 from keras_xd.rewriting.candidates import check_graph
@@ -148,7 +148,7 @@ def _at_size(layer, shapes, rebuilt):
             f"Received: layer '{layer.name}' of class {type(layer).__name__}"
         )
     before, after = (
-        fourier_resampling.spatial_sizes(shape, len(shape) - 2, layer.data_format, layer.name)
+        resampling.spatial_sizes(shape, len(shape) - 2, layer.data_format, layer.name)
         for shape in (layer.get_build_config()["input_shape"], shapes[0])
     )
     _check_channels(layer, shapes[0])

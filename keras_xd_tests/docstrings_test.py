@@ -141,7 +141,7 @@ def test_examples_of_what_is_not_exported_are_found():
     names = {
         name for name, value in internal_objects().items() if examples(documentation(value)[0])
     }
-    assert "keras_xd.layers.spectral_conv.SpectralUniform" in names
+    assert "keras_xd.layers.fourier.spectral_conv.SpectralUniform" in names
     assert not names & set(OBJECTS)
 
 

@@ -7,7 +7,7 @@ import keras_xd
 from keras_xd import layers
 from keras_xd.finalizing import FinalizedModel
 from keras_xd_tests.layer_checks import assert_close
-from keras_xd_tests.layers.fourier_resampling_test import band_limited
+from keras_xd_tests.layers.fourier.resampling_test import band_limited
 
 
 def signal(n, modes, channels=2, seed=1):

@@ -33,8 +33,12 @@ from keras_xd.layers.dynamic_conv import DynamicKernel as DynamicKernel
 from keras_xd.layers.feature_operations import FactorizedReduction as FactorizedReduction
 from keras_xd.layers.feature_operations import FeatureOperation as FeatureOperation
 from keras_xd.layers.feature_operations import PointwiseOperation as PointwiseOperation
-from keras_xd.layers.fourier_resampling import FourierResampling as FourierResampling
-from keras_xd.layers.fourier_upsampling import FourierUpsampling as FourierUpsampling
+from keras_xd.layers.fourier.resampling import FourierResampling as FourierResampling
+from keras_xd.layers.fourier.spectral_conv import SpectralConv as SpectralConv
+from keras_xd.layers.fourier.spectral_conv import SpectralConv1D as SpectralConv1D
+from keras_xd.layers.fourier.spectral_conv import SpectralConv2D as SpectralConv2D
+from keras_xd.layers.fourier.spectral_conv import SpectralConv3D as SpectralConv3D
+from keras_xd.layers.fourier.upsampling import FourierUpsampling as FourierUpsampling
 from keras_xd.layers.heterogeneous_cell import CellArchitecture as CellArchitecture
 from keras_xd.layers.heterogeneous_cell import HeterogeneousCell as HeterogeneousCell
 from keras_xd.layers.heterogeneous_cell import derived_genotype as derived_genotype
@@ -58,10 +62,6 @@ from keras_xd.layers.relative_mask import RelativeMask as RelativeMask
 from keras_xd.layers.rendering import update_rendering as update_rendering
 from keras_xd.layers.resampled import Resampled as Resampled
 from keras_xd.layers.resampled import SearchableResampled as SearchableResampled
-from keras_xd.layers.spectral_conv import SpectralConv as SpectralConv
-from keras_xd.layers.spectral_conv import SpectralConv1D as SpectralConv1D
-from keras_xd.layers.spectral_conv import SpectralConv2D as SpectralConv2D
-from keras_xd.layers.spectral_conv import SpectralConv3D as SpectralConv3D
 from keras_xd.layers.static_ccnn_block import StaticCCNNBlock as StaticCCNNBlock
 from keras_xd.layers.static_ck_conv import StaticCKConv as StaticCKConv
 from keras_xd.layers.static_xd import StaticXD as StaticXD

@@ -13,7 +13,7 @@ from keras_xd.layers.batch_statistics import STATISTICS, BatchStatisticsNormaliz
 from keras_xd.layers.ck_conv import PADDINGS, RENDERINGS, CKConv
 from keras_xd.layers.depth_mask import DepthMask
 from keras_xd.layers.differentiable_mask import DifferentiableMask
-from keras_xd.layers.fourier_upsampling import FourierUpsampling
+from keras_xd.layers.fourier.upsampling import FourierUpsampling
 from keras_xd.layers.kernel_network import KernelNetwork
 from keras_xd.layers.static_ccnn_block import (
     StaticCCNNBlock,

@@ -8,8 +8,8 @@ from keras import initializers, ops
 from keras_xd import masks
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.layers import fourier_convolution
 from keras_xd.layers.differentiable_mask import DifferentiableMask
+from keras_xd.layers.fourier import fft_convolution
 from keras_xd.layers.kernel_network import KernelNetwork, grid
 from keras_xd.layers.static_ck_conv import CONVOLUTIONS, LongConvolution, StaticCKConv
 
@@ -160,7 +160,7 @@ class CKConv(LongConvolution, SearchableLayer):
         channels, self._sizes = self._split_shape(input_shape)
         self._fix_input(channels, self._sizes)
         self._taps = self.kernel_size or self._sizes
-        self._lengths = fourier_convolution.transform_lengths(
+        self._lengths = fft_convolution.transform_lengths(
             self._sizes, self._taps, self.circular, self.learn_resolution
         )
         points = list(self._taps)
@@ -270,7 +270,7 @@ class CKConv(LongConvolution, SearchableLayer):
             self._supports = self._current_supports()
             if self.resolution_mask is not None:
                 bins = [masks.support(values)[1] for values in self.resolution_mask.values]
-                self._bins = fourier_convolution.fast_bins(bins, self._sizes, self.circular)
+                self._bins = fft_convolution.fast_bins(bins, self._sizes, self.circular)
         return before != (self._supports, self._bins)
 
     def get_build_config(self):

@@ -8,7 +8,8 @@ from keras import activations
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, flatten_layers
 from keras_xd.graph.cost import multiply_adds
-from keras_xd.layers import fourier_resampling, warm_starts
+from keras_xd.layers import warm_starts
+from keras_xd.layers.fourier import resampling
 from keras_xd.layers.static_xd import StaticXD
 from keras_xd.layers.xd_layer import XDLayer
 
@@ -77,12 +78,12 @@ class Resampled(keras.layers.Layer):
 
     def build(self, input_shape):
         rank = len(self.sizes)
-        outer = fourier_resampling.spatial_sizes(input_shape, rank, self.data_format, self.name)
+        outer = resampling.spatial_sizes(input_shape, rank, self.data_format, self.name)
         inner_shape = self._inner_shape(input_shape)
         if not self.layer.built:
             self.layer.build(inner_shape)
         outputs = self.layer.compute_output_shape(inner_shape)
-        same = outputs == fourier_resampling.with_sizes(outputs, self.sizes, self.data_format)
+        same = outputs == resampling.with_sizes(outputs, self.sizes, self.data_format)
         if outer != self.sizes and not (same and is_periodic(self.layer)):
             raise ValueError(
                 "Only an operation on a circle, with as many outputs as inputs, can be resampled "
@@ -90,22 +91,22 @@ class Resampled(keras.layers.Layer):
                 f"'{self.layer.name}', which maps sizes {self.sizes} to shape {tuple(outputs)}, "
                 f"at sizes {outer}"
             )
-        self._down = fourier_resampling.resampling_matrices(outer, self.sizes)
-        self._up = fourier_resampling.resampling_matrices(self.sizes, outer)
+        self._down = resampling.resampling_matrices(outer, self.sizes)
+        self._up = resampling.resampling_matrices(self.sizes, outer)
         first = 1 if self.data_format == "channels_last" else 2
         axes = {first + axis: size for axis, size in enumerate(outer)}
         self.input_spec = keras.layers.InputSpec(ndim=rank + 2, axes=axes)
 
     def call(self, inputs):
-        x = fourier_resampling.resample(inputs, self._down, self.data_format)
+        x = resampling.resample(inputs, self._down, self.data_format)
         x = keras.ops.cast(self.layer(x), self.compute_dtype)
-        return self.activation(fourier_resampling.resample(x, self._up, self.data_format))
+        return self.activation(resampling.resample(x, self._up, self.data_format))
 
     def compute_output_shape(self, input_shape):
         rank = len(self.sizes)
-        outer = fourier_resampling.spatial_sizes(input_shape, rank, self.data_format, self.name)
+        outer = resampling.spatial_sizes(input_shape, rank, self.data_format, self.name)
         outputs = self.layer.compute_output_shape(self._inner_shape(input_shape))
-        return fourier_resampling.with_sizes(outputs, outer, self.data_format)
+        return resampling.with_sizes(outputs, outer, self.data_format)
 
     def multiply_adds(self, input_shape):
         """Return the multiply–adds of one sample: the layer's and those of the resampling."""
@@ -138,14 +139,14 @@ class Resampled(keras.layers.Layer):
     def _resampling(self, input_shape):
         """Return the multiply–adds of resampling the inputs and the outputs of the layer."""
         rank, data_format = len(self.sizes), self.data_format
-        outer = fourier_resampling.spatial_sizes(input_shape, rank, data_format, self.name)
+        outer = resampling.spatial_sizes(input_shape, rank, data_format, self.name)
         channel_axis = -1 if data_format == "channels_last" else 1
         filters = self.layer.compute_output_shape(self._inner_shape(input_shape))[channel_axis]
-        down = fourier_resampling.multiply_adds(outer, self.sizes, input_shape[channel_axis])
-        return down + fourier_resampling.multiply_adds(self.sizes, outer, filters)
+        down = resampling.multiply_adds(outer, self.sizes, input_shape[channel_axis])
+        return down + resampling.multiply_adds(self.sizes, outer, filters)
 
     def _inner_shape(self, input_shape):
-        return fourier_resampling.with_sizes(input_shape, self.sizes, self.data_format)
+        return resampling.with_sizes(input_shape, self.sizes, self.data_format)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -7,7 +7,7 @@ from keras import initializers, ops
 
 from keras_xd.core import shared_objects, validation
 from keras_xd.layers.batch_statistics import STATISTICS, BatchStatisticsNormalization
-from keras_xd.layers.fourier_upsampling import FourierUpsampling
+from keras_xd.layers.fourier.upsampling import FourierUpsampling
 from keras_xd.layers.static_ck_conv import StaticCKConv
 
 

@@ -4,7 +4,7 @@ import keras
 from keras import activations, initializers, ops
 
 from keras_xd.core import validation
-from keras_xd.layers import fourier_convolution
+from keras_xd.layers.fourier import fft_convolution
 
 CONVOLUTIONS = ("auto", "direct", "fourier")
 
@@ -80,7 +80,7 @@ class LongConvolution(keras.layers.Layer):
             return True
         if self.convolution == "direct":
             return False
-        by_taps, by_transform = fourier_convolution.multiply_adds(sizes, taps, self.circular)
+        by_taps, by_transform = fft_convolution.multiply_adds(sizes, taps, self.circular)
         return by_transform < by_taps
 
     def _multiply_adds(self, input_shape, taps, resolutions):
@@ -90,7 +90,7 @@ class LongConvolution(keras.layers.Layer):
         smaller one, also where `_by_fourier`, which rounds lengths up, decides the other way.
         """
         channels, sizes = self._split_shape(input_shape)
-        by_taps, by_transform = fourier_convolution.expected_multiply_adds(
+        by_taps, by_transform = fft_convolution.expected_multiply_adds(
             sizes, taps, self.circular, resolutions if self.learn_resolution else None
         )
         if self.learn_resolution or self.convolution == "fourier":
@@ -101,18 +101,18 @@ class LongConvolution(keras.layers.Layer):
         return channels * smaller(by_taps, by_transform)
 
     def _convolve(self, inputs, kernel, before, masks, bins):
-        """Return activation(convolution + bias); see `fourier_convolution.fourier`."""
+        """Return activation(convolution + bias); see `fft_convolution.fourier`."""
         first = self.data_format == "channels_first"
         x = ops.moveaxis(inputs, 1, -1) if first else inputs
         if self._by_fourier(tuple(x.shape[1:-1]), tuple(kernel.shape[:-1])):
             exact = "float64" if self.compute_dtype == "float64" else "float32"
             masks = None if masks is None else [ops.cast(mask, exact) for mask in masks]
             x, kernel = ops.cast(x, exact), ops.cast(kernel, exact)
-            y = fourier_convolution.fourier(x, kernel, before, self.circular, masks, bins)
+            y = fft_convolution.fourier(x, kernel, before, self.circular, masks, bins)
             y = ops.cast(y, self.compute_dtype)
         else:
             kernel = ops.cast(kernel, x.dtype)
-            y = fourier_convolution.direct(x, kernel, before, self.circular)
+            y = fft_convolution.direct(x, kernel, before, self.circular)
         if self.bias is not None:
             y = y + ops.convert_to_tensor(self.bias)[: y.shape[-1]]
         y = self.activation(y)
@@ -215,7 +215,7 @@ class StaticCKConv(LongConvolution):
         self._add_bias(channels)
         self.masks = ()
         if self.learn_resolution:
-            lengths = fourier_convolution.transform_lengths(
+            lengths = fft_convolution.transform_lengths(
                 sizes, self.kernel_size, self.circular, scaled=True
             )
             self.masks = tuple(
@@ -236,7 +236,7 @@ class StaticCKConv(LongConvolution):
     def compute_output_shape(self, input_shape):
         _, sizes = self._split_shape(input_shape)
         if self.bins is not None:
-            sizes = fourier_convolution.output_sizes(sizes, self.bins, self.circular)
+            sizes = fft_convolution.output_sizes(sizes, self.bins, self.circular)
         return self._joined_shape(input_shape, sizes)
 
     def multiply_adds(self, input_shape):

@@ -6,7 +6,7 @@ from keras import ops
 
 import keras_xd
 from keras_xd import layers, masks
-from keras_xd.layers.fourier_convolution import transform_lengths
+from keras_xd.layers.fourier.fft_convolution import transform_lengths
 from keras_xd_tests.layer_checks import check_layer
 
 

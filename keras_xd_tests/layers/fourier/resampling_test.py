@@ -4,7 +4,7 @@ import pytest
 import scipy.signal
 
 from keras_xd import layers
-from keras_xd.layers import fourier_resampling
+from keras_xd.layers.fourier import resampling
 from keras_xd_tests.layer_checks import check_layer
 
 PAIRS = [(43, 85), (64, 128), (128, 64), (85, 43), (7, 12), (8, 6), (6, 9), (9, 4), (5, 5), (1, 4)]
@@ -40,7 +40,7 @@ def test_band_limited_functions_are_sampled_on_the_new_grid(before, after):
     modes = (min(before, after) - 1) // 2
     x = band_limited((before,), modes)
     expected = band_limited((after,), modes)
-    actual = fourier_resampling.resampling_matrix(before, after) @ x
+    actual = resampling.resampling_matrix(before, after) @ x
     np.testing.assert_allclose(actual, expected, atol=1e-10)
 
 
@@ -48,15 +48,15 @@ def test_band_limited_functions_are_sampled_on_the_new_grid(before, after):
 def test_any_signal_is_resampled_as_by_the_fourier_transform(before, after, rng):
     x = rng.normal(size=(before, 3))
     expected = scipy.signal.resample(x, after)
-    actual = fourier_resampling.resampling_matrix(before, after) @ x
+    actual = resampling.resampling_matrix(before, after) @ x
     np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("before", range(1, 13))
 @pytest.mark.parametrize("more", [0, 1, 2, 5])
 def test_up_and_down_again_is_the_identity(before, more):
-    up = fourier_resampling.resampling_matrix(before, before + more)
-    down = fourier_resampling.resampling_matrix(before + more, before)
+    up = resampling.resampling_matrix(before, before + more)
+    down = resampling.resampling_matrix(before + more, before)
     np.testing.assert_allclose(down @ up, np.eye(before), atol=1e-12)
 
 
@@ -73,9 +73,9 @@ def test_every_axis_of_an_image(data_format):
 
 
 def test_multiply_adds():
-    assert fourier_resampling.multiply_adds((6, 8), (15, 8), 2) == 15 * 6 * 8 * 2
-    assert fourier_resampling.multiply_adds((6, 8), (3, 4), 1) == 3 * 6 * 8 + 4 * 3 * 8
-    assert fourier_resampling.multiply_adds((6,), (6,), 5) == 0
+    assert resampling.multiply_adds((6, 8), (15, 8), 2) == 15 * 6 * 8 * 2
+    assert resampling.multiply_adds((6, 8), (3, 4), 1) == 3 * 6 * 8 + 4 * 3 * 8
+    assert resampling.multiply_adds((6,), (6,), 5) == 0
 
 
 def test_bad_arguments_are_refused():

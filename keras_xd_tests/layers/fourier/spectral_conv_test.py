@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.layers import spectral_conv
+from keras_xd.layers.fourier import spectral_conv
 from keras_xd_tests.layer_checks import assert_close, check_layer
 
 CLASSES = {

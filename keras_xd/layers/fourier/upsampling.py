@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.layers import fourier_resampling
+from keras_xd.layers.fourier import resampling
 
 # Up to this many entries a product with a matrix was faster than two transforms, measured on a CPU
 # with axes from 31 to 64 to 1023 to 2048 points.
@@ -58,7 +58,7 @@ class FourierUpsampling(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=rank + 2)
 
     def call(self, inputs):
-        before = fourier_resampling.spatial_sizes(
+        before = resampling.spatial_sizes(
             tuple(inputs.shape), len(self.sizes), self.data_format, self.name
         )
         first = 1 if self.data_format == "channels_last" else 2
@@ -68,17 +68,17 @@ class FourierUpsampling(keras.layers.Layer):
                 inputs = resample_by_transform(inputs, first + axis, new)
                 short[axis] = new
         matrices = _matrices(tuple(short), self.sizes)
-        return fourier_resampling.resample(inputs, matrices, self.data_format)
+        return resampling.resample(inputs, matrices, self.data_format)
 
     def compute_output_shape(self, input_shape):
-        return fourier_resampling.with_sizes(input_shape, self.sizes, self.data_format)
+        return resampling.with_sizes(input_shape, self.sizes, self.data_format)
 
     def get_config(self):
         return {**super().get_config(), "sizes": self.sizes, "data_format": self.data_format}
 
 
 def resample_by_transform(x, axis, size):
-    """Return what `fourier_resampling.resampling_matrix` gives along one axis, by FFT.
+    """Return what `resampling.resampling_matrix` gives along one axis, by FFT.
 
     Args:
         x: tensor; the size of the axis must be known.
@@ -104,4 +104,4 @@ def resample_by_transform(x, axis, size):
 
 
 # A matrix takes longer to make than to use.
-_matrices = functools.lru_cache(maxsize=64)(fourier_resampling.resampling_matrices)
+_matrices = functools.lru_cache(maxsize=64)(resampling.resampling_matrices)

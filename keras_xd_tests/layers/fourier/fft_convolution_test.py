@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_xd.layers import fourier_convolution as convolution
+from keras_xd.layers.fourier import fft_convolution as convolution
 
 CASES = [
     ((9,), (5,), (2,)),

@@ -4,9 +4,9 @@ import pytest
 from keras import ops
 
 from keras_xd import layers
-from keras_xd.layers import fourier_upsampling
-from keras_xd.layers.fourier_resampling import resampling_matrix
-from keras_xd.layers.fourier_upsampling import resample_by_transform
+from keras_xd.layers.fourier import upsampling
+from keras_xd.layers.fourier.resampling import resampling_matrix
+from keras_xd.layers.fourier.upsampling import resample_by_transform
 from keras_xd_tests.layer_checks import check_layer
 
 
@@ -46,7 +46,7 @@ def test_transforms_give_what_the_matrix_gives(before, after, rng):
 def test_axes_may_be_resampled_each_in_its_way(largest, rng, monkeypatch):
     x = rng.normal(size=(2, 4, 6, 3)).astype("float32")
     expected = layers.FourierResampling((7, 9))(x)
-    monkeypatch.setattr(fourier_upsampling, "LARGEST_MATRIX", largest)
+    monkeypatch.setattr(upsampling, "LARGEST_MATRIX", largest)
     model = keras.Sequential([keras.Input((4, 6, 3)), layers.FourierUpsampling((7, 9))])
     np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-5)
 

@@ -18,7 +18,7 @@ class SpectralUniform(keras.initializers.Initializer):
     Example:
 
     ```python
-    from keras_xd.layers.spectral_conv import SpectralUniform
+    from keras_xd.layers.fourier.spectral_conv import SpectralUniform
 
     kernel = SpectralUniform(seed=1)((2, 12, 3, 8))
     ```

@@ -1,0 +1,1 @@
+"""Convolutions and resampling by Fourier transforms."""
