@@ -15,9 +15,9 @@ from keras_xd.evaluation import Task as Task
 from keras_xd.evaluation import evaluate_search as evaluate_search
 from keras_xd.finalizing import finalize as finalize
 from keras_xd.graph.cost import complexity as complexity
-from keras_xd.layers import penalties as penalties
-from keras_xd.layers.distances import distance as distance
-from keras_xd.layers.distances import nearest as nearest
+from keras_xd.layers.xd import penalties as penalties
+from keras_xd.layers.xd.distances import distance as distance
+from keras_xd.layers.xd.distances import nearest as nearest
 from keras_xd.resizing import resize as resize
 from keras_xd.rewriting import compare as compare
 from keras_xd.rewriting import forecast as forecast

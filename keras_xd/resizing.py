@@ -13,8 +13,8 @@ from keras_xd.core.validation import is_integer
 from keras_xd.finalizing import FinalizedModel
 from keras_xd.graph import cloning
 from keras_xd.layers.fourier import resampling
-from keras_xd.layers.static_xd import StaticXD
-from keras_xd.layers.xd_layer import XDLayer
+from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.rewriting.candidates import check_graph
 from keras_xd.search import SearchModel
 
@@ -154,7 +154,7 @@ def _at_size(layer, shapes, rebuilt):
     _check_channels(layer, shapes[0])
     if before == after:
         return layer
-    if layers.resampled.is_periodic(layer):
+    if layers.xd.resampled.is_periodic(layer):
         activation = layer.activation
         _remove_activation(layer)
         return _resampled(layer, before, activation)

@@ -172,5 +172,5 @@ def test_the_reader_finds(tmp_path):
     page.write_text("# A b: c\n[x](y.md#z)\n```python\n[no](no.md)\n```\n", encoding="utf-8")
     assert links(page) == ["y.md#z"]
     assert anchors(page.read_text(encoding="utf-8")) == {"a-b-c"}
-    assert resolve("keras_xd.layers.warm_starts.Zero") is warm_starts.Zero
+    assert resolve("keras_xd.layers.xd.warm_starts.Zero") is warm_starts.Zero
     assert id(keras.Model) not in public(keras_xd)

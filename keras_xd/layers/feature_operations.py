@@ -16,7 +16,7 @@ from keras_xd.layers.dynamic_conv import (
     pointwise,
     same_border,
 )
-from keras_xd.layers.xd_depthwise import XDDepthwiseConv
+from keras_xd.layers.xd.depthwise import XDDepthwiseConv
 
 # Kernel size, dilation rate and how often it is done in a row.
 _SEPARABLE = {

@@ -9,9 +9,9 @@ import numpy as np
 from keras_xd import kmatrix
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.type_aliases import Radix
-from keras_xd.layers import warm_starts, xd_geometry
-from keras_xd.layers.xd_conv import XDConv
-from keras_xd.layers.xd_convolutions import _RankedXDConv
+from keras_xd.layers.xd import axis_layout, warm_starts
+from keras_xd.layers.xd.conv import XDConv
+from keras_xd.layers.xd.conv_by_rank import _RankedXDConv
 
 _DEPTH_FROM_SCRATCH = 9
 
@@ -333,7 +333,7 @@ def _depth(depth, start):
 def _checked_radix(radix):
     """Return a radix argument for a rank that is not known yet, with tuples for lists."""
     nested = isinstance(radix, (tuple, list)) and not all(map(validation.is_integer, radix))
-    radices = xd_geometry.axis_radices(radix, len(radix) if nested else 1)
+    radices = axis_layout.axis_radices(radix, len(radix) if nested else 1)
     return radices if nested else radices[0]
 
 

@@ -10,7 +10,7 @@ from keras.layers import InputSpec
 from keras_xd import kmatrix
 from keras_xd.core import validation
 from keras_xd.kmatrix import constructions, transform
-from keras_xd.layers import xd_operation
+from keras_xd.layers.xd import functional
 
 _STARTS = {
     "random_orthogonal": constructions.random_orthogonal,
@@ -148,7 +148,7 @@ class KDense(keras.layers.Layer):
         size, n = inputs.shape[-1], self._plan.n
         (factors,) = kmatrix.fold([self._complex_kernel()], [self._plan])
         analysis = kmatrix.analysis(factors, self._plan, size=size, pair=False)
-        analysis = xd_operation.cast(analysis, self.compute_dtype)
+        analysis = functional.cast(analysis, self.compute_dtype)
         columns = ops.transpose(ops.reshape(inputs, (-1, size)))
         outputs = ops.reshape(analysis(ops.reshape(columns, (1, size, -1))), (n, 2, -1))
         outputs = ops.transpose(outputs[: self.units, 0])

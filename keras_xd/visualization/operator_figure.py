@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from keras_xd import kmatrix
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.layers.xd_causal import XDCausalConv1D
-from keras_xd.layers.xd_layer import XDLayer
+from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.visualization import style
 
 PLACES = 3  # whose impulse responses are drawn

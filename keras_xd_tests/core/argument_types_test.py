@@ -20,8 +20,8 @@ WRONG = {"none": None, "object": object(), "text": "no such thing"}
 UNCHECKED = {
     "keras_xd.genotypes.is_feature",
     "keras_xd.kmatrix.radix.check_radix",
-    "keras_xd.layers.penalties.bound",
-    "keras_xd.layers.warm_starts.operations.identifier",
+    "keras_xd.layers.xd.penalties.bound",
+    "keras_xd.layers.xd.warm_starts.operations.identifier",
 }
 PUBLIC = {
     name: getattr(importlib.import_module(function.__module__), function.__name__)

@@ -7,7 +7,7 @@ from keras import layers
 
 from keras_xd.core import searchable
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.layers.xd_convolutions import XDConv1D, XDConv2D
+from keras_xd.layers.xd.conv_by_rank import XDConv1D, XDConv2D
 from keras_xd.search import SearchModel, optimizers
 from keras_xd_tests.search.gated_dense import GatedDense, classification_data, gated_model
 

@@ -10,7 +10,7 @@ from keras_xd import layers as xd_layers
 from keras_xd.core.searchable import architecture_variables, named_layers, searchable_layers
 from keras_xd.finalizing import finalize
 from keras_xd.graph import wrapped_model
-from keras_xd.layers.static_xd import StaticXD
+from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.rewriting import compare, forecast, rewrite
 from keras_xd.search import SearchModel
 from keras_xd_tests import sample_models

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.layers.xd_geometry import axis_radices
+from keras_xd.layers.xd.axis_layout import axis_radices
 from tuner_integration import SearchHyperModel
 
 EAGER = {"run_eagerly": True}

@@ -8,10 +8,10 @@ from keras import activations
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, flatten_layers
 from keras_xd.graph.cost import multiply_adds
-from keras_xd.layers import warm_starts
 from keras_xd.layers.fourier import resampling
-from keras_xd.layers.static_xd import StaticXD
-from keras_xd.layers.xd_layer import XDLayer
+from keras_xd.layers.xd import warm_starts
+from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.finalized import StaticXD
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 
 from keras_xd import kmatrix
-from keras_xd.layers import warm_starts, xd_geometry
-from keras_xd.layers.warm_starts import MATRICES, initial
+from keras_xd.layers import warm_starts
+from keras_xd.layers.xd import axis_layout
+from keras_xd.layers.xd.warm_starts import MATRICES, initial
 
 PLANS = [kmatrix.plan(6), kmatrix.plan(10)]
-AXES = [xd_geometry.axis_geometry(n, 3, 1, 1, "circular") for n in (6, 10)]
+AXES = [axis_layout.axis_geometry(n, 3, 1, 1, "circular") for n in (6, 10)]
 
 
 def initial_matrices(name, depths, plans, seed=None):

@@ -17,7 +17,7 @@ from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.kmatrix import constructions
 from keras_xd.kmatrix.constructions import Stages
-from keras_xd.layers.xd_geometry import AxisGeometry
+from keras_xd.layers.xd.axis_layout import AxisGeometry
 
 MATRICES = ("K", "L", "M")
 

@@ -5,7 +5,7 @@ import scipy.signal
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.layers.resampled import is_periodic
+from keras_xd.layers.xd.resampled import is_periodic
 from keras_xd_tests.layer_checks import assert_close, check_layer
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd_tests.layer_checks import assert_close, check_layer
-from keras_xd_tests.layers.drop_in_checks import assert_signature, assert_twin
+from keras_xd_tests.layers.xd.drop_in_checks import assert_signature, assert_twin
 
 TWINS = [
     (keras.layers.DepthwiseConv1D, layers.XDDepthwiseConv1D, (9,)),

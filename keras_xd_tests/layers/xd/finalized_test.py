@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.layers import xd_operation
+from keras_xd.layers.xd import functional
 from keras_xd_tests.layer_checks import assert_close, check_layer
 
 
@@ -56,7 +56,7 @@ DATA = pathlib.Path(__file__).parents[1] / "data"
 )
 def test_files_that_do_not_tell_the_pieces(name, shape, largest, monkeypatch):
     """Files of the first releases, and the outputs that their models had."""
-    monkeypatch.setattr(xd_operation, "LARGEST_PIECE", largest)
+    monkeypatch.setattr(functional, "LARGEST_PIECE", largest)
     inputs = np.sin(np.arange(np.prod(shape))).reshape(shape).astype("float32")
     model = keras.saving.load_model(DATA / f"{name}.keras")
     assert_close(model.predict(inputs, verbose=0), np.load(DATA / f"{name}_outputs.npy"))
@@ -70,11 +70,11 @@ def test_a_file_keeps_its_pieces(layer_class, shape, pieces, rng, monkeypatch, t
     """The limit by which a spectrum is cut is no part of the format."""
     inputs = rng.normal(size=shape).astype("float32")
     space = keras.Sequential([keras.Input(shape[1:]), layer_class(3, 3, padding="circular")])
-    monkeypatch.setattr(xd_operation, "LARGEST_PIECE", 64)
+    monkeypatch.setattr(functional, "LARGEST_PIECE", 64)
     model = keras_xd.finalize(space)
     expected = model.predict(inputs, verbose=0)
     model.save(tmp_path / "model.keras")
-    monkeypatch.setattr(xd_operation, "LARGEST_PIECE", 2**21)
+    monkeypatch.setattr(functional, "LARGEST_PIECE", 2**21)
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert_close(loaded.predict(inputs, verbose=0), expected)
     static = next(layer for layer in loaded.layers if isinstance(layer, layers.StaticXD))

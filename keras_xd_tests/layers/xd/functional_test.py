@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from keras_xd import kmatrix
-from keras_xd.layers import xd_geometry, xd_operation
+from keras_xd.layers.xd import axis_layout, functional
 
 
 def case(rng, sizes=(5, 6), kernel=(3, 2), strides=(1, 2), depths=(2, 1, 3)):
     geometry = [
-        xd_geometry.axis_geometry(n, k, s, 1, "same")
+        axis_layout.axis_geometry(n, k, s, 1, "same")
         for n, k, s in zip(sizes, kernel, strides, strict=True)
     ]
     plans = [kmatrix.plan(g.padded_size, depth=max(depths)) for g in geometry]
@@ -42,7 +42,7 @@ def test_the_kernel_is_folded_into_smaller_blocks_where_the_data_need_several():
         kmatrix.plan(64, groups=(6,)),
         kmatrix.plan(64, radix=(8, 8), groups=(1, 1)),
     ]
-    large, *others = xd_operation.kernel_plans(plans)
+    large, *others = functional.kernel_plans(plans)
     assert sorted(large.group_sizes) == [8, 8, 16] and large.radices == plans[0].radices
     assert others == plans[1:]
 
@@ -58,12 +58,12 @@ def test_the_operation_is_its_definition(rng, monkeypatch, sizes, pieces, groups
     kernel = rng.standard_normal((*(3, 2)[:rank], channels // groups, filters)).astype("float32")
     x = rng.standard_normal((*sizes, batch, channels)).astype("float32")
     numbers = 2 * math.prod(plan.n for plan in plans) * channels // groups * filters
-    monkeypatch.setattr(xd_operation, "LARGEST_PIECE", -(-numbers // pieces))
+    monkeypatch.setattr(functional, "LARGEST_PIECE", -(-numbers // pieces))
     placements = [g.placement() for g in geometry]
-    spectrum = xd_operation.spectrum(kernel, l_factors, plans, placements)
+    spectrum = functional.spectrum(kernel, l_factors, plans, placements)
     assert len(spectrum) == pieces
-    analyses, syntheses = xd_operation.transforms(m, k, plans, geometry)
-    result = np.array(xd_operation.apply(x, analyses, spectrum, syntheses, groups))
+    analyses, syntheses = functional.transforms(m, k, plans, geometry)
+    result = np.array(functional.apply(x, analyses, spectrum, syntheses, groups))
 
     # y_i = Σ_j Re(K diag(L w_ij) M x_j) with Kronecker products, on zero-padded vectors.
     big_k = kronecker(
@@ -95,7 +95,7 @@ def test_the_operation_is_its_definition(rng, monkeypatch, sizes, pieces, groups
     ],
 )
 def test_pieces_of_a_spectrum(sizes, frequencies):
-    assert xd_operation.spectrum_pieces(sizes, 64, 64) == frequencies
+    assert functional.spectrum_pieces(sizes, 64, 64) == frequencies
 
 
 @pytest.mark.parametrize("pieces", [[5], [2, 3]])
@@ -104,7 +104,7 @@ def test_channel_product_multiplies_complex_numbers(rng, groups, pieces):
     x = rng.standard_normal((5, 2, 3, 6)).astype("float32")
     spectrum = rng.standard_normal((2, 5, 6 // groups, 12)).astype("float32")
     cut = np.split(np.moveaxis(spectrum, 0, 1), np.cumsum(pieces)[:-1])
-    result = np.array(xd_operation.channel_product(x, cut, groups))
+    result = np.array(functional.channel_product(x, cut, groups))
     z = (x[:, 0] + 1j * x[:, 1]).reshape(5, 3, groups, 6 // groups)
     d = (spectrum[0] + 1j * spectrum[1]).reshape(5, 6 // groups, groups, 12 // groups)
     expected = np.einsum("fbgc,fcgo->fbgo", z, d).reshape(5, 3, 12)
@@ -115,33 +115,33 @@ def test_channel_product_multiplies_complex_numbers(rng, groups, pieces):
 @pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
 def test_columns_round_trip(rng, data_format):
     x = rng.standard_normal((2, 3, 4, 5))
-    columns = xd_operation.to_columns(x, data_format)
+    columns = functional.to_columns(x, data_format)
     assert columns.shape == ((3, 4, 2, 5) if data_format == "channels_last" else (4, 5, 2, 3))
-    np.testing.assert_array_equal(xd_operation.from_columns(columns, data_format), x)
+    np.testing.assert_array_equal(functional.from_columns(columns, data_format), x)
 
 
 def test_multiply_adds_by_hand():
-    geometry = [xd_geometry.axis_geometry(32, 3, 1, 1, "circular")] * 2
+    geometry = [axis_layout.axis_geometry(32, 3, 1, 1, "circular")] * 2
     plans = [kmatrix.plan(32)] * 2
     # Per element 12 n for the transforms (real 2 n and complex 4 n, twice) and 4 C for channels.
-    count = xd_operation.multiply_adds(plans, geometry, (1, 1, 1), 64, 64, 1)
+    count = functional.multiply_adds(plans, geometry, (1, 1, 1), 64, 64, 1)
     assert count == 32 * 32 * 64 * (12 * 32 + 4 * 64) == 32 * 32 * 64 * 640
     # Fewer outputs and filters, more groups: every term by itself.
-    geometry = [xd_geometry.axis_geometry(32, 3, 2, 1, "same")]
+    geometry = [axis_layout.axis_geometry(32, 3, 2, 1, "same")]
     n = geometry[0].padded_size
     plans = [kmatrix.plan(n)]
-    count = xd_operation.multiply_adds(plans, geometry, (3, 1, 3), 8, 16, 4)
+    count = functional.multiply_adds(plans, geometry, (3, 1, 3), 8, 16, 4)
     assert count == 2 * n * 32 * 8 + 2 * n * 16 * 16 + 4 * n * 2 * 16
 
 
 def test_cast_changes_the_matrices_alone(rng):
     geometry, plans, (k, _, m), _ = case(rng)
-    analyses, _ = xd_operation.transforms(m, k, plans, geometry)
-    cast = xd_operation.cast(analyses[1], "bfloat16")
+    analyses, _ = functional.transforms(m, k, plans, geometry)
+    cast = functional.cast(analyses[1], "bfloat16")
     assert keras.backend.standardize_dtype(cast.matrices[0].dtype) == "bfloat16"
     assert (cast.plan, cast.size, cast.pair) == (analyses[1].plan, analyses[1].size, True)
 
 
 def test_input_spec_fixes_sizes_and_channels():
-    assert xd_operation.input_spec((5, 6), 3, "channels_last").axes == {1: 5, 2: 6, -1: 3}
-    assert xd_operation.input_spec((5, 6), 3, "channels_first").axes == {2: 5, 3: 6, 1: 3}
+    assert functional.input_spec((5, 6), 3, "channels_last").axes == {1: 5, 2: 6, -1: 3}
+    assert functional.input_spec((5, 6), 3, "channels_first").axes == {2: 5, 3: 6, 1: 3}

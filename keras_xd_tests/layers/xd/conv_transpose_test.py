@@ -5,7 +5,7 @@ import pytest
 from keras_xd import layers
 from keras_xd.layers import warm_starts
 from keras_xd_tests.layer_checks import assert_close, check_layer
-from keras_xd_tests.layers.drop_in_checks import assert_signature, assert_twin
+from keras_xd_tests.layers.xd.drop_in_checks import assert_signature, assert_twin
 
 TWINS = [
     (keras.layers.Conv1DTranspose, layers.XDConv1DTranspose, (9,)),

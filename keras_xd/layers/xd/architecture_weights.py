@@ -3,8 +3,8 @@
 import numpy as np
 
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.layers import warm_starts
-from keras_xd.layers.warm_starts import initial
+from keras_xd.layers.xd import warm_starts
+from keras_xd.layers.xd.warm_starts import initial
 
 
 class MatrixArchitecture(SearchableLayer):

@@ -6,7 +6,7 @@ import pytest
 
 import keras_xd
 from keras_xd import layers, visualization
-from keras_xd.layers.distances import METRICS, Nearest, NearestTable, distance, nearest
+from keras_xd.layers.xd.distances import METRICS, Nearest, NearestTable, distance, nearest
 
 NAMES = ("convolution", "average_pooling", "identity", "zero", "fourier_operator")
 

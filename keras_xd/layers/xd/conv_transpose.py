@@ -3,9 +3,9 @@
 import keras
 
 from keras_xd.core import validation
-from keras_xd.layers import xd_geometry
-from keras_xd.layers.xd_geometry import check_strides
-from keras_xd.layers.xd_layer import XDLayer
+from keras_xd.layers.xd import axis_layout
+from keras_xd.layers.xd.axis_layout import check_strides
+from keras_xd.layers.xd.base import XDLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -156,7 +156,7 @@ class XDConvTranspose(XDLayer):
     def _axis_geometries(self, sizes):
         output_padding = self.output_padding or (None,) * self.rank
         return tuple(
-            xd_geometry.transposed_axis_geometry(
+            axis_layout.transposed_axis_geometry(
                 size, kernel, stride, dilation, self.padding, extra, radix
             )
             for size, kernel, stride, dilation, extra, radix in zip(

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_xd import layers
 from keras_xd_tests.layer_checks import assert_close, check_layer
-from keras_xd_tests.layers.drop_in_checks import assert_twin
+from keras_xd_tests.layers.xd.drop_in_checks import assert_twin
 
 
 @pytest.mark.parametrize("steps", [1, 2, 9])

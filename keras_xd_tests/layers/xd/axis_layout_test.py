@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_xd.layers import xd_geometry
+from keras_xd.layers.xd import axis_layout
 
 
 @given(
@@ -17,9 +17,9 @@ def test_the_circle_computes_the_convolution(size, kernel, stride, dilation, pad
     span = dilation * (kernel - 1) + 1
     if padding in ("valid", "circular") and span > size:
         with pytest.raises(ValueError, match="must not be larger than the padded input"):
-            xd_geometry.axis_geometry(size, kernel, stride, dilation, padding)
+            axis_layout.axis_geometry(size, kernel, stride, dilation, padding)
         return
-    axis = xd_geometry.axis_geometry(size, kernel, stride, dilation, padding)
+    axis = axis_layout.axis_geometry(size, kernel, stride, dilation, padding)
     rng = np.random.default_rng(size)
     x, w = rng.standard_normal(size), rng.standard_normal(kernel)
     expected = []
@@ -44,19 +44,19 @@ def test_the_circle_computes_the_convolution(size, kernel, stride, dilation, pad
 
 
 def test_sizes_are_the_cheapest_that_are_exact():
-    assert xd_geometry.axis_geometry(32, 3, 1, 1, "same").padded_size == 36
-    assert xd_geometry.axis_geometry(32, 3, 1, 1, "valid").padded_size == 32
-    assert xd_geometry.axis_geometry(85, 3, 1, 1, "circular").padded_size == 85
-    assert xd_geometry.axis_geometry(32, 3, 1, 1, "same", radix=64).padded_size == 33
+    assert axis_layout.axis_geometry(32, 3, 1, 1, "same").padded_size == 36
+    assert axis_layout.axis_geometry(32, 3, 1, 1, "valid").padded_size == 32
+    assert axis_layout.axis_geometry(85, 3, 1, 1, "circular").padded_size == 85
+    assert axis_layout.axis_geometry(32, 3, 1, 1, "same", radix=64).padded_size == 33
 
 
 def test_radices_that_do_not_fit():
     with pytest.raises(
         ValueError, match=r"multiply to the size.*\(2, 16\) \(product 32\), size 30"
     ):
-        xd_geometry.axis_geometry(30, 3, 1, 1, "circular", (2, 16))
+        axis_layout.axis_geometry(30, 3, 1, 1, "circular", (2, 16))
     with pytest.raises(ValueError, match=r"at least 33.*\(2, 16\) \(product 32\)"):
-        xd_geometry.axis_geometry(32, 3, 1, 1, "same", (2, 16))
+        axis_layout.axis_geometry(32, 3, 1, 1, "same", (2, 16))
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_radices_that_do_not_fit():
     ],
 )
 def test_radix_of_each_axis(radix, expected):
-    assert xd_geometry.axis_radices(radix, 2) == expected
+    assert axis_layout.axis_radices(radix, 2) == expected
 
 
 @pytest.mark.parametrize("radix", [1, "2", ((4, 8), 3, 2), ((4, 8), 1)])
 def test_impossible_radices(radix):
     with pytest.raises(ValueError, match="Received: radix="):
-        xd_geometry.axis_radices(radix, 2)
+        axis_layout.axis_radices(radix, 2)

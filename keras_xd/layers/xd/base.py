@@ -9,10 +9,10 @@ from keras import activations, constraints, initializers, ops, regularizers
 from keras_xd import kmatrix
 from keras_xd.core import validation
 from keras_xd.kmatrix import product
-from keras_xd.layers import penalties, warm_starts, xd_geometry, xd_operation
-from keras_xd.layers.matrix_architecture import MatrixArchitecture
-from keras_xd.layers.static_xd import StaticXD
-from keras_xd.layers.warm_starts import MATRICES, initial
+from keras_xd.layers.xd import axis_layout, functional, penalties, warm_starts
+from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
+from keras_xd.layers.xd.finalized import StaticXD
+from keras_xd.layers.xd.warm_starts import MATRICES, initial
 
 LARGEST_DESCRIBED = 1024
 
@@ -36,7 +36,7 @@ class XDLayer(MatrixArchitecture):
     Example:
 
     >>> from keras_xd import layers
-    >>> isinstance(layers.XDConv2D(8, 3), layers.xd_layer.XDLayer)
+    >>> isinstance(layers.XDConv2D(8, 3), layers.xd.base.XDLayer)
     True
     """
 
@@ -77,7 +77,7 @@ class XDLayer(MatrixArchitecture):
         self.kernel_constraint = constraints.get(kernel_constraint)
         self.bias_constraint = constraints.get(bias_constraint)
         self.depth = validation.depth(depth, len(MATRICES))
-        self.radix = xd_geometry.axis_radices(radix, rank)
+        self.radix = axis_layout.axis_radices(radix, rank)
         self.warm_start = warm_starts.get(warm_start)
         for name, flag in (("frequency_bias", frequency_bias), ("channel_gates", channel_gates)):
             if flag is not None:
@@ -95,7 +95,7 @@ class XDLayer(MatrixArchitecture):
         self._warn_of_large_circles(self._plans)
         self.warm_start.check(self, channels)
         self._placements = tuple(self.warm_start.placement(g) for g in self._geometry)
-        self.input_spec = xd_operation.input_spec(sizes, channels, self.data_format)
+        self.input_spec = functional.input_spec(sizes, channels, self.data_format)
         self.kernel = self.add_weight(
             name="kernel",
             shape=self._kernel_shape(channels),
@@ -157,16 +157,16 @@ class XDLayer(MatrixArchitecture):
     def call(self, inputs):
         dtype = self.compute_dtype
         analyses, spectrum, syntheses = self._folded()
-        outputs = xd_operation.apply(
-            xd_operation.to_columns(inputs, self.data_format),
-            [xd_operation.cast(analysis, dtype) for analysis in analyses],
+        outputs = functional.apply(
+            functional.to_columns(inputs, self.data_format),
+            [functional.cast(analysis, dtype) for analysis in analyses],
             [ops.cast(piece, dtype) for piece in spectrum],
-            [xd_operation.cast(synthesis, dtype) for synthesis in syntheses],
+            [functional.cast(synthesis, dtype) for synthesis in syntheses],
             self.groups,
         )
         if self.bias is not None:
             outputs = outputs + self.bias
-        outputs = xd_operation.from_columns(outputs, self.data_format)
+        outputs = functional.from_columns(outputs, self.data_format)
         return outputs if self.activation is None else self.activation(outputs)
 
     def compute_output_shape(self, input_shape):
@@ -180,7 +180,7 @@ class XDLayer(MatrixArchitecture):
     def complexity(self, input_shape):
         """Multiply–adds of one sample; folding and `L w`, done once a batch, are not counted."""
         channels, _ = self._split_shape(input_shape)
-        return xd_operation.multiply_adds(
+        return functional.multiply_adds(
             self._plans, self._geometry, self.depth, channels, self.filters, self.groups
         )
 
@@ -195,7 +195,7 @@ class XDLayer(MatrixArchitecture):
         filters, groups = self._output_channels(channels), self._channel_groups(channels)
         geometry, plans = self._sizes(input_shape)
         self._warn_of_large_circles(plans)
-        sizes = xd_operation.forecast(geometry, plans, self.depth, channels, filters, groups)
+        sizes = functional.forecast(geometry, plans, self.depth, channels, filters, groups)
         weights = math.prod(self._kernel_shape(channels)) + filters * bool(self.use_bias)
         weights += sizes.pop("frequency_bias") * self.frequency_bias
         weights += sizes.pop("channel_gates") * self.channel_gates
@@ -274,7 +274,7 @@ class XDLayer(MatrixArchitecture):
     def _warn_of_large_circles(self, plans):
         """Warn of axes whose size is not free, `padding="circular"`, and hardly factors."""
         if self.padding == "circular":
-            xd_geometry.warn_of_large_circles(self.name, plans, self.radix, self.depth)
+            axis_layout.warn_of_large_circles(self.name, plans, self.radix, self.depth)
 
     def _architecture_weight(self, name, value, plan=None):
         return self.add_weight(
@@ -303,26 +303,26 @@ class XDLayer(MatrixArchitecture):
     def _folded(self):
         """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
         weights = [w for name in MATRICES for w in self._matrix_tensors(name)]
-        kernel_plans = xd_operation.kernel_plans(self._plans)
+        kernel_plans = functional.kernel_plans(self._plans)
         folded = product.fold(weights, [*self._plans, *kernel_plans, *self._plans])
         k_factors, l_factors, m_factors = (
             folded[i * self.rank : (i + 1) * self.rank] for i in range(len(MATRICES))
         )
         kernel = self._grouped_kernel()
-        spectrum = xd_operation.spectrum(kernel, l_factors, kernel_plans, self._placements)
+        spectrum = functional.spectrum(kernel, l_factors, kernel_plans, self._placements)
         if self._frequency_bias is not None:
             b = ops.reshape(ops.convert_to_tensor(self._frequency_bias), (-1, 2, 1, 1))
-            spectrum = xd_operation.biased(spectrum, ops.cast(b, kernel.dtype))
+            spectrum = functional.biased(spectrum, ops.cast(b, kernel.dtype))
         if self._channel_gates is not None:
             gates = ops.cast(ops.convert_to_tensor(self._channel_gates), kernel.dtype)
             spectrum = [gates * piece for piece in spectrum]
-        analyses, syntheses = xd_operation.transforms(
+        analyses, syntheses = functional.transforms(
             m_factors, k_factors, self._plans, self._geometry
         )
         return analyses, spectrum, syntheses
 
     def _split_shape(self, input_shape):
-        return xd_operation.split_shape(input_shape, self.rank, self.data_format, self.name)
+        return functional.split_shape(input_shape, self.rank, self.data_format, self.name)
 
     def _matrix_tensors(self, name):
         """Return the weights of `K`, `L` or `M` for each axis, as the operation uses them."""
@@ -355,7 +355,7 @@ class SlidingXDLayer(XDLayer):
     Example:
 
     >>> from keras_xd import layers
-    >>> isinstance(layers.XDDepthwiseConv2D(3), layers.xd_layer.SlidingXDLayer)
+    >>> isinstance(layers.XDDepthwiseConv2D(3), layers.xd.base.SlidingXDLayer)
     True
     """
 
@@ -375,7 +375,7 @@ class SlidingXDLayer(XDLayer):
                 "`window_size` must not be larger than `kernel_size`. "
                 f"Received: window_size={self.window_size}, kernel_size={self.kernel_size}"
             )
-        xd_geometry.check_strides(self.strides, self.dilation_rate)
+        axis_layout.check_strides(self.strides, self.dilation_rate)
 
     def get_config(self):
         return {
@@ -388,7 +388,7 @@ class SlidingXDLayer(XDLayer):
         }
 
     def _axis_geometries(self, sizes):
-        return xd_geometry.axis_geometries(
+        return axis_layout.axis_geometries(
             sizes,
             self.kernel_size,
             self.strides,

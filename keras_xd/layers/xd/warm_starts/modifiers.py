@@ -10,8 +10,8 @@ from keras_xd import kmatrix
 from keras_xd.core import validation
 from keras_xd.kmatrix import constructions
 from keras_xd.kmatrix.constructions import Stages
-from keras_xd.layers.warm_starts.operations import Convolution, get, identifier
-from keras_xd.layers.xd_geometry import AxisGeometry
+from keras_xd.layers.xd.axis_layout import AxisGeometry
+from keras_xd.layers.xd.warm_starts.operations import Convolution, get, identifier
 
 # What may stand before or after an operation along one axis.
 Entry = Sequence[int] | np.ndarray | kmatrix.KMatrix | None

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_xd.kmatrix import constructions
-from keras_xd.layers.warm_starts.operations import MATRICES
+from keras_xd.layers.xd.warm_starts.operations import MATRICES
 
 
 def initial_matrices(start, depths, axes, plans, seed=None, dtype="float32"):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_xd.layers.warm_starts import MATRICES
+from keras_xd.layers.xd.warm_starts import MATRICES
 
 
 class Architecture:

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_xd.layers.xd_conv import XDConv
+from keras_xd.layers.xd.conv import XDConv
 
 
 class _RankedXDConv(XDConv):

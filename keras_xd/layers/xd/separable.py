@@ -7,8 +7,8 @@ from keras import activations, constraints, initializers, regularizers
 
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.layers.xd_conv import XDConv
-from keras_xd.layers.xd_depthwise import XDDepthwiseConv
+from keras_xd.layers.xd.conv import XDConv
+from keras_xd.layers.xd.depthwise import XDDepthwiseConv
 
 POINTWISE = {1: keras.layers.Conv1D, 2: keras.layers.Conv2D, 3: keras.layers.Conv3D}
 # The arguments that are those of the depthwise layer inside, under the same names.

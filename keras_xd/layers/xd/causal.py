@@ -6,9 +6,9 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.kmatrix import constructions
-from keras_xd.layers import warm_starts, xd_geometry
-from keras_xd.layers.xd_geometry import check_strides
-from keras_xd.layers.xd_layer import XDLayer
+from keras_xd.layers.xd import axis_layout, warm_starts
+from keras_xd.layers.xd.axis_layout import check_strides
+from keras_xd.layers.xd.base import XDLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -176,7 +176,7 @@ class XDCausalConv1D(XDLayer):
     def _axis_geometries(self, sizes):
         arguments = (self.kernel_size, self.strides, self.dilation_rate)
         return tuple(
-            xd_geometry.causal_axis_geometry(*values)
+            axis_layout.causal_axis_geometry(*values)
             for values in zip(sizes, *arguments, strict=True)
         )
 

@@ -3,7 +3,7 @@
 import keras
 
 from keras_xd.core import validation
-from keras_xd.layers.xd_layer import SlidingXDLayer
+from keras_xd.layers.xd.base import SlidingXDLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

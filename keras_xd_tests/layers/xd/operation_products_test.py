@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 from keras_xd import layers
-from keras_xd.layers.operation_products import Architecture, fitted_norm, fitted_squares
-from keras_xd_tests.layers.distances_test import CASES, at_start, layer_of, whole_map, with_kernel
+from keras_xd.layers.xd.operation_products import Architecture, fitted_norm, fitted_squares
+from keras_xd_tests.layers.xd.distances_test import (
+    CASES,
+    at_start,
+    layer_of,
+    whole_map,
+    with_kernel,
+)
 
 
 def channel_pair_maps(layer, channel, filter):

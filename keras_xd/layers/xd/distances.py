@@ -13,12 +13,12 @@ from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import named_layers
 from keras_xd.core.tables import aligned
-from keras_xd.layers import warm_starts
-from keras_xd.layers.operation_products import SQUARES, Architecture, fitted_norm, fitted_squares
-from keras_xd.layers.resampled import SearchableResampled
-from keras_xd.layers.xd_conv import XDConv
-from keras_xd.layers.xd_layer import XDLayer
-from keras_xd.layers.xd_separable import XDSeparableConv
+from keras_xd.layers.xd import warm_starts
+from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.conv import XDConv
+from keras_xd.layers.xd.operation_products import SQUARES, Architecture, fitted_norm, fitted_squares
+from keras_xd.layers.xd.resampled import SearchableResampled
+from keras_xd.layers.xd.separable import XDSeparableConv
 
 METRICS = (*SQUARES, "fitted")
 OPERATIONS = (XDLayer, XDSeparableConv, SearchableResampled)

@@ -8,7 +8,7 @@ from keras import activations, ops
 from keras_xd import kmatrix
 from keras_xd.core import validation
 from keras_xd.kmatrix import transform
-from keras_xd.layers import xd_operation
+from keras_xd.layers.xd import functional
 
 # By these a spectrum was cut into pieces where the configuration in a file does not tell them.
 _LARGEST_PIECE, _MOST_PIECES = 2**21, 8
@@ -94,7 +94,7 @@ class StaticXD(keras.layers.Layer):
         self.activation = activations.get(activation)
         if pieces is None:
             sizes, limits = [axis["n"] for axis in axes], (_LARGEST_PIECE, _MOST_PIECES)
-            pieces = xd_operation.spectrum_pieces(sizes, channels // groups, filters, *limits)
+            pieces = functional.spectrum_pieces(sizes, channels // groups, filters, *limits)
         self.pieces = validation.integer_tuple(pieces, len(pieces), "pieces")
         if sum(self.pieces) != axes[0]["n"]:
             raise ValueError(
@@ -149,7 +149,7 @@ class StaticXD(keras.layers.Layer):
 
     def build(self, input_shape):
         sizes = [axis["size"] for axis in self.axes]
-        self.input_spec = xd_operation.input_spec(sizes, self.channels, self.data_format)
+        self.input_spec = functional.input_spec(sizes, self.channels, self.data_format)
         # Tuples, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
         self._matrices = tuple(
             self.add_weight(
@@ -179,12 +179,12 @@ class StaticXD(keras.layers.Layer):
         matrices = iter(ops.convert_to_tensor(weight) for weight in self._matrices)
         analyses = [self._transform("analysis", i, matrices) for i in range(len(self.axes))]
         syntheses = [self._transform("synthesis", i, matrices) for i in range(len(self.axes))]
-        x = xd_operation.to_columns(inputs, self.data_format)
+        x = functional.to_columns(inputs, self.data_format)
         spectrum = [ops.convert_to_tensor(piece) for piece in self.spectrum]
-        outputs = xd_operation.apply(x, analyses, spectrum, syntheses, self.groups)
+        outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
         if self.bias is not None:
             outputs = outputs + self.bias
-        outputs = xd_operation.from_columns(outputs, self.data_format)
+        outputs = functional.from_columns(outputs, self.data_format)
         return outputs if self.activation is None else self.activation(outputs)
 
     def compute_output_shape(self, input_shape):

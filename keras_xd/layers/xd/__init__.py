@@ -1,0 +1,1 @@
+"""XD-operations: searchable linear operations by K-matrices, and what they become."""
