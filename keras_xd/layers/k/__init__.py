@@ -1,0 +1,1 @@
+"""K-operations: linear maps by K-matrices that all pairs of channels share."""
