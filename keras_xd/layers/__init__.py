@@ -23,7 +23,6 @@ from keras_xd.layers.depth_mask import StaticDepthMask as StaticDepthMask
 from keras_xd.layers.derived_cell import DerivedCell as DerivedCell
 from keras_xd.layers.differentiable_mask import DifferentiableMask as DifferentiableMask
 from keras_xd.layers.differentiable_mask import StaticMask as StaticMask
-from keras_xd.layers.discrete_operation import DiscreteOperation as DiscreteOperation
 from keras_xd.layers.dynamic_conv import DynamicConv2D as DynamicConv2D
 from keras_xd.layers.dynamic_conv import DynamicKernel as DynamicKernel
 from keras_xd.layers.feature_operations import FactorizedReduction as FactorizedReduction
@@ -51,9 +50,10 @@ from keras_xd.layers.masked_convolutions import MaskedConv2D as MaskedConv2D
 from keras_xd.layers.masked_convolutions import MaskedDense as MaskedDense
 from keras_xd.layers.masked_convolutions import MaskedDepthwiseConv1D as MaskedDepthwiseConv1D
 from keras_xd.layers.masked_convolutions import MaskedDepthwiseConv2D as MaskedDepthwiseConv2D
-from keras_xd.layers.mixed_operation import MixedOperation as MixedOperation
-from keras_xd.layers.mixed_operation import MixedOperation1D as MixedOperation1D
-from keras_xd.layers.mixed_operation import MixedOperation2D as MixedOperation2D
+from keras_xd.layers.mixed.discrete_operation import DiscreteOperation as DiscreteOperation
+from keras_xd.layers.mixed.mixed_operation import MixedOperation as MixedOperation
+from keras_xd.layers.mixed.mixed_operation import MixedOperation1D as MixedOperation1D
+from keras_xd.layers.mixed.mixed_operation import MixedOperation2D as MixedOperation2D
 from keras_xd.layers.relative_mask import RelativeMask as RelativeMask
 from keras_xd.layers.rendering import update_rendering as update_rendering
 from keras_xd.layers.static_ccnn_block import StaticCCNNBlock as StaticCCNNBlock

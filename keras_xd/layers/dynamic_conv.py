@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.layers import operation_windows
+from keras_xd.layers.mixed import window_padding
 
 WAYS = ("fold", "slices")
 
@@ -50,7 +50,7 @@ def _fold(x, kernels, strides):
 def _slices(x, kernels, strides):
     size = kernels.shape[1]
     outputs = [-(-length // strides) for length in x.shape[1:-1]]
-    x = operation_windows.extended(x, same_border(x.shape[1:-1], size, strides))
+    x = window_padding.extended(x, same_border(x.shape[1:-1], size, strides))
     total = 0
     for start in itertools.product(range(size), repeat=2):
         places = (
@@ -65,7 +65,7 @@ def _slices(x, kernels, strides):
 
 def same_border(sizes, span: int, strides: int):
     """Return how far `padding="same"` extends each axis for windows of a span."""
-    return operation_windows.borders(
+    return window_padding.borders(
         tuple(sizes), (span,) * len(sizes), (span,) * len(sizes), (strides,) * len(sizes), "same"
     )
 

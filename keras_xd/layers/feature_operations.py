@@ -8,14 +8,14 @@ from keras import ops
 from keras_xd.core import validation
 from keras_xd.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
 from keras_xd.graph.cost import multiply_adds
-from keras_xd.layers import operation_windows
-from keras_xd.layers.discrete_operation import DiscreteOperation
 from keras_xd.layers.dynamic_conv import (
     batch_normalization,
     image_channels,
     pointwise,
     same_border,
 )
+from keras_xd.layers.mixed import window_padding
+from keras_xd.layers.mixed.discrete_operation import DiscreteOperation
 from keras_xd.layers.xd.depthwise import XDDepthwiseConv
 
 # Kernel size, dilation rate and how often it is done in a row.
@@ -235,9 +235,9 @@ class FactorizedReduction(keras.layers.Layer):
 
     def call(self, inputs, training=None):
         x = ops.relu(inputs)
-        moved = operation_windows.extended(x, [(-1, n % 2) for n in x.shape[1:3]])
+        moved = window_padding.extended(x, [(-1, n % 2) for n in x.shape[1:3]])
         halves = [
-            convolution(operation_windows.every(part, (2, 2)))
+            convolution(window_padding.every(part, (2, 2)))
             for convolution, part in ((self.even, x), (self.odd, moved))
         ]
         return self.normalization(ops.concatenate(halves, axis=-1), training=training)
@@ -332,10 +332,8 @@ class _Sparse(keras.layers.Layer):
         self.span, self.step = span, step
 
     def call(self, inputs):
-        x = operation_windows.extended(
-            inputs, same_border(inputs.shape[1:-1], self.span, self.step)
-        )
-        return operation_windows.every(x, (self.step, self.step))
+        x = window_padding.extended(inputs, same_border(inputs.shape[1:-1], self.span, self.step))
+        return window_padding.every(x, (self.step, self.step))
 
     def compute_output_shape(self, input_shape):
         border = same_border(input_shape[1:-1], self.span, self.step)

@@ -11,7 +11,6 @@ from keras_xd.genotypes import (
     INPUTS,
     is_feature,
 )
-from keras_xd.layers import operation_windows
 from keras_xd.layers.attention_operations import ChannelAttention, SpatialAttention
 from keras_xd.layers.dynamic_conv import (
     DynamicKernel,
@@ -24,6 +23,7 @@ from keras_xd.layers.feature_operations import (
     FeatureOperation,
     PointwiseOperation,
 )
+from keras_xd.layers.mixed import window_padding
 
 KERNEL_SIZES = {name: int(name[-1]) for name in DYNAMIC_OPERATIONS}
 
@@ -196,8 +196,8 @@ class OperatorCell(keras.layers.Layer):
             x, strides = nodes[source][..., self.operation_filters :], self.strides_from(source)
             if strides > 1 and self.partial_channels > 1:  # some backends cannot pool no channels
                 steps = (strides, strides)
-                border = operation_windows.borders(x.shape[1:-1], steps, steps, steps, "same")
-                x = operation_windows.max_pool(x, steps, border, steps)
+                border = window_padding.borders(x.shape[1:-1], steps, steps, steps, "same")
+                x = window_padding.max_pool(x, steps, border, steps)
             common[key] = x
         return common[key]
 
@@ -206,7 +206,7 @@ class OperatorCell(keras.layers.Layer):
         if self.partial_channels == 1:
             return made
         together = ops.concatenate([made, sum(others)], axis=-1)
-        return operation_windows.shuffled(together, self.partial_channels)
+        return window_padding.shuffled(together, self.partial_channels)
 
 
 class Outcomes:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_xd_tests.layers.operation_references import operation
+from keras_xd_tests.layers.mixed.operation_references import operation
 
 
 def randomized(layer, rng, scale=0.5):

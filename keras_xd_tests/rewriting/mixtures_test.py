@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import keras_xd
-from keras_xd.layers.discrete_operation import DARTS_OPERATIONS
+from keras_xd.layers.mixed.discrete_operation import DARTS_OPERATIONS
 from keras_xd_tests import sample_models
 from keras_xd_tests.layer_checks import assert_close
 

@@ -5,9 +5,9 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.layers.discrete_operation import DARTS_OPERATIONS
+from keras_xd.layers.mixed.discrete_operation import DARTS_OPERATIONS
 from keras_xd_tests.layer_checks import assert_close, check_layer
-from keras_xd_tests.layers import operation_references
+from keras_xd_tests.layers.mixed import operation_references
 from keras_xd_tests.layers.xd.drop_in_checks import assert_signature
 
 

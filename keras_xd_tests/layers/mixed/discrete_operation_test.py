@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 
 from keras_xd import layers
-from keras_xd.layers.discrete_operation import DARTS_OPERATIONS
+from keras_xd.layers.mixed.discrete_operation import DARTS_OPERATIONS
 from keras_xd_tests.layer_checks import assert_close, check_layer
-from keras_xd_tests.layers import operation_references
+from keras_xd_tests.layers.mixed import operation_references
 
 
 def built(layer, rng, shape):

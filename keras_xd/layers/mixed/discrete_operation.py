@@ -6,7 +6,7 @@ import keras
 from keras import activations, constraints, initializers, ops, regularizers
 
 from keras_xd.core import validation
-from keras_xd.layers import operation_windows
+from keras_xd.layers.mixed import window_padding
 
 # Kind, window size and dilation rate of each operation, the same along every axis.
 _OPERATIONS = {
@@ -40,7 +40,7 @@ class OperationLayer(keras.layers.Layer):
 
     >>> from keras_xd import layers
     >>> layer = layers.DiscreteOperation(1, 4, "max_pooling_3")
-    >>> isinstance(layer, layers.discrete_operation.OperationLayer)
+    >>> isinstance(layer, layers.mixed.discrete_operation.OperationLayer)
     True
     """
 
@@ -104,7 +104,7 @@ class OperationLayer(keras.layers.Layer):
     @property
     def window(self):
         """The number of places from the first to the last one that the convolution reads."""
-        return operation_windows.spans(self.kernel_size, self.dilation_rate)
+        return window_padding.spans(self.kernel_size, self.dilation_rate)
 
     @property
     def operation_filters(self):
@@ -200,18 +200,18 @@ class OperationLayer(keras.layers.Layer):
 
     def output_sizes(self, sizes):
         """Return the spatial sizes of the outputs: those of the Keras convolution."""
-        return operation_windows.output_sizes(sizes, self.window, self.strides, self.padding)
+        return window_padding.output_sizes(sizes, self.window, self.strides, self.padding)
 
     def borders(self, sizes, spans):
         """Return how many places each axis is extended by for windows of some spans."""
-        return operation_windows.borders(sizes, spans, self.window, self.strides, self.padding)
+        return window_padding.borders(sizes, spans, self.window, self.strides, self.padding)
 
     def _with_other_channels(self, y, x):
         """Append the channels that pass the operations by, and shuffle all as PC-DARTS does."""
         border = self.borders(x.shape[1:-1], self.strides)
-        x = operation_windows.max_pool(x, self.strides, border, self.strides)
-        x = operation_windows.with_channels(x, self.filters - self.operation_filters)
-        return operation_windows.shuffled(ops.concatenate([y, x], axis=-1), self.partial_channels)
+        x = window_padding.max_pool(x, self.strides, border, self.strides)
+        x = window_padding.with_channels(x, self.filters - self.operation_filters)
+        return window_padding.shuffled(ops.concatenate([y, x], axis=-1), self.partial_channels)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -230,8 +230,8 @@ class DiscreteOperation(OperationLayer):
     Args:
         rank: number of spatial axes, 1 or 2.
         filters: number of output channels.
-        operation: one of `keras_xd.layers.discrete_operation.DARTS_OPERATIONS`, or `"convolution"`,
-            the one of the given `kernel_size` and `dilation_rate`.
+        operation: one of `keras_xd.layers.mixed.discrete_operation.DARTS_OPERATIONS`, or
+            `"convolution"`, the one of the given `kernel_size` and `dilation_rate`.
         kernel_size: integer or tuple, size of the window that output sizes are counted for.
         strides: integer or tuple.
         padding: `"valid"`, `"same"` or, for rank 1, `"causal"`.
@@ -296,17 +296,17 @@ class DiscreteOperation(OperationLayer):
         if self.is_keras_convolution and self.padding != "causal":
             arguments = (self.strides, self.padding, "channels_last", self.rate)
             return ops.conv(x, ops.convert_to_tensor(self.kernel), *arguments)
-        border = self.borders(x.shape[1:-1], operation_windows.spans(self.size, self.rate))
+        border = self.borders(x.shape[1:-1], window_padding.spans(self.size, self.rate))
         if self.kind == "convolution":
             kernel = ops.convert_to_tensor(self.kernel)
-            return operation_windows.convolve(x, kernel, border, self.strides, self.rate)
+            return window_padding.convolve(x, kernel, border, self.strides, self.rate)
         if self.kind == "max_pooling":
-            y = operation_windows.max_pool(x, self.size, border, self.strides)
+            y = window_padding.max_pool(x, self.size, border, self.strides)
         elif self.kind == "average_pooling":
-            y = operation_windows.average_pool(x, self.size, border, self.strides)
+            y = window_padding.average_pool(x, self.size, border, self.strides)
         else:
-            y = operation_windows.every(operation_windows.extended(x, border), self.strides)
-        y = operation_windows.with_channels(y, self.operation_filters)
+            y = window_padding.every(window_padding.extended(x, border), self.strides)
+        y = window_padding.with_channels(y, self.operation_filters)
         return ops.zeros_like(y) if self.kind == "zero" else y
 
     def count_kernel(self, input_shape):
@@ -321,7 +321,7 @@ class DiscreteOperation(OperationLayer):
     @property
     def is_keras_convolution(self):
         """Whether a Keras convolution of `size` and `rate` with the same padding does the same."""
-        same_window = operation_windows.spans(self.size, self.rate) == self.window
+        same_window = window_padding.spans(self.size, self.rate) == self.window
         return (
             self.kind == "convolution"
             and (self.padding != "valid" or same_window)

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.layers.discrete_operation import (
+from keras_xd.layers.mixed.discrete_operation import (
     DARTS_OPERATIONS,
     DiscreteOperation,
     OperationLayer,
@@ -46,7 +46,7 @@ class MixedOperation(OperationLayer, SearchableLayer):
             Strides, padding and groups hold for all operations, initializers, regularizers and
             constraints for all kernels.
         candidates: names of the operations, of
-            `keras_xd.layers.discrete_operation.DARTS_OPERATIONS`. If none of them is the
+            `keras_xd.layers.mixed.discrete_operation.DARTS_OPERATIONS`. If none of them is the
             convolution of `kernel_size` and `dilation_rate`, that is one more, the first, under
             the name `"convolution"`.
         perturb: what is left for the other operations at the start: that convolution has the share

@@ -1,0 +1,1 @@
+"""Mixtures of the operations of DARTS."""
