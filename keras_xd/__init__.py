@@ -15,6 +15,7 @@ from keras_xd.evaluation import Task as Task
 from keras_xd.evaluation import evaluate_search as evaluate_search
 from keras_xd.finalizing import finalize as finalize
 from keras_xd.graph.cost import complexity as complexity
+from keras_xd.layers.masked import masks as masks
 from keras_xd.layers.xd import penalties as penalties
 from keras_xd.layers.xd.distances import distance as distance
 from keras_xd.layers.xd.distances import nearest as nearest

@@ -10,7 +10,7 @@ from keras_xd.core.searchable import is_graph
 from keras_xd.graph import channel_groups, cloning
 from keras_xd.graph.skips import is_addition
 from keras_xd.layers import MaskedBranch
-from keras_xd.layers.masked_layer import MaskedLayer
+from keras_xd.layers.masked.base import MaskedLayer
 
 
 def has_masks(model: keras.layers.Layer) -> bool:

@@ -87,7 +87,7 @@ def needs_example(value):
     """All classes but plain records, and all functions but those on matrices and masks."""
     if inspect.isclass(value):
         return not (dataclasses.is_dataclass(value) or hasattr(value, "_fields"))
-    return not value.__module__.startswith(("keras_xd.kmatrix", "keras_xd.masks"))
+    return not value.__module__.startswith(("keras_xd.kmatrix", "keras_xd.layers.masked.masks"))
 
 
 def documentation(value):

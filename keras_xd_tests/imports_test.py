@@ -259,7 +259,7 @@ def test_the_check_finds(source):
         ("from keras_xd.kmatrix import radix", "keras_xd", "keras_xd.kmatrix.radix"),
         ("from keras_xd.kmatrix import KMatrix", "keras_xd", "keras_xd.kmatrix"),
         ("from . import radix", "keras_xd.kmatrix", "keras_xd.kmatrix.radix"),
-        ("from ..masks import size", "keras_xd.kmatrix", "keras_xd.masks"),
+        ("from ..models import lenet", "keras_xd.kmatrix", "keras_xd.models"),
         ("def f():\n    import jax", "keras_xd", "jax"),
     ],
 )

@@ -2,10 +2,10 @@
 
 import keras
 
-from keras_xd import masks
 from keras_xd.core import validation
 from keras_xd.layers.ck_conv import CKConv
 from keras_xd.layers.kernel_network import KernelNetwork
+from keras_xd.layers.masked import masks
 
 
 class _RankedCKConv(CKConv):

@@ -7,11 +7,11 @@ import re
 
 import keras
 
-from keras_xd import masks as mask_functions
 from keras_xd.core import validation
 from keras_xd.core.searchable import is_graph, named_layers
 from keras_xd.graph import channel_groups, cloning, residual_blocks, skips
 from keras_xd.layers import MaskedBranch, RelativeMask
+from keras_xd.layers.masked import masks as mask_functions
 from keras_xd.rewriting import candidates, kinds
 
 logger = logging.getLogger("keras_xd.rewriting")

@@ -9,7 +9,7 @@ from keras_xd.core.searchable import architecture_variables
 from keras_xd.core.validation import one_of
 from keras_xd.graph.cost import complexity, counted_multiply_adds, warn_of_uncounted
 from keras_xd.graph.size_counts import count_activations, count_parameters
-from keras_xd.layers.differentiable_mask import AdmissibleRange
+from keras_xd.layers.masked.differentiable_mask import AdmissibleRange
 
 MEASURES = {
     "multiply_adds": counted_multiply_adds,

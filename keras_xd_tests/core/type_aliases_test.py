@@ -15,7 +15,7 @@ import pytest
 from keras_xd_tests.imports_test import MODULES, module_name, tree
 
 # Modules that users import by their path; what is in the package files is found there.
-OTHERS = ("keras_xd.masks", "keras_xd.grammar.primitives", "keras_xd.searching")
+OTHERS = ("keras_xd.layers.masked.masks", "keras_xd.grammar.primitives", "keras_xd.searching")
 KERAS = (
     keras.layers.Layer,
     keras.Model,

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.layers import masked_windows
+from keras_xd.layers.masked import crop_kernel
 from keras_xd_tests.layer_checks import assert_close
 
 
@@ -20,7 +20,7 @@ def test_padded_is_what_keras_adds(padding):
             1, taps, stride, padding, dilation_rate=rate, kernel_initializer="ones", use_bias=False
         )
         counts = np.asarray(layer(np.ones((1, size, 1), "float32")))[0, :, 0]
-        before, after = masked_windows.padded(padding, size, taps, stride, rate)
+        before, after = crop_kernel.padded(padding, size, taps, stride, rate)
         inside = np.pad(np.ones(size), (before, after))
         places = range(0, len(inside) - (taps - 1) * rate, stride)
         expected = [sum(inside[i + rate * j] for j in range(taps)) for i in places]
@@ -63,7 +63,7 @@ def test_outputs_stay_where_they_are(case, depthwise, rng):
     inside = tuple(slice(*support) for support in supports)
     kernel[inside] = rng.standard_normal(kernel[inside].shape)
     layer.kernel.assign(kernel)
-    around, changes, kept = masked_windows.cut(layer, x.shape, supports)
+    around, changes, kept = crop_kernel.cut(layer, x.shape, supports)
     assert kept == supports
     assert changes["kernel_size"] == tuple(stop - start for start, stop in supports)
     cut = keras_class.from_config({**layer.get_config(), **changes})
@@ -77,12 +77,12 @@ def test_outputs_stay_where_they_are(case, depthwise, rng):
 
 def test_nothing_lies_around_where_keras_pads_the_same():
     layer = keras.layers.Conv2D(1, (5, 4), padding="same")
-    around, changes, _ = masked_windows.cut(layer, (None, 8, 9, 1), [(1, 4), (1, 3)])
+    around, changes, _ = crop_kernel.cut(layer, (None, 8, 9, 1), [(1, 4), (1, 3)])
     assert not around and changes == {"kernel_size": (3, 2), "padding": "same"}
     layer = keras.layers.Conv1D(1, 5, padding="causal")
-    assert masked_windows.cut(layer, (None, 8, 1), [(4, 5)])[1]["padding"] == "causal"
+    assert crop_kernel.cut(layer, (None, 8, 1), [(4, 5)])[1]["padding"] == "causal"
 
 
 def test_what_keras_cannot_crop_is_kept():
     layer = keras.layers.Conv1D(1, 5, data_format="channels_first")
-    assert masked_windows.cut(layer, (None, 1, 8), [(1, 4)]) == ([], {}, [(0, 5)])
+    assert crop_kernel.cut(layer, (None, 1, 8), [(1, 4)]) == ([], {}, [(0, 5)])

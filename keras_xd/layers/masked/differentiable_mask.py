@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops, regularizers
 
-from keras_xd import masks
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.layers.masked import masks
 
 SHAPES = ("sigmoid", "gaussian")
 
@@ -382,7 +382,7 @@ class AdmissibleRange(keras.constraints.Constraint):
     Example:
 
     >>> from keras_xd import layers
-    >>> constraint = layers.differentiable_mask.AdmissibleRange([0.0, 1.0], [5.0, 5.0])
+    >>> constraint = layers.masked.differentiable_mask.AdmissibleRange([0.0, 1.0], [5.0, 5.0])
     >>> [float(value) for value in constraint([-2.0, 9.0])]
     [0.0, 5.0]
     """

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_xd.layers.masked_layer import MaskedLayer
+from keras_xd.layers.masked.base import MaskedLayer
 
 
 class _MaskedConvolution(MaskedLayer):

@@ -5,8 +5,8 @@ from keras import ops
 
 from keras_xd.core import shared_objects
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.layers.masked_layer import build_mask, checked_block
-from keras_xd.layers.relative_mask import RelativeMask
+from keras_xd.layers.masked.base import build_mask, checked_block
+from keras_xd.layers.masked.relative_mask import RelativeMask
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

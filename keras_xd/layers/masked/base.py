@@ -4,12 +4,11 @@ import math
 
 from keras import ops
 
-from keras_xd import masks
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.layers import masked_windows
-from keras_xd.layers.differentiable_mask import multiply_along
-from keras_xd.layers.relative_mask import RelativeMask
+from keras_xd.layers.masked import crop_kernel, masks
+from keras_xd.layers.masked.differentiable_mask import multiply_along
+from keras_xd.layers.masked.relative_mask import RelativeMask
 
 PARTS = ("input_width", "output_width", "depth_mask")
 
@@ -45,7 +44,7 @@ class MaskedLayer(SearchableLayer):
     Example:
 
     >>> from keras_xd import layers
-    >>> issubclass(layers.MaskedDense, layers.masked_layer.MaskedLayer)
+    >>> issubclass(layers.MaskedDense, layers.masked.base.MaskedLayer)
     True
     """
 
@@ -183,7 +182,7 @@ class MaskedLayer(SearchableLayer):
         bias = None if bias is None else scale * ops.convert_to_numpy(ops.cast(bias, exact))
         config, around = self.plain_config(), []
         if cut_taps and self.kernel_mask is not None:
-            around, changes, supports = masked_windows.cut(self, input_shape, self.kernel_supports)
+            around, changes, supports = crop_kernel.cut(self, input_shape, self.kernel_supports)
             config |= changes
             kernel = kernel[tuple(slice(*support) for support in supports)]
         kernel = self.cut_channels(kernel, inputs, outputs)

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd import masks
-from keras_xd.layers.differentiable_mask import DifferentiableMask
+from keras_xd.layers.masked import masks
+from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -5,9 +5,9 @@ import math
 import keras
 from keras import ops
 
-from keras_xd import masks
 from keras_xd.core import validation
-from keras_xd.layers.differentiable_mask import DifferentiableMask
+from keras_xd.layers.masked import masks
+from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -1,0 +1,1 @@
+"""Differentiable masks, and Keras' own layers with masks (DNArch)."""
