@@ -7,16 +7,20 @@ from keras_xd.graph.size_counts import count_activations as count_activations
 from keras_xd.graph.size_counts import count_parameters as count_parameters
 from keras_xd.layers.attention_operations import ChannelAttention as ChannelAttention
 from keras_xd.layers.attention_operations import SpatialAttention as SpatialAttention
-from keras_xd.layers.batch_statistics import (
+from keras_xd.layers.ccnn.batch_statistics import (
     BatchStatisticsNormalization as BatchStatisticsNormalization,
 )
-from keras_xd.layers.batch_statistics import use_statistics as use_statistics
-from keras_xd.layers.ccnn_block import CCNNBlock as CCNNBlock
-from keras_xd.layers.ck_conv import CKConv as CKConv
-from keras_xd.layers.ck_convolutions import CKConv1D as CKConv1D
-from keras_xd.layers.ck_convolutions import CKConv2D as CKConv2D
-from keras_xd.layers.ck_convolutions import FlexConv1D as FlexConv1D
-from keras_xd.layers.ck_convolutions import FlexConv2D as FlexConv2D
+from keras_xd.layers.ccnn.batch_statistics import use_statistics as use_statistics
+from keras_xd.layers.ccnn.block import CCNNBlock as CCNNBlock
+from keras_xd.layers.ccnn.ck_conv import CKConv as CKConv
+from keras_xd.layers.ccnn.ck_conv_by_rank import CKConv1D as CKConv1D
+from keras_xd.layers.ccnn.ck_conv_by_rank import CKConv2D as CKConv2D
+from keras_xd.layers.ccnn.ck_conv_by_rank import FlexConv1D as FlexConv1D
+from keras_xd.layers.ccnn.ck_conv_by_rank import FlexConv2D as FlexConv2D
+from keras_xd.layers.ccnn.finalized_block import StaticCCNNBlock as StaticCCNNBlock
+from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv as StaticCKConv
+from keras_xd.layers.ccnn.kernel_network import KernelNetwork as KernelNetwork
+from keras_xd.layers.ccnn.rendering import update_rendering as update_rendering
 from keras_xd.layers.cutout import Cutout as Cutout
 from keras_xd.layers.derived_cell import DerivedCell as DerivedCell
 from keras_xd.layers.dynamic_conv import DynamicConv2D as DynamicConv2D
@@ -39,7 +43,6 @@ from keras_xd.layers.k.k_operation import KOpConv1D as KOpConv1D
 from keras_xd.layers.k.k_operation import KOpConv2D as KOpConv2D
 from keras_xd.layers.k.k_operation import KOpConv3D as KOpConv3D
 from keras_xd.layers.k.k_operation import KOperation as KOperation
-from keras_xd.layers.kernel_network import KernelNetwork as KernelNetwork
 from keras_xd.layers.masked.branch import MaskedBranch as MaskedBranch
 from keras_xd.layers.masked.convolutions import MaskedConv1D as MaskedConv1D
 from keras_xd.layers.masked.convolutions import MaskedConv2D as MaskedConv2D
@@ -55,9 +58,6 @@ from keras_xd.layers.mixed.discrete_operation import DiscreteOperation as Discre
 from keras_xd.layers.mixed.mixed_operation import MixedOperation as MixedOperation
 from keras_xd.layers.mixed.mixed_operation import MixedOperation1D as MixedOperation1D
 from keras_xd.layers.mixed.mixed_operation import MixedOperation2D as MixedOperation2D
-from keras_xd.layers.rendering import update_rendering as update_rendering
-from keras_xd.layers.static_ccnn_block import StaticCCNNBlock as StaticCCNNBlock
-from keras_xd.layers.static_ck_conv import StaticCKConv as StaticCKConv
 from keras_xd.layers.xd import penalties as penalties
 from keras_xd.layers.xd import warm_starts as warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D as XDCausalConv1D

@@ -97,7 +97,7 @@ def ccnn(
     channels = validation.positive_integer(channels, "channels")
     classes = validation.positive_integer(classes, "classes")
     input_shape = _checked_shape(input_shape, vocabulary)
-    learn = layers.ccnn_block.checked_letters(learn, "KRWD")
+    learn = layers.ccnn.block.checked_letters(learn, "KRWD")
     if not isinstance(temperatures, (tuple, list)) or len(temperatures) != 3:
         raise ValueError(
             "`temperatures` must be three numbers, of frequencies, channels and blocks. "

@@ -3,7 +3,7 @@
 import keras
 
 from keras_xd.core.validation import positive_integer
-from keras_xd.layers.rendering import update_rendering
+from keras_xd.layers.ccnn.rendering import update_rendering
 
 
 class DynamicRendering(keras.callbacks.Callback):

@@ -3,8 +3,8 @@
 import keras
 
 from keras_xd.core import validation
-from keras_xd.layers.ck_conv import CKConv
-from keras_xd.layers.kernel_network import KernelNetwork
+from keras_xd.layers.ccnn.ck_conv import CKConv
+from keras_xd.layers.ccnn.kernel_network import KernelNetwork
 from keras_xd.layers.masked import masks
 
 

@@ -5,8 +5,8 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.graph.retrace import trace_anew
-from keras_xd.layers.ccnn_block import CCNNBlock
-from keras_xd.layers.ck_conv import CKConv
+from keras_xd.layers.ccnn.block import CCNNBlock
+from keras_xd.layers.ccnn.ck_conv import CKConv
 
 
 @check_types

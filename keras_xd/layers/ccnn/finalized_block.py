@@ -6,9 +6,9 @@ import keras
 from keras import initializers, ops
 
 from keras_xd.core import shared_objects, validation
-from keras_xd.layers.batch_statistics import STATISTICS, BatchStatisticsNormalization
+from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
+from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
 from keras_xd.layers.fourier.upsampling import FourierUpsampling
-from keras_xd.layers.static_ck_conv import StaticCKConv
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -7,11 +7,11 @@ from keras import initializers, ops
 
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.layers.ccnn.finalized_ck_conv import CONVOLUTIONS, LongConvolution, StaticCKConv
+from keras_xd.layers.ccnn.kernel_network import KernelNetwork, grid
 from keras_xd.layers.fourier import fft_convolution
-from keras_xd.layers.kernel_network import KernelNetwork, grid
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
-from keras_xd.layers.static_ck_conv import CONVOLUTIONS, LongConvolution, StaticCKConv
 
 PADDINGS = ("same", "causal", "circular")
 RENDERINGS = ("static", "dynamic")

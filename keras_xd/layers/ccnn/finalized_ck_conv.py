@@ -17,7 +17,7 @@ class LongConvolution(keras.layers.Layer):
     Example:
 
     >>> from keras_xd import layers
-    >>> isinstance(layers.CKConv1D(), layers.static_ck_conv.LongConvolution)
+    >>> isinstance(layers.CKConv1D(), layers.ccnn.finalized_ck_conv.LongConvolution)
     True
     """
 

@@ -8,19 +8,19 @@ from keras import ops
 
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.layers.batch_statistics import STATISTICS, BatchStatisticsNormalization
-from keras_xd.layers.ck_conv import PADDINGS, RENDERINGS, CKConv
-from keras_xd.layers.fourier.upsampling import FourierUpsampling
-from keras_xd.layers.kernel_network import KernelNetwork
-from keras_xd.layers.masked import masks
-from keras_xd.layers.masked.depth_mask import DepthMask
-from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
-from keras_xd.layers.static_ccnn_block import (
+from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
+from keras_xd.layers.ccnn.ck_conv import PADDINGS, RENDERINGS, CKConv
+from keras_xd.layers.ccnn.finalized_block import (
     StaticCCNNBlock,
     add_linear,
     add_to_first,
     block_multiply_adds,
 )
+from keras_xd.layers.ccnn.kernel_network import KernelNetwork
+from keras_xd.layers.fourier.upsampling import FourierUpsampling
+from keras_xd.layers.masked import masks
+from keras_xd.layers.masked.depth_mask import DepthMask
+from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 
 WIDTHS = ("input", "middle", "output")
 

@@ -5,7 +5,7 @@ from keras import ops
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.layers.static_ccnn_block import add_to_first
+from keras_xd.layers.ccnn.finalized_block import add_to_first
 from keras_xd_tests.layer_checks import check_layer
 
 

@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 
 from keras_xd import layers
-from keras_xd.layers.kernel_network import grid
+from keras_xd.layers.ccnn.kernel_network import grid
 from keras_xd_tests.layer_checks import check_config
 
 

@@ -1,0 +1,1 @@
+"""Convolutions with continuous kernels, and the blocks of continuous networks."""
