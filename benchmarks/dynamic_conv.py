@@ -5,9 +5,9 @@
 The first table has a forward and backward pass (gradients of inputs and kernels) of a depthwise
 convolution whose kernels belong to the samples of the batch, beside that of Keras' depthwise
 convolution with one kernel for all: `fold` and `slices` are those ways of
-`keras_xd.layers.dynamic_conv.dynamic_depthwise_conv`; `patches` gathers all windows and sums by
-`keras.ops.einsum` (only for 3 × 3 without XLA, as it is slow). The second table has a forward and
-backward pass of a HeterogeneousCell and the sum of those of its operations, each alone, dynamic
+`keras_xd.layers.cells.dynamic_conv.dynamic_depthwise_conv`; `patches` gathers all windows and sums
+by `keras.ops.einsum` (only for 3 × 3 without XLA, as it is slow). The second table has a forward
+and backward pass of a HeterogeneousCell and the sum of those of its operations, each alone, dynamic
 convolutions and attention applied. In one process, every contestant in turn, round after round;
 medians without the first round, which traces. The tables are written to
 benchmarks/dynamic_conv.md, or nowhere with `--dry-run`.
@@ -28,8 +28,8 @@ import tensorflow as tf
 from keras import ops
 
 import keras_xd
-from keras_xd.layers.dynamic_conv import WAYS, dynamic_depthwise_conv
-from keras_xd.layers.operator_cell import Outcomes
+from keras_xd.layers.cells.dynamic_conv import WAYS, dynamic_depthwise_conv
+from keras_xd.layers.cells.operator_cell import Outcomes
 
 RESULTS = pathlib.Path(__file__).with_suffix(".md")
 

@@ -36,7 +36,7 @@ import nos_training
 from nos_report import NosResults
 from parsing import positive
 
-from keras_xd.genotypes import Genotype
+from keras_xd.layers.cells.genotypes import Genotype
 
 METHODS = {"search": nos_training.METHODS, "calibration": nos_training.CALIBRATIONS}
 # What the runs of an experiment have in common, with defaults.

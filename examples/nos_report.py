@@ -6,7 +6,7 @@ import statistics
 from cifar10_report import over, spread
 from shared_results import SharedResults
 
-from keras_xd.genotypes import Genotype
+from keras_xd.layers.cells.genotypes import Genotype
 from keras_xd.visualization import plot_genotype, style
 
 NAMES = {

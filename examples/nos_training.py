@@ -9,7 +9,7 @@ from chrysalis_training import halves
 from datasets.batches import ImageBatches, normalize
 
 import keras_xd
-from keras_xd.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, random_genotype
+from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, random_genotype
 
 METHODS = ("nos_guided", "nos", "features_guided", "features", "random")
 CALIBRATIONS = ("none", "dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")

@@ -1,6 +1,5 @@
 """Search the operations of a Keras model: rewrite, fit, finalize, export."""
 
-from keras_xd import genotypes as genotypes
 from keras_xd import grammar as grammar
 from keras_xd import kmatrix as kmatrix
 from keras_xd import layers as layers
@@ -15,6 +14,7 @@ from keras_xd.evaluation import Task as Task
 from keras_xd.evaluation import evaluate_search as evaluate_search
 from keras_xd.finalizing import finalize as finalize
 from keras_xd.graph.cost import complexity as complexity
+from keras_xd.layers.cells import genotypes as genotypes
 from keras_xd.layers.masked import masks as masks
 from keras_xd.layers.xd import penalties as penalties
 from keras_xd.layers.xd.distances import distance as distance

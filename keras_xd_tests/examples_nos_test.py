@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.genotypes import FEATURE_OPERATIONS, Genotype, random_genotype
+from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, Genotype, random_genotype
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():

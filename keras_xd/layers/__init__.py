@@ -2,11 +2,8 @@
 
 import keras_xd.graph.wrapped_model as rewritten  # noqa: F401
 from keras_xd.core.searchable import SearchableLayer as SearchableLayer
-from keras_xd.genotypes import NOS_OPERATIONS as NOS_OPERATIONS
 from keras_xd.graph.size_counts import count_activations as count_activations
 from keras_xd.graph.size_counts import count_parameters as count_parameters
-from keras_xd.layers.attention_operations import ChannelAttention as ChannelAttention
-from keras_xd.layers.attention_operations import SpatialAttention as SpatialAttention
 from keras_xd.layers.ccnn.batch_statistics import (
     BatchStatisticsNormalization as BatchStatisticsNormalization,
 )
@@ -21,22 +18,25 @@ from keras_xd.layers.ccnn.finalized_block import StaticCCNNBlock as StaticCCNNBl
 from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv as StaticCKConv
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork as KernelNetwork
 from keras_xd.layers.ccnn.rendering import update_rendering as update_rendering
-from keras_xd.layers.cutout import Cutout as Cutout
-from keras_xd.layers.derived_cell import DerivedCell as DerivedCell
-from keras_xd.layers.dynamic_conv import DynamicConv2D as DynamicConv2D
-from keras_xd.layers.dynamic_conv import DynamicKernel as DynamicKernel
-from keras_xd.layers.feature_operations import FactorizedReduction as FactorizedReduction
-from keras_xd.layers.feature_operations import FeatureOperation as FeatureOperation
-from keras_xd.layers.feature_operations import PointwiseOperation as PointwiseOperation
+from keras_xd.layers.cells.attention import ChannelAttention as ChannelAttention
+from keras_xd.layers.cells.attention import SpatialAttention as SpatialAttention
+from keras_xd.layers.cells.cutout import Cutout as Cutout
+from keras_xd.layers.cells.derived_cell import DerivedCell as DerivedCell
+from keras_xd.layers.cells.dynamic_conv import DynamicConv2D as DynamicConv2D
+from keras_xd.layers.cells.dynamic_conv import DynamicKernel as DynamicKernel
+from keras_xd.layers.cells.features import FactorizedReduction as FactorizedReduction
+from keras_xd.layers.cells.features import FeatureOperation as FeatureOperation
+from keras_xd.layers.cells.features import PointwiseOperation as PointwiseOperation
+from keras_xd.layers.cells.genotypes import NOS_OPERATIONS as NOS_OPERATIONS
+from keras_xd.layers.cells.relaxed_cell import CellArchitecture as CellArchitecture
+from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell as HeterogeneousCell
+from keras_xd.layers.cells.relaxed_cell import derived_genotype as derived_genotype
 from keras_xd.layers.fourier.resampling import FourierResampling as FourierResampling
 from keras_xd.layers.fourier.spectral_conv import SpectralConv as SpectralConv
 from keras_xd.layers.fourier.spectral_conv import SpectralConv1D as SpectralConv1D
 from keras_xd.layers.fourier.spectral_conv import SpectralConv2D as SpectralConv2D
 from keras_xd.layers.fourier.spectral_conv import SpectralConv3D as SpectralConv3D
 from keras_xd.layers.fourier.upsampling import FourierUpsampling as FourierUpsampling
-from keras_xd.layers.heterogeneous_cell import CellArchitecture as CellArchitecture
-from keras_xd.layers.heterogeneous_cell import HeterogeneousCell as HeterogeneousCell
-from keras_xd.layers.heterogeneous_cell import derived_genotype as derived_genotype
 from keras_xd.layers.k.k_dense import KDense as KDense
 from keras_xd.layers.k.k_operation import KOpConv as KOpConv
 from keras_xd.layers.k.k_operation import KOpConv1D as KOpConv1D

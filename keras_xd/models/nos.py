@@ -7,7 +7,7 @@ import keras
 from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
-from keras_xd.genotypes import NOS_OPERATIONS, Genotype
+from keras_xd.layers.cells.genotypes import NOS_OPERATIONS, Genotype
 
 AUXILIARY_POOL = 5
 

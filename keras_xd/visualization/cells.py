@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.genotypes import (
+from keras_xd.layers.cells.genotypes import (
     ATTENTION_OPERATIONS,
     BLOCKS,
     DYNAMIC_OPERATIONS,

@@ -7,7 +7,7 @@ import pytest
 from keras_xd import layers, models
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.finalizing import finalize
-from keras_xd.genotypes import BlockGenotype, CellGenotype, Genotype, random_genotype
+from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype, Genotype, random_genotype
 
 OPERATIONS = ("identity", "dilated_3", "channel_attention")
 SKIPS = CellGenotype((BlockGenotype((("identity", 0), ("identity", 1)), "identity"),) * 4)

@@ -7,7 +7,7 @@ from matplotlib.image import imread
 from matplotlib.patches import Circle, FancyArrowPatch
 
 from keras_xd import genotypes, visualization
-from keras_xd.genotypes import BlockGenotype, CellGenotype
+from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype
 
 CELL = CellGenotype(
     (

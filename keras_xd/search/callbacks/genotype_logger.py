@@ -8,8 +8,8 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.validation import one_of
-from keras_xd.genotypes import Genotype
-from keras_xd.layers.heterogeneous_cell import HeterogeneousCell, derived_genotype
+from keras_xd.layers.cells.genotypes import Genotype
+from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell, derived_genotype
 
 
 class GenotypeLogger(keras.callbacks.Callback):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_xd import models
-from keras_xd.genotypes import random_genotype
+from keras_xd.layers.cells.genotypes import random_genotype
 from keras_xd.search.callbacks import DropPathSchedule
 
 

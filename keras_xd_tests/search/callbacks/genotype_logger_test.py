@@ -8,7 +8,7 @@ import pytest
 
 import keras_xd
 from keras_xd import models
-from keras_xd.genotypes import BlockGenotype, CellGenotype, Genotype
+from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype, Genotype
 from keras_xd.search.callbacks import GenotypeLogger
 from keras_xd.search.callbacks.genotype_logger import changes
 from keras_xd_tests.search.gated_dense import classification_data, gated_model

@@ -5,8 +5,8 @@ import pytest
 from keras_xd import layers
 from keras_xd.graph.cost import complexity
 from keras_xd_tests.layer_checks import assert_close, check_layer
-from keras_xd_tests.layers import cell_references
-from keras_xd_tests.layers.cell_references import randomized
+from keras_xd_tests.layers.cells import cell_references
+from keras_xd_tests.layers.cells.cell_references import randomized
 
 
 def test_channel_attention_equals_numpy(rng):

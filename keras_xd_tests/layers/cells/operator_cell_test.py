@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from keras_xd import genotypes, layers
-from keras_xd.layers.operator_cell import Outcomes
+from keras_xd.layers.cells.operator_cell import Outcomes
 
 CELL = genotypes.random_cell(np.random.default_rng(0))
 

@@ -4,10 +4,10 @@ import pytest
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
+from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
 from keras_xd_tests.layer_checks import assert_close, check_config, check_layer
-from keras_xd_tests.layers import cell_references
-from keras_xd_tests.layers.cell_references import randomized
+from keras_xd_tests.layers.cells import cell_references
+from keras_xd_tests.layers.cells.cell_references import randomized
 
 
 @pytest.mark.parametrize("strides", [1, 2])

@@ -5,9 +5,14 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, searchable_layers
-from keras_xd.genotypes import CellGenotype, first_tier_edge, is_feature, second_tier_edge
 from keras_xd.graph.wrapped_model import Exchange
-from keras_xd.layers.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
+from keras_xd.layers.cells.genotypes import (
+    CellGenotype,
+    first_tier_edge,
+    is_feature,
+    second_tier_edge,
+)
+from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

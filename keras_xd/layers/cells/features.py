@@ -6,14 +6,14 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
 from keras_xd.graph.cost import multiply_adds
-from keras_xd.layers.dynamic_conv import (
+from keras_xd.layers.cells.dynamic_conv import (
     batch_normalization,
     image_channels,
     pointwise,
     same_border,
 )
+from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
 from keras_xd.layers.mixed import window_padding
 from keras_xd.layers.mixed.discrete_operation import DiscreteOperation
 from keras_xd.layers.xd.depthwise import XDDepthwiseConv

@@ -249,7 +249,7 @@ def derive_cell(
 
     Example:
 
-    >>> from keras_xd.genotypes import derive_cell
+    >>> from keras_xd.layers.cells.genotypes import derive_cell
     >>> logits = [[0.0, 0.0, 1.0]] * 18
     >>> print(derive_cell(logits, ("identity", "separable_3", "channel_attention")).blocks[0])
     channel_attention[identity(0) + channel_attention(1)]
@@ -301,7 +301,7 @@ def random_cell(
     Example:
 
     >>> import numpy as np
-    >>> from keras_xd.genotypes import random_cell
+    >>> from keras_xd.layers.cells.genotypes import random_cell
     >>> len(random_cell(np.random.default_rng(0)).blocks)
     4
     """
@@ -340,7 +340,7 @@ def random_genotype(
     Example:
 
     >>> import numpy as np
-    >>> from keras_xd.genotypes import random_genotype
+    >>> from keras_xd.layers.cells.genotypes import random_genotype
     >>> random_genotype(np.random.default_rng(0)) == random_genotype(np.random.default_rng(0))
     True
     """

@@ -4,24 +4,20 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.genotypes import (
-    ATTENTION_OPERATIONS,
-    BLOCKS,
-    DYNAMIC_OPERATIONS,
-    INPUTS,
-    is_feature,
-)
-from keras_xd.layers.attention_operations import ChannelAttention, SpatialAttention
-from keras_xd.layers.dynamic_conv import (
+from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
+from keras_xd.layers.cells.dynamic_conv import (
     DynamicKernel,
     dynamic_depthwise_conv,
     image_channels,
     widened,
 )
-from keras_xd.layers.feature_operations import (
-    FactorizedReduction,
-    FeatureOperation,
-    PointwiseOperation,
+from keras_xd.layers.cells.features import FactorizedReduction, FeatureOperation, PointwiseOperation
+from keras_xd.layers.cells.genotypes import (
+    ATTENTION_OPERATIONS,
+    BLOCKS,
+    DYNAMIC_OPERATIONS,
+    INPUTS,
+    is_feature,
 )
 from keras_xd.layers.mixed import window_padding
 
@@ -48,7 +44,7 @@ class OperatorCell(keras.layers.Layer):
     Example:
 
     >>> from keras_xd import layers
-    >>> issubclass(layers.DerivedCell, layers.operator_cell.OperatorCell)
+    >>> issubclass(layers.DerivedCell, layers.cells.operator_cell.OperatorCell)
     True
     """
 
@@ -217,7 +213,7 @@ class Outcomes:
 
     Example:
 
-    >>> from keras_xd.layers.operator_cell import Outcomes
+    >>> from keras_xd.layers.cells.operator_cell import Outcomes
     >>> outcomes = Outcomes(kernel_size=3)
     >>> outcomes.add("identity", 2.0)
     >>> outcomes.calibrated(outcomes.features)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_xd import genotypes
-from keras_xd.genotypes import BlockGenotype, CellGenotype, Genotype
+from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype, Genotype
 
 FEATURES = {"separable_3", "separable_5", "dilated_3", "dilated_5", "identity"}
 FEATURES |= {"max_pooling_3", "average_pooling_3", "xd_3", "xd_5"}

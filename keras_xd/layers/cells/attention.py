@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.layers.dynamic_conv import batch_normalization, image_channels, pointwise
+from keras_xd.layers.cells.dynamic_conv import batch_normalization, image_channels, pointwise
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -7,8 +7,8 @@ import pytest
 import keras_xd
 from keras_xd import genotypes, layers
 from keras_xd_tests.layer_checks import assert_close
-from keras_xd_tests.layers import cell_references
-from keras_xd_tests.layers.cell_references import randomized
+from keras_xd_tests.layers.cells import cell_references
+from keras_xd_tests.layers.cells.cell_references import randomized
 
 NAMES = (
     *("dilated_3", "max_pooling_3", "identity", "spatial_attention"),

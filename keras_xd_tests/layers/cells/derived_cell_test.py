@@ -6,10 +6,10 @@ import pytest
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.genotypes import BlockGenotype, CellGenotype
+from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype
 from keras_xd_tests.layer_checks import assert_close
-from keras_xd_tests.layers import cell_references
-from keras_xd_tests.layers.cell_references import randomized
+from keras_xd_tests.layers.cells import cell_references
+from keras_xd_tests.layers.cells.cell_references import randomized
 
 
 def genotype(*blocks):

@@ -9,7 +9,9 @@ from keras import ops
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, searchable_layers
-from keras_xd.genotypes import (
+from keras_xd.graph import cloning
+from keras_xd.layers.cells.derived_cell import DerivedCell, without_search
+from keras_xd.layers.cells.genotypes import (
     BLOCKS,
     EDGES,
     NOS_OPERATIONS,
@@ -21,9 +23,7 @@ from keras_xd.genotypes import (
     first_tier_edge,
     second_tier_edge,
 )
-from keras_xd.graph import cloning
-from keras_xd.layers.derived_cell import DerivedCell, without_search
-from keras_xd.layers.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
+from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
 
 SMALLEST_SHARE = 1e-5
 # Without weights of their own these give the same to all targets.

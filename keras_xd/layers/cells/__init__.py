@@ -1,0 +1,1 @@
+"""Heterogeneous cells (NOS): relaxed, derived, and the operations in them."""
