@@ -29,7 +29,7 @@ from keras_xd.search import distributed as distributed
 from keras_xd.search import optimizers as optimizers
 from keras_xd.search.architecture_files import load_architecture as load_architecture
 from keras_xd.search.architecture_files import save_architecture as save_architecture
-from keras_xd.search.architectures import randomize_architecture as randomize_architecture
+from keras_xd.search.random_architecture import randomize_architecture as randomize_architecture
 from keras_xd.searching import SearchReport as SearchReport
 from keras_xd.searching import SearchResult as SearchResult
 

@@ -20,7 +20,7 @@ from keras_xd.core.searchable import freeze_architecture, reset_weights, searcha
 from keras_xd.evaluation_files import MemoryStore, Store, check_name
 from keras_xd.finalizing import finalize as finalize_model
 from keras_xd.search.architecture_files import layout, pack, unpack
-from keras_xd.search.architectures import randomize_architecture
+from keras_xd.search.random_architecture import randomize_architecture
 
 CONTROLS = ("random", "start")
 

@@ -24,7 +24,7 @@ from keras_xd.finalizing import finalize
 from keras_xd.graph.cost import complexity
 from keras_xd.rewriting import rewrite
 from keras_xd.rewriting.candidates import check_model
-from keras_xd.search import SearchModel, arguments, defaults
+from keras_xd.search import SearchModel, checks, defaults
 from keras_xd.search.inner_model import InnerModel
 
 # Arguments of `search` itself, which options may not give again.
@@ -266,7 +266,7 @@ def _options(options, name, elsewhere):
 def _check_epochs(epochs, compile_options):
     """Raise `ValueError` if warm-up and cool-down leave no epoch in which anything is searched."""
     fixed = {name: compile_options.get(name, 0) for name in ("warmup_epochs", "cooldown_epochs")}
-    arguments.check_phases(**fixed)
+    checks.check_phases(**fixed)
     if sum(fixed.values()) >= epochs:
         raise ValueError(
             "`epochs` must leave an epoch in which the architecture moves, after warm-up and "

@@ -14,7 +14,7 @@ from keras import ops
 from keras_xd.core import files
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import named_layers
-from keras_xd.search.architectures import architecture_parts
+from keras_xd.search.random_architecture import architecture_parts
 
 FORMAT = "keras_xd.architecture"
 VERSION = 1

@@ -41,7 +41,7 @@ def fit_arguments(search, x, y, architecture_data, architecture_split, arguments
             one device, or if the data do not fit together.
     """
     # TensorFlow, whose pipelines serve every backend, is not needed before.
-    from keras_xd.search import streams
+    from keras_xd.search import interleaved_batches
 
     if (architecture_data is None) == (architecture_split is None):
         raise ValueError(
@@ -58,7 +58,7 @@ def fit_arguments(search, x, y, architecture_data, architecture_split, arguments
         )
     arguments = dict(arguments)
     training, sample_weight = x, arguments.pop("sample_weight", None)
-    if not streams.is_batched(x):
+    if not interleaved_batches.is_batched(x):
         training = (x, y, sample_weight)
     elif y is not None or sample_weight is not None:
         raise ValueError(
@@ -67,14 +67,16 @@ def fit_arguments(search, x, y, architecture_data, architecture_split, arguments
         )
     share = arguments.pop("validation_split", 0.0)
     if share and arguments.get("validation_data") is None:
-        training, arguments["validation_data"] = streams.split(training, share, "validation_split")
+        training, arguments["validation_data"] = interleaved_batches.split(
+            training, share, "validation_split"
+        )
     if architecture_data is None:
-        training, architecture_data = streams.split(
+        training, architecture_data = interleaved_batches.split(
             training, architecture_split, "architecture_split"
         )
     elif isinstance(architecture_data, list):
         architecture_data = tuple(architecture_data)
-    stream, steps, search.generators = streams.with_steps(
+    stream, steps, search.generators = interleaved_batches.with_steps(
         training,
         architecture_data,
         arguments.pop("steps_per_epoch", None),
@@ -228,7 +230,7 @@ def scaled_loss(search, data, values=()):
 
 def _backend():
     """Return the module of Keras' present backend."""
-    return importlib.import_module(f"keras_xd.search.{keras.backend.backend()}")
+    return importlib.import_module(f"keras_xd.search.backends.{keras.backend.backend()}")
 
 
 def _architecture_step(search, training, held_out):

@@ -4,13 +4,13 @@ import keras
 from keras import ops
 
 from keras_xd.core.saving import AtomicSaving
-from keras_xd.search import arguments, bilevel, budget, defaults, distributed
+from keras_xd.search import bilevel, budget, checks, defaults, distributed
+from keras_xd.search.architecture_signature import check_stored_signature, store_signature
 from keras_xd.search.attention_transfer import Guide
 from keras_xd.search.inner_model import InnerModel
 from keras_xd.search.movement import Movement
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
 from keras_xd.search.random_state import load_random_state, store_random_state
-from keras_xd.search.signatures import check_stored_signature, store_signature
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -84,7 +84,7 @@ class SearchModel(AtomicSaving, InnerModel):
     """
 
     def __init__(self, model, *, name=None, **kwargs):
-        arguments.check_model(model, SearchModel)
+        checks.check_model(model, SearchModel)
         kwargs.setdefault("dtype", model.dtype_policy)
         # The layers inside convert their inputs themselves.
         super().__init__(name=name, autocast=False, **kwargs)
@@ -170,8 +170,8 @@ class SearchModel(AtomicSaving, InnerModel):
         optimizer, architecture_optimizer, loss, metrics, kwargs = defaults.completed(
             self.model, optimizer, architecture_optimizer, loss, metrics, kwargs
         )
-        arguments.check_mode(mode, perturbation)
-        arguments.check_phases(warmup_epochs=warmup_epochs, cooldown_epochs=cooldown_epochs)
+        checks.check_mode(mode, perturbation)
+        checks.check_phases(warmup_epochs=warmup_epochs, cooldown_epochs=cooldown_epochs)
         given = 0.0 if complexity_weight is None else complexity_weight
         budget.check_arguments(complexity_target, given, complexity_measure)
         budget.check_reachable(self.model, complexity_target, complexity_measure)
@@ -260,10 +260,10 @@ class SearchModel(AtomicSaving, InnerModel):
         """
         distributed.check_order(self, (x, architecture_data), kwargs.get("shuffle", True))
         kwargs["batch_size"] = batch_size
-        given, callbacks = callbacks, arguments.with_own_callbacks(callbacks, self)
+        given, callbacks = callbacks, checks.with_own_callbacks(callbacks, self)
         if self.compiled:
-            arguments.warn_of_missing_weight(self, given)
-            x, y, kwargs = arguments.prepare_fit(
+            checks.warn_of_missing_weight(self, given)
+            x, y, kwargs = checks.prepare_fit(
                 self, x, y, epochs, architecture_data, architecture_split, kwargs
             )
         with distributed.fitting(self):

@@ -12,7 +12,7 @@ from keras_xd import layers, resize
 from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.search import SearchModel
 from keras_xd.search.architecture_files import load_architecture, save_architecture
-from keras_xd.search.architectures import randomize_architecture
+from keras_xd.search.random_architecture import randomize_architecture
 from keras_xd_tests.search.gated_dense import GatedDense
 
 CIRCULAR = {"padding": "circular"}

@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd.search import SearchModel
 from keras_xd.search.generators import GeneratorBatches, is_generator
-from keras_xd.search.streams import with_steps
+from keras_xd.search.interleaved_batches import with_steps
 from keras_xd_tests.search.gated_dense import classification_data, gated_model
 
 MODES = ["alternating", "first_order", "second_order"]

@@ -1,4 +1,4 @@
-"""What `keras_xd.search.jax` and `keras_xd.search.torch` compute, printed as JSON."""
+"""What the modules `jax` and `torch` of `keras_xd.search.backends` compute, printed as JSON."""
 
 import importlib
 import json
@@ -36,7 +36,7 @@ def changed(search, backend):
 
 
 if __name__ == "__main__":
-    backend = importlib.import_module(f"keras_xd.search.{keras.backend.backend()}")
+    backend = importlib.import_module(f"keras_xd.search.backends.{keras.backend.backend()}")
     values = [keras.Variable(3.0), keras.ops.convert_to_tensor(1.0)]
     loss, others, gradients = backend.loss_and_gradients(lambda v: (v[0] ** 2, [2 * v[0]]), values)
     search = SearchModel(keras.Sequential([keras.Input((2,)), GatedDense(1)]))

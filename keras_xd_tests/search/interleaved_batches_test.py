@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd.search.streams import interleave, is_batched, split
+from keras_xd.search.interleaved_batches import interleave, is_batched, split
 
 TRAINING, HELD_OUT = np.arange(10.0), 100 + np.arange(4.0)
 

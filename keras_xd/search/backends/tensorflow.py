@@ -17,7 +17,7 @@ def loss_and_gradients(function, values):
     Example:
 
     >>> import tensorflow as tf
-    >>> from keras_xd.search.tensorflow import loss_and_gradients
+    >>> from keras_xd.search.backends.tensorflow import loss_and_gradients
     >>> loss, other, gradients = loss_and_gradients(
     ...     lambda values: (values[0] ** 2, "nothing"), [tf.constant(3.0), tf.constant(1.0)]
     ... )

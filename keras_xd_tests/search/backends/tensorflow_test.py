@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_xd.search.tensorflow import loss_and_gradients
+from keras_xd.search.backends.tensorflow import loss_and_gradients
 
 
 def test_gradients_of_tensors_and_variables():

@@ -10,7 +10,7 @@ from keras_xd import layers
 from keras_xd.core.searchable import SearchableLayer, architecture_variables, model_variables
 from keras_xd.layers.mixed.mixed_operation import SMALLEST_SHARE
 from keras_xd.search import SearchModel
-from keras_xd.search.architectures import architecture_parts, randomize_architecture
+from keras_xd.search.random_architecture import architecture_parts, randomize_architecture
 from keras_xd_tests.search.gated_dense import GatedDense, gated_model
 
 

@@ -5,7 +5,7 @@ import json
 import keras
 import pytest
 
-from keras_xd.search.signatures import check_signature, signature
+from keras_xd.search.architecture_signature import check_signature, signature
 from keras_xd_tests.search.gated_dense import GatedDense
 
 

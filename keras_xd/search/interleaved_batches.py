@@ -47,7 +47,7 @@ def interleave(training, architecture, *, batch_size=None, shuffle=True, replica
     Example:
 
     >>> import numpy as np
-    >>> from keras_xd.search.streams import interleave
+    >>> from keras_xd.search.interleaved_batches import interleave
     >>> training = np.arange(5), np.zeros(5)
     >>> architecture = np.array([10, 20]), np.ones(2)
     >>> for x, y in interleave(training, architecture, batch_size=3, shuffle=False):
@@ -83,7 +83,7 @@ def with_steps(
     Example:
 
     >>> import numpy as np
-    >>> from keras_xd.search.streams import with_steps
+    >>> from keras_xd.search.interleaved_batches import with_steps
     >>> def noise():
     ...     while True:
     ...         yield np.zeros(2), np.zeros(2)
@@ -172,7 +172,7 @@ def is_batched(data):
 
     Example:
 
-    >>> from keras_xd.search.streams import is_batched
+    >>> from keras_xd.search.interleaved_batches import is_batched
     >>> is_batched(([1, 2], [3, 4]))
     False
     """
@@ -197,7 +197,7 @@ def split(data, share, name):
     Example:
 
     >>> import numpy as np
-    >>> from keras_xd.search.streams import split
+    >>> from keras_xd.search.interleaved_batches import split
     >>> split((np.arange(5), -np.arange(5)), 0.4, "architecture_split")[1]
     (array([3, 4]), array([-3, -4]))
     """

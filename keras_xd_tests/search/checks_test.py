@@ -7,7 +7,7 @@ import keras
 import pytest
 
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.search import SearchModel, arguments
+from keras_xd.search import SearchModel, checks
 from keras_xd.search.callbacks.epoch_counter import EpochCounter
 from keras_xd_tests.search.gated_dense import GatedDense
 
@@ -33,7 +33,7 @@ def search_model(**options):
 def test_first_epoch_of_cooldown(options, trained, epochs, initial_epoch, expected):
     search = search_model(**options)
     search.search_optimizer.epochs.assign(trained)
-    assert arguments.first_cooldown_epoch(search, epochs, initial_epoch) == expected
+    assert checks.first_cooldown_epoch(search, epochs, initial_epoch) == expected
 
 
 @pytest.mark.parametrize(
@@ -48,19 +48,19 @@ def test_an_epoch_must_be_left_for_the_architecture(options, trained, epochs, me
     search = search_model(**options)
     search.search_optimizer.epochs.assign(trained)
     with pytest.raises(ValueError, match=f"`epochs` must leave an epoch.*Received: {message}"):
-        arguments.first_cooldown_epoch(search, epochs, 0)
+        checks.first_cooldown_epoch(search, epochs, 0)
     architecture_variables(search)[0].trainable = False
     expected = epochs - options["cooldown_epochs"]
-    assert arguments.first_cooldown_epoch(search, epochs, 0) == expected
+    assert checks.first_cooldown_epoch(search, epochs, 0) == expected
 
 
 def test_the_cap_on_epochs_counts(monkeypatch):
     search = search_model(cooldown_epochs=1)
     monkeypatch.setattr(keras.config, "max_epochs", lambda: 3)
-    assert arguments.first_cooldown_epoch(search, 9, 0) == 2
+    assert checks.first_cooldown_epoch(search, 9, 0) == 2
     monkeypatch.setattr(keras.config, "max_epochs", lambda: 1)
     with pytest.raises(ValueError, match="epochs=1, cooldown_epochs=1"):
-        arguments.first_cooldown_epoch(search, 9, 0)
+        checks.first_cooldown_epoch(search, 9, 0)
 
 
 @pytest.mark.parametrize("value", [-1, 0.5, True, None])
@@ -73,10 +73,10 @@ def test_numbers_of_epochs(value):
 def test_the_counter_comes_first():
     search = search_model()
     given = keras.callbacks.History()
-    callbacks = arguments.with_own_callbacks([given], search)
+    callbacks = checks.with_own_callbacks([given], search)
     assert isinstance(callbacks[0], EpochCounter) and callbacks[1:] == [given]
     listed = keras.callbacks.CallbackList([given])
     for _ in range(2):
-        assert arguments.with_own_callbacks(listed, search) is listed
+        assert checks.with_own_callbacks(listed, search) is listed
         assert isinstance(listed.callbacks[0], EpochCounter) and listed.callbacks[1:] == [given]
     assert listed.callbacks[0].model is search

@@ -1,0 +1,1 @@
+"""The one step that each backend of Keras takes in its own way."""
