@@ -13,13 +13,13 @@ from keras_xd.evaluation import Evaluation as Evaluation
 from keras_xd.evaluation import Task as Task
 from keras_xd.evaluation import evaluate_search as evaluate_search
 from keras_xd.finalizing import finalize as finalize
+from keras_xd.finalizing.resizing import resize as resize
 from keras_xd.graph.cost import complexity as complexity
 from keras_xd.layers.cells import genotypes as genotypes
 from keras_xd.layers.masked import masks as masks
 from keras_xd.layers.xd import penalties as penalties
 from keras_xd.layers.xd.distances import distance as distance
 from keras_xd.layers.xd.distances import nearest as nearest
-from keras_xd.resizing import resize as resize
 from keras_xd.rewriting import compare as compare
 from keras_xd.rewriting import forecast as forecast
 from keras_xd.rewriting import rewrite as rewrite

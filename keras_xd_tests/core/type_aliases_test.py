@@ -102,7 +102,7 @@ def test_names_in_hints_exist(module):
 
 def test_functions_of_every_kind_are_found():
     assert set(FUNCTIONS) >= {
-        "keras_xd.finalizing.finalize",
+        "keras_xd.finalizing.finalizer.finalize",
         "keras_xd.kmatrix.radix.factorise",  # cached
         "keras_xd.kmatrix.kmatrix.KMatrix.dft",  # a class method
         "keras_xd.kmatrix.kmatrix.KMatrix.__init__",

@@ -6,8 +6,8 @@ import pytest
 from keras import layers
 
 import keras_xd
+from keras_xd.finalizing.bypass import split_streams
 from keras_xd.layers import StaticCCNNBlock, StaticCKConv
-from keras_xd.splitting import split_streams
 from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-6
@@ -128,7 +128,7 @@ def test_finalized_networks_are_split(dense, tmp_path, rng):
     space = keras_xd.models.ccnn(3, 12, (16, 2), 4, learn="KWD", dense=dense, initial_blocks=2)
     sample_models.randomize(space, rng)
     found = keras_xd.finalize(space)
-    assert isinstance(found, keras_xd.finalizing.FinalizedModel)
+    assert isinstance(found, keras_xd.finalizing.finalizer.FinalizedModel)
     x = data(space, rng)
     sample_models.assert_same_outputs(space, found, x, 1e-5)
     assert found.get_layer("block1").output.shape[-1] < 12

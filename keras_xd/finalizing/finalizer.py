@@ -7,12 +7,12 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_layers
+from keras_xd.finalizing.bypass import split_streams
+from keras_xd.finalizing.pruning import has_masks, trim
 from keras_xd.graph.exporting import export
 from keras_xd.graph.wrapped_model import Exchange, Rewritten
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.search import SearchModel
-from keras_xd.splitting import split_streams
-from keras_xd.trimming import has_masks, trim
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

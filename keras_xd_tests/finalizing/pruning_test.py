@@ -6,7 +6,7 @@ import pytest
 from keras import layers, ops
 
 import keras_xd
-from keras_xd import trimming
+from keras_xd.finalizing import pruning
 from keras_xd.layers import MaskedConv1D, RelativeMask
 from keras_xd_tests import sample_models
 from keras_xd_tests.rewriting import masked_models
@@ -217,8 +217,8 @@ def test_masked_channels_that_are_mixed_are_refused():
 
 
 def test_has_masks():
-    assert not trimming.has_masks(masked_models.residual())
-    assert not trimming.has_masks(layers.Dense(2))
+    assert not pruning.has_masks(masked_models.residual())
+    assert not pruning.has_masks(layers.Dense(2))
     space = keras_xd.rewrite(masked_models.residual(), to="masked", masks="depth")
     outer = keras.Sequential([keras.Input((8, 8, 3)), space])
-    assert trimming.has_masks(space) and trimming.has_masks(outer)
+    assert pruning.has_masks(space) and pruning.has_masks(outer)

@@ -10,7 +10,7 @@ from keras_xd import layers
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, flatten_layers
 from keras_xd.core.validation import is_integer
-from keras_xd.finalizing import FinalizedModel
+from keras_xd.finalizing.finalizer import FinalizedModel
 from keras_xd.graph import cloning
 from keras_xd.layers.fourier import resampling
 from keras_xd.layers.xd.base import XDLayer
