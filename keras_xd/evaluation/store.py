@@ -26,7 +26,7 @@ class MemoryStore:
 
     Example:
 
-    >>> from keras_xd.evaluation_files import MemoryStore
+    >>> from keras_xd.evaluation.store import MemoryStore
     >>> MemoryStore().read("offline", 0) is None
     True
     """
@@ -70,7 +70,7 @@ class Store:
 
     Example:
 
-    >>> from keras_xd.evaluation_files import Store
+    >>> from keras_xd.evaluation.store import Store
     >>> store = Store("runs", {"settings": {"epochs": 3}})
     >>> store.open()
     >>> store.write("offline", 0, {"values": {"loss": 0.5}, "seconds": 1.0, "model": {}})

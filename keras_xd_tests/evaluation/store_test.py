@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from keras_xd.evaluation_files import MemoryStore, Store, check_name
+from keras_xd.evaluation.store import MemoryStore, Store, check_name
 
 SETTINGS = {"finalize": True, "settings": {"epochs": 3, "rates": (0.1, 0.2)}}
 RECORD = {"values": {"loss": float("inf")}, "seconds": 1.5, "model": {"layers": [], "shape": (1,)}}
