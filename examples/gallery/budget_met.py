@@ -102,17 +102,10 @@ def main(arguments=None):
             x, y = found["multiply-adds"], found["accuracy"]
             right.plot(x, y, "o", color=colour)
             text = f"{name}: {y:.3f},\n{found['parameters']:,} parameters"
-            # One below the other, as points may lie on each other.
-            right.annotate(
-                text,
-                (x, y),
-                (min(x, 0.85), 0.62 - 0.18 * place),
-                textcoords=("data", "axes fraction"),
-                fontsize=6,
-                color=colour,
-                ha="center",
-                arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.4},
-            )
+            at = (min(x, 0.85), 0.62 - 0.18 * place)  # points may lie on each other
+            look = {"arrowstyle": "-", "color": colour, "linewidth": 0.4}
+            right.annotate(text, (x, y), at, textcoords=("data", "axes fraction"), fontsize=6,
+                           color=colour, ha="center", arrowprops=look)  # fmt: skip
         right.set(xlim=(-0.2, 1.3), ylim=(lowest - 0.05, 1.0), ylabel="test accuracy")
         right.set_xlabel("multiply–adds / those of the network")
         right.set_title(f"b  cut networks; axis from {lowest - 0.05:.2f}", loc="left")
