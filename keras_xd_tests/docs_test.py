@@ -135,6 +135,17 @@ def test_links_have_targets(path):
             assert anchor in anchors(file.read_text(encoding="utf-8")), f"{path.name} links {link}"
 
 
+def test_readme_is_short_and_its_links_hold_everywhere():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 100 and len(text.split()) <= 700
+    found = LINK.findall(text)
+    assert all(link.startswith("https://") for link in found), "PyPI knows no relative links"
+    own = [link for link in found if "keras-xd/keras_xd/" in link]
+    assert len(own) > 5
+    for link in own:
+        assert (ROOT / link.partition("/main/")[2]).exists(), link
+
+
 @pytest.mark.parametrize("title", COPIED)
 def test_results_are_those_of_their_pages(title):
     text = (DOCS / "results.md").read_text(encoding="utf-8")
