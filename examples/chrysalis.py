@@ -33,13 +33,13 @@ from collections.abc import Callable
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import chrysalis_models
-import cifar10
 import keras
 import numpy as np
 from chrysalis_report import ChrysalisResults
 from chrysalis_training import fit
 from datasets import images, permutation, spherical, text
 from datasets.batches import Batches, ImageBatches, normalize
+from experiments.xd import cifar10
 from parsing import positive
 
 import keras_xd

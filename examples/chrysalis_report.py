@@ -4,7 +4,7 @@ import importlib.metadata
 import statistics
 
 from chrysalis_models import FIXED, SEARCHES, title
-from cifar10_report import over, spread, threads
+from experiments.xd.cifar10_report import over, spread, threads
 from shared_results import SharedResults
 
 from keras_xd.visualization import style

@@ -2,7 +2,7 @@
 
 import keras
 import numpy as np
-from cifar10 import MOMENTUM, WEIGHT_DECAY, schedule
+from experiments.xd.cifar10 import MOMENTUM, WEIGHT_DECAY, schedule
 
 import keras_xd
 

@@ -40,10 +40,10 @@ import shlex
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import cifar10
 import dnarch_training
 from dnarch_report import DnarchResults
 from dnarch_training import EXPERIMENTS, METHODS
+from experiments.xd import cifar10
 from parsing import positive
 
 import keras_xd

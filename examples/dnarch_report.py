@@ -3,8 +3,8 @@
 import importlib.metadata
 import statistics
 
-from cifar10_report import over, spread, threads
 from dnarch_training import DEPTH_TEMPERATURE, EXPERIMENTS, METHODS, WIDTH_TEMPERATURE
+from experiments.xd.cifar10_report import over, spread, threads
 from shared_results import SharedResults
 
 from keras_xd.visualization import style

@@ -5,12 +5,11 @@ import math
 import time
 from collections.abc import Callable
 
-import cifar10
 import keras
 import numpy as np
-import pde_experiment
 from datasets import listops, pde
 from datasets.batches import Batches, ImageBatches, normalize
+from experiments.xd import cifar10, pde_experiment
 
 import keras_xd
 

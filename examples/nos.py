@@ -30,9 +30,9 @@ import shlex
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import cifar10
 import keras
 import nos_training
+from experiments.xd import cifar10
 from nos_report import NosResults
 from parsing import positive
 

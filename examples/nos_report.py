@@ -3,7 +3,7 @@
 import importlib.metadata
 import statistics
 
-from cifar10_report import over, spread
+from experiments.xd.cifar10_report import over, spread
 from shared_results import SharedResults
 
 from keras_xd.layers.cells.genotypes import Genotype

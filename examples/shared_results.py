@@ -2,7 +2,7 @@
 
 import json
 
-from cifar10_report import Results
+from experiments.xd.cifar10_report import Results
 
 
 class SharedResults(Results):

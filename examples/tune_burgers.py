@@ -18,9 +18,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import keras_tuner as kt
-import pde_experiment
 import tuning
 from datasets import pde
+from experiments.xd import pde_experiment
 from parsing import positive
 
 import keras_xd

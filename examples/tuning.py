@@ -6,7 +6,7 @@ import math
 import pathlib
 
 import numpy as np
-from cifar10_report import threads
+from experiments.xd.cifar10_report import threads
 
 from keras_xd import visualization
 

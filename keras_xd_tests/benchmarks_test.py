@@ -97,7 +97,7 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path):
 
 def test_commands_of_the_readme_name_files_and_options_that_exist():
     text = " ".join((BENCHMARKS.parent / "README.md").read_text(encoding="utf-8").split())
-    commands = re.findall(r"python (examples|benchmarks)/(\w+)\.py([^`]*)`", text)
+    commands = re.findall(r"python ((?:examples|benchmarks)(?:/\w+)*)/(\w+)\.py([^`]*)`", text)
     assert len(commands) >= 10
     for folder, name, options in commands:
         source = (BENCHMARKS.parent / folder / f"{name}.py").read_text(encoding="utf-8")

@@ -9,9 +9,13 @@ EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 
 @contextlib.contextmanager
 def on_path():
-    """Make the modules of `examples` importable within a `with` statement."""
+    """Make the modules of `examples` importable within a `with` statement.
+
+    Scripts below the folder put it on the path themselves; that is undone as well.
+    """
+    before = list(sys.path)
     sys.path.insert(0, str(EXAMPLES))
     try:
         yield
     finally:
-        sys.path.remove(str(EXAMPLES))
+        sys.path[:] = before

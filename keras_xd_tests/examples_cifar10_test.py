@@ -11,9 +11,9 @@ import keras_xd
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
-    cifar10 = importlib.import_module("cifar10")
-    cifar10_models = importlib.import_module("cifar10_models")
-    cifar10_report = importlib.import_module("cifar10_report")
+    cifar10 = importlib.import_module("experiments.xd.cifar10")
+    cifar10_models = importlib.import_module("experiments.xd.cifar10_models")
+    cifar10_report = importlib.import_module("experiments.xd.cifar10_report")
     batches = importlib.import_module("datasets.batches")
     permutation = importlib.import_module("datasets.permutation")
 
@@ -55,7 +55,9 @@ def test_every_method_is_measured_and_kept(images, eager, tmp_path, monkeypatch,
     assert set(moved) == {"conv1", "pool1", "conv2", "pool2"}
     assert all(moved[name][matrix] > 0 for name in moved for matrix in "KLM")
     assert files["cifar10.png"].startswith(b"\x89PNG")
-    assert "examples/cifar10.py --kinds permuted --seeds 3 --epochs 2" in str(files["cifar10.md"])
+    assert "examples/experiments/xd/cifar10.py --kinds permuted --seeds 3 --epochs 2" in str(
+        files["cifar10.md"]
+    )
 
     monkeypatch.setattr(cifar10, "run", None)  # what is finished is not run again
     assert cifar10.main(arguments).runs == kept["runs"]

@@ -21,10 +21,7 @@ def on_path():
     """Make the scripts and what they share importable within a `with` statement."""
     with example_scripts.on_path():
         sys.path.insert(0, str(GALLERY))
-        try:
-            yield
-        finally:
-            sys.path.remove(str(GALLERY))
+        yield
 
 
 with on_path():

@@ -17,8 +17,8 @@ SHORT = (*TINY, "--size", "12", "--context", "8", "--window", "9")
 
 with example_scripts.on_path():
     data = importlib.import_module("datasets.music")
-    experiment = importlib.import_module("music")
-    report = importlib.import_module("music_report")
+    experiment = importlib.import_module("experiments.xd.music")
+    report = importlib.import_module("experiments.xd.music_report")
 
 
 @pytest.fixture

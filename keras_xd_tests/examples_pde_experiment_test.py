@@ -15,9 +15,9 @@ TINY = ("--width", "3", "--modes", "3")
 
 with example_scripts.on_path():
     pde = importlib.import_module("datasets.pde")
-    experiment = importlib.import_module("pde_experiment")
-    report = importlib.import_module("pde_report")
-    scripts = {name: importlib.import_module(name) for name in ("burgers", "darcy")}
+    experiment = importlib.import_module("experiments.xd.pde_experiment")
+    report = importlib.import_module("experiments.xd.pde_report")
+    scripts = {n: importlib.import_module(f"experiments.xd.{n}") for n in ("burgers", "darcy")}
 
 
 @pytest.fixture(autouse=True)
@@ -200,7 +200,7 @@ def test_an_experiment_is_resumed(eager, tmp_path):
     kept, second = scripts["burgers"].main([*arguments, "8", "16", "--resume", "--note", "A B."])
     assert kept == first and (second["resolution"], second["method"]) == (16, "FNO")
     text = (tmp_path / "burgers.md").read_text()
-    assert "--resolution 8 && python examples/burgers.py" in text
+    assert "--resolution 8 && python examples/experiments/xd/burgers.py" in text
     assert "- note: A B." in text and "--note …" in text
     assert "| 8 | FNO |" in text and "| 16 | FNO |" in text
 
@@ -211,7 +211,9 @@ def test_runs_on_the_real_data(tmp_path, data_path, monkeypatch):
     scripts["burgers"].main(arguments)
     settings = json.loads((tmp_path / "burgers.json").read_text())["settings"]
     assert settings["data"] == "read from the data folder"
-    assert settings["command"].startswith("KERAS_XD_DATA_DIR=… python examples/burgers.py")
+    assert settings["command"].startswith(
+        "KERAS_XD_DATA_DIR=… python examples/experiments/xd/burgers.py"
+    )
     monkeypatch.delenv("KERAS_XD_DATA_DIR")
     folder = str(data_path.parent)
     records = scripts["burgers"].main([*arguments, "--overwrite", "--data-dir", folder])

@@ -7,7 +7,7 @@ import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))  # for `datasets`
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # the folder examples
 
 import keras
 import numpy as np

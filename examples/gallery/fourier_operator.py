@@ -16,9 +16,9 @@ off the diagonal, and which operation `keras_xd.nearest` names, with its distanc
 import common
 import keras
 import numpy as np
-import pde_experiment
 from datasets import pde
 from datasets.batches import Batches
+from experiments.xd import pde_experiment
 from permuted_images import at_start
 
 import keras_xd

@@ -1,7 +1,8 @@
 """Compare LeNet, its search space of XD-operations and two baselines on CIFAR-10.
 
-    python examples/cifar10.py
-    python examples/cifar10.py --methods backbone xd --kinds permuted --seeds 0 --epochs 5
+    python examples/experiments/xd/cifar10.py
+    python examples/experiments/xd/cifar10.py --methods backbone xd --kinds permuted --seeds 0 \\
+        --epochs 5
 
 Two kinds of data: the images as they are, and with their rows and their columns permuted, in the
 same way for all images. Convolutions are wrong for the second; an operation that undoes the
@@ -23,24 +24,26 @@ import itertools
 import os
 import pathlib
 import shlex
+import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
 import keras
 import numpy as np
-from cifar10_models import METHODS
-from cifar10_report import Results
 from datasets import images, permutation
 from datasets.batches import ImageBatches, normalize
 from parsing import positive
 
 import keras_xd
+from experiments.xd.cifar10_models import METHODS
+from experiments.xd.cifar10_report import Results
 
 KINDS = ("plain", "permuted")
 WEIGHTS_RATE, MOMENTUM, WEIGHT_DECAY = 1e-2, 0.9, 1e-4
 ARCHITECTURE_RATES = {"plain": 1e-4, "permuted": 1e-3}
-RESULTS = pathlib.Path(__file__).parent / "results"
+RESULTS = pathlib.Path(__file__).parents[2] / "results"
 XLA = ("k_layer",)  # on a CPU the steps of the other methods are slower with XLA than without
 
 
@@ -222,7 +225,7 @@ def parse(arguments):
     except ValueError as error:
         parser.error(str(error))
     shown = ("methods", "kinds", "seeds", "epochs", "batch_size", "subset", "architecture_rate")
-    words = ["python", "examples/cifar10.py"]
+    words = ["python", "examples/experiments/xd/cifar10.py"]
     for name in (*shown, "evaluate_on"):
         value = getattr(options, name)
         if value != parser.get_default(name):

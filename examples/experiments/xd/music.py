@@ -1,7 +1,8 @@
 """JSB chorales: temporal convolutional networks and two kinds of causal XD-operations.
 
-    python examples/music.py --data-dir path/of/the/data
-    python examples/music.py --synthetic --methods undilated xd_causal --epochs 4 --warmup 1
+    python examples/experiments/xd/music.py --data-dir path/of/the/data
+    python examples/experiments/xd/music.py --synthetic --methods undilated xd_causal \\
+        --epochs 4 --warmup 1
 
 The keys of the next step of a piece are told from those of all steps before it. Methods:
 
@@ -31,9 +32,9 @@ import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
 import keras
-import music_report
 import numpy as np
 from datasets import music
 from datasets.batches import Batches
@@ -41,6 +42,7 @@ from keras import ops
 from parsing import positive
 
 import keras_xd
+from experiments.xd import music_report
 
 METHODS = tuple(music_report.NAMES)
 WEIGHTS_RATE, ARCHITECTURE_RATE, CLIPPING = 1e-3, 2e-4, 0.4
@@ -318,7 +320,7 @@ def parse(arguments):
         parser.error("--context must be smaller than --size")
     if not 0 < options.share <= 1:
         parser.error("--share must be above 0 and at most 1")
-    options.output = pathlib.Path(options.output or pathlib.Path(__file__).parent / "results")
+    options.output = pathlib.Path(options.output or pathlib.Path(__file__).parents[2] / "results")
     try:
         data = music.synthetic() if options.synthetic else music.load(options.data_dir)
     except ValueError as error:
@@ -339,7 +341,7 @@ def describe(options, data, arguments):
     words = ["…" if word == options.data_dir else word for word in arguments]
     shown = ("batch_size", "size", "context", "window", "share", "channels", "levels", "dropout")
     return {
-        "command": shlex.join(["python", "examples/music.py", *words]),
+        "command": shlex.join(["python", "examples/experiments/xd/music.py", *words]),
         "data": "made up" if options.synthetic else "JSB chorales",
         "pieces": [len(part) for part in data],
         "steps": [sum(len(piece) - 1 for piece in part) for part in data],

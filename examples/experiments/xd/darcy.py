@@ -1,14 +1,20 @@
 """Darcy flow: CNN, Fourier neural operator and XD search, by the XD paper's recipe.
 
-    python examples/darcy.py
-    python examples/darcy.py --resolution 85 --epochs 50 --data-dir path/of/the/data
+    python examples/experiments/xd/darcy.py
+    python examples/experiments/xd/darcy.py --resolution 85 --epochs 50 --data-dir path/of/the/data
 
 The map from a porous medium's coefficient to the pressure in it. Without a data folder the data
 are generated. See `pde_experiment.py` for what is done, and `examples/results/darcy.md`.
 """
 
-import pde_experiment
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
+
 from datasets import pde
+
+from experiments.xd import pde_experiment
 
 PROBLEM = pde_experiment.Problem(
     name="darcy",

@@ -1,11 +1,10 @@
-"""Files of examples/music.py: finished runs as JSON, a table as Markdown, curves as a picture."""
+"""Files of `music.py`: finished runs as JSON, a table as Markdown, curves as a picture."""
 
 import importlib.metadata
 import json
 import statistics
 
-from cifar10_report import present, spread, threads
-
+from experiments.xd.cifar10_report import present, spread, threads
 from keras_xd.visualization import style
 
 NAMES = {

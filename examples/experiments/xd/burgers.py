@@ -1,14 +1,21 @@
 """Burgers' equation: CNN, Fourier neural operator and XD search, by the XD paper's recipe.
 
-    python examples/burgers.py
-    python examples/burgers.py --resolution 256 1024 --epochs 100 25 --data-dir path/of/the/data
+    python examples/experiments/xd/burgers.py
+    python examples/experiments/xd/burgers.py --resolution 256 1024 --epochs 100 25 \\
+        --data-dir path/of/the/data
 
 The map from the velocity at time 0 to that at time 1. Without a data folder the data are
 generated. See `pde_experiment.py` for what is done, and `examples/results/burgers.md`.
 """
 
-import pde_experiment
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
+
 from datasets import pde
+
+from experiments.xd import pde_experiment
 
 PROBLEM = pde_experiment.Problem(
     name="burgers",

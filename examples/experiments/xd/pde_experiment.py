@@ -24,13 +24,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
-import pde_report
 import tensorflow as tf
 from datasets.batches import Batches
 from keras import ops
 from parsing import positive
 
 import keras_xd
+from experiments.xd import pde_report
 
 WEIGHTS_RATE, DECAY, HALVINGS = 1e-3, 1e-4, 5
 
@@ -229,9 +229,10 @@ def describe(problem, options, arguments):
     words = ["…" if word in left_out else word for word in arguments]
     folder = options.data_dir or os.environ.get("KERAS_XD_DATA_DIR")
     variable = "KERAS_XD_DATA_DIR=… " if folder and not options.data_dir else ""
+    script = f"examples/experiments/xd/{problem.name}.py"
     architecture = {"adam": "Adam", "sgd": "SGD with momentum 0.5"}[problem.architecture]
     return {
-        "command": f"{variable}python examples/{problem.name}.py {' '.join(words)}".strip(),
+        "command": f"{variable}{' '.join(['python', script, *words])}",
         "data": "read from the data folder" if folder else "generated",
         "evaluated_on": options.evaluate_on,
         "samples": f"{options.train} for training, {options.test} for evaluation",
@@ -288,7 +289,7 @@ def parse(problem, arguments):
         options.epochs *= len(options.resolution)
     if len(options.epochs) != len(options.resolution):
         parser.error("--epochs must have one number, or as many as --resolution")
-    default = pathlib.Path(__file__).parent / "results"
+    default = pathlib.Path(__file__).parents[2] / "results"
     options.output = pathlib.Path(options.output or default)
     paths = [options.output / f"{problem.name}.{ending}" for ending in ("md", "json", "png")]
     paths = [str(path) for path in paths if path.exists()]

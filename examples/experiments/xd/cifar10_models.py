@@ -1,4 +1,4 @@
-"""The four networks that examples/cifar10.py compares, all made from LeNet."""
+"""The four networks that `cifar10.py` compares, all made from LeNet."""
 
 import keras
 

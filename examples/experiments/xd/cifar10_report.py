@@ -1,4 +1,4 @@
-"""Files of examples/cifar10.py: finished runs as JSON, a table as Markdown, curves as a picture."""
+"""Files of `cifar10.py`: finished runs as JSON, a table as Markdown, curves as a picture."""
 
 import importlib.metadata
 import json

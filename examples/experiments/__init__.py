@@ -1,0 +1,1 @@
+"""The long experiments, a folder for each paper or method."""

@@ -1,0 +1,1 @@
+"""XD-operations on images, music and differential equations."""
