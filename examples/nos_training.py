@@ -5,8 +5,8 @@ import time
 
 import keras
 import numpy as np
-from chrysalis_training import halves
 from datasets.batches import ImageBatches, normalize
+from experiments.k.chrysalis_training import halves
 
 import keras_xd
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, random_genotype

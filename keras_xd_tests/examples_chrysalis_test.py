@@ -11,10 +11,10 @@ import keras_xd
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
-    chrysalis = importlib.import_module("chrysalis")
-    models = importlib.import_module("chrysalis_models")
-    report = importlib.import_module("chrysalis_report")
-    training = importlib.import_module("chrysalis_training")
+    chrysalis = importlib.import_module("experiments.k.chrysalis")
+    models = importlib.import_module("experiments.k.chrysalis_models")
+    report = importlib.import_module("experiments.k.chrysalis_report")
+    training = importlib.import_module("experiments.k.chrysalis_training")
 
 
 @pytest.fixture
@@ -107,7 +107,10 @@ def test_searches_are_evaluated_in_three_ways_and_kept(
     assert len(set(sizes)) == 1  # the architecture of random operations is not trained
     assert files["chrysalis_transfer.png"].startswith(b"\x89PNG")
     page = files["chrysalis_transfer.md"].decode()
-    assert "examples/chrysalis.py --experiment transfer --methods convolution random" in page
+    assert (
+        "examples/experiments/k/chrysalis.py --experiment transfer --methods convolution random"
+        in page
+    )
     assert "permuted: 11 training and 5 evaluation samples" in page
 
     # A run cut short goes on from what is kept, without searching or training again.

@@ -1,7 +1,8 @@
 """Search K-operations in place of convolutions: the experiments of the Chrysalis.
 
-    python examples/chrysalis.py --experiment lenet
-    python examples/chrysalis.py --experiment text --kinds trec --methods convolution sgd_warm
+    python examples/experiments/k/chrysalis.py --experiment lenet
+    python examples/experiments/k/chrysalis.py --experiment text --kinds trec \\
+        --methods convolution sgd_warm
 
 Experiments, each with results of its own in examples/results/chrysalis_<experiment>.*:
 
@@ -27,22 +28,24 @@ import itertools
 import os
 import pathlib
 import shlex
+import sys
 import time
 from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
-import chrysalis_models
 import keras
 import numpy as np
-from chrysalis_report import ChrysalisResults
-from chrysalis_training import fit
 from datasets import images, permutation, spherical, text
 from datasets.batches import Batches, ImageBatches, normalize
-from experiments.xd import cifar10
 from parsing import positive
 
 import keras_xd
+from experiments.k import chrysalis_models
+from experiments.k.chrysalis_report import ChrysalisResults
+from experiments.k.chrysalis_training import fit
+from experiments.xd import cifar10
 
 VISION = [f"{s}_{b}" for s in chrysalis_models.SEARCHES for b in ("warm", "scratch")]
 
@@ -341,7 +344,7 @@ def parse(arguments):
 
 
 def _command(options):
-    words = ["python", "examples/chrysalis.py"]
+    words = ["python", "examples/experiments/k/chrysalis.py"]
     shown = ("experiment", "methods", "kinds", "seeds", "epochs", "batch_size", "subset")
     for name in (*shown, "evaluate_on"):
         value = getattr(options, name)

@@ -1,4 +1,4 @@
-"""The networks that examples/chrysalis.py compares: backbones, fixed operations, search spaces."""
+"""The networks that `chrysalis.py` compares: backbones, fixed operations, search spaces."""
 
 import functools
 

@@ -1,10 +1,10 @@
-"""How examples/chrysalis.py trains weights, and searches architectures."""
+"""How `chrysalis.py` trains weights, and searches architectures."""
 
 import keras
 import numpy as np
-from experiments.xd.cifar10 import MOMENTUM, WEIGHT_DECAY, schedule
 
 import keras_xd
+from experiments.xd.cifar10 import MOMENTUM, WEIGHT_DECAY, schedule
 
 RATES = {"sgd": 1e-2, "adam": 5e-4, "adadelta": 1.0}
 DARTS_RATE, PERIODS, PATIENCE = 1e-3, 4, 3

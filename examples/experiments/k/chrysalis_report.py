@@ -1,12 +1,12 @@
-"""Files of examples/chrysalis.py: finished runs as JSON, tables as Markdown, a picture."""
+"""Files of `chrysalis.py`: finished runs as JSON, tables as Markdown, a picture."""
 
 import importlib.metadata
 import statistics
 
-from chrysalis_models import FIXED, SEARCHES, title
-from experiments.xd.cifar10_report import over, spread, threads
 from shared_results import SharedResults
 
+from experiments.k.chrysalis_models import FIXED, SEARCHES, title
+from experiments.xd.cifar10_report import over, spread, threads
 from keras_xd.visualization import style
 
 PROTOCOLS = ("supernet", "offline", "transfer")

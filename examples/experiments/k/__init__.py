@@ -1,0 +1,1 @@
+"""K-operations in place of convolutions: the experiments of the Chrysalis."""
