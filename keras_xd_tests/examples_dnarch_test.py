@@ -12,9 +12,9 @@ import keras_xd
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
-    dnarch = importlib.import_module("dnarch")
-    report = importlib.import_module("dnarch_report")
-    training = importlib.import_module("dnarch_training")
+    dnarch = importlib.import_module("experiments.dnarch.dnarch")
+    report = importlib.import_module("experiments.dnarch.dnarch_report")
+    training = importlib.import_module("experiments.dnarch.dnarch_training")
     listops = importlib.import_module("datasets.listops")
 
 TINY = ["--blocks", "1", "--channels", "4", "--epochs", "2", "--batch-size", "4"]
@@ -89,7 +89,8 @@ def test_methods_are_trained_trimmed_and_kept(images, no_graph, tmp_path, monkey
     # Encoder (3 → 4), block (64 taps), decoder: weights, biases, scales and shifts.
     assert plain["parameters"] == (16 + 8) + (8 + 64 * 4 + 4) + 2 * (16 + 4) + 50
     page = files["dnarch_cifar10.md"].decode()
-    assert "`python examples/dnarch.py cifar10 --seeds 3 --blocks 1 --channels 4 --epochs 2" in page
+    command = "`python examples/experiments/dnarch/dnarch.py cifar10"
+    assert f"{command} --seeds 3 --blocks 1 --channels 4 --epochs 2" in page
     assert f"| plain | {100 * plain['score']:.2f} | 1.000 | 1.000 |" in page
     assert files["dnarch_cifar10.png"].startswith(b"\x89PNG")
 

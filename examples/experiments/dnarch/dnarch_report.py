@@ -1,12 +1,17 @@
-"""Files of examples/dnarch.py: finished runs as JSON, tables as Markdown, a picture."""
+"""Files of `dnarch.py`: finished runs as JSON, tables as Markdown, a picture."""
 
 import importlib.metadata
 import statistics
 
-from dnarch_training import DEPTH_TEMPERATURE, EXPERIMENTS, METHODS, WIDTH_TEMPERATURE
-from experiments.xd.cifar10_report import over, spread, threads
 from shared_results import SharedResults
 
+from experiments.dnarch.dnarch_training import (
+    DEPTH_TEMPERATURE,
+    EXPERIMENTS,
+    METHODS,
+    WIDTH_TEMPERATURE,
+)
+from experiments.xd.cifar10_report import over, spread, threads
 from keras_xd.visualization import style
 
 NAMES = {

@@ -1,8 +1,8 @@
 """Learn kernel sizes, resolutions, widths and depth of a network under a budget: DNArch.
 
-    python examples/dnarch.py cifar10
-    python examples/dnarch.py listops --methods plain KRWD --seeds 0 1 --epochs 5
-    python examples/dnarch.py mnist --size 28 --subset 5000
+    python examples/experiments/dnarch/dnarch.py cifar10
+    python examples/experiments/dnarch/dnarch.py listops --methods plain KRWD --seeds 0 1 --epochs 5
+    python examples/experiments/dnarch/dnarch.py mnist --size 28 --subset 5000
 
 Experiments, each with results of its own in examples/results/dnarch_<experiment>.*:
 
@@ -37,16 +37,18 @@ import itertools
 import os
 import pathlib
 import shlex
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
-import dnarch_training
-from dnarch_report import DnarchResults
-from dnarch_training import EXPERIMENTS, METHODS
-from experiments.xd import cifar10
 from parsing import positive
 
 import keras_xd
+from experiments.dnarch import dnarch_training
+from experiments.dnarch.dnarch_report import DnarchResults
+from experiments.dnarch.dnarch_training import EXPERIMENTS, METHODS
+from experiments.xd import cifar10
 
 # What is given, or else as the experiment has it.
 INTEGERS = ("blocks", "channels", "epochs", "batch_size", "subset", "size")
@@ -163,7 +165,7 @@ def parse(arguments):
 
 
 def _command(options, parser):
-    words = ["python", "examples/dnarch.py", options.experiment]
+    words = ["python", "examples/experiments/dnarch/dnarch.py", options.experiment]
     shown = ["methods", "seeds", *INTEGERS, *RATES, *SHARES, "kernel_size"]
     shown += [
         "architecture_rate",

@@ -1,4 +1,4 @@
-"""Settings, data, networks and training of examples/dnarch.py."""
+"""Settings, data, networks and training of `dnarch.py`."""
 
 import dataclasses
 import math
@@ -9,9 +9,9 @@ import keras
 import numpy as np
 from datasets import listops, pde
 from datasets.batches import Batches, ImageBatches, normalize
-from experiments.xd import cifar10, pde_experiment
 
 import keras_xd
+from experiments.xd import cifar10, pde_experiment
 
 METHODS = ("plain", "K", "KR", "KRWD")
 WIDTH_TEMPERATURE, DEPTH_TEMPERATURE = 25.0, 8.0

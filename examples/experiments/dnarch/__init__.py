@@ -1,0 +1,1 @@
+"""Continuous convolutional networks whose architecture is learned."""
