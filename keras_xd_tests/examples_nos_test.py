@@ -12,9 +12,9 @@ from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, Genotype, random
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
-    nos = importlib.import_module("nos")
-    nos_report = importlib.import_module("nos_report")
-    nos_training = importlib.import_module("nos_training")
+    nos = importlib.import_module("experiments.nos.nos")
+    nos_report = importlib.import_module("experiments.nos.nos_report")
+    nos_training = importlib.import_module("experiments.nos.nos_training")
 
 SMALL = ["--cells", "3", "--channels", "2", "--search-cells", "3", "--search-channels", "2"]
 SMALL += ["--teacher-depth", "11", "--teacher-alpha", "3", "--epochs", "1", "--search-epochs", "1"]
@@ -74,7 +74,10 @@ def test_a_guided_search_is_measured_and_kept(
         assert len(run["training_accuracy"]) == 1 and run["seconds"] > 0
         assert run["accuracy"] in [n / 5 for n in range(6)]
     page = files["nos_search.md"].decode()
-    assert "examples/nos.py search --methods nos_guided random --seeds 3 --epochs 1" in page
+    assert (
+        "examples/experiments/nos/nos.py search --methods nos_guided random --seeds 3 --epochs 1"
+        in page
+    )
     assert str(drawn) in page and "all operations, guided" in page
     assert len(list((tmp_path / "kept").glob("teacher_11_3_1_8_3.weights.h5"))) == 1
 

@@ -1,11 +1,11 @@
-"""Files of examples/nos.py: finished runs as JSON, a page, curves, and pictures of the cells."""
+"""Files of `nos.py`: finished runs as JSON, a page, curves, and pictures of the cells."""
 
 import importlib.metadata
 import statistics
 
-from experiments.xd.cifar10_report import over, spread
 from shared_results import SharedResults
 
+from experiments.xd.cifar10_report import over, spread
 from keras_xd.layers.cells.genotypes import Genotype
 from keras_xd.visualization import plot_genotype, style
 

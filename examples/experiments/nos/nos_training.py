@@ -1,4 +1,4 @@
-"""How examples/nos.py trains teachers, searches cells, and trains what it derives from them."""
+"""How `nos.py` trains teachers, searches cells, and trains what it derives from them."""
 
 import os
 import time
@@ -6,9 +6,9 @@ import time
 import keras
 import numpy as np
 from datasets.batches import ImageBatches, normalize
-from experiments.k.chrysalis_training import halves
 
 import keras_xd
+from experiments.k.chrysalis_training import halves
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, random_genotype
 
 METHODS = ("nos_guided", "nos", "features_guided", "features", "random")

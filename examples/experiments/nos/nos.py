@@ -1,8 +1,8 @@
 """Search heterogeneous cells on CIFAR-10, and train what is found: Neural Operator Search.
 
-    python examples/nos.py search --keep kept
-    python examples/nos.py search --methods nos random --seeds 0 1 --epochs 5
-    python examples/nos.py calibration
+    python examples/experiments/nos/nos.py search --keep kept
+    python examples/experiments/nos/nos.py search --methods nos random --seeds 0 1 --epochs 5
+    python examples/experiments/nos/nos.py calibration
 
 `search`: cells are searched in a small network, with DARTS, and a network of the cells derived is
 trained from scratch on all training images. Methods:
@@ -27,15 +27,17 @@ import json
 import os
 import pathlib
 import shlex
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
 import keras
-import nos_training
-from experiments.xd import cifar10
-from nos_report import NosResults
 from parsing import positive
 
+from experiments.nos import nos_training
+from experiments.nos.nos_report import NosResults
+from experiments.xd import cifar10
 from keras_xd.layers.cells.genotypes import Genotype
 
 METHODS = {"search": nos_training.METHODS, "calibration": nos_training.CALIBRATIONS}
@@ -163,7 +165,7 @@ def parse(arguments):
 
 
 def _command(options, parser):
-    words = ["python", "examples/nos.py", options.experiment]
+    words = ["python", "examples/experiments/nos/nos.py", options.experiment]
     shown = ["methods", "seeds", *NUMBERS, *SEARCH_NUMBERS, "drop_path", "teacher_alpha", "order"]
     shown += ["guidance_weight", "guidance_form", "subset", "evaluate_on"]
     for name in shown:

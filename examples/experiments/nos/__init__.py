@@ -1,0 +1,1 @@
+"""Heterogeneous cells, guided by a teacher, and self-calibration."""
