@@ -5,8 +5,9 @@
 
 Without `--train` trials cost nothing: terms of hierarchical NAS-Bench-201 have an "error" between
 0.05 and 1 by how much of their tree is that of a fixed random term, whose error of 0.05 is the
-lowest. With `--train` each trial trains a network of examples/grammar_cifar10.py on a part of
-CIFAR-10 and its error is that on validation images.
+lowest. With `--train` each trial trains a network of
+examples/experiments/grammar/grammar_cifar10.py on a part of CIFAR-10 and its error is that on
+validation images.
 
 Every strategy gets equal trials, with several seeds; the curves show the mean of the best so far
 and its deviation. `plain` is Bayesian optimisation with the plain Weisfeiler-Lehman kernel in place
@@ -134,9 +135,9 @@ def kendall(space, terms, errors, counts, seeds):
 def trained(options):
     """Return the grammar and the error of a network after a short training on CIFAR-10."""
     sys.path.insert(0, str(FOLDER.parent / "examples"))
-    import grammar_cifar10
     import keras
     from datasets import images
+    from experiments.grammar import grammar_cifar10
 
     data = images.load("cifar10", options.data_dir, options.images)
 
@@ -202,8 +203,9 @@ def page(found, options, words):
     packages = ("keras-tuner", "numpy", "scipy")
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
     what = (
-        f"networks of examples/grammar_cifar10.py, {options.images} images, {options.epochs} "
-        f"epochs, {options.filters} filters; a training took {found['longest']:.1f} s at most"
+        f"networks of examples/experiments/grammar/grammar_cifar10.py, {options.images} images, "
+        f"{options.epochs} epochs, {options.filters} filters; a training took "
+        f"{found['longest']:.1f} s at most"
         if options.train
         else f"terms of the space `{options.space}` of NAS-Bench-201, error without training, "
         f"lowest {LOWEST}"

@@ -11,10 +11,10 @@ from keras_xd.grammar import Grammar
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
-    tuning = importlib.import_module("tuning")
+    tuning = importlib.import_module("experiments.grammar.tuning")
     pde = importlib.import_module("datasets.pde")
     scripts = {
-        name: importlib.import_module(name)
+        name: importlib.import_module(f"experiments.grammar.{name}")
         for name in ("grammar_cifar10", "activation_search", "tune_burgers")
     }
 
@@ -58,7 +58,8 @@ def check_results(name, folder, tuner, trials):
     assert best.score in scores and np.isfinite(best.score)
     page = (folder / "results" / f"{name}.md").read_text()
     command = found["settings"]["command"]
-    assert command.startswith(f"python examples/{name}.py ") and "--resume" not in command
+    script = f"python examples/experiments/grammar/{name}.py "
+    assert command.startswith(script) and "--resume" not in command
     assert f"`{command}` wrote this page." in page and f"{trials} trials" in page
     assert str(folder) not in page
     pictures = {path.name for path in (folder / "results").glob("*.png")}

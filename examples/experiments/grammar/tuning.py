@@ -6,8 +6,8 @@ import math
 import pathlib
 
 import numpy as np
-from experiments.xd.cifar10_report import threads
 
+from experiments.xd.cifar10_report import threads
 from keras_xd import visualization
 
 PACKAGES = ("keras", "tensorflow", "keras-tuner")
@@ -25,7 +25,7 @@ def add_arguments(parser):
 
 def check(parser, options, name):
     """End with an error if something would be overwritten, or there is nothing to resume."""
-    options.output = pathlib.Path(options.output or pathlib.Path(__file__).parent / "results")
+    options.output = pathlib.Path(options.output or pathlib.Path(__file__).parents[2] / "results")
     trials = pathlib.Path(options.searches, name)
     paths = [options.output / f"{name}.md", trials]
     found = [str(path) for path in paths if path.exists()]
@@ -44,7 +44,7 @@ def settings(name, arguments, options, **more):
     words = ["…" if word in left_out else word for word in arguments if word != "--resume"]
     versions = [f"{package} {importlib.metadata.version(package)}" for package in PACKAGES]
     return {
-        "command": " ".join(["python", f"examples/{name}.py", *words]),
+        "command": " ".join(["python", f"examples/experiments/grammar/{name}.py", *words]),
         **more,
         "versions": ", ".join(versions),
         "cores": threads(),

@@ -1,29 +1,32 @@
 """Tune the search of an operation for Burgers' equation by Hyperband.
 
-    python examples/tune_burgers.py
-    python examples/tune_burgers.py --max-epochs 20 --resolution 128 --data-dir path/of/the/data
+    python examples/experiments/grammar/tune_burgers.py
+    python examples/experiments/grammar/tune_burgers.py --max-epochs 20 --resolution 128 \\
+        --data-dir path/of/the/data
 
-The backbone is the convolutional network of `burgers.py`. `keras_tuner.Hyperband` chooses the depth
-of the K-matrices, the learning rate of the architecture, the epochs of warm-up and the mode of
-`SearchHyperModel`: many short searches, of which the best go on. They are scored by their relative
-error on the last tenth of the training samples; the finalized best is evaluated on test samples,
-beside the plain convolutional network after as many epochs.
+The backbone is the convolutional network of `experiments/xd/burgers.py`. `keras_tuner.Hyperband`
+chooses the depth of the K-matrices, the learning rate of the architecture, the epochs of warm-up
+and the mode of `SearchHyperModel`: many short searches, of which the best go on. They are scored by
+their relative error on the last tenth of the training samples; the finalized best is evaluated on
+test samples, beside the plain convolutional network after as many epochs.
 """
 
 import argparse
 import os
+import pathlib
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
 import keras
 import keras_tuner as kt
-import tuning
 from datasets import pde
-from experiments.xd import pde_experiment
 from parsing import positive
 
 import keras_xd
+from experiments.grammar import tuning
+from experiments.xd import pde_experiment
 from tuner_integration import SearchHyperModel
 
 NAME = "tune_burgers"

@@ -1,7 +1,8 @@
 """Search the architecture of a small network for CIFAR-10 by Bayesian optimisation over a grammar.
 
-    python examples/grammar_cifar10.py
-    python examples/grammar_cifar10.py --trials 30 --images 2000 --epochs 5 --strategy random
+    python examples/experiments/grammar/grammar_cifar10.py
+    python examples/experiments/grammar/grammar_cifar10.py --trials 30 --images 2000 --epochs 5 \\
+        --strategy random
 
 Networks are terms of the grammar below: blocks on two resolutions, each of them two to four
 operations in a row, beside a skip or in parallel; operations are the identity, pooling or a
@@ -12,16 +13,18 @@ trained anew and evaluated on test images, like one that was written by hand, an
 
 import argparse
 import os
+import pathlib
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
 import keras
 import keras_tuner as kt
-import tuning
 from datasets import images
 from parsing import positive
 
+from experiments.grammar import tuning
 from keras_xd import grammar, visualization
 from keras_xd.grammar import primitives
 from tuner_integration import GrammarOracle, GrammarTuner

@@ -1,7 +1,7 @@
 """Search an activation function for a small convolutional network on handwritten digits.
 
-    python examples/activation_search.py
-    python examples/activation_search.py --trials 60 --strategy random
+    python examples/experiments/grammar/activation_search.py
+    python examples/experiments/grammar/activation_search.py --trials 60 --strategy random
 
 Activation functions are terms of `keras_xd.grammar.spaces.activation_functions`: unary and binary
 functions of two levels, some with a trained coefficient for each channel. Every trial trains one
@@ -12,19 +12,21 @@ function is then trained anew with several seeds, beside ReLU and Swish, and dra
 
 import argparse
 import os
+import pathlib
 import statistics
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
 import keras
 import keras_tuner as kt
 import numpy as np
-import tuning
 from datasets import digits
 from matplotlib.figure import Figure
 from parsing import positive
 
+from experiments.grammar import tuning
 from keras_xd import grammar, visualization
 from keras_xd.grammar import primitives, spaces
 from keras_xd.visualization import style
