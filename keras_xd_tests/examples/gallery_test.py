@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import pathlib
 import sys
 
 import numpy as np
@@ -13,7 +12,7 @@ from keras_xd_tests import example_scripts
 
 GALLERY = example_scripts.EXAMPLES / "gallery"
 NAMES = sorted(path.stem for path in GALLERY.glob("*.py") if path.stem != "common")
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = example_scripts.EXAMPLES.parent
 
 
 @contextlib.contextmanager
