@@ -60,22 +60,10 @@ def fold(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[Factor]]
         order: the last one is applied first.
     """
     results = [None] * len(weights)
-    for plan in dict.fromkeys(plans):
-        members = [i for i, other in enumerate(plans) if other == plan]
-        depths = [weights[i].shape[0] for i in members]
-        joined = [weights[i] for i in members]
-        joined = ops.concatenate(joined, axis=0) if len(joined) > 1 else joined[0]
-        blocks = [_fold_group(stages) for stages in _stage_groups(joined, plan)]
-        # Butterflies of equal depth are multiplied together, in one batch.
-        offsets = np.cumsum(depths)[:-1].tolist()
-        parts = [ops.split(b, offsets, axis=0) if offsets else [b] for b in blocks]
-        for depth in dict.fromkeys(depths):
-            same = [k for k, other in enumerate(depths) if other == depth]
-            stacked = [ops.stack([part[k] for k in same], axis=0) for part in parts]
-            factors = _multiply(stacked, depth, len(plan.groups))
-            unstacked = [(group, ops.unstack(blocks, axis=0)) for group, blocks in factors]
-            for position, k in enumerate(same):
-                results[members[k]] = [Factor(g, list_[position]) for g, list_ in unstacked]
+    for plan, members in _positions_of_values(plans):
+        folded = _fold_of_one_plan([weights[i] for i in members], plan)
+        for i, factors in zip(members, folded, strict=True):
+            results[i] = factors
     return results
 
 
@@ -111,23 +99,52 @@ def repeated(matrix: Tensor, leading: Sequence[int]) -> Tensor:
     return ops.reshape(joined, (*leading, *matrix.shape))
 
 
-def _stage_groups(weights, plan):
-    """Cut packed weights into `(real, imaginary)` stages, group by group.
+def _positions_of_values(values):
+    """Return `(value, positions)` of each distinct value of a list, in order of appearance."""
+    return [
+        (value, [i for i, other in enumerate(values) if other == value])
+        for value in dict.fromkeys(values)
+    ]
 
-    Each part of a stage has the shape `(count, S, outer, r, r, inner)`, `S` the inner size of the
-    group: the blocks of a group differ in it, so it stands in front of what is multiplied out.
+
+def _fold_of_one_plan(weights, plan):
+    """Return the factors of each K-matrix, all of one plan: a list of lists, as `fold`."""
+    depths = [weight.shape[0] for weight in weights]
+    joined = ops.concatenate(weights, axis=0) if len(weights) > 1 else weights[0]
+    ends = np.cumsum(depths)[:-1].tolist()
+    blocks_of_groups = []  # for each group a list, one tensor for each K-matrix
+    for stages in _stage_groups(joined, plan):
+        blocks = _fold_group(stages)
+        blocks_of_groups.append(ops.split(blocks, ends, axis=0) if ends else [blocks])
+    results = [[] for _ in weights]
+    # Butterflies of equal depth are multiplied together, in one batch.
+    for depth, members in _positions_of_values(depths):
+        stacked = [ops.stack([blocks[i] for i in members], axis=0) for blocks in blocks_of_groups]
+        for group, product in _multiply(stacked, depth, len(plan.groups)):
+            for i, blocks in zip(members, ops.unstack(product, axis=0), strict=True):
+                results[i].append(Factor(group, blocks))
+    return results
+
+
+def _stage_groups(weights, plan):
+    """Split packed weights into `(real, imaginary)` stages, group by group.
+
+    Each part of a stage has the shape `(count, S, outer, column, row, inner)`, `S` the inner size
+    of the group: the blocks of a group differ in it, so it stands in front of what is multiplied
+    out.
     """
     count, n = weights.shape[0], plan.n
     real, imaginary = ops.unstack(weights, axis=1)
-    cuts = np.cumsum([n * r for r in plan.radices])[:-1].tolist()
-    real = ops.split(real, cuts, axis=1) if cuts else [real]
-    imaginary = ops.split(imaginary, cuts, axis=1) if cuts else [imaginary]
+    ends = np.cumsum([n * r for r in plan.radices])[:-1].tolist()
+    real = ops.split(real, ends, axis=1) if ends else [real]
+    imaginary = ops.split(imaginary, ends, axis=1) if ends else [imaginary]
     groups, start, group_inner = [], 0, 1
     for length in plan.groups:
         stages, inner = [], 1
         for j in range(start, start + length):
             r = plan.radices[j]
-            shape = (count, n // (r * inner * group_inner), r, r, inner, group_inner)
+            outer = n // (r * inner * group_inner)
+            shape = (count, outer, r, r, inner, group_inner)
             parts = (ops.reshape(x[j], shape) for x in (real, imaginary))
             stages.append(tuple(ops.moveaxis(part, -1, 1) for part in parts))
             inner *= r
@@ -140,26 +157,47 @@ def _stage_groups(weights, plan):
 def _fold_group(stages):
     """Multiply consecutive stages out to falling blocks `[A | B]`, `(count, O, S, R, 2 R)`.
 
-    Works on transposed blocks, (column, row): there every entry is a product of entries. The pairs
-    of a complex product are summed, because XLA keeps sums, where it would work a mere product out
-    anew for each entry of the blocks that come after it.
+    A stage has a block for each row `i` of the butterfly of the stages before it. With `c` the
+    column of that butterfly, `b` and `a` column and row of the stage, and `o` what is left outside:
+
+        product[o, (b, c), (a, i)] = stage[o, b, a, i] · butterfly[(o, b), c, i]
+
+    So in this order of axes, in which the product is the falling butterfly, the transpose of the
+    rising one, every entry is a single product of complex numbers. Real and imaginary parts stand
+    side by side in front of the rows.
     """
-    count, inner_groups, *_ = stages[0][0].shape
-    blocks = ops.concatenate(stages[0], axis=-2)  # (count, S, outer, column, 2 row, 1)
-    size = stages[0][0].shape[-2]
+    first_real, first_imaginary = stages[0]
+    count, inner_groups, _, size, _, _ = first_real.shape
+    butterfly = ops.concatenate([first_real, first_imaginary], axis=-2)
     for real, imaginary in stages[1:]:
-        r = real.shape[3]
-        shape = (-1, 1, 1, r, size)
-        real, imaginary = ops.reshape(real, shape), ops.reshape(imaginary, shape)
-        times_real = ops.concatenate([real, imaginary], axis=3)
-        times_imaginary = ops.concatenate([-imaginary, real], axis=3)
-        stage = ops.concatenate([times_real, times_imaginary], axis=2)
-        # (outer r, column, pair, ·, row) by (outer r, ·, pair, pair' r', row)
-        blocks = ops.sum(ops.reshape(blocks, (-1, size, 2, 1, size)) * stage, axis=2)
-        size *= r
-    # (count, S, O, column, 2 row) holds the transposed blocks: the falling butterfly.
-    blocks = ops.reshape(blocks, (count, inner_groups, -1, size, 2 * size))
-    return ops.swapaxes(blocks, 1, 2)
+        butterfly = _times_stage(butterfly, real, imaginary)
+        size *= real.shape[3]
+    butterfly = ops.reshape(butterfly, (count, inner_groups, -1, size, 2 * size))
+    return ops.swapaxes(butterfly, 1, 2)
+
+
+def _times_stage(butterfly, real, imaginary):
+    """Multiply the butterfly of the stages so far by the next one, as `_fold_group` says.
+
+    Args:
+        butterfly: tensor that holds `(…, b, c, part, i)`, whatever its shape.
+        real, imaginary: the stage, of shape `(count, S, o, b, a, i)`.
+
+    Returns:
+        Tensor of shape `(… b, c, part a, i)`; the next call reads it as `(…, b c, part, a i)`.
+    """
+    count, inner_groups, outer, radix, _, size = real.shape
+    positions = count * inner_groups * outer * radix
+    # Both as (… b, c, part of the butterfly, part of the product with a, i), broadcast where 1.
+    butterfly = ops.reshape(butterfly, (positions, size, 2, 1, size))
+    real = ops.reshape(real, (positions, 1, 1, radix, size))
+    imaginary = ops.reshape(imaginary, (positions, 1, 1, radix, size))
+    times_real = ops.concatenate([real, imaginary], axis=3)
+    times_imaginary = ops.concatenate([-imaginary, real], axis=3)
+    stage = ops.concatenate([times_real, times_imaginary], axis=2)
+    # A sum, because XLA keeps sums, where it would compute a mere product again for each entry of
+    # the blocks that come after it.
+    return ops.sum(butterfly * stage, axis=2)
 
 
 def _multiply(groups, depth, group_count):
