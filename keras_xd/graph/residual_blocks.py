@@ -1,6 +1,5 @@
 """Residual blocks of a graph: additions of a skip and of a branch that could be left out."""
 
-import collections
 import dataclasses
 from collections.abc import Callable
 
@@ -20,9 +19,9 @@ class Block:
         graph: the model in whose graph it is.
         operation: the addition.
         number: how often the addition was called before in this graph.
-        place: the place of the branch among the tensors of the call.
+        place: the place of the branch among the arguments of the call, flattened.
         shape: the shape of the sum.
-        layers: the layers of the branch: what nothing but the sum depends on.
+        layers: the layers of the branch, those on which nothing but the sum depends.
     """
 
     graph: keras.Model
@@ -51,74 +50,104 @@ def find_blocks(graph: keras.Model, able: Callable[[keras.layers.Layer], bool]) 
         graph: a Functional or a built Sequential model.
         able: predicate of a layer: whether its multiply–adds can be made to depend on the depth.
     """
-    copy, calls = cloning.traced_graph(graph)
-    maker = {id(tensor): index for index, call in enumerate(calls) for tensor in call.outputs}
-    above = []  # numbers of the calls that each call depends on, its own included
+    dependencies = _Dependencies(graph)
+    calls, found = dependencies.calls, {}
     for index, call in enumerate(calls):
-        inputs = [above[maker[id(x)]] for x in call.tensors if id(x) in maker]
-        above.append({index}.union(*inputs))
-
-    def behind(tensor):
-        return above[maker[id(tensor)]] if id(tensor) in maker else set()
-
-    def sources(tensor):
-        indices = behind(tensor)
-        return {id(tensor)}.union(*({id(x) for x in calls[i].tensors} for i in indices))
-
-    found = []
-    for index, call in enumerate(calls):
-        tensors = call.tensors
-        if not is_addition(call.operation) or len(tensors) != 2 or tensors[0] is tensors[1]:
+        branch = _branch(call, dependencies)
+        if branch is None:
             continue
-        if any(tensor.shape != call.outputs[0].shape for tensor in tensors):
+        inside = dependencies.calls_only_for(index, branch)
+        counted = [calls[i].operation for i in inside if _is_counted(calls[i].operation)]
+        if counted and all(map(able, counted)):
+            found[index] = branch, inside
+    blocks = []
+    for index, (branch, inside) in found.items():
+        if found.keys() & inside:  # there are blocks inside it
             continue
-        if not sources(tensors[0]) & sources(tensors[1]):
-            continue
-        place = _branch(calls, tensors, behind, sources)
-        if place is None:
-            continue
-        dead = _dead_without(calls, copy.outputs, maker, index, tensors[place])
-        parts = [calls[i].operation for i in dead]
-        counted = [part for part in parts if _is_counted(part)]
-        if counted and all(able(part) for part in counted):
-            found.append((index, place, dead))
-    additions = {index for index, _, _ in found}
-    found = [item for item in found if not additions & item[2]]
-    counts = collections.Counter(id(call.operation) for call in calls)
-    result = []
-    for index, place, dead in found:
         call = calls[index]
-        flat = keras.tree.flatten((call.args, call.kwargs))
-        at = next(i for i, value in enumerate(flat) if value is call.tensors[place])
-        inside = collections.Counter(id(calls[i].operation) for i in dead)
-        parts = {id(calls[i].operation): calls[i].operation for i in sorted(dead)}
-        whole = tuple(part for key, part in parts.items() if counts[key] == inside[key])
+        arguments = keras.tree.flatten((call.args, call.kwargs))
+        place = next(i for i, value in enumerate(arguments) if value is branch)
+        operations = _operations_called_only_in(calls, inside)
         shape = tuple(call.outputs[0].shape)
-        result.append(Block(graph, call.operation, call.number, at, shape, whole))
-    return result
+        blocks.append(Block(graph, call.operation, call.number, place, shape, operations))
+    return blocks
 
 
-def _branch(calls, tensors, behind, sources):
-    """Return which of two summands is the branch, 0 or 1, or `None`."""
-    for skip, branch in ((0, 1), (1, 0)):
-        if id(tensors[skip]) in sources(tensors[branch]):
-            return branch
-    own = [behind(tensors[0]) - behind(tensors[1]), behind(tensors[1]) - behind(tensors[0])]
-    first, second = (sum(_is_counted(calls[i].operation) for i in indices) for indices in own)
-    if first == second or min(first, second) > 1:
+class _Dependencies:
+    """What the tensors of a graph are computed by and from.
+
+    Args:
+        graph: a Functional or a built Sequential model.
+
+    Attributes:
+        calls: its calls in their order. Sets of calls below are sets of positions in this list.
+    """
+
+    def __init__(self, graph):
+        self._view, self.calls = cloning.traced_graph(graph)
+        self._maker = {id(x): i for i, call in enumerate(self.calls) for x in call.outputs}
+        self._calls_up_to = []
+        for index, call in enumerate(self.calls):
+            self._calls_up_to.append({index}.union(*map(self.calls_behind, call.tensors)))
+
+    def calls_behind(self, tensor):
+        """Return the set of calls that a tensor is computed by."""
+        maker = self._maker.get(id(tensor))
+        return set() if maker is None else self._calls_up_to[maker]
+
+    def tensors_behind(self, tensor):
+        """Return the set of the ids of a tensor and of all those that it is computed from."""
+        behind = (self.calls[i].tensors for i in self.calls_behind(tensor))
+        return {id(tensor)}.union(*({id(x) for x in tensors} for tensors in behind))
+
+    def calls_only_for(self, addition, summand):
+        """Return the set of calls that no output needs if an addition lacks a summand.
+
+        Args:
+            addition: position of the addition among the calls.
+            summand: one of its tensors.
+        """
+        needed = {self._maker[id(x)] for x in self._view.outputs if id(x) in self._maker}
+        for index in reversed(range(len(self.calls))):
+            if index in needed:
+                read = [x for x in self.calls[index].tensors if id(x) in self._maker]
+                if index == addition:
+                    read = [x for x in read if x is not summand]
+                needed |= {self._maker[id(x)] for x in read}
+        return set(range(len(self.calls))) - needed
+
+
+def _branch(call, dependencies):
+    """Return which summand of a call is the branch of a residual block, or `None`."""
+    tensors = call.tensors
+    if not is_addition(call.operation) or len(tensors) != 2 or tensors[0] is tensors[1]:
         return None
-    return 0 if first > second else 1
+    if any(tensor.shape != call.outputs[0].shape for tensor in tensors):
+        return None
+    first, second = tensors
+    before_first, before_second = map(dependencies.tensors_behind, tensors)
+    if not before_first & before_second:
+        return None
+    if id(first) in before_second:
+        return second
+    if id(second) in before_first:
+        return first
+    # Neither is computed from the other: the one with fewer layers of its own is a projection.
+    by_first, by_second = map(dependencies.calls_behind, tensors)
+    layers_of_first, layers_of_second = (
+        sum(_is_counted(dependencies.calls[i].operation) for i in own)
+        for own in (by_first - by_second, by_second - by_first)
+    )
+    if layers_of_first == layers_of_second or min(layers_of_first, layers_of_second) > 1:
+        return None
+    return first if layers_of_first > layers_of_second else second
 
 
-def _dead_without(calls, outputs, maker, index, branch):
-    """Return the numbers of the calls that no output needs when an addition lacks its branch."""
-    needed = {maker[id(tensor)] for tensor in outputs if id(tensor) in maker}
-    for number in range(len(calls) - 1, -1, -1):
-        if number in needed:
-            for tensor in calls[number].tensors:
-                if id(tensor) in maker and not (number == index and tensor is branch):
-                    needed.add(maker[id(tensor)])
-    return set(range(len(calls))) - needed
+def _operations_called_only_in(calls, inside):
+    """Return the operations without a call outside of a set of calls, in their order."""
+    outside = {id(call.operation) for i, call in enumerate(calls) if i not in inside}
+    operations = {id(calls[i].operation): calls[i].operation for i in sorted(inside)}
+    return tuple(operation for key, operation in operations.items() if key not in outside)
 
 
 def _is_counted(operation):
