@@ -199,7 +199,7 @@ class _Trimming:
         Raises:
             ValueError: if it does not treat each channel by itself.
         """
-        axis = channel_groups.passes(call, [axis for _, axis in kept])
+        axis = channel_groups.channel_axis_after(call, [axis for _, axis in kept])
         numbers = {None if n is None else tuple(n) for n, _ in kept}
         if axis is None or len(numbers) != 1:
             raise ValueError(

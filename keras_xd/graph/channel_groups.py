@@ -13,7 +13,7 @@ from keras_xd.graph import cloning
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE
 
 PRODUCERS = (*CONVOLUTIONS[:2], layers.Dense)
-_BY_POINT = (
+_ELEMENTWISE = (
     layers.Dropout,
     layers.GaussianDropout,
     layers.GaussianNoise,
@@ -24,8 +24,8 @@ _BY_POINT = (
     layers.ELU,
     layers.ActivityRegularization,
 )
-# These have their channels last.
-_ALONG_THE_FIRST_AXIS = (layers.Cropping1D, layers.UpSampling1D)
+# Layers without `data_format`.
+_CHANNELS_LAST = (layers.SpatialDropout1D, layers.Cropping1D, layers.UpSampling1D)
 _BY_CHANNEL = (
     layers.SpatialDropout2D,
     layers.MaxPooling1D,
@@ -48,6 +48,32 @@ _ACTIVATIONS = (
     + ("leaky_relu", "linear", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu")
     + ("soft_shrink", "softplus", "softsign", "squareplus", "tanh", "tanh_shrink", "threshold")
 )
+
+# For each class of layers, whether a layer treats each channel by itself: a function of the layer,
+# the axis of the channels and the number of axes. A subclass may differ, so it is not looked up.
+_KEEPS_CHANNELS_APART = {
+    **dict.fromkeys(
+        _ELEMENTWISE, lambda layer, axis, rank: getattr(layer, "noise_shape", None) is None
+    ),
+    **dict.fromkeys(_CHANNELS_LAST, lambda layer, axis, rank: axis == rank - 1),
+    **dict.fromkeys(
+        (*_BY_CHANNEL, *GLOBAL_POOLING),
+        lambda layer, axis, rank: axis == channel_axis(layer, rank),
+    ),
+    **dict.fromkeys(
+        DEPTHWISE,
+        lambda layer, axis, rank: (
+            axis == channel_axis(layer, rank)
+            and layer.depth_multiplier == 1
+            and is_elementwise(layer.activation)
+        ),
+    ),
+    layers.BatchNormalization: lambda layer, axis, rank: axis == layer.axis % rank,
+    layers.Activation: lambda layer, axis, rank: is_elementwise(layer.activation),
+    layers.Rescaling: lambda layer, axis, rank: (
+        not (_has_axes(layer.scale) or _has_axes(layer.offset))
+    ),
+}
 
 
 @dataclasses.dataclass
@@ -86,68 +112,102 @@ def find_channels(
         able: predicate of a layer: whether its channels may be cut.
         shared: predicate of a layer: whether it is called more than once.
     """
-    copy, calls = cloning.traced_graph(model)
-    found, parents = {}, {}  # tensor -> (key, axis); key -> key of those it has been joined with
-
-    def root(key):
-        while parents[key] != key:
-            key = parents[key]
-        return key
-
-    groups = {}
-
-    def new(tensor, axis, free, producers=()):
-        key = len(groups)
-        groups[key] = Channels(tensor.shape[axis], free, list(producers))
-        parents[key] = key
-        found[id(tensor)] = (key, axis)
-
-    def group_of(tensor):
-        if id(tensor) not in found:  # an input of the model
-            new(tensor, len(tensor.shape) - 1, False)
-        key, axis = found[id(tensor)]
-        return root(key), axis
-
+    view, calls = cloning.traced_graph(model)
+    groups = _Groups()
     for call in calls:
         operation, tensors = call.operation, call.tensors
+        once = not shared(operation)
         cuttable = isinstance(operation, layers.Layer) and able(operation)
-        if cuttable and not shared(operation) and is_maker(operation) and len(tensors) == 1:
-            (tensor,), (output,) = tensors, call.outputs
-            key, axis = group_of(tensor)
-            if axis == channel_axis(operation, len(tensor.shape)):
-                groups[key].consumers.append(operation)
-            else:
-                groups[key].free = False
-            axis = channel_axis(operation, len(output.shape))
-            new(output, axis, is_by_point(operation.activation), [operation])
+        if cuttable and once and is_maker(operation) and len(tensors) == 1:
+            groups.end_and_start(call)
             continue
-        places = [group_of(tensor) for tensor in tensors]
-        passed = passes(call, [axis for _, axis in places])
-        if any(isinstance(operation, kind) for kind in (*DEPTHWISE, layers.BatchNormalization)):
-            passed = None if shared(operation) else passed
-        if isinstance(operation, DEPTHWISE) and not able(operation):
-            passed = None
-        sizes = {groups[key].size for key, _ in places}
-        if passed is None or len(sizes) != 1:
-            for key, _ in places:
-                groups[key].free = False
-            for output in call.outputs:
-                new(output, len(output.shape) - 1, False)
-            continue
-        key = functools.reduce(functools.partial(_join, groups, parents), [k for k, _ in places])
+        axis = channel_axis_after(call, [groups.axis_of(tensor) for tensor in tensors])
         if isinstance(operation, DEPTHWISE):
-            groups[key].members.append(operation)
-        found[id(call.outputs[0])] = (key, passed)
-    for tensor in copy.outputs:
-        groups[group_of(tensor)[0]].free = False
-    return [
-        group
-        for key, group in groups.items()
-        if parents[key] == key and group.free and group.consumers and group.size > 1
-    ]
+            axis = axis if once and cuttable else None
+        elif isinstance(operation, layers.BatchNormalization):
+            axis = axis if once else None
+        if axis is None:
+            groups.hold(call)
+        else:
+            groups.pass_on(call, axis)
+    return groups.internal(view.outputs)
 
 
-def passes(call: cloning.OperationCall, axes: list[int]) -> int | None:
+class _Groups:
+    """The channels of the tensors of a graph, filled call by call.
+
+    Attributes:
+        groups: every `Channels` that is not a part of another, in the order of their makers.
+    """
+
+    def __init__(self):
+        self.groups = []
+        self._known = {}  # id of a tensor -> its `Channels` and their axis
+
+    def axis_of(self, tensor):
+        """Return the axis of the channels of a tensor."""
+        return self._of(tensor)[1]
+
+    def end_and_start(self, call):
+        """Add a layer that reads all channels of its input and makes new ones."""
+        layer, (tensor,), (output,) = call.operation, call.tensors, call.outputs
+        group, axis = self._of(tensor)
+        if axis == channel_axis(layer, len(tensor.shape)):
+            group.consumers.append(layer)
+        else:
+            group.free = False
+        axis = channel_axis(layer, len(output.shape))
+        self._start(output, axis, is_elementwise(layer.activation), [layer])
+
+    def hold(self, call):
+        """Add a call that mixes, changes or fixes the channels of its inputs."""
+        for tensor in call.tensors:
+            self._of(tensor)[0].free = False
+        for output in call.outputs:
+            self._start(output, len(output.shape) - 1, free=False)
+
+    def pass_on(self, call, axis):
+        """Add a call whose output has the channels of its inputs, on an axis."""
+        found = {id(group): group for group, _ in map(self._of, call.tensors)}
+        first, *others = found.values()
+        if any(other.size != first.size for other in others):
+            self.hold(call)
+            return
+        for other in others:
+            self._join(first, other)
+        if isinstance(call.operation, DEPTHWISE):
+            first.members.append(call.operation)
+        self._known[id(call.outputs[0])] = first, axis
+
+    def internal(self, outputs):
+        """Return the groups with consumers that neither an output nor another call fixes."""
+        for tensor in outputs:
+            self._of(tensor)[0].free = False
+        return [g for g in self.groups if g.free and g.consumers and g.size > 1]
+
+    def _of(self, tensor):
+        if id(tensor) not in self._known:  # an input of the model
+            self._start(tensor, len(tensor.shape) - 1, free=False)
+        return self._known[id(tensor)]
+
+    def _start(self, tensor, axis, free, producers=()):
+        group = Channels(tensor.shape[axis], free, list(producers))
+        self.groups.append(group)
+        self._known[id(tensor)] = group, axis
+
+    def _join(self, group, other):
+        """Make the channels `other` a part of `group`."""
+        group.free = group.free and other.free
+        group.producers += other.producers
+        group.consumers += other.consumers
+        group.members += other.members
+        self.groups = [known for known in self.groups if known is not other]
+        for key, (known, axis) in self._known.items():
+            if known is other:
+                self._known[key] = group, axis
+
+
+def channel_axis_after(call: cloning.OperationCall, axes: list[int | None]) -> int | None:
     """Return the axis of the channels of the output if a call treats each of them by itself.
 
     Args:
@@ -160,36 +220,21 @@ def passes(call: cloning.OperationCall, axes: list[int]) -> int | None:
     operation, tensors = call.operation, call.tensors
     if len(call.outputs) != 1 or not tensors or None in axes:
         return None
-    shape, (output,), axis = tensors[0].shape, call.outputs, axes[0]
+    axis, rank = axes[0], len(tensors[0].shape)
     if len(tensors) > 1:
-        alike = len({len(t.shape) for t in tensors}) == len(set(axes)) == 1
-        return axis if alike and is_product(operation) else None
-    last = len(shape) - 1
-    if not isinstance(operation, layers.Layer):
-        by_point = isinstance(operation, _operations_by_point()) and len(output.shape) == last + 1
-        flat = keras.tree.flatten((call.args, call.kwargs))
-        numbers = all(value is tensors[0] or _is_plain(value) for value in flat)
-        return axis if by_point and numbers else None
-    kind = type(operation)
-    if kind in DEPTHWISE:
-        passed = operation.depth_multiplier == 1 and is_by_point(operation.activation)
-        passed = passed and axis == channel_axis(operation, len(shape))
-    elif kind is layers.BatchNormalization:
-        passed = operation.axis % len(shape) == axis
-    elif kind is layers.Activation:
-        passed = is_by_point(operation.activation)
-    elif kind is layers.Rescaling:
-        passed = not (_has_axes(operation.scale) or _has_axes(operation.offset))
-    elif kind in GLOBAL_POOLING:
-        passed = axis == channel_axis(operation, len(shape))
-        axis = axis if operation.keepdims else 1
-    elif kind in (*_ALONG_THE_FIRST_AXIS, layers.SpatialDropout1D):
-        passed = axis == last
-    elif kind in _BY_CHANNEL:
-        passed = axis == channel_axis(operation, len(shape))
+        alike = len({len(tensor.shape) for tensor in tensors}) == len(set(axes)) == 1
+        apart = alike and is_product(operation)
+    elif isinstance(operation, layers.Layer):
+        keeps_apart = _KEEPS_CHANNELS_APART.get(type(operation))
+        apart = keeps_apart is not None and keeps_apart(operation, axis, rank)
+        if type(operation) in GLOBAL_POOLING and not operation.keepdims:
+            axis = 1
     else:
-        passed = kind in _BY_POINT and getattr(operation, "noise_shape", None) is None
-    return axis if passed else None
+        same_rank = len(call.outputs[0].shape) == rank
+        arguments = keras.tree.flatten((call.args, call.kwargs))
+        numbers = all(value is tensors[0] or _is_plain(value) for value in arguments)
+        apart = isinstance(operation, _elementwise_operations()) and same_rank and numbers
+    return axis if apart else None
 
 
 def is_maker(operation: keras.Operation) -> bool:
@@ -202,7 +247,7 @@ def channel_axis(layer: layers.Layer, rank: int) -> int:
     return 1 if getattr(layer, "data_format", None) == "channels_first" else rank - 1
 
 
-def is_by_point(activation: Callable | None) -> bool:
+def is_elementwise(activation: Callable | None) -> bool:
     """Return whether an activation, a function or a layer, is known to be elementwise."""
     if activation is None or type(activation) in (layers.ReLU, layers.LeakyReLU, layers.ELU):
         return True
@@ -214,7 +259,7 @@ def is_product(operation: keras.Operation) -> bool:
     return type(operation) is layers.Multiply or isinstance(operation, _multiplication())
 
 
-def calls_of(model: keras.Model) -> collections.Counter:
+def call_counts(model: keras.Model) -> collections.Counter:
     """Return how often each operation is called in a model's graph and those inside, by its id.
 
     A graph inside counts once, since what is in it is the same whenever it is called.
@@ -234,18 +279,6 @@ def calls_of(model: keras.Model) -> collections.Counter:
     return counts
 
 
-def _join(groups, parents, first, second):
-    """Make the channels `second` a part of `first`, and return this."""
-    if first != second:
-        one, other = groups[first], groups[second]
-        one.free = one.free and other.free
-        one.producers += other.producers
-        one.consumers += other.consumers
-        one.members += other.members
-        parents[second] = first
-    return first
-
-
 def _is_plain(value):
     return value is None or isinstance(value, (bool, int, float, str))
 
@@ -260,7 +293,7 @@ def _known_activations():
 
 
 @functools.cache
-def _operations_by_point():
+def _elementwise_operations():
     """Return the classes of elementwise operations, which have no public names."""
     functions = (
         [ops.relu, ops.relu6, ops.gelu, ops.silu, ops.hard_silu, ops.sigmoid, ops.hard_sigmoid]

@@ -1,13 +1,13 @@
-"""Compiled functions of models that have to be made anew."""
+"""Retracing the compiled functions of models."""
 
 import keras
 
 
-def trace_anew(layers):
-    """Let models trace the functions by which they train, evaluate and predict at the next call.
+def force_retrace(layers):
+    """Force Keras to retrace the train, test and predict functions of models at their next call.
 
     Args:
-        layers: layers, of which those that are models are meant.
+        layers: list of layers; those that are no models are left alone.
     """
     for layer in layers:
         if isinstance(layer, keras.Model):

@@ -101,7 +101,7 @@ def rewrite_masked(model: keras.Model, options: dict, only=None, skip=None) -> k
     candidates.check_graph(model)
     graphs = [graph for _, graph in named_layers(model) if is_graph(graph)]
     reasons = _reasons(model, graphs)
-    counts = channel_groups.calls_of(model)
+    counts = channel_groups.call_counts(model)
 
     def able(layer):
         return reasons.get(id(layer), "") is None

@@ -9,7 +9,7 @@ from keras_xd.graph import channel_groups
 
 def found(model, able=lambda layer: True):
     """`(producers, members, consumers)` of each group, by names."""
-    counts = channel_groups.calls_of(model)
+    counts = channel_groups.call_counts(model)
     groups = channel_groups.find_channels(model, able, lambda layer: counts[id(layer)] > 1)
     return [
         tuple([layer.name for layer in part] for part in (g.producers, g.members, g.consumers))
@@ -101,6 +101,14 @@ def test_squeeze_and_excitation():
     ]
 
 
+def test_a_product_with_the_same_factor_twice_joins_it_once():
+    inputs = keras.Input((8, 8, 3))
+    x = layers.Conv2D(4, 3, name="x")(inputs)
+    y = layers.Conv2D(4, 3, name="y")(inputs)
+    second = layers.Conv2D(2, 1, name="second")(layers.Multiply()([x, y, y]))
+    assert found(keras.Model(inputs, second)) == [(["x", "y"], [], ["second"])]
+
+
 def test_what_is_seen_outside_or_shared_is_held():
     inputs = keras.Input((8, 8, 3))
     x = layers.Conv2D(4, 3, name="first")(inputs)
@@ -118,5 +126,5 @@ def test_graphs_inside_are_counted_once():
     dense = layers.Dense(3)
     block = keras.Model(inside, dense(inside))
     inputs = keras.Input((3,))
-    counts = channel_groups.calls_of(keras.Model(inputs, block(block(inputs))))
+    counts = channel_groups.call_counts(keras.Model(inputs, block(block(inputs))))
     assert counts[id(dense)] == 1 and counts[id(block)] == 2

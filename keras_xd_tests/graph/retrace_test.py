@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 
-from keras_xd.graph.retrace import trace_anew
+from keras_xd.graph.retrace import force_retrace
 
 
 class Factor(keras.layers.Layer):
@@ -21,6 +21,6 @@ def test_functions_see_what_changed_after_they_were_traced():
     model.predict(x, verbose=0), model.evaluate(x, y, verbose=0)
     layer.factor = 3.0
     assert model.predict(x, verbose=0)[0, 0] == 1
-    trace_anew([layer, model])
+    force_retrace([layer, model])
     assert model.predict(x, verbose=0)[0, 0] == 3
     assert model.evaluate(x, y, verbose=0) == 9

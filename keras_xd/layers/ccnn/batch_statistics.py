@@ -6,7 +6,7 @@ from keras import ops
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
-from keras_xd.graph.retrace import trace_anew
+from keras_xd.graph.retrace import force_retrace
 
 STATISTICS = ("batch", "moving")
 
@@ -96,7 +96,7 @@ def _moments(x, axis):
 def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.Layer:
     """Set what the `BatchStatisticsNormalization` layers of a model use in inference, in place.
 
-    The functions by which a model evaluates and predicts are traced anew at their next call.
+    Keras retraces the test and predict functions of the model at their next call.
 
     Args:
         model: a Keras model or a single layer.
@@ -127,5 +127,5 @@ def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.L
         )
     for layer in found:
         layer.statistics = statistics
-    trace_anew(inside)
+    force_retrace(inside)
     return model

@@ -4,17 +4,17 @@ import keras
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
-from keras_xd.graph.retrace import trace_anew
+from keras_xd.graph.retrace import force_retrace
 from keras_xd.layers.ccnn.block import CCNNBlock
 from keras_xd.layers.ccnn.ck_conv import CKConv
 
 
 @check_types
 def update_rendering(model: keras.layers.Layer) -> bool:
-    """Let every layer of dynamic rendering compute what lies under its masks now, and no more.
+    """Fit the sizes of all layers of dynamic rendering to their present masks.
 
-    If anything changed, the functions by which a model trains, evaluates and predicts are traced
-    anew at their next call.
+    From then on they compute no more than what lies under the masks. If anything changed, Keras
+    retraces the train, test and predict functions at their next call.
 
     Args:
         model: a built Keras model or a single layer.
@@ -51,5 +51,5 @@ def update_rendering(model: keras.layers.Layer) -> bool:
     # A list, not a generator: each layer is updated.
     changed = any([layer.update_rendering() for layer in dynamic])
     if changed:
-        trace_anew(inside)
+        force_retrace(inside)
     return changed
