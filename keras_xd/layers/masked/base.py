@@ -182,9 +182,10 @@ class MaskedLayer(SearchableLayer):
         bias = None if bias is None else scale * ops.convert_to_numpy(ops.cast(bias, exact))
         config, around = self.plain_config(), []
         if cut_taps and self.kernel_mask is not None:
-            around, changes, supports = crop_kernel.cut(self, input_shape, self.kernel_supports)
-            config |= changes
-            kernel = kernel[tuple(slice(*support) for support in supports)]
+            cropped = crop_kernel.crop(self, input_shape, self.kernel_supports)
+            around = cropped.around
+            config |= cropped.config
+            kernel = kernel[tuple(slice(*support) for support in cropped.supports)]
         kernel = self.cut_channels(kernel, inputs, outputs)
         if outputs is not None and bias is not None:
             bias = bias[outputs]

@@ -1,4 +1,6 @@
-"""Cutting taps off a convolution without moving its outputs."""
+"""Convolutions with a cropped kernel whose outputs stay where they are."""
+
+import dataclasses
 
 import keras
 
@@ -6,13 +8,28 @@ _PADDINGS = (keras.layers.ZeroPadding1D, keras.layers.ZeroPadding2D)
 _CROPPINGS = (keras.layers.Cropping1D, keras.layers.Cropping2D)
 
 
-def cut(
-    layer: keras.layers.Layer, input_shape: tuple, supports: list[tuple[int, int]]
-) -> tuple[list, dict, list]:
-    """Tell by what a convolution with some of its taps computes the same.
+@dataclasses.dataclass(frozen=True)
+class CroppedConvolution:
+    """How a convolution with a cropped kernel computes what it did with the whole one.
 
-    Where no `padding` of Keras reads the same places any more, those around the inputs are written
-    out: as a layer of zeros, or as a cropping where even the outermost places are not read.
+    Attributes:
+        around: list of layers to call before the convolution: padding, cropping, or none.
+        config: what to change in the configuration of the convolution.
+        supports: `(start, stop)` of the taps that its kernel keeps, of each axis.
+    """
+
+    around: list
+    config: dict
+    supports: list
+
+
+def crop(
+    layer: keras.layers.Layer, input_shape: tuple, supports: list[tuple[int, int]]
+) -> CroppedConvolution:
+    """Return the padding and config that reproduce a convolution with a cropped kernel.
+
+    Where none of the paddings of Keras fits any more, the inputs are padded by a layer, or cropped
+    by one where not even the outermost places are read.
 
     Args:
         layer: a convolution of Keras, plain or depthwise, of one or two spatial axes.
@@ -20,43 +37,56 @@ def cut(
         supports: `(start, stop)` of the taps to keep, of each axis.
 
     Returns:
-        `(around, changes, supports)`: a list of layers before the convolution, the changes of its
-        configuration, and the taps that are kept, which are all where Keras has no such layer.
+        A `CroppedConvolution`. It keeps all taps where Keras has no layer that crops the inputs.
     """
-    last = layer.data_format == "channels_last"
-    sizes = input_shape[1:-1] if last else input_shape[2:]
-    natural, borders = {name: [] for name in ("valid", "same", "causal")}, []
-    for axis, (start, stop) in enumerate(supports):
-        taps, rate = layer.kernel_size[axis], layer.dilation_rate[axis]
-        stride, size = layer.strides[axis], sizes[axis]
-        before, after = padded(layer.padding, size, taps, stride, rate)
-        borders.append((before - start * rate, after - (taps - stop) * rate))
-        for name, values in natural.items():
-            values.append(padded(name, size, stop - start, stride, rate))
+    channels_last = layer.data_format == "channels_last"
+    sizes = input_shape[1:-1] if channels_last else input_shape[2:]
     kernel_size = tuple(stop - start for start, stop in supports)
-    names = [layer.padding, "valid", "same"]
-    fitting = [name for name in names if natural[name] == borders]
-    if fitting:
-        return [], {"kernel_size": kernel_size, "padding": fitting[0]}, supports
-    rank = len(supports)
-    zeros = [tuple(max(width, 0) for width in pair) for pair in borders]
-    cropped = [tuple(max(-width, 0) for width in pair) for pair in borders]
-    around = []
-    for kind, classes, widths in (
-        ("padding", _PADDINGS, zeros),
-        ("cropping", _CROPPINGS, cropped),
-    ):
-        if not any(map(any, widths)):
-            continue
-        options = {"data_format": layer.data_format}
-        if classes[rank - 1] is keras.layers.Cropping1D:
-            if not last:
-                return [], {}, [(0, taps) for taps in layer.kernel_size]
-            options = {}
-        widths = widths[0] if rank == 1 else tuple(widths)
-        name = f"{layer.name}_{kind}"
-        around.append(classes[rank - 1](widths, name=name, dtype=layer.dtype_policy, **options))
-    return around, {"kernel_size": kernel_size, "padding": "valid"}, supports
+    borders = _borders(layer, sizes, supports)
+    for padding in (layer.padding, "valid", "same"):
+        if _paddings(layer, sizes, kernel_size, padding) == borders:
+            config = {"kernel_size": kernel_size, "padding": padding}
+            return CroppedConvolution([], config, supports)
+    added = [tuple(max(width, 0) for width in pair) for pair in borders]
+    removed = [tuple(max(-width, 0) for width in pair) for pair in borders]
+    around, rank = [], len(supports)
+    if any(map(any, added)):
+        around.append(_layer_before(layer, "padding", _PADDINGS[rank - 1], added))
+    if any(map(any, removed)):
+        if rank == 1 and not channels_last:  # `Cropping1D` has no `data_format`
+            return CroppedConvolution([], {}, [(0, taps) for taps in layer.kernel_size])
+        around.append(_layer_before(layer, "cropping", _CROPPINGS[rank - 1], removed))
+    config = {"kernel_size": kernel_size, "padding": "valid"}
+    return CroppedConvolution(around, config, supports)
+
+
+def _borders(layer, sizes, supports):
+    """Return how many places to add before and after each axis so that the outputs stay."""
+    borders = []
+    whole = _paddings(layer, sizes, layer.kernel_size, layer.padding)
+    for axis, (start, stop) in enumerate(supports):
+        (before, after), rate = whole[axis], layer.dilation_rate[axis]
+        removed_at_the_end = layer.kernel_size[axis] - stop
+        borders.append((before - start * rate, after - removed_at_the_end * rate))
+    return borders
+
+
+def _paddings(layer, sizes, kernel_size, padding):
+    """Return `padded` of each axis of a convolution like a layer, with another kernel size."""
+    axes = zip(sizes, kernel_size, layer.strides, layer.dilation_rate, strict=True)
+    return [padded(padding, *axis) for axis in axes]
+
+
+def _layer_before(layer, kind, keras_class, widths):
+    """Return a padding or cropping layer that takes the inputs of a convolution."""
+    one_axis = len(widths) == 1
+    options = {} if keras_class is keras.layers.Cropping1D else {"data_format": layer.data_format}
+    return keras_class(
+        widths[0] if one_axis else tuple(widths),
+        name=f"{layer.name}_{kind}",
+        dtype=layer.dtype_policy,
+        **options,
+    )
 
 
 def padded(padding: str, size: int, taps: int, stride: int, rate: int) -> tuple[int, int]:

@@ -63,26 +63,27 @@ def test_outputs_stay_where_they_are(case, depthwise, rng):
     inside = tuple(slice(*support) for support in supports)
     kernel[inside] = rng.standard_normal(kernel[inside].shape)
     layer.kernel.assign(kernel)
-    around, changes, kept = crop_kernel.cut(layer, x.shape, supports)
-    assert kept == supports
-    assert changes["kernel_size"] == tuple(stop - start for start, stop in supports)
-    cut = keras_class.from_config({**layer.get_config(), **changes})
+    found = crop_kernel.crop(layer, x.shape, supports)
+    assert found.supports == supports
+    assert found.config["kernel_size"] == tuple(stop - start for start, stop in supports)
+    cropped = keras_class.from_config({**layer.get_config(), **found.config})
     y = x
-    for other in around:
+    for other in found.around:
         y = other(y)
-    cut.build(y.shape)
-    cut.kernel.assign(kernel[inside])
-    assert_close(np.asarray(cut(y)), np.asarray(layer(x)))
+    cropped.build(y.shape)
+    cropped.kernel.assign(kernel[inside])
+    assert_close(np.asarray(cropped(y)), np.asarray(layer(x)))
 
 
 def test_nothing_lies_around_where_keras_pads_the_same():
     layer = keras.layers.Conv2D(1, (5, 4), padding="same")
-    around, changes, _ = crop_kernel.cut(layer, (None, 8, 9, 1), [(1, 4), (1, 3)])
-    assert not around and changes == {"kernel_size": (3, 2), "padding": "same"}
+    found = crop_kernel.crop(layer, (None, 8, 9, 1), [(1, 4), (1, 3)])
+    assert not found.around and found.config == {"kernel_size": (3, 2), "padding": "same"}
     layer = keras.layers.Conv1D(1, 5, padding="causal")
-    assert crop_kernel.cut(layer, (None, 8, 1), [(4, 5)])[1]["padding"] == "causal"
+    assert crop_kernel.crop(layer, (None, 8, 1), [(4, 5)]).config["padding"] == "causal"
 
 
 def test_what_keras_cannot_crop_is_kept():
     layer = keras.layers.Conv1D(1, 5, data_format="channels_first")
-    assert crop_kernel.cut(layer, (None, 1, 8), [(1, 4)]) == ([], {}, [(0, 5)])
+    found = crop_kernel.crop(layer, (None, 1, 8), [(1, 4)])
+    assert (found.around, found.config, found.supports) == ([], {}, [(0, 5)])
