@@ -8,7 +8,7 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_layers
 from keras_xd.finalizing.bypass import split_streams
-from keras_xd.finalizing.pruning import has_masks, trim
+from keras_xd.finalizing.pruning import has_masks, prune
 from keras_xd.graph.exporting import export
 from keras_xd.graph.wrapped_model import Exchange, Rewritten
 from keras_xd.rewriting.candidates import check_model
@@ -111,7 +111,7 @@ def finalize(model: keras.Model) -> keras.Model:
     check_model(model)
     masked = has_masks(model)
     if masked:
-        model = trim(model)
+        model = prune(model)
     searchable = [pair for pair in named_layers(model) if isinstance(pair[1], SearchableLayer)]
     if not searchable and not masked:
         raise ValueError(

@@ -1,6 +1,8 @@
-"""Cutting out of a graph what masks have set to zero."""
+"""Removing from a graph what masks have set to zero."""
 
 import collections
+import dataclasses
+import functools
 
 import keras
 import numpy as np
@@ -21,14 +23,14 @@ def has_masks(model: keras.layers.Layer) -> bool:
     )
 
 
-def trim(model: keras.Model) -> keras.Model:
+def prune(model: keras.Model) -> keras.Model:
     """Return a model with the same outputs as one of masked layers, without what they mask.
 
-    Layers of Keras take the places of masked ones. Channels beyond a mask are cut from the layers
-    that make them, from what they pass through (batch normalization, depthwise convolutions) and
-    from the kernels that read them; taps from kernels; a branch beyond the mask of the depth is
-    left out with its addition. What is left of the masks is multiplied into weights, or for a
-    branch that ends in neither a normalization nor a convolution becomes a `Rescaling`.
+    Layers of Keras take the places of masked ones. Channels beyond a mask are removed from the
+    layers that make them, from what they pass through (batch normalization, depthwise convolutions)
+    and from the kernels that read them; taps are removed from kernels; a branch beyond the mask of
+    the depth is left out with its addition. What is left of the masks is multiplied into weights.
+    For a branch that ends in neither a normalization nor a convolution it becomes a `Rescaling`.
 
     Args:
         model: a Functional or a built Sequential model; it is not touched.
@@ -39,64 +41,69 @@ def trim(model: keras.Model) -> keras.Model:
     Raises:
         ValueError: if masked channels reach a layer that treats them together.
     """
-    trimming = _Trimming(model)
-    for old, new in reversed(trimming.models):  # from the outermost, as each sets those inside
-        new.trainable = old.trainable
-        new.dtype_policy = old.dtype_policy
-    for old, new in trimming.same:
-        cloning.copy_state(old, new)
-    for old, new in trimming.changed:
-        new.trainable = old.trainable
-        for name in ("kernel", "bias", "gamma", "beta"):
-            before, after = getattr(old, name, None), getattr(new, name, None)
-            if before is not None and after is not None:
-                after.trainable = before.trainable
-    return trimming.result
+    copies = _Copies()
+    result = _GraphCopy(model, copies).build()
+    copies.set_state()
+    return result
 
 
-class _Trimming:
-    """The trimmed copy of one graph.
-
-    Args:
-        graph: the model.
-        outer: the copy of the graph around it, or `None`.
+@dataclasses.dataclass
+class _Copies:
+    """The copies that the graph of a model and those inside it share.
 
     Attributes:
-        result: the copy.
         models: pairs of models and their copies, inner ones first.
         same: pairs of layers and copies that get the same state.
         changed: pairs of layers and those in their places, whose weights have their values.
+        graphs: the copy of each model inside, by the id of the model.
+        parts: what `cloning.copy_layer` has copied for several layers.
     """
 
-    def __init__(self, graph, outer=None):
-        self.models = [] if outer is None else outer.models
-        self.same = [] if outer is None else outer.same
-        self.changed = [] if outer is None else outer.changed
-        self.graphs = {} if outer is None else outer.graphs
-        self.parts = {} if outer is None else outer.parts
-        self.copies, self.names = {}, {layer.name for layer in graph.layers}
-        view, self.calls = cloning.traced_graph(graph)
-        self.maker = {id(x): call for call in self.calls for x in call.outputs}
-        self.times = collections.Counter(id(call.operation) for call in self.calls)
-        self.uses = collections.Counter(id(x) for call in self.calls for x in call.tensors)
-        self.uses.update(id(x) for x in view.outputs)
-        self.dead = self._dead_branches()
-        self.kept = {}  # tensor -> (numbers of the channels left, their axis)
-        inputs = [keras.Input(batch_shape=x.shape, dtype=x.dtype, name=x.name) for x in view.inputs]
-        self.values = dict(zip(map(id, view.inputs), inputs, strict=True))
-        self.scales = self._scales()
-        needed = self._needed(view.outputs)
-        for call in self.calls:
-            if any(id(x) in needed for x in call.outputs):
-                outputs = keras.tree.flatten(self._computed(call))
-                self.values |= dict(zip(map(id, call.outputs), outputs, strict=True))
-        outputs = keras.tree.map_structure(lambda x: self.values[id(x)], view.output)
-        inputs = keras.tree.pack_sequence_as(view.input, inputs)
-        self.result = keras.Model(inputs, outputs, name=graph.name)
-        self.models.append((graph, self.result))
+    models: list = dataclasses.field(default_factory=list)
+    same: list = dataclasses.field(default_factory=list)
+    changed: list = dataclasses.field(default_factory=list)
+    graphs: dict = dataclasses.field(default_factory=dict)
+    parts: dict = dataclasses.field(default_factory=dict)
 
-    def _dead_branches(self):
-        """Return the ids of branches without a value, which only an addition reads."""
+    def set_state(self):
+        """Give all copies the state and the flags of what they were made from."""
+        for old, new in reversed(self.models):  # from the outermost, as each sets those inside
+            new.trainable = old.trainable
+            new.dtype_policy = old.dtype_policy
+        for old, new in self.same:
+            cloning.copy_state(old, new)
+        for old, new in self.changed:
+            new.trainable = old.trainable
+            for name in ("kernel", "bias", "gamma", "beta"):
+                before, after = getattr(old, name, None), getattr(new, name, None)
+                if before is not None and after is not None:
+                    after.trainable = before.trainable
+
+
+class _MaskedGraph:
+    """What can be known of a graph with masked layers before it is copied.
+
+    Args:
+        graph: the model.
+
+    Attributes:
+        view: the graph as `cloning.traced_graph` returns it.
+        calls: its calls in their order.
+        maker: the call that a tensor comes from, by the tensor's id.
+        call_counts: how often each operation is called, by its id.
+        uses: how often each tensor is an argument or an output of the graph, by its id.
+    """
+
+    def __init__(self, graph):
+        self.view, self.calls = cloning.traced_graph(graph)
+        self.maker = {id(x): call for call in self.calls for x in call.outputs}
+        self.call_counts = collections.Counter(id(call.operation) for call in self.calls)
+        self.uses = collections.Counter(id(x) for call in self.calls for x in call.tensors)
+        self.uses.update(id(x) for x in self.view.outputs)
+
+    @functools.cached_property
+    def dead_branches(self):
+        """The ids of branches without a value, which only an addition reads."""
         readers = {id(x): call for call in self.calls for x in call.tensors}
         found = set()
         for call in self.calls:
@@ -109,38 +116,70 @@ class _Trimming:
                     found.add(id(tensor))
         return found
 
-    def _scales(self):
-        """Return the factors of layers whose outputs a `MaskedBranch` alone reads, by their id."""
+    @functools.cached_property
+    def scales(self):
+        """The factors of layers whose outputs a `MaskedBranch` alone reads, by their id."""
         scales = {}
         for call in self.calls:
-            if not isinstance(call.operation, MaskedBranch) or id(call.outputs[0]) in self.dead:
+            branch = call.operation
+            if not isinstance(branch, MaskedBranch) or id(call.outputs[0]) in self.dead_branches:
                 continue
             (tensor,) = call.tensors
             maker = self.maker.get(id(tensor))
-            if maker is None or self.uses[id(tensor)] != 1 or self.times[id(maker.operation)] != 1:
+            if maker is None or self.uses[id(tensor)] != 1:
                 continue
             layer = maker.operation
-            linear = isinstance(layer, MaskedLayer) and layer.activation in (
-                None,
-                keras.activations.linear,
-            )
-            if linear or type(layer) is keras.layers.BatchNormalization:
-                scales[id(layer)] = float(call.operation.value)
+            if self.call_counts[id(layer)] == 1 and _can_be_scaled(layer):
+                scales[id(layer)] = float(branch.value)
         return scales
 
-    def _needed(self, outputs):
-        """Return the ids of the tensors that the outputs depend on."""
-        needed = {id(x) for x in outputs}
+    @functools.cached_property
+    def needed(self):
+        """The ids of the tensors that the outputs depend on."""
+        needed = {id(x) for x in self.view.outputs}
         for call in reversed(self.calls):
-            if any(id(x) in needed and id(x) not in self.dead for x in call.outputs):
+            if any(id(x) in needed and id(x) not in self.dead_branches for x in call.outputs):
                 needed |= {id(x) for x in call.tensors}
-        return needed - self.dead
+        return needed - self.dead_branches
+
+
+class _GraphCopy:
+    """The pruned copy of one graph.
+
+    Args:
+        graph: the model.
+        copies: the `_Copies` of the outermost model, to which those of this graph are added.
+    """
+
+    def __init__(self, graph, copies):
+        self.graph, self.known, self.shared = graph, _MaskedGraph(graph), copies
+        self.copies = {}  # id of an operation -> its copy, or the layers in its place
+        self.names = {layer.name for layer in graph.layers}
+        self.values = {}  # id of a tensor -> the tensor in its place
+        self.kept = {}  # id of a tensor -> (numbers of the channels left, their axis)
+
+    def build(self):
+        """Return the copy, a Functional model whose layers have not got their state yet."""
+        view = self.known.view
+        inputs = [keras.Input(batch_shape=x.shape, dtype=x.dtype, name=x.name) for x in view.inputs]
+        self._set_values(view.inputs, inputs)
+        for call in self.known.calls:
+            if any(id(x) in self.known.needed for x in call.outputs):
+                self._set_values(call.outputs, keras.tree.flatten(self._computed(call)))
+        outputs = keras.tree.map_structure(lambda x: self.values[id(x)], view.output)
+        inputs = keras.tree.pack_sequence_as(view.input, inputs)
+        result = keras.Model(inputs, outputs, name=self.graph.name)
+        self.shared.models.append((self.graph, result))
+        return result
+
+    def _set_values(self, tensors, values):
+        self.values |= dict(zip(map(id, tensors), values, strict=True))
 
     def _computed(self, call):
         """Return the new outputs of a call."""
         operation, tensors = call.operation, call.tensors
-        if is_addition(operation) and any(id(x) in self.dead for x in tensors):
-            (left,) = [x for x in tensors if id(x) not in self.dead]
+        if is_addition(operation) and any(id(x) in self.known.dead_branches for x in tensors):
+            (left,) = [x for x in tensors if id(x) not in self.known.dead_branches]
             return self.values[id(left)]
         if isinstance(operation, MaskedLayer):
             return self._masked(call)
@@ -165,12 +204,12 @@ class _Trimming:
         if outputs is not None and len(outputs) == layer.channels_of(output.shape):
             outputs = None
         if id(layer) not in self.copies:
-            scale = self.scales.get(id(layer), 1.0)
+            scale = self.known.scales.get(id(layer), 1.0)
             around, plain = layer.trimmed(tensor.shape, inputs, outputs, scale)
             for extra in around:
                 extra.name = self._new_name(extra.name)
             self.copies[id(layer)] = [*around, plain]
-            self.changed.append((layer, plain))
+            self.shared.changed.append((layer, plain))
         if outputs is not None:
             axis = channel_groups.channel_axis(layer, len(output.shape))
             self.kept[id(output)] = outputs, axis
@@ -182,8 +221,8 @@ class _Trimming:
     def _branch(self, call):
         """Return the end of a branch: multiplied already, or by a layer of its own."""
         layer, (tensor,), value = call.operation, call.tensors, float(call.operation.value)
-        maker = self.maker.get(id(tensor))
-        scaled = maker is not None and id(maker.operation) in self.scales
+        maker = self.known.maker.get(id(tensor))
+        scaled = maker is not None and id(maker.operation) in self.known.scales
         if scaled or value == 1:
             return self.values[id(tensor)]
         if id(layer) not in self.copies:
@@ -214,17 +253,17 @@ class _Trimming:
         """Return what computes the same as an operation for the channels that are kept."""
         old = call.operation
         if is_graph(old):
-            if id(old) not in self.graphs:
-                self.graphs[id(old)] = _Trimming(old, self).result
-            return self.graphs[id(old)]
-        scale = self.scales.get(id(old), 1.0)
+            if id(old) not in self.shared.graphs:
+                self.shared.graphs[id(old)] = _GraphCopy(old, self.shared).build()
+            return self.shared.graphs[id(old)]
+        scale = self.known.scales.get(id(old), 1.0)
         if type(old) is keras.layers.BatchNormalization and (kept is not None or scale != 1):
             new = _normalization(old, self.values[id(call.tensors[0])].shape, kept, scale)
-            self.changed.append((old, new))
+            self.shared.changed.append((old, new))
             return new
-        new = cloning.copy_layer(old, self.parts)
+        new = cloning.copy_layer(old, self.shared.parts)
         if isinstance(old, keras.layers.Layer):
-            self.same.append((old, new))
+            self.shared.same.append((old, new))
         return new
 
     def _new_name(self, name):
@@ -232,6 +271,14 @@ class _Trimming:
             name += "_1"
         self.names.add(name)
         return name
+
+
+def _can_be_scaled(layer):
+    """Return whether a factor of the outputs can be multiplied into the weights of a layer."""
+    linear = (None, keras.activations.linear)
+    if isinstance(layer, MaskedLayer):
+        return layer.activation in linear
+    return type(layer) is keras.layers.BatchNormalization
 
 
 def _normalization(old, shape, kept, scale):
