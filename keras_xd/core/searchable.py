@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_xd.core import protocol, randomness
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.type_aliases import Config, Description, Shape, Tensor
 
 
 class SearchableLayer(keras.layers.Layer):
@@ -66,24 +67,24 @@ class SearchableLayer(keras.layers.Layer):
         protocol.require_built(cls)
 
     @property
-    def architecture_variables(self):
+    def architecture_variables(self) -> list[keras.Variable]:
         """The variables that choose the operation."""
         raise TypeError(f"{type(self).__name__} must implement `architecture_variables`.")
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample whose (batched) shape is `input_shape`."""
         raise TypeError(f"{type(self).__name__} must implement `complexity`.")
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return a built plain layer with the same outputs."""
         raise TypeError(f"{type(self).__name__} must implement `finalize`.")
 
-    def describe(self):
+    def describe(self) -> Description:
         """Return named scalars and arrays that tell what the operation has become."""
         raise TypeError(f"{type(self).__name__} must implement `describe`.")
 
     @protocol.of_built_layer
-    def architecture_signature(self):
+    def architecture_signature(self) -> Config:
         """Return what tells the meaning of the architecture variables beside names and shapes.
 
         An architecture is moved only between layers of equal signatures: see
@@ -95,7 +96,7 @@ class SearchableLayer(keras.layers.Layer):
         return {"class": type(self).__name__}
 
     @protocol.of_built_layer
-    def random_architecture(self, generator):
+    def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return a random value of each architecture variable: see `randomize_architecture`.
 
         By default the entries of a variable are normal of mean 0 and of the root mean square that
@@ -124,14 +125,14 @@ class SearchableLayer(keras.layers.Layer):
             for value in values
         ]
 
-    def get_build_config(self):
+    def get_build_config(self) -> Config | None:
         config = super().get_build_config()
         if config is None or not self.trainable:
             return config
         frozen = [not variable.trainable for variable in architecture_variables(self)]
         return {**config, "frozen_architecture": frozen} if any(frozen) else config
 
-    def build_from_config(self, config):
+    def build_from_config(self, config: Config) -> None:
         config = dict(config or {})
         frozen = config.pop("frozen_architecture", None)
         super().build_from_config(config)

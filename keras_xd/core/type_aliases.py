@@ -1,7 +1,7 @@
 """Types that hints need and that no library has a name for."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 # What `keras.ops` computes with: a tensor or variable of the backend, a `keras.KerasTensor` or a
@@ -11,3 +11,22 @@ Tensor = Annotated[Any, "tensor"]
 Selection = str | re.Pattern | Callable[[Any], bool] | list | tuple | set | None
 # Block sizes of a layer's K-matrices, one choice for all axes or one for each.
 Radix = int | tuple[int, ...] | tuple[tuple[int, ...], ...] | None
+# Numbers of butterflies in a layer's K-matrices: one, or those of K, L and M.
+Depth = int | tuple[int, int, int]
+# Sizes of a batch of inputs or outputs; `None` where one is unknown.
+Shape = tuple[int | None, ...]
+# One whole number for all spatial axes, or one for each.
+Sizes = int | Sequence[int]
+# The size a mask begins with: a number of points, "half" or "full" of its axis, or the default.
+InitialSize = float | str | None
+# A configuration that JSON knows, as `get_config` returns it.
+Config = dict[str, Any]
+# What Keras' `get` functions take. Its initializers, regularizers and constraints can be called.
+Activation = str | Callable[..., Any] | None
+Initializer = str | Config | Callable[..., Any] | None
+Regularizer = str | Config | Callable[..., Any] | None
+Constraint = str | Config | Callable[..., Any] | None
+# What a searchable layer tells of itself, by name.
+Description = dict[str, Any]
+# What Keras gives to callbacks.
+Logs = dict[str, Any] | None

@@ -1,6 +1,8 @@
 """From a search space to a plain model, and on to files."""
 
+import os
 import re
+from typing import Any
 
 import keras
 
@@ -33,14 +35,14 @@ class FinalizedModel(AtomicSaving, keras.Model):
 
     def export(
         self,
-        filepath,
-        format="tf_saved_model",
-        verbose=None,
-        input_signature=None,
+        filepath: str | os.PathLike[str],
+        format: str = "tf_saved_model",
+        verbose: int | str | None = None,
+        input_signature: Any = None,
         *,
-        overwrite=False,
-        **kwargs,
-    ):
+        overwrite: bool = False,
+        **kwargs: Any,
+    ) -> None:
         """Export the model for serving.
 
         The file computes what the model does in inference: dropout and random augmentation are

@@ -1,10 +1,14 @@
 """A model around another model that answers as that one does."""
 
 import math
+import os
+from collections.abc import Callable
+from typing import Any
 
 import keras
 
 from keras_xd.core.searchable import architecture_variables
+from keras_xd.core.type_aliases import Tensor
 from keras_xd.graph.wrapped_model import Rewritten, export_model
 
 
@@ -24,37 +28,39 @@ class InnerModel(keras.Model):
     """
 
     @property
-    def inputs(self):
+    def inputs(self) -> list[Tensor]:
         """The input tensors of the model inside, a list."""
         return self.model.inputs
 
     @property
-    def outputs(self):
+    def outputs(self) -> list[Tensor]:
         """The output tensors of the model inside, a list."""
         return self.model.outputs
 
     @property
-    def input_shape(self):
+    def input_shape(self) -> Any:
         """The input shape of the model inside, batch size included."""
         return self.model.input_shape
 
     @property
-    def output_shape(self):
+    def output_shape(self) -> Any:
         """The output shape of the model inside, batch size included."""
         return self.model.output_shape
 
     @property
-    def output_names(self):
+    def output_names(self) -> list[str]:
         """The names of the model's outputs, for a dictionary of losses or metrics."""
         return self.model.output_names
 
-    def get_layer(self, name=None, index=None):
+    def get_layer(self, name: str | None = None, index: int | None = None) -> keras.layers.Layer:
         """Return a layer of the model inside, or by its name that model itself."""
         if name is not None and index is None and name == self.model.name:
             return self.model
         return _with_layers(self.model).get_layer(name=name, index=index)
 
-    def summary(self, *args, print_fn=None, **kwargs):
+    def summary(
+        self, *args: Any, print_fn: Callable[..., Any] | None = None, **kwargs: Any
+    ) -> None:
         """Print the summary of the model inside, and what of it are weights and architecture.
 
         Args:
@@ -69,7 +75,7 @@ class InnerModel(keras.Model):
             line = f" {name}: {_count(variables):,} parameters, {trainable:,} trainable"
             (print_fn or print)(line)
 
-    def export(self, filepath, *args, **kwargs):
+    def export(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
         """Export the model in it as it is; for serving export `keras_xd.finalize(self)` instead.
 
         Args:

@@ -4,12 +4,14 @@ import contextlib
 import contextvars
 import re
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.compiling import refuse_loss
 from keras_xd.core.searchable import architecture_variables, searchable_layers
+from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.core.validation import one_of
 from keras_xd.search import rates
 
@@ -50,11 +52,11 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
 
     def __init__(
         self,
-        optimizer_map,
-        architecture_shapes,
-        loss_scale_factor=None,
-        name=None,
-        rate_ratio=None,
+        optimizer_map: Callable[[keras.Variable], keras.optimizers.Optimizer],
+        architecture_shapes: Sequence[Sequence[int]],
+        loss_scale_factor: float | None = None,
+        name: str | None = None,
+        rate_ratio: float | None = None,
     ):
         super().__init__(optimizer_map, loss_scale_factor=loss_scale_factor, name=name)
         self.as_one = False
@@ -75,7 +77,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         )
 
     @property
-    def learning_rate(self):
+    def learning_rate(self) -> keras.Variable:
         """The learning rate of the weights; to set it scales the architecture's with it.
 
         The architecture's rate keeps its ratio to that of the weights. Neither may follow a
@@ -90,13 +92,13 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         self.rate_ratio = rates.set_both(*groups, rate, self.rate_ratio)
 
     @property
-    def optimizers(self):
+    def optimizers(self) -> list[keras.optimizers.Optimizer]:
         """The two optimizers, except while `as_one` is set."""
         if self.as_one:
             raise AttributeError("There is one learning rate at present: see `learning_rate`.")
         return super().optimizers
 
-    def build(self, var_list):
+    def build(self, var_list: list[keras.Variable]) -> None:
         if self.built:
             return
         found = [variable for variable in var_list if self.is_architecture(variable)]
@@ -113,7 +115,9 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         self.built_paths = tuple(variable.path for variable in var_list)
         self.built_groups = tuple(self.is_architecture(variable) for variable in var_list)
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self, grads: list[Tensor], trainable_variables: list[keras.Variable] | None = None
+    ) -> None:
         """Apply the gradients of all variables, each by the optimizer of its group."""
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
@@ -133,7 +137,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
             self._apply_to_one_group(grads, trainable_variables, group == "architecture")
 
     @contextlib.contextmanager
-    def only(self, group):
+    def only(self, group: str) -> Iterator[None]:
         """Let `apply` step one of the groups only, within a `with` statement.
 
         The step of the weights is the one that `iterations` counts.
@@ -151,14 +155,14 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         finally:
             _STEPPED_ALONE.reset(token)
 
-    def finalize_variable_values(self, var_list):
+    def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
         """Let both optimizers set final values, such as moving averages, after `fit`."""
         if self.architecture_optimizer.iterations == 0:
             # The moving average of an optimizer that has made no step is still zero.
             var_list = [variable for variable in var_list if not self.is_architecture(variable)]
         super().finalize_variable_values(var_list)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "architecture_shapes": [list(shape) for shape in self.architecture_shapes],
@@ -181,7 +185,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         if not architecture:
             self.iterations.assign_add(1)
 
-    def is_architecture(self, variable):
+    def is_architecture(self, variable: keras.Variable) -> bool:
         """Return whether a variable belongs to the group of the architecture."""
         return self.optimizer_map(variable) is self.architecture_optimizer
 

@@ -1,14 +1,19 @@
 """A Keras model whose architecture is trained together with its weights."""
 
+from collections.abc import Callable
+from typing import Any, Self
+
 import keras
 from keras import ops
 
 from keras_xd.core.saving import AtomicSaving
+from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.search import bilevel, budget, checks, defaults, distributed
 from keras_xd.search.architecture_signature import check_stored_signature, store_signature
-from keras_xd.search.attention_transfer import Guide
+from keras_xd.search.attention_transfer import AttentionTransfer, Guide
 from keras_xd.search.inner_model import InnerModel
 from keras_xd.search.movement import Movement
+from keras_xd.search.optimizers import ArchitectureOptimizer
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
 from keras_xd.search.random_state import load_random_state, store_random_state
 
@@ -83,7 +88,7 @@ class SearchModel(AtomicSaving, InnerModel):
     >>> history = search.fit(np.ones((4, 6, 6, 1)), np.zeros((4, 2)), epochs=2, verbose=0)
     """
 
-    def __init__(self, model, *, name=None, **kwargs):
+    def __init__(self, model: keras.Model, *, name: str | None = None, **kwargs: Any):
         checks.check_model(model, SearchModel)
         kwargs.setdefault("dtype", model.dtype_policy)
         # The layers inside convert their inputs themselves.
@@ -109,7 +114,7 @@ class SearchModel(AtomicSaving, InnerModel):
         self.generators = ()
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if self.guide is None or not training:
             return self.model(inputs, training=training)
         outputs, term = self.guide(inputs)
@@ -118,21 +123,21 @@ class SearchModel(AtomicSaving, InnerModel):
 
     def compile(
         self,
-        optimizer=None,
-        architecture_optimizer=None,
-        loss=None,
-        metrics=None,
+        optimizer: str | Config | keras.optimizers.Optimizer | None = None,
+        architecture_optimizer: str | Config | keras.optimizers.Optimizer | None = None,
+        loss: Any = None,
+        metrics: Any = None,
         *,
-        mode="joint",
-        warmup_epochs=0,
-        cooldown_epochs=0,
-        complexity_target=None,
-        complexity_weight=None,
-        complexity_measure="multiply_adds",
-        perturbation=0.01,
-        guidance=None,
-        **kwargs,
-    ):
+        mode: str = "joint",
+        warmup_epochs: int = 0,
+        cooldown_epochs: int = 0,
+        complexity_target: float | None = None,
+        complexity_weight: float | None = None,
+        complexity_measure: str | Callable[[keras.Model], float | Tensor] = "multiply_adds",
+        perturbation: float = 0.01,
+        guidance: AttentionTransfer | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Configure the search.
 
         What is not given is taken from the `compile` of the model inside or, where `rewrite` made
@@ -190,7 +195,7 @@ class SearchModel(AtomicSaving, InnerModel):
         # The model is built, so its optimizer can be: `load_weights` then restores its state too.
         self.optimizer.build(self.trainable_variables)
 
-    def get_compile_config(self):
+    def get_compile_config(self) -> Config:
         config = super().get_compile_config()
         if not config:
             return {}
@@ -210,7 +215,7 @@ class SearchModel(AtomicSaving, InnerModel):
             "rate_ratio": self.search_optimizer.rate_ratio,
         }
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: Config) -> None:
         config = keras.saving.deserialize_keras_object(config)
         guided, ratio = config.pop("guided", False), config.pop("rate_ratio", None)
         self.compile(**config)
@@ -219,17 +224,17 @@ class SearchModel(AtomicSaving, InnerModel):
 
     def fit(
         self,
-        x=None,
-        y=None,
-        batch_size=None,
-        epochs=1,
-        verbose="auto",
-        callbacks=None,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: int | str = "auto",
+        callbacks: keras.callbacks.CallbackList | list[keras.callbacks.Callback] | None = None,
         *,
-        architecture_data=None,
-        architecture_split=None,
-        **kwargs,
-    ):
+        architecture_data: Any = None,
+        architecture_split: float | None = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
         """Train weights and architecture.
 
         In the bilevel modes an epoch is one pass over the longer of training and architecture
@@ -276,7 +281,7 @@ class SearchModel(AtomicSaving, InnerModel):
                 **kwargs,
             )
 
-    def begin_epoch(self, epoch):
+    def begin_epoch(self, epoch: int) -> None:
         """Make the train step of an epoch of `fit`; called at its begin.
 
         Args:
@@ -285,14 +290,14 @@ class SearchModel(AtomicSaving, InnerModel):
         self.cooling_down = self.cooldown_begins is not None and epoch >= self.cooldown_begins
         self.make_train_function()
 
-    def evaluate(self, *args, **kwargs):
+    def evaluate(self, *args: Any, **kwargs: Any) -> float | list[float] | dict[str, float]:
         before, self.fitting = self.fitting, False
         try:
             return super().evaluate(*args, **kwargs)
         finally:
             self.fitting = before
 
-    def make_train_function(self, force=False):
+    def make_train_function(self, force: bool = False) -> Any:
         """Make the compiled train step, anew when warm-up or cool-down has begun or ended."""
         optimizer = self.search_optimizer
         fixed = self.cooling_down or bool(optimizer.epochs < self.warmup_epochs)
@@ -300,12 +305,19 @@ class SearchModel(AtomicSaving, InnerModel):
         optimizer.architecture_fixed = fixed
         return super().make_train_function(force=force)
 
-    def train_step(self, *args):
+    def train_step(self, *args: Any) -> Any:
         if self.mode == "joint":
             return super().train_step(*args)
         return bilevel.train_step(self, args, super().train_step)
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Tensor:
         """Return the loss of Keras plus the complexity term."""
         loss = super().compute_loss(
             x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training
@@ -317,7 +329,7 @@ class SearchModel(AtomicSaving, InnerModel):
         return loss + ops.cast(budget.complexity_term(self), loss.dtype)
 
     @property
-    def complexity_weight(self):
+    def complexity_weight(self) -> float:
         """The factor of the complexity term, which may be set at any time."""
         return self._weight_of_complexity
 
@@ -327,7 +339,7 @@ class SearchModel(AtomicSaving, InnerModel):
         self.complexity_metric.weight.assign(weight)
 
     @property
-    def metrics(self):
+    def metrics(self) -> list[keras.metrics.Metric]:
         # Evaluation has neither a loss of architecture samples nor guidance.
         reported = (
             (self.architecture_loss, self.fitting and self.mode != "joint"),
@@ -337,41 +349,41 @@ class SearchModel(AtomicSaving, InnerModel):
         hidden = {id(metric) for metric, shown in reported if not shown}
         return [metric for metric in super().metrics if id(metric) not in hidden]
 
-    def reset_metrics(self):
+    def reset_metrics(self) -> None:
         super().reset_metrics()
         self.architecture_loss.reset_state()
         self.guidance_loss.reset_state()
 
     @property
-    def distribute_strategy(self):
+    def distribute_strategy(self) -> Any:
         return self.strategy_of_fit or super().distribute_strategy
 
     @property
-    def search_optimizer(self):
+    def search_optimizer(self) -> ArchitectureOptimizer:
         """The `ArchitectureOptimizer` made by `compile`, without loss scaling around it."""
         return getattr(self.optimizer, "inner_optimizer", self.optimizer)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "model": keras.saving.serialize_keras_object(self.model),
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: Config, custom_objects: dict[str, Any] | None = None) -> Self:
         config = dict(config)
         config["model"] = keras.saving.deserialize_keras_object(
             config["model"], custom_objects=custom_objects
         )
         return cls(**config)
 
-    def save_own_variables(self, store):
+    def save_own_variables(self, store: Any) -> None:
         super().save_own_variables(store)
         store_signature(self.model, store)
         store_random_state(self, store)
         self.movement.store(store)
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Any) -> None:
         """Check that a file's searchable layers are those of the model; load its random state.
 
         Keras checks the shapes of the layers that the model has, but not whether the file has

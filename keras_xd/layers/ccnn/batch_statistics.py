@@ -1,11 +1,14 @@
 """Batch normalization by the statistics of the batch, in inference too."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
+from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.graph.retrace import force_retrace
 
 STATISTICS = ("batch", "moving")
@@ -45,7 +48,7 @@ class BatchStatisticsNormalization(keras.layers.BatchNormalization):
         Romero and Zeghidour, "DNArch", 2023, appendix E.1.
     """
 
-    def __init__(self, statistics="batch", **kwargs):
+    def __init__(self, statistics: str = "batch", **kwargs: Any):
         super().__init__(**kwargs)
         self.statistics = validation.one_of(statistics, STATISTICS, "statistics")
         if self.renorm:
@@ -54,7 +57,9 @@ class BatchStatisticsNormalization(keras.layers.BatchNormalization):
                 f"statistics={statistics!r}"
             )
 
-    def call(self, inputs, training=None, mask=None):
+    def call(
+        self, inputs: Tensor, training: bool | None = None, mask: Tensor | None = None
+    ) -> Tensor:
         if self.statistics == "moving" or (training and self.trainable):
             return super().call(inputs, training=training, mask=mask)
         double = keras.backend.standardize_dtype(inputs.dtype) == "float64"
@@ -72,7 +77,7 @@ class BatchStatisticsNormalization(keras.layers.BatchNormalization):
         )
         return ops.cast(outputs, self.compute_dtype)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "statistics": self.statistics}
 
 

@@ -1,6 +1,7 @@
 """The residual block of continuous convolutional networks, all of whose sizes can be learned."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,6 +9,7 @@ from keras import ops
 
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.type_aliases import Config, Description, InitialSize, Shape, Sizes, Tensor
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
 from keras_xd.layers.ccnn.ck_conv import PADDINGS, RENDERINGS, CKConv
 from keras_xd.layers.ccnn.finalized_block import (
@@ -87,22 +89,22 @@ class CCNNBlock(SearchableLayer):
 
     def __init__(
         self,
-        network=None,
-        learn="KRW",
-        depth=None,
-        index=0,
-        kernel_size=None,
-        padding="same",
-        initial_kernel_size=None,
-        initial_width=None,
-        width_temperature=25.0,
-        resolution_temperature=25.0,
-        dropout=0.0,
-        statistics="batch",
-        rendering="static",
-        per_channel=False,
-        seed=None,
-        **kwargs,
+        network: KernelNetwork | None = None,
+        learn: str = "KRW",
+        depth: DepthMask | None = None,
+        index: int = 0,
+        kernel_size: Sizes | None = None,
+        padding: str = "same",
+        initial_kernel_size: InitialSize = None,
+        initial_width: float | None = None,
+        width_temperature: float = 25.0,
+        resolution_temperature: float = 25.0,
+        dropout: float = 0.0,
+        statistics: str = "batch",
+        rendering: str = "static",
+        per_channel: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.network = shared_objects.restored(network, KernelNetwork, "network")
@@ -147,7 +149,7 @@ class CCNNBlock(SearchableLayer):
             )
         self._rendered = None
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         rank = len(input_shape) - 2
         if rank not in (1, 2) or any(n is None for n in input_shape[1:]):
             raise ValueError(
@@ -189,43 +191,43 @@ class CCNNBlock(SearchableLayer):
         self._present = before.get("present", True)
 
     @property
-    def shared_parts(self):
+    def shared_parts(self) -> dict[str, Any]:
         """What a copy of a model must copy once for all layers, by the name of the argument."""
         parts = {"network": self.network, "depth": self.depth}
         return {name: part for name, part in parts.items() if part is not None}
 
     @property
-    def architecture_variables(self):
+    def architecture_variables(self) -> list[keras.Variable]:
         """The variables of the width masks, of the convolution's masks and of the depth mask."""
         depth = [] if self.depth is None else [self.depth]
         inside = [*self.width_masks, self.convolution, *depth]
         return [variable for layer in inside for variable in layer.architecture_variables]
 
     @property
-    def widths(self):
+    def widths(self) -> list[float | Tensor]:
         """The sizes of the width masks, differentiable scalars where they are learned."""
         if not self.width_masks:
             return [self._channels] * 3
         return [mask.sizes[0] for mask in self.width_masks]
 
     @property
-    def width_values(self):
+    def width_values(self) -> list[Tensor]:
         """The three width masks, ones where widths are not learned."""
         if not self.width_masks:
             return [ops.ones((self._channels,))] * 3
         return [mask.values[0] for mask in self.width_masks]
 
     @property
-    def share(self):
+    def share(self) -> float | Tensor:
         """How much of the block counts, from 0 to 1: see `DepthMask.share`."""
         return 1.0 if self.depth is None else self.depth.share(self.index)
 
     @property
-    def largest_size(self):
+    def largest_size(self) -> tuple[int, ...]:
         """The number of taps of the largest kernel, of each axis."""
         return self.convolution.largest_size
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not self._present:
             return inputs + ops.cast(self._zero(), inputs.dtype)
         first, middle, last = self._counts
@@ -243,10 +245,10 @@ class CCNNBlock(SearchableLayer):
             x = self.depth(x, index=self.index)
         return add_to_first(inputs, x)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return tuple(input_shape)
 
-    def update_rendering(self):
+    def update_rendering(self) -> bool:
         """Set what dynamic rendering computes to what lies under the masks: see `CKConv`.
 
         Returns:
@@ -258,7 +260,7 @@ class CCNNBlock(SearchableLayer):
         self._counts, self._present = self._current_counts(), self._is_present()
         return self.convolution.update_rendering() or before != (self._counts, self._present)
 
-    def get_build_config(self):
+    def get_build_config(self) -> Config | None:
         config = super().get_build_config()
         if config is None or self.rendering == "static":
             return config
@@ -269,12 +271,12 @@ class CCNNBlock(SearchableLayer):
         }
         return {**config, "rendered": rendered}
 
-    def build_from_config(self, config):
+    def build_from_config(self, config: Config) -> None:
         config = dict(config or {})
         self._rendered = config.pop("rendered", None)
         super().build_from_config(config)
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample, differentiable in the sizes of all masks but the kernel's.
 
         With `L` points, resolution `r` and widths `a`, `b`, `c` it is the share of the block times
@@ -292,7 +294,7 @@ class CCNNBlock(SearchableLayer):
         of_channel = self.convolution.complexity(one) if self.per_channel else None
         return self.share * block_multiply_adds(math.prod(one[1:]), r, self.widths, of_channel)
 
-    def parameters(self):
+    def parameters(self) -> float | Tensor:
         """Return the number of weights that are left once the block is trimmed.
 
         It is differentiable in all sizes: `a (k + 5) + a b + b + b c + c + 1` for widths `a`, `b`,
@@ -303,7 +305,7 @@ class CCNNBlock(SearchableLayer):
         taps = math.prod(self.convolution.kernel_sizes)
         return self.share * (a * (taps + 5) + a * b + b + b * c + c + 1)
 
-    def activations(self, input_shape):
+    def activations(self, input_shape: Shape) -> float | Tensor:
         """Return the number of entries of all tensors that one sample takes in the trimmed block.
 
         It is differentiable: with the names of `complexity` and `N` channels `N L` for the outputs,
@@ -313,7 +315,7 @@ class CCNNBlock(SearchableLayer):
         r, (a, b, c) = math.prod(self.convolution.resolutions), self.widths
         return points * input_shape[-1] + self.share * (points * a + r * (a + 2 * b + 2 * c))
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return the block without what its masks set to zero, a built layer, same outputs.
 
         It is a `StaticCCNNBlock` of the channels and taps under the masks, whose values are folded
@@ -329,7 +331,7 @@ class CCNNBlock(SearchableLayer):
         counts = self._counts if dynamic else self._current_counts()
         return StaticCCNNBlock.from_layer(self, counts)
 
-    def describe(self):
+    def describe(self) -> Description:
         """Return the sizes that the block has come to.
 
         `width/<place>` and `channels/<place>` are the size of a width mask and the number of
@@ -344,7 +346,7 @@ class CCNNBlock(SearchableLayer):
             result[f"channels/{place}"] = float(count)
         return {**result, **self.convolution.describe()}
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "network": shared_objects.serialized(self.network),

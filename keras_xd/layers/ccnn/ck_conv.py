@@ -1,12 +1,25 @@
 """Continuous kernel convolutions, whose kernel sizes and resolutions are learned."""
 
 import math
+from typing import Any
 
 import keras
+import numpy as np
 from keras import initializers, ops
 
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Description,
+    Initializer,
+    InitialSize,
+    Regularizer,
+    Shape,
+    Sizes,
+    Tensor,
+)
 from keras_xd.layers.ccnn.finalized_ck_conv import CONVOLUTIONS, LongConvolution, StaticCKConv
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork, grid
 from keras_xd.layers.fourier import fft_convolution
@@ -94,23 +107,23 @@ class CKConv(LongConvolution, SearchableLayer):
 
     def __init__(
         self,
-        rank,
-        network=None,
-        kernel_size=None,
-        padding="same",
-        learn_kernel_size=True,
-        initial_kernel_size=None,
-        learn_resolution=False,
-        temperature=25.0,
-        convolution="auto",
-        rendering="static",
-        data_format=None,
-        activation=None,
-        use_bias=True,
-        bias_initializer="zeros",
-        architecture_regularizer=None,
-        seed=None,
-        **kwargs,
+        rank: int,
+        network: KernelNetwork | None = None,
+        kernel_size: Sizes | None = None,
+        padding: str = "same",
+        learn_kernel_size: bool = True,
+        initial_kernel_size: InitialSize = None,
+        learn_resolution: bool = False,
+        temperature: float = 25.0,
+        convolution: str = "auto",
+        rendering: str = "static",
+        data_format: str | None = None,
+        activation: Activation = None,
+        use_bias: bool = True,
+        bias_initializer: Initializer = "zeros",
+        architecture_regularizer: Regularizer = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.rank = validation.one_of(rank, (1, 2), "rank")
@@ -156,7 +169,7 @@ class CKConv(LongConvolution, SearchableLayer):
                 temperature=temperature, initial_size="full", name="resolution_mask", **shared
             )
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels, self._sizes = self._split_shape(input_shape)
         self._fix_input(channels, self._sizes)
         self._taps = self.kernel_size or self._sizes
@@ -195,32 +208,32 @@ class CKConv(LongConvolution, SearchableLayer):
         self._bins = None
 
     @property
-    def circular(self):
+    def circular(self) -> bool:
         """Whether the input is continued periodically."""
         return self.padding == "circular"
 
     @property
-    def shared_parts(self):
+    def shared_parts(self) -> dict[str, Any]:
         """What a copy of a model must copy once for all layers, by the name of the argument."""
         return {} if self.network is None else {"network": self.network}
 
     @property
-    def architecture_variables(self):
+    def architecture_variables(self) -> list[keras.Variable]:
         """The widths of the kernel's mask, then the offsets of the resolution's, where learned."""
         return [v for mask in self._masks() for v in mask.architecture_variables]
 
     @property
-    def largest_size(self):
+    def largest_size(self) -> tuple[int, ...]:
         """The number of taps of the largest kernel, of each axis."""
         return tuple(self._taps)
 
     @property
-    def kernel_sizes(self):
+    def kernel_sizes(self) -> list[float | Tensor]:
         """The size of the kernel along each axis, differentiable scalars where it is learned."""
         return list(self._taps) if self.kernel_mask is None else self.kernel_mask.sizes
 
     @property
-    def resolutions(self):
+    def resolutions(self) -> list[float | Tensor]:
         """The size of the output along each axis, differentiable scalars where it is learned."""
         if self.resolution_mask is None:
             return list(self._sizes)
@@ -231,14 +244,14 @@ class CKConv(LongConvolution, SearchableLayer):
         ]
 
     @property
-    def kernel(self):
+    def kernel(self) -> Tensor:
         """The kernel as it is used, a float tensor `(*taps, channels)`."""
         return self._rendered_kernel(self._supports)
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return self.convolve(inputs)
 
-    def convolve(self, inputs):
+    def convolve(self, inputs: Tensor) -> Tensor:
         """Return what a call does, of the first channels only where the inputs lack the others."""
         channels, _ = self._split_shape(inputs.shape)
         return self._convolve(
@@ -249,13 +262,13 @@ class CKConv(LongConvolution, SearchableLayer):
             self._bins,
         )
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         _, sizes = self._split_shape(input_shape)
         if self.learn_resolution and self.rendering == "dynamic":
             sizes = [None] * self.rank
         return self._joined_shape(input_shape, sizes)
 
-    def update_rendering(self):
+    def update_rendering(self) -> bool:
         """Set the taps and frequencies that dynamic rendering computes to those under the masks.
 
         A mask that grows afterwards is cut there until the next time. Call it outside of traced
@@ -273,20 +286,20 @@ class CKConv(LongConvolution, SearchableLayer):
                 self._bins = fft_convolution.fast_bins(bins, self._sizes, self.circular)
         return before != (self._supports, self._bins)
 
-    def get_build_config(self):
+    def get_build_config(self) -> Config | None:
         config = super().get_build_config()
         if config is None or self.rendering == "static":
             return config
         return {**config, "supports": self._supports, "bins": self._bins}
 
-    def build_from_config(self, config):
+    def build_from_config(self, config: Config) -> None:
         config = dict(config or {})
         supports, bins = config.pop("supports", None), config.pop("bins", None)
         super().build_from_config(config)
         if supports is not None:
             self._supports, self._bins = [tuple(support) for support in supports], bins
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample, differentiable in the sizes that they depend on.
 
         Those that the finalized layer does: directly `channels · Π sizes · Π kernel sizes`, by FFT
@@ -298,7 +311,7 @@ class CKConv(LongConvolution, SearchableLayer):
         """
         return self._multiply_adds(input_shape, self.kernel_sizes, self.resolutions)
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return a built `StaticCKConv` with the taps under the mask, same outputs."""
         supports = self._current_supports() if self.rendering == "static" else self._supports
         return StaticCKConv.from_layer(
@@ -309,7 +322,7 @@ class CKConv(LongConvolution, SearchableLayer):
             self._bins,
         )
 
-    def describe(self):
+    def describe(self) -> Description:
         """Return `kernel_size/<axis>`, `taps/<axis>`, `resolution/<axis>` and the `kernel`.
 
         `taps` is the number under the mask, and the kernel holds these.
@@ -322,11 +335,11 @@ class CKConv(LongConvolution, SearchableLayer):
             result[f"resolution/{axis}"] = float(self.resolutions[axis])
         return {**result, "kernel": ops.convert_to_numpy(self._rendered_kernel(supports))}
 
-    def random_architecture(self, generator):
+    def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return what the masks draw."""
         return [value for mask in self._masks() for value in mask.random_architecture(generator)]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "rank": self.rank,

@@ -1,8 +1,11 @@
 """Continuous kernel convolutions of one and two dimensions."""
 
+from typing import Any
+
 import keras
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Sizes, Tensor
 from keras_xd.layers.ccnn.ck_conv import CKConv
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork
 from keras_xd.layers.masked import masks
@@ -11,10 +14,12 @@ from keras_xd.layers.masked import masks
 class _RankedCKConv(CKConv):
     """A `CKConv` whose rank is that of the class."""
 
-    def __init__(self, network=None, kernel_size=None, **kwargs):
+    def __init__(
+        self, network: KernelNetwork | None = None, kernel_size: Sizes | None = None, **kwargs: Any
+    ):
         super().__init__(self.fixed_rank, network, kernel_size, **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["rank"]
         return config
@@ -75,7 +80,13 @@ class CKConv2D(_RankedCKConv):
 class _FlexConv(_RankedCKConv):
     """A `CKConv` of Gabor filters, whose frequencies are kept below those that alias."""
 
-    def __init__(self, network=None, kernel_size=None, alias_penalty=0.001, **kwargs):
+    def __init__(
+        self,
+        network: KernelNetwork | None = None,
+        kernel_size: Sizes | None = None,
+        alias_penalty: float = 0.001,
+        **kwargs: Any,
+    ):
         super().__init__(network, kernel_size, **kwargs)
         if self.kernel_network.kind != "magnet":
             raise ValueError(
@@ -95,14 +106,14 @@ class _FlexConv(_RankedCKConv):
         spread = masks.gaussian_edge(masks.INITIAL_WIDTH)
         return KernelNetwork("magnet", units=32, spread=spread, seed=seed)
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         outputs = super().call(inputs)
         if self.alias_penalty:
             penalty = self.kernel_network.alias_penalty(self.largest_size)
             self.add_loss(self.alias_penalty * penalty)
         return outputs
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "alias_penalty": self.alias_penalty}
 
 

@@ -1,11 +1,14 @@
 """What is left of a residual block once its sizes are found."""
 
 import math
+from collections.abc import Sequence
+from typing import Any, Self
 
 import keras
 from keras import initializers, ops
 
 from keras_xd.core import shared_objects, validation
+from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
 from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
 from keras_xd.layers.fourier.upsampling import FourierUpsampling
@@ -47,12 +50,12 @@ class StaticCCNNBlock(keras.layers.Layer):
 
     def __init__(
         self,
-        widths,
-        convolution,
-        dropout=0.0,
-        statistics="batch",
-        per_channel=False,
-        **kwargs,
+        widths: Sequence[int],
+        convolution: StaticCKConv,
+        dropout: float = 0.0,
+        statistics: str = "batch",
+        per_channel: bool = False,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.per_channel = validation.boolean(per_channel, "per_channel")
@@ -72,7 +75,7 @@ class StaticCCNNBlock(keras.layers.Layer):
         self.dropping = keras.layers.Dropout(dropout, name="dropping", dtype=self.dtype_policy)
 
     @classmethod
-    def from_layer(cls, layer, counts):
+    def from_layer(cls, layer: keras.layers.Layer, counts: Sequence[int]) -> Self:
         """Make the static block of a built `CCNNBlock`.
 
         Args:
@@ -109,7 +112,7 @@ class StaticCCNNBlock(keras.layers.Layer):
             static.scale.assign(layer.depth.value(layer.index))
         return static
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels, sizes = input_shape[-1], tuple(input_shape[1:-1])
         first, _, last = self.widths
         if channels is None or channels < max(first, last):
@@ -130,7 +133,7 @@ class StaticCCNNBlock(keras.layers.Layer):
             name="scale", shape=(), initializer=initializers.Ones(), trainable=False
         )
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         first, _, last = self.widths
         x = self.normalization(inputs[..., :first], training=training)
         x = self.convolution(x)
@@ -140,17 +143,17 @@ class StaticCCNNBlock(keras.layers.Layer):
         x = ops.gelu(ops.matmul(x, output_kernel) + output_bias, approximate=False)
         return add_to_first(inputs, self.upsampling(x) * self.scale)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return tuple(input_shape)
 
-    def multiply_adds(self, input_shape):
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample, counted as `CCNNBlock.complexity` does."""
         one = (*input_shape[:-1], 1)
         r = math.prod(self.convolution.compute_output_shape(one)[1:-1])
         of_channel = self.convolution.multiply_adds(one) if self.per_channel else None
         return block_multiply_adds(math.prod(one[1:]), r, self.widths, of_channel)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         convolution = keras.saving.serialize_keras_object(self.convolution)
         convolution.pop("build_config", None)  # the block builds it
         return {

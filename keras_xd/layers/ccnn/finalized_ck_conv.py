@@ -1,9 +1,13 @@
 """Depthwise convolutions with long kernels, and what continuous kernels become."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import keras
 from keras import activations, initializers, ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Activation, Config, Initializer, Shape, Tensor
 from keras_xd.layers.fourier import fft_convolution
 
 CONVOLUTIONS = ("auto", "direct", "fourier")
@@ -154,17 +158,17 @@ class StaticCKConv(LongConvolution):
 
     def __init__(
         self,
-        kernel_size,
-        before,
-        circular=False,
-        learn_resolution=False,
-        bins=None,
-        convolution="auto",
-        data_format=None,
-        activation=None,
-        use_bias=True,
-        bias_initializer="zeros",
-        **kwargs,
+        kernel_size: tuple[int, ...],
+        before: tuple[int, ...],
+        circular: bool = False,
+        learn_resolution: bool = False,
+        bins: tuple[int, ...] | None = None,
+        convolution: str = "auto",
+        data_format: str | None = None,
+        activation: Activation = None,
+        use_bias: bool = True,
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         for name, value in (("kernel_size", kernel_size), ("before", before)):
@@ -181,7 +185,14 @@ class StaticCKConv(LongConvolution):
         self._set_common(data_format, activation, use_bias, bias_initializer)
 
     @classmethod
-    def from_layer(cls, layer, kernel, before, masks, bins):
+    def from_layer(
+        cls,
+        layer: keras.layers.Layer,
+        kernel: Tensor,
+        before: tuple[int, ...],
+        masks: Sequence[Tensor] | None,
+        bins: tuple[int, ...] | None,
+    ) -> Self:
         """Make the static layer of a built `CKConv` from what its `call` computes from weights."""
         static = cls(
             tuple(kernel.shape[:-1]),
@@ -206,7 +217,7 @@ class StaticCKConv(LongConvolution):
             static.bias.assign(ops.copy(layer.bias))
         return static
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels, sizes = self._split_shape(input_shape)
         self._fix_input(channels, sizes)
         self.kernel = self.add_weight(
@@ -229,22 +240,22 @@ class StaticCKConv(LongConvolution):
                 for axis, length in enumerate(lengths)
             )
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         kernel = ops.convert_to_tensor(self.kernel)
         return self._convolve(inputs, kernel, self.before, self.masks or None, self.bins)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         _, sizes = self._split_shape(input_shape)
         if self.bins is not None:
             sizes = fft_convolution.output_sizes(sizes, self.bins, self.circular)
         return self._joined_shape(input_shape, sizes)
 
-    def multiply_adds(self, input_shape):
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample, counted as `CKConv.complexity` does."""
         _, sizes = self._split_shape(self.compute_output_shape(input_shape))
         return self._multiply_adds(input_shape, self.kernel_size, sizes)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "kernel_size": self.kernel_size,

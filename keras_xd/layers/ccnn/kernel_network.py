@@ -1,12 +1,15 @@
 """Small networks that give the value of a convolution kernel at any coordinate."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Shape, Tensor
 
 KINDS = ("fourier", "siren", "magnet")
 # How many standard deviations of a Gabor filter's spectrum count as its content.
@@ -72,14 +75,14 @@ class KernelNetwork(keras.layers.Layer):
 
     def __init__(
         self,
-        kind="fourier",
-        units=128,
-        hidden_layers=2,
-        frequency=8.0,
-        features=128,
-        spread=1.0,
-        seed=None,
-        **kwargs,
+        kind: str = "fourier",
+        units: int = 128,
+        hidden_layers: int = 2,
+        frequency: float = 8.0,
+        features: int = 128,
+        spread: float = 1.0,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**{"dtype": "float32", **kwargs})
         self.kind = validation.one_of(kind, KINDS, "kind")
@@ -94,7 +97,7 @@ class KernelNetwork(keras.layers.Layer):
         self.spread = spread
         self.seed = validation.seed(seed)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         rank = input_shape[-1]
         self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: rank})
         draw = np.random.default_rng(np.random.randint(2**31) if self.seed is None else self.seed)
@@ -114,7 +117,7 @@ class KernelNetwork(keras.layers.Layer):
             for name, value in parts.items()
         )
 
-    def call(self, coordinates):
+    def call(self, coordinates: Tensor) -> Tensor:
         part = self._parts()
         if self.kind == "magnet":
             hidden = _gabor(coordinates, part, 0)
@@ -134,10 +137,10 @@ class KernelNetwork(keras.layers.Layer):
                 hidden = hidden * _gabor(coordinates, part, index + 1)
         return hidden
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (input_shape[0], self.units)
 
-    def alias_penalty(self, kernel_sizes):
+    def alias_penalty(self, kernel_sizes: Sequence[int]) -> Tensor:
         """Return how far the filters' frequencies exceed what grids of some sizes can hold.
 
         The product of the Gabor filters must stay below the Nyquist frequency `(k - 1) / 4`, so
@@ -169,7 +172,7 @@ class KernelNetwork(keras.layers.Layer):
             total = total + ops.sum(ops.square(ops.relu(highest - allowed)))
         return total
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "kind": self.kind,

@@ -1,11 +1,13 @@
 """Attention maps of images, over channels or over places, to multiply features with."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.cells.dynamic_conv import batch_normalization, image_channels, pointwise
 
 
@@ -43,11 +45,11 @@ class ChannelAttention(keras.layers.Layer):
         Networks", 2018.
     """
 
-    def __init__(self, reduction=16, **kwargs):
+    def __init__(self, reduction: int = 16, **kwargs: Any):
         super().__init__(**kwargs)
         self.reduction = validation.positive_integer(reduction, "reduction")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels = image_channels(input_shape, self.name)
         inner = max(channels // self.reduction, 1)
         self.squeeze = pointwise(inner, "squeeze", self.dtype_policy)
@@ -55,19 +57,19 @@ class ChannelAttention(keras.layers.Layer):
         self.squeeze.build((None, 1, 1, channels))
         self.excite.build((None, 1, 1, inner))
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         means = ops.mean(inputs, axis=(1, 2), keepdims=True)
         return ops.sigmoid(self.excite(ops.relu(self.squeeze(means))))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (input_shape[0], 1, 1, image_channels(input_shape, self.name))
 
-    def multiply_adds(self, input_shape) -> int:
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample; the multiplication by features is not counted."""
         channels = image_channels(input_shape, self.name)
         return 2 * channels * max(channels // self.reduction, 1)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "reduction": self.reduction}
 
 
@@ -103,13 +105,13 @@ class SpatialAttention(keras.layers.Layer):
         "Neural Operator Search", 2020, appendix A.1.1.
     """
 
-    def __init__(self, strides=1, reduction=16, affine=True, **kwargs):
+    def __init__(self, strides: int = 1, reduction: int = 16, affine: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
         self.strides = validation.positive_integer(strides, "strides")
         self.reduction = validation.positive_integer(reduction, "reduction")
         self.affine = validation.boolean(affine, "affine")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels = image_channels(input_shape, self.name)
         inner = max(channels // self.reduction, 1)
         places = self.compute_output_shape(input_shape)[:-1]
@@ -128,21 +130,21 @@ class SpatialAttention(keras.layers.Layer):
         self.normalization.build((*places, inner))
         self.score.build((*places, inner))
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         x = ops.relu(self.normalization(self.squeeze(inputs), training=training))
         return ops.sigmoid(self.score(x))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         image_channels(input_shape, self.name)
         return (input_shape[0], *(-(-n // self.strides) for n in input_shape[1:3]), 1)
 
-    def multiply_adds(self, input_shape) -> int:
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample; the multiplication by features is not counted."""
         channels = image_channels(input_shape, self.name)
         places = math.prod(self.compute_output_shape(input_shape)[1:])
         return places * max(channels // self.reduction, 1) * (channels + 9)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "strides": self.strides,

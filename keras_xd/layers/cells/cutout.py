@@ -1,9 +1,12 @@
 """Cutout: a square of each training image is set to zero."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Shape, Tensor
 
 
 # Not `keras.layers.RandomErasing`: its patch lies inside the image, in shares of the sides. The
@@ -50,7 +53,7 @@ class Cutout(keras.layers.Layer):
         length: int = 16,
         data_format: str | None = None,
         seed: int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.length = validation.positive_integer(length, "length")
@@ -61,7 +64,7 @@ class Cutout(keras.layers.Layer):
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.input_spec = keras.layers.InputSpec(ndim=4)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not training:
             return inputs
         axes = (1, 2) if self.data_format == "channels_last" else (2, 3)
@@ -69,10 +72,10 @@ class Cutout(keras.layers.Layer):
         hole = ops.logical_and(rows, columns)
         return ops.where(hole, ops.zeros((), inputs.dtype), inputs)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return tuple(input_shape)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "length": self.length,

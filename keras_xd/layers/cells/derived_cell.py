@@ -1,10 +1,14 @@
 """Discrete cells of features, attention and dynamic convolutions."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, searchable_layers
+from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.graph.wrapped_model import Exchange
 from keras_xd.layers.cells.genotypes import (
     CellGenotype,
@@ -67,15 +71,15 @@ class DerivedCell(OperatorCell):
 
     def __init__(
         self,
-        genotype_cell,
-        filters,
-        reduction=False,
-        previous_reduction=False,
-        drop_path=0.0,
-        affine=True,
-        partial_channels=1,
-        seed=None,
-        **kwargs,
+        genotype_cell: CellGenotype | dict[str, Any],
+        filters: int,
+        reduction: bool = False,
+        previous_reduction: bool = False,
+        drop_path: float = 0.0,
+        affine: bool = True,
+        partial_channels: int = 1,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(
             filters, reduction, previous_reduction, partial_channels, affine=affine, **kwargs
@@ -111,7 +115,7 @@ class DerivedCell(OperatorCell):
             add(genotype.second, 1, name, None, second_tier_edge(block))
         self.operations, self._edges = tuple(operations), tuple(edges)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[Shape]) -> None:
         super().build(input_shape)
         if self.drop_path:
             self.drop_path_progress = self.add_weight(
@@ -123,20 +127,24 @@ class DerivedCell(OperatorCell):
             )
 
     @property
-    def edges(self):
+    def edges(self) -> list[tuple[int, str]]:
         """The number of the edge and the name of each of `operations`, a list of pairs."""
         return [(edge, name) for edge, name, _ in self._edges]
 
-    def operation_shapes(self, input_shape):
+    def operation_shapes(
+        self, input_shape: Sequence[Shape]
+    ) -> list[tuple[keras.layers.Layer, Shape]]:
         """Return pairs of each operation and the shape of its inputs."""
         edges = zip(self.operations, self._edges, strict=True)
         return [(layer, self.node_shape(input_shape, source)) for layer, (*_, source) in edges]
 
-    def block_sources(self, block):
+    def block_sources(self, block: int) -> Sequence[int]:
         """Return the nodes that a block reads."""
         return [source for _, source in self.genotype_cell.blocks[block].first]
 
-    def first_tier(self, block, nodes, common, training):
+    def first_tier(
+        self, block: int, nodes: list[Tensor], common: dict[Any, Tensor], training: bool | None
+    ) -> Tensor:
         """Return the surrogate node of a block: equations 2 and 3."""
         outcomes = Outcomes(max(KERNEL_SIZES.values()))
         for number in range(3 * block, 3 * block + 2):
@@ -152,7 +160,9 @@ class DerivedCell(OperatorCell):
             outcomes.add(name, made)
         return outcomes.calibrated(outcomes.features)
 
-    def second_tier(self, block, surrogate, common, training):
+    def second_tier(
+        self, block: int, surrogate: Tensor, common: dict[Any, Tensor], training: bool | None
+    ) -> Tensor:
         """Return the node of a block: equations 4 and 5."""
         outcomes = Outcomes(max(KERNEL_SIZES.values()))
         _, name, _ = self._edges[3 * block + 2]
@@ -160,14 +170,14 @@ class DerivedCell(OperatorCell):
         outcomes.add(name, self.apply_operation(layer, name, surrogate, training))
         return outcomes.calibrated(outcomes.features if is_feature(name) else surrogate)
 
-    def multiply_adds(self, input_shape):
+    def multiply_adds(self, input_shape: Sequence[Shape]) -> int:
         """Return the multiply–adds of one sample; products with attention are not counted."""
         total = self.preprocessing_multiply_adds(input_shape)
         for layer, (_, name, source) in zip(self.operations, self._edges, strict=True):
             total = total + self.operation_multiply_adds(layer, name, input_shape, source)
         return total
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "genotype_cell": self.genotype_cell.to_dict(),

@@ -2,11 +2,13 @@
 
 import itertools
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.mixed import window_padding
 
 WAYS = ("fold", "slices")
@@ -120,13 +122,15 @@ class DynamicKernel(keras.layers.Layer):
         "Neural Operator Search", 2020, figure 1 and appendix A.1.2.
     """
 
-    def __init__(self, kernel_size=3, reduction=8, affine=True, **kwargs):
+    def __init__(
+        self, kernel_size: int = 3, reduction: int = 8, affine: bool = True, **kwargs: Any
+    ):
         super().__init__(**kwargs)
         self.kernel_size = odd_size(kernel_size)
         self.reduction = validation.positive_integer(reduction, "reduction")
         self.affine = validation.boolean(affine, "affine")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels = image_channels(input_shape, self.name)
         inner = max(channels // self.reduction, 1)
         shape = tuple(input_shape)
@@ -139,7 +143,7 @@ class DynamicKernel(keras.layers.Layer):
         self.transform.build(shape)
         self.decode.build((None, self.kernel_size, self.kernel_size, inner))
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         places, taps = math.prod(inputs.shape[1:-1]), self.kernel_size**2
         x = ops.relu(self.normalization(self.bottleneck(inputs), training=training))
         x = ops.reshape(x, (-1, places, x.shape[-1]))
@@ -150,18 +154,18 @@ class DynamicKernel(keras.layers.Layer):
         kernel = ops.softmax(ops.reshape(kernel, (-1, taps, inputs.shape[-1])), axis=1)
         return ops.reshape(kernel, (*sides, inputs.shape[-1]))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         channels = image_channels(input_shape, self.name)
         return (input_shape[0], self.kernel_size, self.kernel_size, channels)
 
-    def multiply_adds(self, input_shape) -> int:
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample, without those of the convolution."""
         channels = image_channels(input_shape, self.name)
         inner, taps = max(channels // self.reduction, 1), self.kernel_size**2
         places = math.prod(input_shape[1:-1])
         return places * (channels * (inner + taps) + inner * taps) + taps * inner * channels
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "kernel_size": self.kernel_size,
@@ -203,7 +207,14 @@ class DynamicConv2D(keras.layers.Layer):
         "Neural Operator Search", 2020, section 3.1 and table 1.
     """
 
-    def __init__(self, kernel_size=3, strides=1, reduction=8, affine=True, **kwargs):
+    def __init__(
+        self,
+        kernel_size: int = 3,
+        strides: int = 1,
+        reduction: int = 8,
+        affine: bool = True,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.strides = validation.positive_integer(strides, "strides")
         self.dynamic_kernel = DynamicKernel(
@@ -213,23 +224,23 @@ class DynamicConv2D(keras.layers.Layer):
         self.reduction = self.dynamic_kernel.reduction
         self.affine = validation.boolean(affine, "affine")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.dynamic_kernel.build(input_shape)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         kernels = self.dynamic_kernel(inputs, training=training)
         return dynamic_depthwise_conv(inputs, kernels, self.strides)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         channels = image_channels(input_shape, self.name)
         return (input_shape[0], *(-(-n // self.strides) for n in input_shape[1:3]), channels)
 
-    def multiply_adds(self, input_shape) -> int:
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
         outputs = math.prod(self.compute_output_shape(input_shape)[1:])
         return self.dynamic_kernel.multiply_adds(input_shape) + outputs * self.kernel_size**2
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "kernel_size": self.kernel_size,

@@ -1,11 +1,13 @@
 """The operations on features that cells are made of, each a layer."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.layers.cells.dynamic_conv import (
     batch_normalization,
@@ -71,7 +73,9 @@ class FeatureOperation(keras.layers.Layer):
         Liu et al., "DARTS: Differentiable Architecture Search", 2019, section 3.1.1.
     """
 
-    def __init__(self, filters, operation, strides=1, affine=True, **kwargs):
+    def __init__(
+        self, filters: int, operation: str, strides: int = 1, affine: bool = True, **kwargs: Any
+    ):
         super().__init__(**kwargs)
         self.filters = validation.positive_integer(filters, "filters")
         allowed = FEATURE_OPERATIONS + XD_OPERATIONS
@@ -88,14 +92,14 @@ class FeatureOperation(keras.layers.Layer):
         self.steps = tuple(steps)
 
     @property
-    def keeps_channels(self):
+    def keeps_channels(self) -> bool:
         """Whether the number of outputs must be that of the inputs."""
         return self.operation not in _SEPARABLE and (self.operation, self.strides) != (
             "identity",
             2,
         )
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels = image_channels(input_shape, self.name)
         if self.keeps_channels and channels != self.filters:
             raise ValueError(
@@ -109,23 +113,23 @@ class FeatureOperation(keras.layers.Layer):
                 step.build(shape)
             shape = step.compute_output_shape(shape)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         x = inputs
         for step in self.steps:
             normalizes = isinstance(step, (keras.layers.BatchNormalization, FactorizedReduction))
             x = step(x, training=training) if normalizes else step(x)
         return x
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         image_channels(input_shape, self.name)
         sizes = (-(-n // self.strides) for n in input_shape[1:3])
         return (input_shape[0], *sizes, self.filters)
 
-    def multiply_adds(self, input_shape) -> int:
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
         return chained_multiply_adds(self.steps, input_shape)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "filters": self.filters,
@@ -216,7 +220,7 @@ class FactorizedReduction(keras.layers.Layer):
         Liu et al., "DARTS: Differentiable Architecture Search", 2019.
     """
 
-    def __init__(self, filters, affine=True, **kwargs):
+    def __init__(self, filters: int, affine: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
         if validation.positive_integer(filters, "filters") < 2:
             raise ValueError(f"`filters` must be 2 at least. Received: filters={filters}")
@@ -226,14 +230,14 @@ class FactorizedReduction(keras.layers.Layer):
         self.odd = pointwise(self.filters // 2, "odd", self.dtype_policy)
         self.normalization = batch_normalization(affine, "normalization", self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         image_channels(input_shape, self.name)
         halved = (*self.compute_output_shape(input_shape)[:-1], input_shape[-1])
         self.even.build(halved)
         self.odd.build(halved)
         self.normalization.build(self.compute_output_shape(input_shape))
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         x = ops.relu(inputs)
         moved = window_padding.extended(x, [(-1, n % 2) for n in x.shape[1:3]])
         halves = [
@@ -242,16 +246,16 @@ class FactorizedReduction(keras.layers.Layer):
         ]
         return self.normalization(ops.concatenate(halves, axis=-1), training=training)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         image_channels(input_shape, self.name)
         return (input_shape[0], *(-(-n // 2) for n in input_shape[1:3]), self.filters)
 
-    def multiply_adds(self, input_shape) -> int:
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
         places = self.compute_output_shape(input_shape)[1:-1]
         return math.prod(places) * input_shape[-1] * self.filters
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "filters": self.filters, "affine": self.affine}
 
 
@@ -283,30 +287,30 @@ class PointwiseOperation(keras.layers.Layer):
         Liu et al., "DARTS: Differentiable Architecture Search", 2019.
     """
 
-    def __init__(self, filters, affine=True, **kwargs):
+    def __init__(self, filters: int, affine: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
         self.filters = validation.positive_integer(filters, "filters")
         self.affine = validation.boolean(affine, "affine")
         self.pointwise = pointwise(self.filters, "pointwise", self.dtype_policy)
         self.normalization = batch_normalization(affine, "normalization", self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         image_channels(input_shape, self.name)
         self.pointwise.build(input_shape)
         self.normalization.build(self.compute_output_shape(input_shape))
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         return self.normalization(self.pointwise(ops.relu(inputs)), training=training)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         image_channels(input_shape, self.name)
         return (*input_shape[:-1], self.filters)
 
-    def multiply_adds(self, input_shape) -> int:
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
         return math.prod(input_shape[1:]) * self.filters
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "filters": self.filters, "affine": self.affine}
 
 

@@ -1,9 +1,13 @@
 """What relaxed and derived cells of heterogeneous operations have in common."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
 from keras_xd.layers.cells.dynamic_conv import (
     DynamicKernel,
@@ -50,12 +54,12 @@ class OperatorCell(keras.layers.Layer):
 
     def __init__(
         self,
-        filters,
-        reduction=False,
-        previous_reduction=False,
-        partial_channels=1,
-        affine=True,
-        **kwargs,
+        filters: int,
+        reduction: bool = False,
+        previous_reduction: bool = False,
+        partial_channels: int = 1,
+        affine: bool = True,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.filters = validation.positive_integer(filters, "filters")
@@ -81,7 +85,7 @@ class OperatorCell(keras.layers.Layer):
         """The number of channels that the operations act on."""
         return self.filters // self.partial_channels
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[Shape]) -> None:
         self.check_shapes(input_shape)
         for layer, shape in zip(self.preprocessing, input_shape, strict=True):
             layer.build(tuple(shape))
@@ -89,7 +93,7 @@ class OperatorCell(keras.layers.Layer):
             if not operation.built:
                 operation.build(shape)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Sequence[Tensor], training: bool | None = None) -> Tensor:
         nodes = [
             layer(x, training=training) for layer, x in zip(self.preprocessing, inputs, strict=True)
         ]
@@ -104,23 +108,25 @@ class OperatorCell(keras.layers.Layer):
             nodes.append(self._with_other_channels(made, others))
         return ops.concatenate(nodes[INPUTS:], axis=-1)
 
-    def common_values(self):
+    def common_values(self) -> dict[Any, Tensor]:
         """Return a dictionary of what is computed once in a call."""
         return {}
 
-    def apply_operation(self, operation, name: str, x, training):
+    def apply_operation(
+        self, operation: keras.layers.Layer, name: str, x: Tensor, training: bool | None
+    ) -> Tensor:
         """Return what an operation of a name makes of the channels of a node."""
         if name == "channel_attention":
             return operation(x)
         return operation(x, training=training)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[Shape]) -> Shape:
         sizes = self.check_shapes(input_shape)
         if self.reduction:
             sizes = [-(-n // 2) for n in sizes]
         return (input_shape[1][0], *sizes, BLOCKS * self.filters)
 
-    def check_shapes(self, input_shape):
+    def check_shapes(self, input_shape: Sequence[Shape]) -> list[int]:
         """Return the spatial sizes of the second input, or raise `ValueError`."""
         shapes = list(input_shape)
         fits = len(shapes) == INPUTS and all(isinstance(s, (list, tuple)) for s in shapes)
@@ -156,14 +162,14 @@ class OperatorCell(keras.layers.Layer):
             return SpatialAttention(strides, affine=self.affine, **common)
         return ChannelAttention(**common)
 
-    def node_shape(self, input_shape, source):
+    def node_shape(self, input_shape: Sequence[Shape], source: int | None) -> Shape:
         """Return the shape of what operations on a node are given; `None` is a surrogate node."""
         sizes = self.check_shapes(input_shape)
         if self.reduction and (source is None or source >= INPUTS):
             sizes = [-(-n // 2) for n in sizes]
         return (None, *sizes, self.operation_filters)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "filters": self.filters,
@@ -172,12 +178,18 @@ class OperatorCell(keras.layers.Layer):
             "partial_channels": self.partial_channels,
         }
 
-    def preprocessing_multiply_adds(self, input_shape) -> int:
+    def preprocessing_multiply_adds(self, input_shape: Sequence[Shape]) -> int:
         """Return the multiply–adds that bring the inputs of one sample to one shape."""
         pairs = zip(self.preprocessing, input_shape, strict=True)
         return sum(layer.multiply_adds(tuple(shape)) for layer, shape in pairs)
 
-    def operation_multiply_adds(self, operation, name: str, input_shape, source):
+    def operation_multiply_adds(
+        self,
+        operation: keras.layers.Layer,
+        name: str,
+        input_shape: Sequence[Shape],
+        source: int | None,
+    ) -> int:
         """Return the multiply–adds of an operation on a node, its dynamic convolution included."""
         count = operation.multiply_adds(self.node_shape(input_shape, source))
         if name not in KERNEL_SIZES:

@@ -1,6 +1,8 @@
 """Relaxed cells of features, attention and dynamic convolutions."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,6 +11,7 @@ from keras import ops
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, searchable_layers
+from keras_xd.core.type_aliases import Config, Description, Shape, Tensor
 from keras_xd.graph import cloning
 from keras_xd.layers.cells.derived_cell import DerivedCell, without_search
 from keras_xd.layers.cells.genotypes import (
@@ -59,13 +62,19 @@ class CellArchitecture(keras.layers.Layer):
         "Neural Operator Search", 2020, equation 7.
     """
 
-    def __init__(self, reduction=False, operations=NOS_OPERATIONS, seed=None, **kwargs):
+    def __init__(
+        self,
+        reduction: bool = False,
+        operations: Sequence[str] = NOS_OPERATIONS,
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(**{"dtype": "float32", **kwargs})
         self.reduction = validation.boolean(reduction, "reduction")
         self.operations = checked_operations(operations)
         self.seed = validation.seed(seed)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Shape | None = None) -> None:
         self.logits = self.add_weight(
             name="logits",
             shape=(EDGES, len(self.operations)),
@@ -74,7 +83,7 @@ class CellArchitecture(keras.layers.Layer):
         )
 
     @property
-    def shares(self):
+    def shares(self) -> Tensor:
         """The share of each operation on each edge, a tensor."""
         return ops.softmax(ops.convert_to_tensor(self.logits), axis=-1)
 
@@ -83,10 +92,10 @@ class CellArchitecture(keras.layers.Layer):
         """The cell that the logits decide on, see `keras_xd.genotypes.derive_cell`."""
         return derive_cell(ops.convert_to_numpy(self.logits), self.operations)
 
-    def call(self, inputs=None):
+    def call(self, inputs: Tensor | None = None) -> Tensor:
         return self.shares
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "reduction": self.reduction,
@@ -156,12 +165,12 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
 
     def __init__(
         self,
-        filters,
-        weights,
-        reduction=False,
-        previous_reduction=False,
-        partial_channels=1,
-        **kwargs,
+        filters: int,
+        weights: CellArchitecture,
+        reduction: bool = False,
+        previous_reduction: bool = False,
+        partial_channels: int = 1,
+        **kwargs: Any,
     ):
         super().__init__(
             filters, reduction, previous_reduction, partial_channels, affine=False, **kwargs
@@ -185,18 +194,18 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         self.operations = tuple(layer for layer, _ in operations.values())
         self._sources = tuple(source for _, source in operations.values())
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[Shape]) -> None:
         if not self.architecture.built:
             self.architecture.build()
         super().build(input_shape)
 
     @property
-    def shared_parts(self):
+    def shared_parts(self) -> dict[str, Any]:
         """What a copy of a model must copy once for all cells, by the name of the argument."""
         return {"weights": self.architecture}
 
     @property
-    def operation_names(self):
+    def operation_names(self) -> tuple[str, ...]:
         """The names of the operations, in the order of the logits' columns."""
         return self.architecture.operations
 
@@ -206,7 +215,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return self.architecture.genotype
 
     @property
-    def architecture_variables(self):
+    def architecture_variables(self) -> list[keras.Variable]:
         """The logits, then the variables of XD-operations in the cell."""
         inner = [v for layer in self._searched() for v in layer.architecture_variables]
         return [self.architecture.logits, *inner]
@@ -215,20 +224,24 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         """Return the layer of an operation on an edge, as numbered in `keras_xd.genotypes`."""
         return self.operations[self._numbers[edge, operation]]
 
-    def operation_shapes(self, input_shape):
+    def operation_shapes(
+        self, input_shape: Sequence[Shape]
+    ) -> list[tuple[keras.layers.Layer, Shape]]:
         """Return pairs of each operation and the shape of its inputs."""
         sources = zip(self.operations, self._sources, strict=True)
         return [(operation, self.node_shape(input_shape, s)) for operation, s in sources]
 
-    def block_sources(self, block):
+    def block_sources(self, block: int) -> Sequence[int]:
         """Return the nodes that a block reads: all before it."""
         return SOURCES[block]
 
-    def common_values(self):
+    def common_values(self) -> dict[Any, Tensor]:
         """Return the shares that all edges look up."""
         return {"shares": ops.cast(self.architecture.shares, self.compute_dtype)}
 
-    def first_tier(self, block, nodes, common, training):
+    def first_tier(
+        self, block: int, nodes: list[Tensor], common: dict[Any, Tensor], training: bool | None
+    ) -> Tensor:
         """Return the surrogate node of a block: equations 2 and 3, relaxed."""
         outcomes = Outcomes(self._largest_kernel)
         for source in SOURCES[block]:
@@ -236,13 +249,15 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             self._add_edge(outcomes, first_tier_edge(block, source), x, common, training)
         return outcomes.calibrated(outcomes.features)
 
-    def second_tier(self, block, surrogate, common, training):
+    def second_tier(
+        self, block: int, surrogate: Tensor, common: dict[Any, Tensor], training: bool | None
+    ) -> Tensor:
         """Return the node of a block: equations 4 and 5, relaxed."""
         outcomes = Outcomes(self._largest_kernel)
         self._add_edge(outcomes, second_tier_edge(block), surrogate, common, training)
         return outcomes.calibrated(outcomes.features)
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Sequence[Shape]) -> float | Tensor:
         """The expected multiply–adds of one sample: those of each operation times its share.
 
         So one edge more than those that are kept counts in the second block, two in the third and
@@ -257,7 +272,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             total = total + shares[edge, self.operation_names.index(name)] * count
         return total
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return a built `DerivedCell` of the `genotype` with the weights of its operations."""
         plain = DerivedCell(
             self.genotype,
@@ -280,7 +295,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             cloning.copy_state(old, new)
         return without_search(plain)
 
-    def describe(self):
+    def describe(self) -> Description:
         """Return the `shares`, an array, and how undecided they are.
 
         `entropy` is the mean over the edges of the entropies of their shares, in nats, and
@@ -292,19 +307,19 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         relative = entropy / math.log(len(self.operation_names))
         return {"shares": shares, "entropy": entropy, "entropy/relative": relative}
 
-    def architecture_signature(self):
+    def architecture_signature(self) -> Config:
         """Return what tells the meaning of the logits: the operations, and the kind of cell."""
         signature = super().architecture_signature()
         operations = list(self.operation_names)
         return {**signature, "operations": operations, "reduction": self.reduction}
 
-    def random_architecture(self, generator):
+    def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return logits of shares that are drawn evenly from all possible ones, edge by edge."""
         shares = generator.dirichlet(np.ones(len(self.operation_names)), size=EDGES)
         inner = [v for layer in self._searched() for v in layer.random_architecture(generator)]
         return [np.log(np.maximum(shares, SMALLEST_SHARE)), *inner]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "weights": shared_objects.serialized(self.architecture)}
 
     @property

@@ -1,10 +1,13 @@
 """Band-limited resampling: the same function on a grid of another size."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -43,7 +46,7 @@ class FourierResampling(keras.layers.Layer):
     True
     """
 
-    def __init__(self, sizes, data_format=None, **kwargs):
+    def __init__(self, sizes: Sizes, data_format: str | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         sizes = (sizes,) if validation.is_integer(sizes) else sizes
         rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0
@@ -53,27 +56,27 @@ class FourierResampling(keras.layers.Layer):
         formats = ("channels_last", "channels_first")
         self.data_format = validation.one_of(data_format, formats, "data_format")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         before = spatial_sizes(input_shape, len(self.sizes), self.data_format, self.name)
         first = 1 if self.data_format == "channels_last" else 2
         axes = {first + axis: size for axis, size in enumerate(before)}
         self.input_spec = keras.layers.InputSpec(ndim=len(self.sizes) + 2, axes=axes)
         self._matrices = resampling_matrices(before, self.sizes)
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return resample(inputs, self._matrices, self.data_format)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         spatial_sizes(input_shape, len(self.sizes), self.data_format, self.name)
         return with_sizes(input_shape, self.sizes, self.data_format)
 
-    def multiply_adds(self, input_shape):
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
         before = spatial_sizes(input_shape, len(self.sizes), self.data_format, self.name)
         channels = input_shape[-1 if self.data_format == "channels_last" else 1]
         return multiply_adds(before, self.sizes, channels)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "sizes": self.sizes, "data_format": self.data_format}
 
 

@@ -1,11 +1,22 @@
 """Spectral convolutions: the layer of the Fourier neural operator."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Initializer,
+    Regularizer,
+    Shape,
+    Sizes,
+    Tensor,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -98,19 +109,19 @@ class SpectralConv(keras.layers.Layer):
 
     def __init__(
         self,
-        rank,
-        filters,
-        modes,
-        data_format=None,
-        activation=None,
-        use_bias=False,
-        kernel_initializer="keras_xd>SpectralUniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        **kwargs,
+        rank: int,
+        filters: int,
+        modes: Sizes,
+        data_format: str | None = None,
+        activation: Activation = None,
+        use_bias: bool = False,
+        kernel_initializer: Initializer = "keras_xd>SpectralUniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.rank = validation.one_of(rank, (1, 2, 3), "rank")
@@ -131,7 +142,7 @@ class SpectralConv(keras.layers.Layer):
         self.bias_constraint = keras.constraints.get(bias_constraint)
         self.input_spec = keras.layers.InputSpec(ndim=self.rank + 2)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels = input_shape[self._channel_axis]
         if channels is None:
             raise ValueError(
@@ -181,7 +192,7 @@ class SpectralConv(keras.layers.Layer):
                 f"Received: modes={self.modes}, input_shape={tuple(shape)}"
             )
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         self._check_sizes(inputs.shape)
         shape = ops.shape(inputs)
         sizes = [shape[axis] for axis in self._spatial_axes]
@@ -201,12 +212,12 @@ class SpectralConv(keras.layers.Layer):
             outputs = outputs + ops.reshape(self.bias, bias_shape)
         return self.activation(outputs)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         output_shape = list(input_shape)
         output_shape[self._channel_axis] = self.filters
         return tuple(output_shape)
 
-    def multiply_adds(self, input_shape):
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample.
 
         A real transform of length `P` counts `P log2 P` and a complex one twice that, over the
@@ -223,7 +234,7 @@ class SpectralConv(keras.layers.Layer):
         products = 4 * math.prod(kept) * channels * self.filters
         return round(transforms * (channels + self.filters)) + products
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "rank": self.rank,
@@ -267,10 +278,10 @@ class SpectralConv1D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters, modes, **kwargs):
+    def __init__(self, filters: int, modes: int, **kwargs: Any):
         super().__init__(1, filters, modes, **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["rank"]
         return config
@@ -303,10 +314,10 @@ class SpectralConv2D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters, modes, **kwargs):
+    def __init__(self, filters: int, modes: Sizes, **kwargs: Any):
         super().__init__(2, filters, modes, **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["rank"]
         return config
@@ -338,10 +349,10 @@ class SpectralConv3D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters, modes, **kwargs):
+    def __init__(self, filters: int, modes: Sizes, **kwargs: Any):
         super().__init__(3, filters, modes, **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["rank"]
         return config

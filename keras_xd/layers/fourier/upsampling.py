@@ -1,12 +1,14 @@
 """Back to the size of a block's inputs, from whatever size its layers have chosen."""
 
 import functools
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
 from keras_xd.layers.fourier import resampling
 
 # Up to this many entries a product with a matrix was faster than two transforms, measured on a CPU
@@ -46,7 +48,7 @@ class FourierUpsampling(keras.layers.Layer):
     [32, 32, 32]
     """
 
-    def __init__(self, sizes, data_format=None, **kwargs):
+    def __init__(self, sizes: Sizes, data_format: str | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         sizes = (sizes,) if validation.is_integer(sizes) else sizes
         rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0
@@ -57,7 +59,7 @@ class FourierUpsampling(keras.layers.Layer):
         self.data_format = validation.one_of(data_format, formats, "data_format")
         self.input_spec = keras.layers.InputSpec(ndim=rank + 2)
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         before = resampling.spatial_sizes(
             tuple(inputs.shape), len(self.sizes), self.data_format, self.name
         )
@@ -70,10 +72,10 @@ class FourierUpsampling(keras.layers.Layer):
         matrices = _matrices(tuple(short), self.sizes)
         return resampling.resample(inputs, matrices, self.data_format)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return resampling.with_sizes(input_shape, self.sizes, self.data_format)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "sizes": self.sizes, "data_format": self.data_format}
 
 

@@ -1,6 +1,7 @@
 """KDense: a dense layer whose kernel is a structured matrix."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,6 +10,16 @@ from keras.layers import InputSpec
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Initializer,
+    Radix,
+    Regularizer,
+    Shape,
+    Tensor,
+)
 from keras_xd.kmatrix import constructions, transform
 from keras_xd.layers.xd import functional
 
@@ -78,20 +89,20 @@ class KDense(keras.layers.Layer):
 
     def __init__(
         self,
-        units,
-        depth=2,
-        radix=None,
-        activation=None,
-        use_bias=True,
-        warm_start="random_orthogonal",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        seed=None,
-        **kwargs,
+        units: int,
+        depth: int = 2,
+        radix: Radix = None,
+        activation: Activation = None,
+        use_bias: bool = True,
+        warm_start: str = "random_orthogonal",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.units = validation.positive_integer(units, "units")
@@ -110,7 +121,7 @@ class KDense(keras.layers.Layer):
         self.input_spec = InputSpec(min_ndim=2)
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         inputs = input_shape[-1]
         if inputs is None:
             raise ValueError(
@@ -140,11 +151,11 @@ class KDense(keras.layers.Layer):
             )
 
     @property
-    def plan(self):
+    def plan(self) -> kmatrix.Plan:
         """The `kmatrix.Plan` of the K-matrix."""
         return self._plan
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         size, n = inputs.shape[-1], self._plan.n
         (factors,) = kmatrix.fold([self._complex_kernel()], [self._plan])
         analysis = kmatrix.analysis(factors, self._plan, size=size, pair=False)
@@ -157,10 +168,10 @@ class KDense(keras.layers.Layer):
             outputs = outputs + self.bias
         return outputs if self.activation is None else self.activation(outputs)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units)
 
-    def multiply_adds(self, input_shape):
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample; folding, done once a batch, is not counted."""
         return transform.multiply_adds(
             self._plan,
@@ -170,7 +181,7 @@ class KDense(keras.layers.Layer):
             columns=math.prod(input_shape[1:-1]),
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "units": self.units,

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_xd import kmatrix
 from keras_xd.core import shared_objects, validation
-from keras_xd.core.type_aliases import Radix
+from keras_xd.core.type_aliases import Config, Depth, Radix, Sizes
 from keras_xd.layers.xd import axis_layout, warm_starts
 from keras_xd.layers.xd.conv import XDConv
 from keras_xd.layers.xd.conv_by_rank import _RankedXDConv
@@ -170,16 +170,16 @@ class KOpConv(XDConv):
 
     def __init__(
         self,
-        rank,
-        filters,
-        kernel_size,
-        *args,
-        depth=None,
-        radix=None,
-        warm_start="convolution",
-        operation=None,
-        seed=None,
-        **kwargs,
+        rank: int,
+        filters: int,
+        kernel_size: Sizes,
+        *args: Any,
+        depth: Depth | None = None,
+        radix: Radix = None,
+        warm_start: str | warm_starts.Convolution = "convolution",
+        operation: KOperation | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         operation = shared_objects.restored(operation, KOperation, "operation")
         if operation is not None:
@@ -208,11 +208,11 @@ class KOpConv(XDConv):
         self.operation = operation
 
     @property
-    def shared_parts(self):
+    def shared_parts(self) -> dict[str, Any]:
         """What a copy of a model must copy once for all layers, by the name of the argument."""
         return {} if self.operation is None else {"operation": self.operation}
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         names = ["frequency_bias", "channel_gates"]
         if self.operation is not None:

@@ -1,11 +1,16 @@
 """Layers of Keras with learned numbers of channels and taps."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
+import keras
+import numpy as np
 from keras import ops
 
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.type_aliases import Config, Description, Shape, Tensor
 from keras_xd.layers.masked import crop_kernel, masks
 from keras_xd.layers.masked.differentiable_mask import multiply_along
 from keras_xd.layers.masked.relative_mask import RelativeMask
@@ -52,14 +57,14 @@ class MaskedLayer(SearchableLayer):
 
     def __init__(
         self,
-        *args,
-        input_width=None,
-        output_width=None,
-        depth_mask=None,
-        block=None,
-        mask_kernel=False,
-        initial_value=masks.LARGEST_AT_END,
-        **kwargs,
+        *args: Any,
+        input_width: RelativeMask | None = None,
+        output_width: RelativeMask | None = None,
+        depth_mask: RelativeMask | None = None,
+        block: tuple[int, int] | None = None,
+        mask_kernel: bool = False,
+        initial_value: float = masks.LARGEST_AT_END,
+        **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
         self.input_width = shared_objects.restored(input_width, RelativeMask, "input_width")
@@ -79,7 +84,7 @@ class MaskedLayer(SearchableLayer):
                 name="kernel_mask",
             )
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         super().build(input_shape)
         if self.kernel_mask is not None and not self.kernel_mask.built:
             self.kernel_mask.build((None, *self.window))
@@ -90,23 +95,23 @@ class MaskedLayer(SearchableLayer):
             build_mask(self.depth_mask, self.block[1])
 
     @property
-    def window(self):
+    def window(self) -> tuple[int, ...]:
         """The number of taps along each spatial axis, a tuple."""
         return tuple(getattr(self, "kernel_size", ()))
 
     @property
-    def shared_parts(self):
+    def shared_parts(self) -> dict[str, Any]:
         """What a copy of a model must copy once for all layers, by the name of the argument."""
         return {name: getattr(self, name) for name in PARTS if getattr(self, name) is not None}
 
     @property
-    def architecture_variables(self):
+    def architecture_variables(self) -> list[keras.Variable]:
         """The variables of its masks: of the kernel, and of those shared with other layers."""
         found = [self.kernel_mask, *(getattr(self, name) for name in PARTS)]
         return [v for mask in found if mask is not None for v in mask.architecture_variables]
 
     @property
-    def kernel_sizes(self):
+    def kernel_sizes(self) -> list[float | Tensor]:
         """The size of the kernel along each axis, differentiable scalars where it is learned."""
         sizes = list(self.window)
         if self.kernel_mask is not None:
@@ -115,7 +120,7 @@ class MaskedLayer(SearchableLayer):
         return sizes
 
     @property
-    def masked_kernel(self):
+    def masked_kernel(self) -> Tensor:
         """The kernel as it is used, a tensor."""
         kernel = ops.convert_to_tensor(self.kernel)
         if self.kernel_mask is not None:
@@ -126,15 +131,15 @@ class MaskedLayer(SearchableLayer):
         return kernel
 
     @property
-    def channel_axis(self):
+    def channel_axis(self) -> int:
         """The axis of the channels of inputs and outputs, -1 or 1."""
         return 1 if getattr(self, "data_format", None) == "channels_first" else -1
 
-    def channels_of(self, shape):
+    def channels_of(self, shape: Shape) -> int:
         """Return the number of channels of a shape."""
         return shape[self.channel_axis]
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample, with the learned sizes in place of the given ones."""
         outputs = self.compute_output_shape(input_shape)
         channels = _size(self.input_width, self.channels_of(input_shape))
@@ -142,17 +147,17 @@ class MaskedLayer(SearchableLayer):
         positions = math.prod(outputs[1:]) // self.channels_of(outputs)
         return positions * math.prod(self.kernel_sizes) * self.count(channels, filters) * self.share
 
-    def count(self, channels, filters):
+    def count(self, channels: float | Tensor, filters: float | Tensor) -> float | Tensor:
         """Return the multiply–adds of one tap at one place."""
         groups = getattr(self, "groups", 1)  # more than 1 only where no channel is masked
         return (channels if groups == 1 else channels // groups) * filters
 
     @property
-    def share(self):
+    def share(self) -> float | Tensor:
         """How much of the block that the layer is in lies under the mask of the depth."""
         return 1 if self.depth_mask is None else self.depth_mask.shares[self.block[0]]
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return a built layer of Keras of the same shapes, with the masks in its kernel.
 
         Taps that are 0 are cut where `padding` stays what it is. Numbers of channels stay as they
@@ -162,7 +167,14 @@ class MaskedLayer(SearchableLayer):
         around, plain = self.trimmed(shape)
         return self.trimmed(shape, cut_taps=False)[1] if around else plain
 
-    def trimmed(self, input_shape, inputs=None, outputs=None, scale=1.0, cut_taps=True):
+    def trimmed(
+        self,
+        input_shape: Shape,
+        inputs: Sequence[int] | np.ndarray | None = None,
+        outputs: Sequence[int] | np.ndarray | None = None,
+        scale: float = 1.0,
+        cut_taps: bool = True,
+    ) -> tuple[list[keras.layers.Layer], keras.layers.Layer]:
         """Return what computes the same for some of the channels, as built layers of Keras.
 
         Args:
@@ -204,17 +216,22 @@ class MaskedLayer(SearchableLayer):
                 getattr(plain, name).trainable = getattr(self, name).trainable
         return around, plain
 
-    def cut_channels(self, kernel, inputs, outputs):
+    def cut_channels(
+        self,
+        kernel: np.ndarray,
+        inputs: Sequence[int] | np.ndarray | None,
+        outputs: Sequence[int] | np.ndarray | None,
+    ) -> np.ndarray:
         """Return a kernel for some of the input and output channels; `None` are all."""
         kernel = kernel if inputs is None else kernel[..., inputs, :]
         return kernel if outputs is None else kernel[..., outputs]
 
-    def sizes_of(self, kernel):
+    def sizes_of(self, kernel: np.ndarray) -> Config:
         """Return the arguments of the layer of Keras that tell the number of output channels."""
         return {"filters": kernel.shape[-1]}
 
     @property
-    def kernel_supports(self):
+    def kernel_supports(self) -> list[tuple[int, int]]:
         """`(start, stop)` of the taps under the mask, of each axis."""
         supports = [(0, taps) for taps in self.window]
         if self.kernel_mask is not None:
@@ -223,7 +240,7 @@ class MaskedLayer(SearchableLayer):
                 supports[axis - 1] = masks.support(values)
         return supports
 
-    def describe(self):
+    def describe(self) -> Description:
         """Return `kernel_size/<axis>`, `taps/<axis>`, and the sizes of the shared masks.
 
         `taps` is the number under the mask. `input_channels` and `output_channels` are sizes, and
@@ -244,13 +261,13 @@ class MaskedLayer(SearchableLayer):
             result["share"] = float(self.share)
         return result
 
-    def random_architecture(self, generator):
+    def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return what the masks draw."""
         found = [self.kernel_mask, *(getattr(self, name) for name in PARTS)]
         drawn = [mask.random_architecture(generator) for mask in found if mask is not None]
         return [value for values in drawn for value in values]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             **{name: shared_objects.serialized(getattr(self, name)) for name in PARTS},
@@ -259,7 +276,7 @@ class MaskedLayer(SearchableLayer):
             "initial_value": self.initial_value,
         }
 
-    def plain_config(self):
+    def plain_config(self) -> Config:
         """Return the configuration of the layer of Keras that it is without masks."""
         config = self.get_config()
         for name in (*PARTS, "block", "mask_kernel", "initial_value"):

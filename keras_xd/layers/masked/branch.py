@@ -1,10 +1,14 @@
 """Residual branches of a network whose depth is learned."""
 
+from typing import Any
+
 import keras
+import numpy as np
 from keras import ops
 
 from keras_xd.core import shared_objects
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.type_aliases import Config, Description, Shape, Tensor
 from keras_xd.layers.masked.base import build_mask, checked_block
 from keras_xd.layers.masked.relative_mask import RelativeMask
 
@@ -44,7 +48,7 @@ class MaskedBranch(SearchableLayer):
     0.0
     """
 
-    def __init__(self, depth_mask, block, **kwargs):
+    def __init__(self, depth_mask: RelativeMask, block: tuple[int, int], **kwargs: Any):
         super().__init__(**kwargs)
         self.depth_mask = shared_objects.restored(depth_mask, RelativeMask, "depth_mask")
         self.block = checked_block(block, self.depth_mask)
@@ -53,35 +57,35 @@ class MaskedBranch(SearchableLayer):
                 "A branch must have a mask and a block. Received: depth_mask=None, block=None"
             )
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         build_mask(self.depth_mask, self.block[1])
 
     @property
-    def shared_parts(self):
+    def shared_parts(self) -> dict[str, Any]:
         """What a copy of a model must copy once for all layers, by the name of the argument."""
         return {"depth_mask": self.depth_mask}
 
     @property
-    def architecture_variables(self):
+    def architecture_variables(self) -> list[keras.Variable]:
         """The variable of the mask."""
         return self.depth_mask.architecture_variables
 
     @property
-    def value(self):
+    def value(self) -> Tensor:
         """The factor of the branch, a tensor."""
         return self.depth_mask.values[0][self.block[0]]
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return inputs * ops.cast(self.value, inputs.dtype)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return tuple(input_shape)
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Shape) -> float | Tensor:
         """No multiply–adds: the factor goes into the layer before."""
         return 0
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return a `keras.layers.Rescaling` by the value that the mask has."""
         plain = keras.layers.Rescaling(
             float(self.value), name=self.name, dtype=self.dtype_policy, trainable=self.trainable
@@ -89,18 +93,18 @@ class MaskedBranch(SearchableLayer):
         plain.build(self.get_build_config()["input_shape"])
         return plain
 
-    def describe(self):
+    def describe(self) -> Description:
         """Return the `value` of the factor, and the `share` of the block under the mask."""
         return {
             "value": float(self.value),
             "share": float(self.depth_mask.shares[self.block[0]]),
         }
 
-    def random_architecture(self, generator):
+    def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return what the mask draws."""
         return self.depth_mask.random_architecture(generator)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "depth_mask": shared_objects.serialized(self.depth_mask),

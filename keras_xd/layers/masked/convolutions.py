@@ -1,15 +1,20 @@
 """Convolutions and dense layers of Keras with learned numbers of channels and taps."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
+import numpy as np
 from keras import ops
 
+from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.layers.masked.base import MaskedLayer
 
 
 class _MaskedConvolution(MaskedLayer):
     """What plain and depthwise convolutions have in common."""
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         padding = self.padding
         if padding == "causal":
             before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
@@ -31,7 +36,7 @@ class _MaskedConvolution(MaskedLayer):
             outputs = outputs + ops.reshape(self.bias, shape)
         return outputs if self.activation is None else self.activation(outputs)
 
-    def convolve(self, inputs, kernel, **options):
+    def convolve(self, inputs: Tensor, kernel: Tensor, **options: Any) -> Tensor:
         """Return the convolution of inputs and a kernel."""
         return ops.conv(inputs, kernel, **options)
 
@@ -39,19 +44,24 @@ class _MaskedConvolution(MaskedLayer):
 class _MaskedDepthwise(_MaskedConvolution):
     """A depthwise convolution, whose input channels are its output channels."""
 
-    def convolve(self, inputs, kernel, **options):
+    def convolve(self, inputs: Tensor, kernel: Tensor, **options: Any) -> Tensor:
         """Return the depthwise convolution of inputs and a kernel."""
         return ops.depthwise_conv(inputs, kernel, **options)
 
-    def count(self, channels, filters):
+    def count(self, channels: float | Tensor, filters: float | Tensor) -> float | Tensor:
         """Return the multiply–adds of one tap at one place."""
         return filters
 
-    def cut_channels(self, kernel, inputs, outputs):
+    def cut_channels(
+        self,
+        kernel: np.ndarray,
+        inputs: Sequence[int] | np.ndarray | None,
+        outputs: Sequence[int] | np.ndarray | None,
+    ) -> np.ndarray:
         """Return a kernel for some of the channels."""
         return kernel if outputs is None else kernel[..., outputs, :]
 
-    def sizes_of(self, kernel):
+    def sizes_of(self, kernel: np.ndarray) -> Config:
         """Return nothing: the number of channels is that of the inputs."""
         return {}
 
@@ -219,12 +229,12 @@ class MaskedDense(MaskedLayer, keras.layers.Dense):
 
     keras_class = keras.layers.Dense
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         outputs = ops.matmul(inputs, self.masked_kernel)
         if self.bias is not None:
             outputs = outputs + self.bias
         return outputs if self.activation is None else self.activation(outputs)
 
-    def sizes_of(self, kernel):
+    def sizes_of(self, kernel: np.ndarray) -> Config:
         """Return the number of units."""
         return {"units": kernel.shape[-1]}

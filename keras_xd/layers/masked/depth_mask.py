@@ -1,11 +1,13 @@
 """A mask over the blocks of a network: its depth as a number that is learned."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Regularizer, Shape, Tensor
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 
@@ -53,13 +55,13 @@ class DepthMask(DifferentiableMask):
 
     def __init__(
         self,
-        blocks,
-        temperature=8.0,
-        initial_size=None,
-        minimum_size=None,
-        threshold=masks.THRESHOLD,
-        architecture_regularizer=None,
-        **kwargs,
+        blocks: int,
+        temperature: float = 8.0,
+        initial_size: float | None = None,
+        minimum_size: float | None = None,
+        threshold: float = masks.THRESHOLD,
+        architecture_regularizer: Regularizer = None,
+        **kwargs: Any,
     ):
         super().__init__(
             temperature=temperature,
@@ -75,15 +77,15 @@ class DepthMask(DifferentiableMask):
                 f"A depth is learned among at least 2 blocks. Received: blocks={blocks}"
             )
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         super().build((None, self.blocks))
         self.input_spec = None  # the blocks are no axis of the inputs
 
-    def value(self, index):
+    def value(self, index: int) -> Tensor:
         """Return the mask's value for the block `index`, a scalar float tensor."""
         return self.values[0][self.checked_index(index)]
 
-    def share(self, index):
+    def share(self, index: int) -> float | Tensor:
         """Return how much of the block `index` counts, a differentiable scalar.
 
         With the size `s` of the mask it is `clip(s - index, 0, 1)`: the sum over all blocks is `s`.
@@ -97,17 +99,17 @@ class DepthMask(DifferentiableMask):
         slope = ops.cast(ops.equal(last, index), size.dtype)
         return ops.clip(fixed - index, 0, 1) + slope * (size - fixed)
 
-    def call(self, inputs, index=0):
+    def call(self, inputs: Tensor, index: int = 0) -> Tensor:
         return inputs * ops.cast(self.value(index), inputs.dtype)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return tuple(input_shape)
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiplications of one sample of one block."""
         return math.prod(input_shape[1:])
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return a built `StaticDepthMask` of the values that the mask has."""
         static = StaticDepthMask(
             self.blocks, name=self.name, dtype=self.dtype_policy, trainable=self.trainable
@@ -116,7 +118,7 @@ class DepthMask(DifferentiableMask):
         static.mask.assign(self.values[0])
         return static
 
-    def checked_index(self, index):
+    def checked_index(self, index: int) -> int:
         """Return the number of a block.
 
         Raises:
@@ -129,7 +131,7 @@ class DepthMask(DifferentiableMask):
             )
         return index
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         for name in ("axis", "shape", "centre"):
             del config[name]
@@ -164,11 +166,11 @@ class StaticDepthMask(keras.layers.Layer):
     0.0
     """
 
-    def __init__(self, blocks, **kwargs):
+    def __init__(self, blocks: int, **kwargs: Any):
         super().__init__(**kwargs)
         self.blocks = validation.positive_integer(blocks, "blocks")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.mask = self.add_weight(
             name="mask",
             shape=(self.blocks,),
@@ -177,15 +179,15 @@ class StaticDepthMask(keras.layers.Layer):
             autocast=False,
         )
 
-    def call(self, inputs, index=0):
+    def call(self, inputs: Tensor, index: int = 0) -> Tensor:
         return inputs * ops.cast(self.mask[index], inputs.dtype)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return tuple(input_shape)
 
-    def multiply_adds(self, input_shape):
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiplications of one sample of one block."""
         return math.prod(input_shape[1:])
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "blocks": self.blocks}

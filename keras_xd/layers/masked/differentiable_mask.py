@@ -1,6 +1,7 @@
 """Masks that learn how much of an axis is used."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,6 +9,15 @@ from keras import ops, regularizers
 
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.type_aliases import (
+    Config,
+    Description,
+    InitialSize,
+    Regularizer,
+    Shape,
+    Sizes,
+    Tensor,
+)
 from keras_xd.layers.masked import masks
 
 SHAPES = ("sigmoid", "gaussian")
@@ -70,15 +80,15 @@ class DifferentiableMask(SearchableLayer):
 
     def __init__(
         self,
-        axis=-1,
-        shape="sigmoid",
-        temperature=25.0,
-        centre=0.0,
-        initial_size=None,
-        minimum_size=None,
-        threshold=masks.THRESHOLD,
-        architecture_regularizer=None,
-        **kwargs,
+        axis: Sizes = -1,
+        shape: str = "sigmoid",
+        temperature: float = 25.0,
+        centre: float = 0.0,
+        initial_size: InitialSize = None,
+        minimum_size: float | None = None,
+        threshold: float = masks.THRESHOLD,
+        architecture_regularizer: Regularizer = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         axes = (axis,) if validation.is_integer(axis) else axis
@@ -116,7 +126,7 @@ class DifferentiableMask(SearchableLayer):
         self.minimum_size = minimum_size
         self.architecture_regularizer = regularizers.get(architecture_regularizer)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self._axes = self._checked_axes(input_shape)
         self._points = tuple(input_shape[axis] for axis in self._axes)
         self.input_spec = keras.layers.InputSpec(
@@ -136,24 +146,24 @@ class DifferentiableMask(SearchableLayer):
         )
 
     @property
-    def architecture_variables(self):
+    def architecture_variables(self) -> list[keras.Variable]:
         """The variable of all offsets or widths."""
         return [self.length]
 
     @property
-    def initial_sizes(self):
+    def initial_sizes(self) -> list[float]:
         """The sizes that the mask begins with, numbers; of a built mask."""
         starts = [self._start(n, self._range(n)) for n in self._points]
         return [min(n, self._size(n, start)) for n, start in zip(self._points, starts, strict=True)]
 
     @property
-    def values(self):
+    def values(self) -> list[Tensor]:
         """The mask along each axis, a list of float tensors."""
         length = ops.convert_to_tensor(self.length)
         return [self._mask(n, length[index]) for index, n in enumerate(self._points)]
 
     @property
-    def sizes(self):
+    def sizes(self) -> list[Tensor]:
         """The size of the mask along each axis, a list of differentiable scalars."""
         length = ops.convert_to_tensor(self.length)
         return [
@@ -161,20 +171,20 @@ class DifferentiableMask(SearchableLayer):
             for index, n in enumerate(self._points)
         ]
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return multiply_along(inputs, self._axes, self.values)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         self._checked_axes(input_shape)
         return tuple(input_shape)
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiplications of one sample: one for each entry under the mask."""
         axes = self._checked_axes(input_shape)
         others = [n for axis, n in enumerate(input_shape) if axis and axis not in axes]
         return math.prod(others) * math.prod(self.sizes)
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return a built `StaticMask` of the values that the mask has."""
         static = StaticMask(
             self.axis, name=self.name, dtype=self.dtype_policy, trainable=self.trainable
@@ -184,7 +194,7 @@ class DifferentiableMask(SearchableLayer):
             weight.assign(values)
         return static
 
-    def describe(self):
+    def describe(self) -> Description:
         """Return `size`, the number of `points` in use, the `edge` and the `mask` of each axis.
 
         `edge` is the coordinate of the threshold, for a Gaussian its distance from the centre, and
@@ -207,13 +217,13 @@ class DifferentiableMask(SearchableLayer):
             result |= {f"{key}{ending}": value for key, value in found.items()}
         return result
 
-    def architecture_signature(self):
+    def architecture_signature(self) -> Config:
         """Return what tells the meaning of the variable: the kind of the mask."""
         kind = {"sigmoid": "temperature", "gaussian": "centre"}[self.shape]
         signature = {"shape": self.shape, kind: getattr(self, kind), "threshold": self.threshold}
         return {**super().architecture_signature(), **signature}
 
-    def random_architecture(self, generator):
+    def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return lengths whose sizes are drawn evenly from the admissible ones up to the axis."""
         lengths = []
         for points in self._points:
@@ -222,7 +232,7 @@ class DifferentiableMask(SearchableLayer):
             lengths.append(generator.uniform(low, max(low, whole)))
         return [np.array(lengths)]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "axis": self.axis,
@@ -339,11 +349,11 @@ class StaticMask(keras.layers.Layer):
     array([0. , 0. , 0. , 0.1, 1. , 0.1, 0. , 0. , 0. ], dtype=float32)
     """
 
-    def __init__(self, axis=-1, **kwargs):
+    def __init__(self, axis: Sizes = -1, **kwargs: Any):
         super().__init__(**kwargs)
         self.axis = axis if validation.is_integer(axis) else validation.collection(axis, "axis")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self._axes = inner_axes(self.axis, input_shape, self.name)
         sizes = {axis: input_shape[axis] for axis in self._axes}
         self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes=sizes)
@@ -358,17 +368,17 @@ class StaticMask(keras.layers.Layer):
             for axis, size in sizes.items()
         )
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return multiply_along(inputs, self._axes, self.masks)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return tuple(input_shape)
 
-    def multiply_adds(self, input_shape):
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiplications of one sample."""
         return math.prod(input_shape[1:])
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "axis": self.axis}
 
 

@@ -1,9 +1,12 @@
 """Masks by which a part of a network that is already there can be made smaller."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core.type_aliases import Config, Regularizer, Sizes, Tensor
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 
@@ -50,14 +53,14 @@ class RelativeMask(DifferentiableMask):
 
     def __init__(
         self,
-        axis=-1,
-        shape="sigmoid",
-        temperature=25.0,
-        centre=0.0,
-        initial_value=masks.LARGEST_AT_END,
-        threshold=masks.THRESHOLD,
-        architecture_regularizer=None,
-        **kwargs,
+        axis: Sizes = -1,
+        shape: str = "sigmoid",
+        temperature: float = 25.0,
+        centre: float = 0.0,
+        initial_value: float = masks.LARGEST_AT_END,
+        threshold: float = masks.THRESHOLD,
+        architecture_regularizer: Regularizer = None,
+        **kwargs: Any,
     ):
         super().__init__(
             axis,
@@ -77,7 +80,7 @@ class RelativeMask(DifferentiableMask):
         self.initial_value = initial_value
 
     @property
-    def values(self):
+    def values(self) -> list[Tensor]:
         """The mask along each axis, divided by what it was at first, a list of float tensors."""
         length = ops.convert_to_tensor(self.length)
         result = []
@@ -88,7 +91,7 @@ class RelativeMask(DifferentiableMask):
         return result
 
     @property
-    def shares(self):
+    def shares(self) -> Tensor:
         """How much of each point lies under the mask, for a mask of one axis: a float tensor.
 
         These are numbers from 0 to 1 whose sum is the size, with the gradient of the size at the
@@ -103,15 +106,15 @@ class RelativeMask(DifferentiableMask):
         return ops.clip(value - before, 0, 1) + ops.cast(moving, size.dtype) * step
 
     @property
-    def supports(self):
+    def supports(self) -> list[np.ndarray]:
         """The numbers of the points that the mask leaves, a list of an integer array an axis."""
         return [np.flatnonzero(ops.convert_to_numpy(values)) for values in self.values]
 
-    def architecture_signature(self):
+    def architecture_signature(self) -> Config:
         """Return what tells the meaning of the variable: the kind of the mask, and its start."""
         return {**super().architecture_signature(), "initial_value": self.initial_value}
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         for name in ("initial_size", "minimum_size"):
             del config[name]

@@ -1,11 +1,23 @@
 """The operations of the DARTS search space, each as a plain layer."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import activations, constraints, initializers, ops, regularizers
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Initializer,
+    Regularizer,
+    Shape,
+    Sizes,
+    Tensor,
+)
 from keras_xd.layers.mixed import window_padding
 
 # Kind, window size and dilation rate of each operation, the same along every axis.
@@ -46,26 +58,26 @@ class OperationLayer(keras.layers.Layer):
 
     def __init__(
         self,
-        rank,
-        filters,
-        kernel_size=3,
-        strides=1,
-        padding="valid",
-        data_format=None,
-        dilation_rate=1,
-        groups=1,
-        activation=None,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
+        rank: int,
+        filters: int,
+        kernel_size: Sizes = 3,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        groups: int = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
         *,
-        partial_channels=1,
-        **kwargs,
+        partial_channels: int = 1,
+        **kwargs: Any,
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.rank = validation.one_of(rank, (1, 2), "rank")
@@ -102,16 +114,16 @@ class OperationLayer(keras.layers.Layer):
         validation.channel_groups(self.groups, filters=self.operation_filters)
 
     @property
-    def window(self):
+    def window(self) -> tuple[int, ...]:
         """The number of places from the first to the last one that the convolution reads."""
         return window_padding.spans(self.kernel_size, self.dilation_rate)
 
     @property
-    def operation_filters(self):
+    def operation_filters(self) -> int:
         """The number of output channels of the operations."""
         return self.filters // self.partial_channels
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels, _ = self.split_shape(input_shape)
         self.input_spec = keras.layers.InputSpec(
             ndim=self.rank + 2,
@@ -128,7 +140,7 @@ class OperationLayer(keras.layers.Layer):
                 constraint=self.bias_constraint,
             )
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         last = self.data_format == "channels_last"
         x = inputs if last else ops.moveaxis(inputs, 1, -1)
         part = x.shape[-1] // self.partial_channels
@@ -139,14 +151,14 @@ class OperationLayer(keras.layers.Layer):
             y = y + self.bias
         return self.activation(y if last else ops.moveaxis(y, -1, 1))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         _, sizes = self.split_shape(input_shape)
         outputs = self.output_sizes(sizes)
         if self.data_format == "channels_last":
             return (input_shape[0], *outputs, self.filters)
         return (input_shape[0], self.filters, *outputs)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "rank": self.rank,
@@ -169,7 +181,7 @@ class OperationLayer(keras.layers.Layer):
             "partial_channels": self.partial_channels,
         }
 
-    def split_shape(self, input_shape):
+    def split_shape(self, input_shape: Shape) -> tuple[int, tuple[int, ...]]:
         """Return the number of channels of an input shape and its spatial sizes.
 
         Raises:
@@ -198,11 +210,11 @@ class OperationLayer(keras.layers.Layer):
             )
         return channels, sizes
 
-    def output_sizes(self, sizes):
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the spatial sizes of the outputs: those of the Keras convolution."""
         return window_padding.output_sizes(sizes, self.window, self.strides, self.padding)
 
-    def borders(self, sizes, spans):
+    def borders(self, sizes: Sequence[int], spans: Sequence[int]) -> list[tuple[int, int]]:
         """Return how many places each axis is extended by for windows of some spans."""
         return window_padding.borders(sizes, spans, self.window, self.strides, self.padding)
 
@@ -268,7 +280,15 @@ class DiscreteOperation(OperationLayer):
         Liu et al., "DARTS: Differentiable Architecture Search", 2019; Xu et al., "PC-DARTS", 2020.
     """
 
-    def __init__(self, rank, filters, operation, kernel_size=3, *args, **kwargs):
+    def __init__(
+        self,
+        rank: int,
+        filters: int,
+        operation: str,
+        kernel_size: Sizes = 3,
+        *args: Any,
+        **kwargs: Any,
+    ):
         super().__init__(rank, filters, kernel_size, *args, **kwargs)
         allowed = ("convolution", *DARTS_OPERATIONS)
         self.operation = validation.one_of(operation, allowed, "operation")
@@ -279,7 +299,7 @@ class DiscreteOperation(OperationLayer):
             window = (kind, (size,) * rank, (rate,) * rank)
         self.kind, self.size, self.rate = window
 
-    def build_operations(self, input_shape):
+    def build_operations(self, input_shape: Shape) -> None:
         """Make the kernel of a convolution."""
         self.kernel = None
         if self.kind == "convolution":
@@ -291,7 +311,7 @@ class DiscreteOperation(OperationLayer):
                 constraint=self.kernel_constraint,
             )
 
-    def operate(self, x):
+    def operate(self, x: Tensor) -> Tensor:
         """Return the operation's outputs; inputs and outputs have their channels last."""
         if self.is_keras_convolution and self.padding != "causal":
             arguments = (self.strides, self.padding, "channels_last", self.rate)
@@ -309,17 +329,17 @@ class DiscreteOperation(OperationLayer):
         y = window_padding.with_channels(y, self.operation_filters)
         return ops.zeros_like(y) if self.kind == "zero" else y
 
-    def count_kernel(self, input_shape):
+    def count_kernel(self, input_shape: Shape) -> int:
         """Return the number of weights in the kernel."""
         return math.prod(self._kernel_shape(input_shape)) if self.kind == "convolution" else 0
 
-    def multiply_adds(self, input_shape):
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample: those of a convolution, else none."""
         _, sizes = self.split_shape(input_shape)
         return math.prod(self.output_sizes(sizes)) * self.count_kernel(input_shape)
 
     @property
-    def is_keras_convolution(self):
+    def is_keras_convolution(self) -> bool:
         """Whether a Keras convolution of `size` and `rate` with the same padding does the same."""
         same_window = window_padding.spans(self.size, self.rate) == self.window
         return (
@@ -328,7 +348,7 @@ class DiscreteOperation(OperationLayer):
             and not (max(self.strides) > 1 and max(self.rate) > 1)
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "operation": self.operation}
 
     def _kernel_shape(self, input_shape):

@@ -1,6 +1,8 @@
 """Mixtures of the operations of the DARTS search space."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,6 +10,17 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Description,
+    Initializer,
+    Regularizer,
+    Shape,
+    Sizes,
+    Tensor,
+)
 from keras_xd.layers.mixed.discrete_operation import (
     DARTS_OPERATIONS,
     DiscreteOperation,
@@ -92,14 +105,14 @@ class MixedOperation(OperationLayer, SearchableLayer):
 
     def __init__(
         self,
-        rank,
-        filters,
-        kernel_size=3,
-        *args,
-        candidates=DARTS_OPERATIONS,
-        perturb=0.1,
-        update="softmax",
-        **kwargs,
+        rank: int,
+        filters: int,
+        kernel_size: Sizes = 3,
+        *args: Any,
+        candidates: Sequence[str] = DARTS_OPERATIONS,
+        perturb: float | None = 0.1,
+        update: str = "softmax",
+        **kwargs: Any,
     ):
         super().__init__(rank, filters, kernel_size, *args, **kwargs)
         self.candidates = _checked_candidates(validation.collection(candidates, "candidates"))
@@ -128,7 +141,7 @@ class MixedOperation(OperationLayer, SearchableLayer):
                 f"kernel_size={self.kernel_size}, dilation_rate={self.dilation_rate}"
             )
 
-    def build_operations(self, input_shape):
+    def build_operations(self, input_shape: Shape) -> None:
         """Make the kernels of all convolutions, and the logits."""
         shape = self._operation_shape(input_shape)
         for operation in self.operations:
@@ -143,22 +156,22 @@ class MixedOperation(OperationLayer, SearchableLayer):
         )
 
     @property
-    def operation_names(self):
+    def operation_names(self) -> tuple[str, ...]:
         """The names of the operations, in the order of the logits."""
         return tuple(operation.operation for operation in self.operations)
 
     @property
-    def kernel(self):
+    def kernel(self) -> keras.Variable:
         """The kernel of the convolution of the layer's own arguments."""
         return self.operations[self.operation_names.index(self.own_convolution)].kernel
 
     @property
-    def architecture_variables(self):
+    def architecture_variables(self) -> list[keras.Variable]:
         """The logits."""
         return [self.logits]
 
     @property
-    def shares(self):
+    def shares(self) -> Tensor:
         """The share of each operation, a tensor."""
         logits = ops.convert_to_tensor(self.logits)
         shares = ops.softmax(logits)
@@ -168,11 +181,11 @@ class MixedOperation(OperationLayer, SearchableLayer):
         return ops.stop_gradient(shares) + (logits - ops.stop_gradient(logits))
 
     @property
-    def largest(self):
+    def largest(self) -> str:
         """The name of the operation of the largest share."""
         return self.operation_names[int(np.argmax(ops.convert_to_numpy(self.logits)))]
 
-    def operate(self, x):
+    def operate(self, x: Tensor) -> Tensor:
         """Return the mixture of the operations; inputs and outputs have their channels last."""
         shares, total = ops.cast(self.shares, x.dtype), 0
         for index, operation in enumerate(self.operations):
@@ -180,14 +193,14 @@ class MixedOperation(OperationLayer, SearchableLayer):
                 total = total + shares[index] * operation.operate(x)
         return total
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Shape) -> float | Tensor:
         """The expected multiply–adds of one sample: those of each operation times its share.
 
         Convolutions count; poolings, the skip and zero have none, as in `keras_xd.complexity`.
         """
         return self._expected_multiply_adds(self.shares, input_shape)
 
-    def forecast(self, input_shape):
+    def forecast(self, input_shape: Shape) -> dict[str, int]:
         """Return the sizes the layer will have on inputs of a shape, without building it.
 
         The dictionary holds the number of `parameters` and the `multiply_adds` of one sample.
@@ -202,7 +215,7 @@ class MixedOperation(OperationLayer, SearchableLayer):
             "spectrum": 0,
         }
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return the operation of the largest share as a built layer with its weights.
 
         That is a Keras convolution where Keras has it, else a `DiscreteOperation`.
@@ -234,7 +247,7 @@ class MixedOperation(OperationLayer, SearchableLayer):
                 new.assign(ops.copy(old))
         return plain
 
-    def describe(self):
+    def describe(self) -> Description:
         """Return `share/<operation>` of each operation, and the `entropy` of the shares in nats.
 
         The entropy is 0 where one operation has it all, and `entropy/relative`, which is the
@@ -250,12 +263,12 @@ class MixedOperation(OperationLayer, SearchableLayer):
             "entropy/relative": entropy / math.log(len(shares)),
         }
 
-    def architecture_signature(self):
+    def architecture_signature(self) -> Config:
         """Return what tells the meaning of the logits: the operations, in their order."""
         signature = super().architecture_signature()
         return {**signature, "operations": list(self.operation_names)}
 
-    def random_architecture(self, generator):
+    def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return logits of shares that are drawn evenly from all possible ones.
 
         So each operation is the largest equally often.
@@ -263,7 +276,7 @@ class MixedOperation(OperationLayer, SearchableLayer):
         shares = generator.dirichlet(np.ones(len(self.operations)))
         return [np.log(np.maximum(shares, SMALLEST_SHARE))]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "candidates": self.candidates,
@@ -323,23 +336,23 @@ class _RankedMixedOperation(MixedOperation):
 
     def __init__(
         self,
-        filters,
-        kernel_size,
-        strides=1,
-        padding="valid",
-        data_format=None,
-        dilation_rate=1,
-        groups=1,
-        activation=None,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        **kwargs,
+        filters: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        groups: int = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        **kwargs: Any,
     ):
         super().__init__(
             self.fixed_rank,
@@ -362,7 +375,7 @@ class _RankedMixedOperation(MixedOperation):
             **kwargs,
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["rank"]
         return config

@@ -1,8 +1,11 @@
 """What K-matrices are as an architecture: saved with their radices, and drawn at random."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.type_aliases import Config
 from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.warm_starts import initial
 
@@ -23,11 +26,11 @@ class MatrixArchitecture(SearchableLayer):
     """
 
     @property
-    def random_start(self):
+    def random_start(self) -> warm_starts.Convolution:
         """The start that a random architecture is drawn from."""
         return warm_starts.RandomUnitary()
 
-    def architecture_signature(self):
+    def architecture_signature(self) -> Config:
         """Return what tells the meaning of the matrices: class, radices, place of the kernel.
 
         Radices in another order give weights of the same shape and another meaning. Where a
@@ -45,7 +48,7 @@ class MatrixArchitecture(SearchableLayer):
             "trainable_dilation": start.trainable_dilation,
         }
 
-    def random_architecture(self, generator):
+    def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return the architecture of a search from scratch, at the layer's own depth.
 
         It is that of `warm_start="random_unitary"`: every stage of every K-matrix is Haar-random
@@ -55,16 +58,16 @@ class MatrixArchitecture(SearchableLayer):
         return self._architecture_of(self.random_start, generator)
 
     @property
-    def start_dtype(self):
+    def start_dtype(self) -> str:
         """The data type in which the values of a start are made: the weights', at least float32."""
         return "float64" if self.variable_dtype == "float64" else "float32"
 
-    def save_own_variables(self, store):
+    def save_own_variables(self, store: Any) -> None:
         super().save_own_variables(store)
         if self.built:
             store["radices"] = self._radices()
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Any) -> None:
         """Load weights whose K-matrices have the radices of this layer.
 
         Radices in another order give weights of the same shape and another meaning.

@@ -1,6 +1,8 @@
 """What all XD-operations share: K-matrices, frequency bias, channel gates, and how they compute."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,9 +10,23 @@ from keras import activations, constraints, initializers, ops, regularizers
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Depth,
+    Description,
+    Initializer,
+    Radix,
+    Regularizer,
+    Shape,
+    Sizes,
+    Tensor,
+)
 from keras_xd.kmatrix import product
 from keras_xd.layers.xd import axis_layout, functional, penalties, warm_starts
 from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
+from keras_xd.layers.xd.axis_layout import AxisGeometry
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.layers.xd.warm_starts import MATRICES, initial
 
@@ -42,26 +58,26 @@ class XDLayer(MatrixArchitecture):
 
     def __init__(
         self,
-        rank,
+        rank: int,
         *,
-        data_format,
-        activation,
-        use_bias,
-        kernel_initializer,
-        bias_initializer,
-        kernel_regularizer,
-        bias_regularizer,
-        activity_regularizer,
-        kernel_constraint,
-        bias_constraint,
-        depth,
-        radix,
-        warm_start,
-        frequency_bias,
-        channel_gates,
-        architecture_regularizer,
-        seed,
-        **kwargs,
+        data_format: str | None,
+        activation: Activation,
+        use_bias: bool,
+        kernel_initializer: Initializer,
+        bias_initializer: Initializer,
+        kernel_regularizer: Regularizer,
+        bias_regularizer: Regularizer,
+        activity_regularizer: Regularizer,
+        kernel_constraint: Constraint,
+        bias_constraint: Constraint,
+        depth: Depth,
+        radix: Radix,
+        warm_start: str | warm_starts.Convolution,
+        frequency_bias: bool | None,
+        channel_gates: bool | None,
+        architecture_regularizer: Regularizer,
+        seed: int | None,
+        **kwargs: Any,
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.rank = validation.one_of(rank, (1, 2, 3), "rank")
@@ -89,7 +105,7 @@ class XDLayer(MatrixArchitecture):
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
         self.seed = validation.seed(seed)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels, sizes = self._split_shape(input_shape)
         self._geometry, self._plans = self._sizes(input_shape)
         self._warn_of_large_circles(self._plans)
@@ -128,23 +144,23 @@ class XDLayer(MatrixArchitecture):
             self._channel_gates = self._architecture_weight("channel_gates", gates)
 
     @property
-    def plans(self):
+    def plans(self) -> tuple[kmatrix.Plan, ...]:
         """The `kmatrix.Plan` of each spatial axis."""
         return self._plans
 
     @property
-    def geometry(self):
+    def geometry(self) -> tuple[AxisGeometry, ...]:
         """The `AxisGeometry` of each spatial axis."""
         return self._geometry
 
     @property
-    def architecture_variables(self):
+    def architecture_variables(self) -> list[keras.Variable]:
         """The K-matrices `K`, `L`, `M` (one weight per axis), then `b` and `C` where used."""
         extras = [self._frequency_bias, self._channel_gates]
         return [*self._matrices, *(weight for weight in extras if weight is not None)]
 
     @property
-    def kmatrices(self):
+    def kmatrices(self) -> dict[str, list[kmatrix.KMatrix]]:
         """The `kmatrix.KMatrix` of each axis by "K", "L" and "M"; the operation transposes "K"."""
         return {
             name: [
@@ -154,7 +170,7 @@ class XDLayer(MatrixArchitecture):
             for name in MATRICES
         }
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         dtype = self.compute_dtype
         analyses, spectrum, syntheses = self._folded()
         outputs = functional.apply(
@@ -169,7 +185,7 @@ class XDLayer(MatrixArchitecture):
         outputs = functional.from_columns(outputs, self.data_format)
         return outputs if self.activation is None else self.activation(outputs)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         channels, sizes = self._split_shape(input_shape)
         spatial = tuple(g.output_size for g in self._axis_geometries(sizes))
         filters = self._output_channels(channels)
@@ -177,14 +193,14 @@ class XDLayer(MatrixArchitecture):
             return (input_shape[0], *spatial, filters)
         return (input_shape[0], filters, *spatial)
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample; folding and `L w`, done once a batch, are not counted."""
         channels, _ = self._split_shape(input_shape)
         return functional.multiply_adds(
             self._plans, self._geometry, self.depth, channels, self.filters, self.groups
         )
 
-    def forecast(self, input_shape):
+    def forecast(self, input_shape: Shape) -> dict[str, int]:
         """Return the sizes the layer will have on inputs of a shape, without building it.
 
         The dictionary holds the number of `parameters`, of `matrix_parameters` among them (those
@@ -201,11 +217,11 @@ class XDLayer(MatrixArchitecture):
         weights += sizes.pop("channel_gates") * self.channel_gates
         return {"parameters": weights + sizes["matrix_parameters"], **sizes}
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return a built `StaticXD` layer: `K`, `L w` and `M` multiplied out, same outputs."""
         return StaticXD.from_tensors(self, *self._folded())
 
-    def describe(self):
+    def describe(self) -> Description:
         """Return how far the operation is from its start, and its matrices.
 
         The dictionary holds `distance_from_start/{K,L,M}`, relative Euclidean distances from the
@@ -237,7 +253,7 @@ class XDLayer(MatrixArchitecture):
                     result[f"matrix/{name}{axis}"] = dense.T if transpose else dense
         return result
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "rank": self.rank,
@@ -360,7 +376,16 @@ class SlidingXDLayer(XDLayer):
     """
 
     def __init__(
-        self, rank, *, kernel_size, strides, padding, dilation_rate, window_size, paddings, **kwargs
+        self,
+        rank: int,
+        *,
+        kernel_size: Sizes,
+        strides: Sizes,
+        padding: str,
+        dilation_rate: Sizes,
+        window_size: Sizes | None,
+        paddings: Sequence[str],
+        **kwargs: Any,
     ):
         super().__init__(rank, **kwargs)
         self.kernel_size = validation.integer_tuple(kernel_size, rank, "kernel_size")
@@ -377,7 +402,7 @@ class SlidingXDLayer(XDLayer):
             )
         axis_layout.check_strides(self.strides, self.dilation_rate)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "kernel_size": self.kernel_size,

@@ -1,10 +1,22 @@
 """An XD-operation that cannot look ahead."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Depth,
+    Initializer,
+    Regularizer,
+    Shape,
+    Sizes,
+)
 from keras_xd.kmatrix import constructions
 from keras_xd.layers.xd import axis_layout, warm_starts
 from keras_xd.layers.xd.axis_layout import check_strides
@@ -80,29 +92,29 @@ class XDCausalConv1D(XDLayer):
 
     def __init__(
         self,
-        filters,
-        kernel_size,
-        strides=1,
-        data_format=None,
-        dilation_rate=1,
-        groups=1,
-        activation=None,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
+        filters: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        groups: int = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
         *,
-        depth=1,
-        warm_start="convolution",
-        frequency_bias=None,
-        channel_gates=None,
-        architecture_regularizer=None,
-        seed=None,
-        **kwargs,
+        depth: Depth = 1,
+        warm_start: str | warm_starts.Convolution = "convolution",
+        frequency_bias: bool | None = None,
+        channel_gates: bool | None = None,
+        architecture_regularizer: Regularizer = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         validation.one_of(warm_start, tuple(STARTS), "warm_start")
         super().__init__(
@@ -136,11 +148,11 @@ class XDCausalConv1D(XDLayer):
         check_strides(self.strides, self.dilation_rate)
 
     @property
-    def random_start(self):
+    def random_start(self) -> warm_starts.Convolution:
         """The start that a random architecture is drawn from: "random_triangular"."""
         return RandomTriangular()
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels, (steps,) = self._split_shape(input_shape)
         validation.channel_groups(self.groups, channels=channels)
         (axis,) = self._axis_geometries((steps,))
@@ -156,7 +168,7 @@ class XDCausalConv1D(XDLayer):
         }
         super().build(input_shape)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["rank"], config["radix"]
         names = {kind: name for name, kind in STARTS.items()}

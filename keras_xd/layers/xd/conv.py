@@ -1,8 +1,22 @@
 """XD-operations: convolutions whose Fourier transforms are searched."""
 
+from typing import Any
+
 import keras
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Depth,
+    Initializer,
+    Radix,
+    Regularizer,
+    Shape,
+    Sizes,
+)
+from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.base import SlidingXDLayer
 
 
@@ -87,33 +101,33 @@ class XDConv(SlidingXDLayer):
 
     def __init__(
         self,
-        rank,
-        filters,
-        kernel_size,
-        strides=1,
-        padding="valid",
-        data_format=None,
-        dilation_rate=1,
-        groups=1,
-        activation=None,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
+        rank: int,
+        filters: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        groups: int = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
         *,
-        window_size=None,
-        depth=1,
-        radix=None,
-        warm_start="convolution",
-        frequency_bias=None,
-        channel_gates=None,
-        architecture_regularizer=None,
-        seed=None,
-        **kwargs,
+        window_size: Sizes | None = None,
+        depth: Depth = 1,
+        radix: Radix = None,
+        warm_start: str | warm_starts.Convolution = "convolution",
+        frequency_bias: bool | None = None,
+        channel_gates: bool | None = None,
+        architecture_regularizer: Regularizer = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(
             rank,
@@ -146,12 +160,12 @@ class XDConv(SlidingXDLayer):
         self.groups = validation.positive_integer(groups, "groups")
         validation.channel_groups(self.groups, filters=self.filters)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         channels, _ = self._split_shape(input_shape)
         validation.channel_groups(self.groups, channels=channels)
         super().build(input_shape)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "filters": self.filters, "groups": self.groups}
 
     def _kernel_shape(self, channels):

@@ -1,7 +1,17 @@
 """XD-operations of a fixed rank: drop-ins for Keras' `Conv1D`, `Conv2D` and `Conv3D`."""
 
+from typing import Any
+
 import keras
 
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Initializer,
+    Regularizer,
+    Sizes,
+)
 from keras_xd.layers.xd.conv import XDConv
 
 
@@ -10,23 +20,23 @@ class _RankedXDConv(XDConv):
 
     def __init__(
         self,
-        filters,
-        kernel_size,
-        strides=1,
-        padding="valid",
-        data_format=None,
-        dilation_rate=1,
-        groups=1,
-        activation=None,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        **kwargs,
+        filters: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        groups: int = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        **kwargs: Any,
     ):
         super().__init__(
             self.fixed_rank,
@@ -49,7 +59,7 @@ class _RankedXDConv(XDConv):
             **kwargs,
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["rank"]
         return config

@@ -1,9 +1,21 @@
 """XD-operations in place of transposed convolutions."""
 
+from typing import Any
+
 import keras
 
 from keras_xd.core import validation
-from keras_xd.layers.xd import axis_layout
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Depth,
+    Initializer,
+    Radix,
+    Regularizer,
+    Sizes,
+)
+from keras_xd.layers.xd import axis_layout, warm_starts
 from keras_xd.layers.xd.axis_layout import check_strides
 from keras_xd.layers.xd.base import XDLayer
 
@@ -73,32 +85,32 @@ class XDConvTranspose(XDLayer):
 
     def __init__(
         self,
-        rank,
-        filters,
-        kernel_size,
-        strides=1,
-        padding="valid",
-        output_padding=None,
-        data_format=None,
-        dilation_rate=1,
-        activation=None,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
+        rank: int,
+        filters: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        output_padding: Sizes | None = None,
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
         *,
-        depth=1,
-        radix=None,
-        warm_start="convolution",
-        frequency_bias=None,
-        channel_gates=None,
-        architecture_regularizer=None,
-        seed=None,
-        **kwargs,
+        depth: Depth = 1,
+        radix: Radix = None,
+        warm_start: str | warm_starts.Convolution = "convolution",
+        frequency_bias: bool | None = None,
+        channel_gates: bool | None = None,
+        architecture_regularizer: Regularizer = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(
             rank,
@@ -136,7 +148,7 @@ class XDConvTranspose(XDLayer):
                 f"Received: warm_start={warm_start!r}"
             )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "filters": self.filters,
@@ -176,23 +188,23 @@ class _RankedXDConvTranspose(XDConvTranspose):
 
     def __init__(
         self,
-        filters,
-        kernel_size,
-        strides=1,
-        padding="valid",
-        output_padding=None,
-        data_format=None,
-        dilation_rate=1,
-        activation=None,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        **kwargs,
+        filters: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        output_padding: Sizes | None = None,
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        **kwargs: Any,
     ):
         super().__init__(
             self.fixed_rank,
@@ -215,7 +227,7 @@ class _RankedXDConvTranspose(XDConvTranspose):
             **kwargs,
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["rank"]
         return config

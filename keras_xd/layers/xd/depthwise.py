@@ -1,8 +1,22 @@
 """XD-operations in place of depthwise convolutions."""
 
+from typing import Any
+
 import keras
 
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Depth,
+    Initializer,
+    Radix,
+    Regularizer,
+    Shape,
+    Sizes,
+)
+from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.base import SlidingXDLayer
 
 
@@ -66,32 +80,32 @@ class XDDepthwiseConv(SlidingXDLayer):
 
     def __init__(
         self,
-        rank,
-        kernel_size,
-        strides=1,
-        padding="valid",
-        depth_multiplier=1,
-        data_format=None,
-        dilation_rate=1,
-        activation=None,
-        use_bias=True,
-        depthwise_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        depthwise_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        depthwise_constraint=None,
-        bias_constraint=None,
+        rank: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        depth_multiplier: int = 1,
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        depthwise_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        depthwise_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        depthwise_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
         *,
-        window_size=None,
-        depth=1,
-        radix=None,
-        warm_start="convolution",
-        frequency_bias=None,
-        channel_gates=None,
-        architecture_regularizer=None,
-        seed=None,
-        **kwargs,
+        window_size: Sizes | None = None,
+        depth: Depth = 1,
+        radix: Radix = None,
+        warm_start: str | warm_starts.Convolution = "convolution",
+        frequency_bias: bool | None = None,
+        channel_gates: bool | None = None,
+        architecture_regularizer: Regularizer = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(
             rank,
@@ -122,12 +136,12 @@ class XDDepthwiseConv(SlidingXDLayer):
         )
         self.depth_multiplier = validation.positive_integer(depth_multiplier, "depth_multiplier")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.groups, _ = self._split_shape(input_shape)
         self.filters = self._output_channels(self.groups)
         super().build(input_shape)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         for kind in ("initializer", "regularizer", "constraint"):
             config[f"depthwise_{kind}"] = config.pop(f"kernel_{kind}")
@@ -152,22 +166,22 @@ class _RankedXDDepthwiseConv(XDDepthwiseConv):
 
     def __init__(
         self,
-        kernel_size,
-        strides=1,
-        padding="valid",
-        depth_multiplier=1,
-        data_format=None,
-        dilation_rate=1,
-        activation=None,
-        use_bias=True,
-        depthwise_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        depthwise_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        depthwise_constraint=None,
-        bias_constraint=None,
-        **kwargs,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        depth_multiplier: int = 1,
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        depthwise_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        depthwise_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        depthwise_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        **kwargs: Any,
     ):
         super().__init__(
             self.fixed_rank,
@@ -189,7 +203,7 @@ class _RankedXDDepthwiseConv(XDDepthwiseConv):
             **kwargs,
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["rank"]
         return config

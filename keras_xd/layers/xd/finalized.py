@@ -1,13 +1,17 @@
 """The static layer that an XD-operation becomes when its search is over."""
 
 import math
+from collections.abc import Sequence
+from typing import Any, Self
 
 import keras
 from keras import activations, ops
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
+from keras_xd.core.type_aliases import Activation, Config, Shape, Tensor
 from keras_xd.kmatrix import transform
+from keras_xd.kmatrix.transform import Analysis, Synthesis
 from keras_xd.layers.xd import functional
 
 # By these a spectrum was cut into pieces where the configuration in a file does not tell them.
@@ -70,15 +74,15 @@ class StaticXD(keras.layers.Layer):
 
     def __init__(
         self,
-        axes,
-        channels,
-        filters,
-        groups=1,
-        data_format="channels_last",
-        use_bias=True,
-        activation=None,
-        pieces=None,
-        **kwargs,
+        axes: Sequence[dict[str, Any]],
+        channels: int,
+        filters: int,
+        groups: int = 1,
+        data_format: str = "channels_last",
+        use_bias: bool = True,
+        activation: Activation = None,
+        pieces: Sequence[int] | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         if not isinstance(axes, (list, tuple)):
@@ -103,7 +107,13 @@ class StaticXD(keras.layers.Layer):
             )
 
     @classmethod
-    def from_tensors(cls, layer, analyses, spectrum, syntheses):
+    def from_tensors(
+        cls,
+        layer: keras.layers.Layer,
+        analyses: Sequence[Analysis],
+        spectrum: Sequence[Tensor],
+        syntheses: Sequence[Synthesis],
+    ) -> Self:
         """Make the static layer of an `XDConv` from what its `call` computes from weights."""
         axes = []
         for analysis, synthesis in zip(analyses, syntheses, strict=True):
@@ -147,7 +157,7 @@ class StaticXD(keras.layers.Layer):
             static.bias.assign(ops.copy(layer.bias))
         return static
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         sizes = [axis["size"] for axis in self.axes]
         self.input_spec = functional.input_spec(sizes, self.channels, self.data_format)
         # Tuples, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
@@ -175,7 +185,7 @@ class StaticXD(keras.layers.Layer):
         if self.use_bias:
             self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         matrices = iter(ops.convert_to_tensor(weight) for weight in self._matrices)
         analyses = [self._transform("analysis", i, matrices) for i in range(len(self.axes))]
         syntheses = [self._transform("synthesis", i, matrices) for i in range(len(self.axes))]
@@ -187,13 +197,13 @@ class StaticXD(keras.layers.Layer):
         outputs = functional.from_columns(outputs, self.data_format)
         return outputs if self.activation is None else self.activation(outputs)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         spatial = tuple(axis["output_size"] for axis in self.axes)
         if self.data_format == "channels_last":
             return (input_shape[0], *spatial, self.filters)
         return (input_shape[0], self.filters, *spatial)
 
-    def multiply_adds(self, input_shape):
+    def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample, counted as `XDConv.complexity` does."""
         total, before = 0, 1
         inputs = math.prod(axis["size"] for axis in self.axes)
@@ -212,7 +222,7 @@ class StaticXD(keras.layers.Layer):
         # A complex product is four real ones.
         return total + 4 * before * (self.channels // self.groups) * self.filters
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "axes": self.axes,

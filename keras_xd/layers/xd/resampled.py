@@ -1,12 +1,14 @@
 """Layers that are fixed to one grid, used on another one."""
 
 import dataclasses
+from typing import Any, Self
 
 import keras
 from keras import activations
 
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, flatten_layers
+from keras_xd.core.type_aliases import Activation, Config, Description, Shape, Sizes, Tensor
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.layers.fourier import resampling
 from keras_xd.layers.xd import warm_starts
@@ -50,7 +52,9 @@ class Resampled(keras.layers.Layer):
     TensorShape([1, 128, 4])
     """
 
-    def __init__(self, layer, sizes, activation=None, **kwargs):
+    def __init__(
+        self, layer: keras.layers.Layer, sizes: Sizes, activation: Activation = None, **kwargs: Any
+    ):
         super().__init__(**kwargs)
         if isinstance(layer, dict):
             layer = keras.saving.deserialize_keras_object(layer)
@@ -67,16 +71,16 @@ class Resampled(keras.layers.Layer):
         self.activation = activations.get(activation)
 
     @property
-    def data_format(self):
+    def data_format(self) -> str:
         """That of the layer."""
         return getattr(self.layer, "data_format", "channels_last")
 
     @property
-    def shared_parts(self):
+    def shared_parts(self) -> dict[str, Any]:
         """What the layer shares with others, such as a `KOperation`, by the argument's name."""
         return getattr(self.layer, "shared_parts", {})
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         rank = len(self.sizes)
         outer = resampling.spatial_sizes(input_shape, rank, self.data_format, self.name)
         inner_shape = self._inner_shape(input_shape)
@@ -97,24 +101,24 @@ class Resampled(keras.layers.Layer):
         axes = {first + axis: size for axis, size in enumerate(outer)}
         self.input_spec = keras.layers.InputSpec(ndim=rank + 2, axes=axes)
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         x = resampling.resample(inputs, self._down, self.data_format)
         x = keras.ops.cast(self.layer(x), self.compute_dtype)
         return self.activation(resampling.resample(x, self._up, self.data_format))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         rank = len(self.sizes)
         outer = resampling.spatial_sizes(input_shape, rank, self.data_format, self.name)
         outputs = self.layer.compute_output_shape(self._inner_shape(input_shape))
         return resampling.with_sizes(outputs, outer, self.data_format)
 
-    def multiply_adds(self, input_shape):
+    def multiply_adds(self, input_shape: Shape) -> int | None:
         """Return the multiply–adds of one sample: the layer's and those of the resampling."""
         inner = self._inner_shape(input_shape)
         count = multiply_adds(self.layer, inner)
         return None if count is None else count + self._resampling(input_shape)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         layer = keras.saving.serialize_keras_object(self.layer)
         if self.built:
             layer.pop("build_config", None)  # the layer is built here, at `sizes`
@@ -126,7 +130,7 @@ class Resampled(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Self:
         """Make the layer again; keys beside the arguments are shared parts of the layer inside."""
         config = dict(config)
         own = {"name", "trainable", "dtype", "layer", "sizes", "activation"}
@@ -176,15 +180,15 @@ class SearchableResampled(Resampled, SearchableLayer):
     """
 
     @property
-    def architecture_variables(self):
+    def architecture_variables(self) -> list[keras.Variable]:
         """Those of the layer."""
         return self.layer.architecture_variables
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample: the layer's and those of the resampling."""
         return self.layer.complexity(self._inner_shape(input_shape)) + self._resampling(input_shape)
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return a built `Resampled` layer around the finalized layer."""
         static = Resampled(
             self.layer.finalize(),
@@ -197,7 +201,7 @@ class SearchableResampled(Resampled, SearchableLayer):
         static.build(self.get_build_config()["input_shape"])
         return static
 
-    def describe(self):
+    def describe(self) -> Description:
         """Return what the layer has become."""
         return self.layer.describe()
 

@@ -1,12 +1,27 @@
 """XD-operations in place of depthwise-separable convolutions."""
 
 import math
+from typing import Any
 
 import keras
 from keras import activations, constraints, initializers, regularizers
 
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    Depth,
+    Description,
+    Initializer,
+    Radix,
+    Regularizer,
+    Shape,
+    Sizes,
+    Tensor,
+)
+from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.conv import XDConv
 from keras_xd.layers.xd.depthwise import XDDepthwiseConv
 
@@ -85,37 +100,37 @@ class XDSeparableConv(SearchableLayer):
 
     def __init__(
         self,
-        rank,
-        filters,
-        kernel_size,
-        strides=1,
-        padding="valid",
-        data_format=None,
-        dilation_rate=1,
-        depth_multiplier=1,
-        activation=None,
-        use_bias=True,
-        depthwise_initializer="glorot_uniform",
-        pointwise_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        depthwise_regularizer=None,
-        pointwise_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        depthwise_constraint=None,
-        pointwise_constraint=None,
-        bias_constraint=None,
+        rank: int,
+        filters: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        depth_multiplier: int = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        depthwise_initializer: Initializer = "glorot_uniform",
+        pointwise_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        depthwise_regularizer: Regularizer = None,
+        pointwise_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        depthwise_constraint: Constraint = None,
+        pointwise_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
         *,
-        search_pointwise=False,
-        window_size=None,
-        depth=1,
-        radix=None,
-        warm_start="convolution",
-        frequency_bias=None,
-        channel_gates=None,
-        architecture_regularizer=None,
-        seed=None,
-        **kwargs,
+        search_pointwise: bool = False,
+        window_size: Sizes | None = None,
+        depth: Depth = 1,
+        radix: Radix = None,
+        warm_start: str | warm_starts.Convolution = "convolution",
+        frequency_bias: bool | None = None,
+        channel_gates: bool | None = None,
+        architecture_regularizer: Regularizer = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.filters = validation.positive_integer(filters, "filters")
@@ -177,39 +192,39 @@ class XDSeparableConv(SearchableLayer):
         self.pointwise_constraint = constraints.get(pointwise_constraint)
         self.bias_constraint = constraints.get(bias_constraint)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.depthwise.build(input_shape)
         self.pointwise.build(self.depthwise.compute_output_shape(input_shape))
         self.input_spec = self.depthwise.input_spec
 
     @property
-    def depthwise_kernel(self):
+    def depthwise_kernel(self) -> keras.Variable:
         """The kernel of the depthwise operation, `(*kernel_size, channels, depth_multiplier)`."""
         return self.depthwise.kernel
 
     @property
-    def pointwise_kernel(self):
+    def pointwise_kernel(self) -> keras.Variable:
         """The kernel of the pointwise operation, `(1, …, channels · depth_multiplier, filters)`."""
         return self.pointwise.kernel
 
     @property
-    def bias(self):
+    def bias(self) -> keras.Variable | None:
         """The bias, or `None`."""
         return self.pointwise.bias
 
     @property
-    def architecture_variables(self):
+    def architecture_variables(self) -> list[keras.Variable]:
         """Those of the depthwise operation, then those of the pointwise one if it is searched."""
         variables = list(self.depthwise.architecture_variables)
         return variables + (self.pointwise.architecture_variables if self.search_pointwise else [])
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return self.pointwise(self.depthwise(inputs))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return self.pointwise.compute_output_shape(self.depthwise.compute_output_shape(input_shape))
 
-    def complexity(self, input_shape):
+    def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample, as in `XDConv`."""
         between = self.depthwise.compute_output_shape(input_shape)
         total = self.depthwise.complexity(input_shape)
@@ -217,7 +232,7 @@ class XDSeparableConv(SearchableLayer):
             return total + self.pointwise.complexity(between)
         return total + math.prod(between[1:]) * self.filters
 
-    def forecast(self, input_shape):
+    def forecast(self, input_shape: Shape) -> dict[str, int]:
         """Return the sizes the layer will have on inputs of a shape, as `XDConv.forecast`."""
         first = self.depthwise.forecast(input_shape)
         between = self.depthwise.compute_output_shape(input_shape)
@@ -231,7 +246,7 @@ class XDSeparableConv(SearchableLayer):
             }
         return {name: value + second.get(name, 0) for name, value in first.items()}
 
-    def finalize(self):
+    def finalize(self) -> keras.layers.Layer:
         """Return the static depthwise layer and the pointwise one, one after the other."""
         if self.search_pointwise:
             pointwise = self.pointwise.finalize()
@@ -245,7 +260,7 @@ class XDSeparableConv(SearchableLayer):
         layers = [keras.Input(shape[1:], dtype=dtype), self.depthwise.finalize(), pointwise]
         return keras.Sequential(layers, name=self.name)
 
-    def describe(self):
+    def describe(self) -> Description:
         """Return what describes both operations, `depthwise/…` and `pointwise/…`."""
         parts = {"depthwise": self.depthwise}
         if self.search_pointwise:
@@ -254,7 +269,7 @@ class XDSeparableConv(SearchableLayer):
             f"{p}/{key}": v for p, layer in parts.items() for key, v in layer.describe().items()
         }
 
-    def get_config(self):
+    def get_config(self) -> Config:
         depthwise = self.depthwise.get_config()
         own = ("depthwise_initializer", "depthwise_regularizer", "depthwise_constraint")
         return {
@@ -279,26 +294,26 @@ class _RankedXDSeparableConv(XDSeparableConv):
 
     def __init__(
         self,
-        filters,
-        kernel_size,
-        strides=1,
-        padding="valid",
-        data_format=None,
-        dilation_rate=1,
-        depth_multiplier=1,
-        activation=None,
-        use_bias=True,
-        depthwise_initializer="glorot_uniform",
-        pointwise_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        depthwise_regularizer=None,
-        pointwise_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        depthwise_constraint=None,
-        pointwise_constraint=None,
-        bias_constraint=None,
-        **kwargs,
+        filters: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        depth_multiplier: int = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        depthwise_initializer: Initializer = "glorot_uniform",
+        pointwise_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        depthwise_regularizer: Regularizer = None,
+        pointwise_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        depthwise_constraint: Constraint = None,
+        pointwise_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        **kwargs: Any,
     ):
         super().__init__(
             self.fixed_rank,
@@ -324,7 +339,7 @@ class _RankedXDSeparableConv(XDSeparableConv):
             **kwargs,
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["rank"]
         return config

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_xd.core import randomness
 from keras_xd.core.searchable import SearchableLayer, named_layers
+from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import positive_integer
 from keras_xd.graph.cost import counted_multiply_adds, uncounted_layers
 from keras_xd.search.callbacks.event_file import EventFile, check_tensorboard, checked_hparams
@@ -65,7 +66,13 @@ class ArchitectureBoard(keras.callbacks.Callback):
     >>> history = search.fit(np.ones((4, 8, 1)), np.ones((4, 6, 2)), callbacks=[board], verbose=0)
     """
 
-    def __init__(self, log_dir, every_epochs=1, images=True, hparams=None):
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str],
+        every_epochs: int = 1,
+        images: bool = True,
+        hparams: dict[str, bool | int | float | str] | None = None,
+    ):
         super().__init__()
         if images not in (True, False):
             raise ValueError(f"`images` must be True or False. Received: images={images!r}")
@@ -82,25 +89,25 @@ class ArchitectureBoard(keras.callbacks.Callback):
         self._start = {}
         self._step = self._written = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         self._close()
         self._file = EventFile(self.log_dir)
         self._step = self._written = None
         if self.hparams is not None:
             self._file.start_session(self.hparams)
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         # Callbacks that restore a model have done so by now.
         if self._step is None:
             self._step = epoch
             self._write()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         self._step = epoch + 1
         if self._step % self.every_epochs == 0:
             self._write()
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: Logs = None) -> None:
         if self._step != self._written:
             self._write()
         if self.hparams is not None:

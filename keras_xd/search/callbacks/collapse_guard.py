@@ -2,11 +2,13 @@
 
 import numbers
 import warnings
+from collections.abc import Sequence
 
 import keras
 import numpy as np
 
 from keras_xd.core.searchable import SearchableLayer, named_layers
+from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import one_of, positive_integer
 
 PARAMETER_FREE = ("skip", "zero", "max_pooling_3", "average_pooling_3")
@@ -76,11 +78,11 @@ class CollapseGuard(keras.callbacks.Callback):
 
     def __init__(
         self,
-        share=0.9,
-        operations=PARAMETER_FREE,
-        minimum_distance=1e-3,
-        patience=5,
-        stop=False,
+        share: float | None = 0.9,
+        operations: Sequence[str] = PARAMETER_FREE,
+        minimum_distance: float | None = 1e-3,
+        patience: int = 5,
+        stop: bool = False,
     ):
         super().__init__()
         if share is not None and not (_is_number(share) and 0 < share <= 1):
@@ -108,7 +110,7 @@ class CollapseGuard(keras.callbacks.Callback):
         self.stop = one_of(stop, (True, False), "stop")
         self._forget()
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         self._forget()
         self._searchable = {
             path or layer.name: layer
@@ -121,7 +123,7 @@ class CollapseGuard(keras.callbacks.Callback):
                 f"Received: model={self.model!r}"
             )
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         optimizer = getattr(self.model, "search_optimizer", None)
         # The counter of epochs, which comes first, has set the phase of the epoch.
         self._moves = not getattr(optimizer, "architecture_fixed", False)
@@ -132,7 +134,7 @@ class CollapseGuard(keras.callbacks.Callback):
                 if any(variable.trainable for variable in layer.architecture_variables)
             }
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         logs = {} if logs is None else logs
         self._epochs += self._moves
         reports = [*self._collapses(logs), *self._stalls(logs)]

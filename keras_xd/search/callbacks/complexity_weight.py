@@ -1,7 +1,10 @@
 """A weight of the complexity term that changes during a search."""
 
+from collections.abc import Callable
+
 import keras
 
+from keras_xd.core.type_aliases import Logs
 from keras_xd.search.budget import check_weight
 
 
@@ -38,7 +41,7 @@ class ComplexityWeight(keras.callbacks.Callback):
         Romero and Zeghidour, "DNArch", 2023, section 5 (future work).
     """
 
-    def __init__(self, schedule):
+    def __init__(self, schedule: Callable[[int], float]):
         super().__init__()
         if not callable(schedule):
             raise ValueError(
@@ -47,16 +50,16 @@ class ComplexityWeight(keras.callbacks.Callback):
             )
         self.schedule = schedule
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         if getattr(self.model, "complexity_target", None) is None:
             raise ValueError(
                 "`ComplexityWeight` needs a `SearchModel` compiled with a `complexity_target`. "
                 f"Received: model={self.model!r}"
             )
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         self.model.complexity_weight = check_weight(self.schedule(epoch))
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if logs is not None:
             logs["complexity_weight"] = self.model.complexity_weight

@@ -3,6 +3,7 @@
 import keras
 
 from keras_xd.core.searchable import flatten_layers
+from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import positive_integer
 
 
@@ -43,7 +44,7 @@ class DropPathSchedule(keras.callbacks.Callback):
         super().__init__()
         self.epochs = None if epochs is None else positive_integer(epochs, "epochs")
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         found = [getattr(x, "drop_path_progress", None) for x in flatten_layers(self.model)]
         self._factors = [variable for variable in found if variable is not None]
         if not self._factors:
@@ -52,7 +53,7 @@ class DropPathSchedule(keras.callbacks.Callback):
                 f"Received: model={self.model!r}"
             )
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         progress = min(epoch / (self.epochs or self.params["epochs"]), 1.0)
         # JAX keeps the state of training outside the variables.
         synchronize = getattr(self.model, "jax_state_sync", None)

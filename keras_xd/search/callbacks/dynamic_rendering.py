@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import positive_integer
 from keras_xd.layers.ccnn.rendering import update_rendering
 
@@ -36,14 +37,14 @@ class DynamicRendering(keras.callbacks.Callback):
     TensorShape([4, 1])
     """
 
-    def __init__(self, epochs=1):
+    def __init__(self, epochs: int = 1):
         super().__init__()
         self.epochs = positive_integer(epochs, "epochs")
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         self._begun = 0
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         if self._begun % self.epochs == 0:
             update_rendering(self.model)
         self._begun += 1

@@ -7,6 +7,7 @@ import keras
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
+from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import one_of
 from keras_xd.layers.cells.genotypes import Genotype
 from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell, derived_genotype
@@ -57,7 +58,7 @@ class GenotypeLogger(keras.callbacks.Callback):
         self.verbose = one_of(verbose, (0, 1), "verbose")
         self.genotypes = []
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         self.genotypes = []
         derived_genotype(self.model)  # raises where there is none
         cells = [x for x in flatten_layers(self.model) if isinstance(x, HeterogeneousCell)]
@@ -66,7 +67,7 @@ class GenotypeLogger(keras.callbacks.Callback):
             for kind, reduction in (("normal", False), ("reduction", True))
         }
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         genotype = derived_genotype(self.model)
         found = {
             f"{kind}_entropy": cell.describe()["entropy/relative"]

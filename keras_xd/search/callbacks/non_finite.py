@@ -3,10 +3,12 @@
 import os
 import pathlib
 import warnings
+from collections.abc import Sequence
 
 import keras
 import numpy as np
 
+from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import check_export_path, one_of
 
 LOSSES = ("loss", "architecture_loss")
@@ -65,7 +67,13 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
     True
     """
 
-    def __init__(self, path=None, *, overwrite=False, losses=LOSSES):
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        overwrite: bool = False,
+        losses: Sequence[str] = LOSSES,
+    ):
         super().__init__()
         if path is not None and not str(path).endswith(ENDINGS):
             raise ValueError(
@@ -83,29 +91,29 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
         self.stopped_epoch = None
         self._state, self._epoch = None, 0
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         if self.path is not None:
             check_export_path(self.path, self.overwrite)
         self.stopped_epoch, self._state = None, None
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         self._epoch = epoch
         if self._state is None:
             # Callbacks that restore a model have done so by now.
             self._keep()
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         bad = self._bad_losses(logs)
         if bad and self.stopped_epoch is None:
             self._stop(f"epoch {self._epoch + 1}, batch {batch + 1}: {bad}")
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if self.stopped_epoch is not None:
             self._put_back()  # the count of epochs, which has been raised at the end of this one
         elif not self._keep():
             self._stop(f"epoch {epoch + 1}: variables of the model are not finite")
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: Logs = None) -> None:
         self._state = None
 
     def _training_state(self):

@@ -2,11 +2,13 @@
 
 import math
 import numbers
+from collections.abc import Callable
 
 import keras
 import numpy as np
 
 from keras_xd.core.searchable import model_variables, reset_weights
+from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import is_integer, one_of, positive_integer
 from keras_xd.search.optimizers import ArchitectureOptimizer
 
@@ -86,16 +88,16 @@ class WarmRestarts(keras.callbacks.Callback):
 
     def __init__(
         self,
-        first_period,
-        period_factor=1,
+        first_period: int,
+        period_factor: int = 1,
         *,
-        learning_rate=None,
-        architecture_learning_rate=None,
-        minimum=0.0,
-        annealing="cosine",
-        granularity="epoch",
-        reset_weights=True,
-        seed=None,
+        learning_rate: float | None = None,
+        architecture_learning_rate: float | None = None,
+        minimum: float = 0.0,
+        annealing: str | Callable[[float], float] = "cosine",
+        granularity: str = "epoch",
+        reset_weights: bool = True,
+        seed: int | None = None,
     ):
         super().__init__()
         self.first_period = positive_integer(first_period, "first_period")
@@ -127,7 +129,7 @@ class WarmRestarts(keras.callbacks.Callback):
             raise ValueError(f"`seed` must be an integer ≥ 0 or None. Received: seed={seed!r}")
         self.seed = seed
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         optimizer = getattr(self.model, "search_optimizer", None)
         if not isinstance(optimizer, ArchitectureOptimizer):
             raise ValueError(
@@ -147,7 +149,7 @@ class WarmRestarts(keras.callbacks.Callback):
                 "Received: an unknown number of batches"
             )
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         count = int(self.model.search_optimizer.epochs.numpy())
         restarts, epochs_over, period = place(count, self.first_period, self.period_factor)
         if self.reset_weights and restarts and not epochs_over:
@@ -155,7 +157,7 @@ class WarmRestarts(keras.callbacks.Callback):
         self._epochs_over, self._period = epochs_over, period
         self._set_rates(epochs_over / period)
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
         if self.granularity == "batch" and batch:
             # JAX keeps the state of training outside the variables.
             synchronize = getattr(self.model, "jax_state_sync", None)
@@ -163,7 +165,7 @@ class WarmRestarts(keras.callbacks.Callback):
                 synchronize()
             self._set_rates((self._epochs_over + batch / self.params["steps"]) / self._period)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if logs is not None:
             # The count is already that of the next epoch.
             count = int(self.model.search_optimizer.epochs.numpy()) - 1
