@@ -41,9 +41,11 @@ SEQUENCES = (
     collections.abc.Iterator,
 )
 LONGEST_VALUE = 200
+# A function or class, whose type the decorator leaves as it is.
+Decorated = typing.TypeVar("Decorated", bound=collections.abc.Callable)
 
 
-def check_types(function):
+def check_types(function: Decorated) -> Decorated:
     """Make a function raise `ValueError` for an argument of a type that its hints do not name.
 
     Only what is certainly wrong is refused: whole numbers of NumPy are integers, anything with a

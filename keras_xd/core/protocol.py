@@ -2,6 +2,11 @@
 
 import functools
 import inspect
+from collections.abc import Callable
+from typing import TypeVar
+
+# A method, whose type the decorator leaves as it is.
+Method = TypeVar("Method", bound=Callable)
 
 NAMES = (
     *("architecture_variables", "complexity", "finalize", "describe"),
@@ -19,7 +24,7 @@ def require_built(layer_class):
             setattr(layer_class, name, of_built_layer(own))
 
 
-def of_built_layer(function):
+def of_built_layer(function: Method) -> Method:
     """Return a method, or what a property calls, that raises `ValueError` for an unbuilt layer."""
 
     @functools.wraps(function)

@@ -56,8 +56,8 @@ from keras_xd.layers.masked.differentiable_mask import StaticMask as StaticMask
 from keras_xd.layers.masked.relative_mask import RelativeMask as RelativeMask
 from keras_xd.layers.mixed.discrete_operation import DiscreteOperation as DiscreteOperation
 from keras_xd.layers.mixed.mixed_operation import MixedOperation as MixedOperation
-from keras_xd.layers.mixed.mixed_operation import MixedOperation1D as MixedOperation1D
-from keras_xd.layers.mixed.mixed_operation import MixedOperation2D as MixedOperation2D
+from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation1D as MixedOperation1D
+from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation2D as MixedOperation2D
 from keras_xd.layers.xd import penalties as penalties
 from keras_xd.layers.xd import warm_starts as warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D as XDCausalConv1D

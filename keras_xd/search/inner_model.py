@@ -3,19 +3,22 @@
 import math
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import keras
 
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.core.type_aliases import Tensor
+from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.graph.wrapped_model import Rewritten, export_model
+from keras_xd.search.architecture_signature import check_stored_signature, store_signature
+from keras_xd.search.random_state import load_random_state, store_random_state
 
 
 class InnerModel(keras.Model):
     """Base class of a model that holds another one, its attribute `model`, and shows that one.
 
-    `layers` is not passed on: it has the one model, as Keras saves it.
+    `layers` is not passed on: it has the one model, as Keras saves it. A file holds the signatures
+    of that model's searchable layers, the state of random generators and the attribute `movement`.
 
     Example:
 
@@ -86,6 +89,36 @@ class InnerModel(keras.Model):
             ValueError: as there.
         """
         export_model(self.model, filepath, *args, **kwargs)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "model": keras.saving.serialize_keras_object(self.model),
+        }
+
+    @classmethod
+    def from_config(cls, config: Config, custom_objects: dict[str, Any] | None = None) -> Self:
+        config = dict(config)
+        config["model"] = keras.saving.deserialize_keras_object(
+            config["model"], custom_objects=custom_objects
+        )
+        return cls(**config)
+
+    def save_own_variables(self, store: Any) -> None:
+        super().save_own_variables(store)
+        store_signature(self.model, store)
+        store_random_state(self, store)
+        self.movement.store(store)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Check that a file's searchable layers are those of the model; load its random state.
+
+        Keras checks the shapes of the layers that the model has, but not whether the file has
+        more of them.
+        """
+        check_stored_signature(self.model, store)
+        load_random_state(self, store)
+        self.movement.restore(store)
 
 
 def _with_layers(model):

@@ -1,7 +1,7 @@
 """A Keras model whose architecture is trained together with its weights."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import keras
 from keras import ops
@@ -9,13 +9,11 @@ from keras import ops
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.search import bilevel, budget, checks, defaults, distributed
-from keras_xd.search.architecture_signature import check_stored_signature, store_signature
 from keras_xd.search.attention_transfer import AttentionTransfer, Guide
 from keras_xd.search.inner_model import InnerModel
 from keras_xd.search.movement import Movement
 from keras_xd.search.optimizers import ArchitectureOptimizer
 from keras_xd.search.optimizers import architecture_optimizer as make_architecture_optimizer
-from keras_xd.search.random_state import load_random_state, store_random_state
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -362,33 +360,3 @@ class SearchModel(AtomicSaving, InnerModel):
     def search_optimizer(self) -> ArchitectureOptimizer:
         """The `ArchitectureOptimizer` made by `compile`, without loss scaling around it."""
         return getattr(self.optimizer, "inner_optimizer", self.optimizer)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "model": keras.saving.serialize_keras_object(self.model),
-        }
-
-    @classmethod
-    def from_config(cls, config: Config, custom_objects: dict[str, Any] | None = None) -> Self:
-        config = dict(config)
-        config["model"] = keras.saving.deserialize_keras_object(
-            config["model"], custom_objects=custom_objects
-        )
-        return cls(**config)
-
-    def save_own_variables(self, store: Any) -> None:
-        super().save_own_variables(store)
-        store_signature(self.model, store)
-        store_random_state(self, store)
-        self.movement.store(store)
-
-    def load_own_variables(self, store: Any) -> None:
-        """Check that a file's searchable layers are those of the model; load its random state.
-
-        Keras checks the shapes of the layers that the model has, but not whether the file has
-        more of them.
-        """
-        check_stored_signature(self.model, store)
-        load_random_state(self, store)
-        self.movement.restore(store)

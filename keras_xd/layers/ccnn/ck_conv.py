@@ -48,19 +48,18 @@ class CKConv(LongConvolution, SearchableLayer):
     over the frequencies of each axis, 0 at the coordinate -1 and the highest at 1, which begins
     with 0.85 there. What is above the mask's edge need not be computed:
 
-    - `rendering="static"`: all is computed at full size, so shapes never change. The outputs are
-      band-limited signals of the size of the inputs.
+    - `rendering="static"`: all is computed at full size. The outputs are band-limited signals of the
+      size of the inputs.
     - `rendering="dynamic"`: only the taps and frequencies under the masks are computed, and the
       outputs are samples at the fewest points that hold these frequencies (if not circular, the
       next number without prime factors above 5); `FourierUpsampling` brings them back to the size
       of the inputs. The sizes are Python numbers, set by
-      `update_rendering()`: before it is called everything is computed. A function that was traced
-      before keeps the sizes that it was traced with.
+      `update_rendering()`; before, everything is computed. A traced function keeps its sizes.
 
     With `padding="circular"` the dynamic outputs, upsampled, are those of static rendering. With
-    zeros around the inputs they are the same function, sampled more coarsely (each `L / n`-th
-    point of `L`), but upsampling continues the `n` samples periodically, static rendering does not.
-    In both a pointwise nonlinearity between makes a difference.
+    zeros around the inputs they are the same function at each `L / n`-th point of `L`, but
+    upsampling continues the `n` samples periodically, static rendering does not. In both a
+    pointwise nonlinearity between makes a difference.
 
     Args:
         rank: number of spatial axes, 1 or 2. `CKConv1D` and `CKConv2D` fix it.
@@ -271,9 +270,9 @@ class CKConv(LongConvolution, SearchableLayer):
     def update_rendering(self) -> bool:
         """Set the taps and frequencies that dynamic rendering computes to those under the masks.
 
-        A mask that grows afterwards is cut there until the next time. Call it outside of traced
-        functions, and let functions that call the layer be traced anew if something changed; the
-        function `update_rendering` does both for a model.
+        A mask that grows afterwards is cut there until the next call. Call it outside of traced
+        functions, and retrace functions that call the layer if something changed; the function
+        `update_rendering` does both for a model.
 
         Returns:
             Whether anything changed; never in static rendering.
@@ -358,12 +357,11 @@ class CKConv(LongConvolution, SearchableLayer):
         }
 
     def _own_network(self, seed):
-        """Return the network of a layer that is given none."""
         return KernelNetwork(seed=seed)
 
     @property
     def _left(self):
-        """Number of taps before the output's point, of each axis."""
+        """Taps before the output's point, of each axis."""
         return [k - 1 if self.padding == "causal" else (k - 1) // 2 for k in self._taps]
 
     def _masks(self):

@@ -17,7 +17,7 @@ from keras_xd.core.type_aliases import (
     Sizes,
 )
 from keras_xd.layers.xd import warm_starts
-from keras_xd.layers.xd.base import SlidingXDLayer
+from keras_xd.layers.xd.sliding import SlidingXDLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

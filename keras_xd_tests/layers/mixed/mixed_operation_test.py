@@ -8,7 +8,6 @@ from keras_xd import layers
 from keras_xd.layers.mixed.discrete_operation import DARTS_OPERATIONS
 from keras_xd_tests.layer_checks import assert_close, check_layer
 from keras_xd_tests.layers.mixed import operation_references
-from keras_xd_tests.layers.xd.drop_in_checks import assert_signature
 
 
 def built(layer, rng, shape):
@@ -28,12 +27,6 @@ def decide(layer, name):
 def softmax(logits):
     powers = np.exp(np.asarray(logits, "float64"))
     return powers / powers.sum()
-
-
-@pytest.mark.parametrize("layer_class", [layers.MixedOperation1D, layers.MixedOperation2D])
-def test_signature_is_that_of_keras(layer_class):
-    twin = (keras.layers.Conv1D, keras.layers.Conv2D)[layer_class.fixed_rank - 1]
-    assert_signature(twin, layer_class, 4, 3)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import sys
 
 import keras
 import numpy as np
-import pytest
 
 from keras_xd import layers, penalties
 
@@ -28,67 +27,6 @@ def test_the_architecture_regularizer_counts_every_architecture_variable(rng):
     np.testing.assert_allclose(float(sum(layer.losses)), expected, rtol=1e-5)
     copy = layers.XDConv1D.from_config(layer.get_config())
     assert isinstance(copy.architecture_regularizer, keras.regularizers.L2)
-
-
-@pytest.mark.parametrize("padding", ["valid", "same", "causal", "circular"])
-@pytest.mark.parametrize(
-    "kernel, window, dilation, strides", [(5, 3, 1, 1), (6, 3, 1, 2), (4, 4, 2, 1), (5, 2, 2, 1)]
-)
-def test_weights_around_the_window(padding, kernel, window, dilation, strides, rng):
-    layer = layers.XDConv1D(
-        2,
-        kernel,
-        strides,
-        padding,
-        dilation_rate=dilation,
-        window_size=window,
-        bias_initializer="ones",
-    )
-    x = rng.standard_normal((2, 14, 3)).astype("float32")
-    actual = np.array(layer(x))
-    first, left = (kernel - window) // 2, 0
-    span = dilation * (window - 1) + 1
-    count = (14 - span) // strides + 1 if padding == "valid" else -(-14 // strides)
-    if padding == "causal":
-        left = span - 1
-    elif padding != "valid":
-        left = max((count - 1) * strides + span - 14, 0) // 2
-    w = keras.ops.convert_to_numpy(layer.kernel)
-    expected = np.ones((2, count, 2))
-    for t in range(count):
-        for j in range(kernel):
-            source = strides * t + dilation * (j - first) - left
-            if padding == "circular":
-                source %= 14
-            if 0 <= source < 14:
-                expected[:, t] += x[:, source] @ w[j]
-    assert actual.shape == expected.shape == layer.compute_output_shape(x.shape)
-    np.testing.assert_allclose(actual, expected, atol=1e-5)
-
-
-def test_a_convolution_in_the_middle_of_a_larger_kernel(rng):
-    twin = keras.layers.Conv2D(4, (3, 2), strides=(1, 2), padding="same")
-    layer = layers.XDConv2D(4, 5, strides=(1, 2), padding="same", window_size=(3, 2))
-    x = rng.standard_normal((2, 9, 10, 3)).astype("float32")
-    expected = twin(x)
-    layer(x)
-    kernel = np.zeros(layer.kernel.shape)
-    kernel[1:4, 1:3] = twin.kernel
-    layer.kernel.assign(kernel)
-    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
-    np.testing.assert_allclose(layer.finalize()(x), expected, atol=1e-5)
-
-
-def test_average_pooling_of_a_window_in_a_larger_kernel(rng):
-    x = rng.standard_normal((2, 9, 3)).astype("float32")
-    expected = keras.layers.AveragePooling1D(3, 2, padding="same")(x)
-    layer = layers.XDConv1D(3, 5, 2, "same", window_size=3, warm_start="average_pooling")
-    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
-
-
-def test_a_window_larger_than_the_kernel_is_refused():
-    with pytest.raises(ValueError, match=r"not be larger.*window_size=\(5,\), kernel_size=\(3,\)"):
-        layers.XDConv1D(2, 3, window_size=5)
 
 
 def test_penalties_know_the_start_and_the_plan(rng):
