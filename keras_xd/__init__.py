@@ -1,5 +1,7 @@
 """Search the operations of a Keras model: rewrite, fit, finalize, export."""
 
+import sys
+
 from keras_xd import grammar as grammar
 from keras_xd import kmatrix as kmatrix
 from keras_xd import layers as layers
@@ -34,6 +36,11 @@ from keras_xd.searching import SearchReport as SearchReport
 from keras_xd.searching import SearchResult as SearchResult
 
 __version__ = "0.2.0"
+
+# Until version 0.3: modules by the paths that they had in version 0.1, for `from … import`.
+sys.modules[f"{__name__}.genotypes"] = genotypes
+sys.modules[f"{__name__}.masks"] = masks
+sys.modules[f"{__name__}.layers.rewritten"] = layers.rewritten
 
 
 def __getattr__(name):

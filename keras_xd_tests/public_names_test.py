@@ -45,6 +45,19 @@ def test_the_extra_has_a_name_of_its_own():
     assert setup["options.extras_require"]["plot"].strip().startswith("matplotlib")
 
 
+def test_modules_are_found_by_their_earlier_paths():
+    printed = run(
+        """
+        from keras_xd.genotypes import NOS_OPERATIONS
+        from keras_xd.layers.rewritten import Rewritten
+        import keras_xd.masks
+        import keras_xd.layers.masked.masks
+        print(Rewritten.__name__, keras_xd.masks is keras_xd.layers.masked.masks)
+        """
+    )
+    assert printed.split() == ["Rewritten", "True"]
+
+
 def test_other_names_are_still_missing():
     assert not hasattr(keras_xd, "visualisation")
     assert set(dir(keras_xd)) >= {"visualization", "rewrite", "nearest"}
