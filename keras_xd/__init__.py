@@ -1,39 +1,29 @@
 """Search the operations of a Keras model: rewrite, fit, finalize, export."""
 
 import sys
+from typing import TYPE_CHECKING
 
-from keras_xd import grammar as grammar
-from keras_xd import kmatrix as kmatrix
-from keras_xd import layers as layers
-from keras_xd import models as models
-from keras_xd.core.searchable import architecture_variables as architecture_variables
-from keras_xd.core.searchable import describe as describe
-from keras_xd.core.searchable import freeze_architecture as freeze_architecture
-from keras_xd.core.searchable import model_variables as model_variables
-from keras_xd.core.searchable import reset_weights as reset_weights
-from keras_xd.evaluation import Evaluation as Evaluation
-from keras_xd.evaluation import Task as Task
-from keras_xd.evaluation import evaluate_search as evaluate_search
-from keras_xd.finalizing import finalize as finalize
-from keras_xd.finalizing.resizing import resize as resize
-from keras_xd.graph.cost import complexity as complexity
-from keras_xd.layers.cells import genotypes as genotypes
-from keras_xd.layers.masked import masks as masks
-from keras_xd.layers.xd import penalties as penalties
-from keras_xd.layers.xd.distances import distance as distance
-from keras_xd.layers.xd.distances import nearest as nearest
-from keras_xd.rewriting import compare as compare
-from keras_xd.rewriting import forecast as forecast
-from keras_xd.rewriting import rewrite as rewrite
-from keras_xd.search import SearchModel as SearchModel
-from keras_xd.search import callbacks as callbacks
-from keras_xd.search import distributed as distributed
-from keras_xd.search import optimizers as optimizers
-from keras_xd.search.architecture_files import load_architecture as load_architecture
-from keras_xd.search.architecture_files import save_architecture as save_architecture
-from keras_xd.search.random_architecture import randomize_architecture as randomize_architecture
-from keras_xd.searching import SearchReport as SearchReport
-from keras_xd.searching import SearchResult as SearchResult
+from keras_xd import grammar, kmatrix, layers, models
+from keras_xd.core.searchable import (
+    architecture_variables,
+    describe,
+    freeze_architecture,
+    model_variables,
+    reset_weights,
+)
+from keras_xd.evaluation import Evaluation, Task, evaluate_search
+from keras_xd.finalizing import finalize
+from keras_xd.finalizing.resizing import resize
+from keras_xd.graph.cost import complexity
+from keras_xd.layers.cells import genotypes
+from keras_xd.layers.masked import masks
+from keras_xd.layers.xd import penalties
+from keras_xd.layers.xd.distances import distance, nearest
+from keras_xd.rewriting import compare, forecast, rewrite
+from keras_xd.search import SearchModel, callbacks, distributed, optimizers
+from keras_xd.search.architecture_files import load_architecture, save_architecture
+from keras_xd.search.random_architecture import randomize_architecture
+from keras_xd.searching import SearchReport, SearchResult
 
 __version__ = "0.2.0"
 
@@ -42,15 +32,60 @@ sys.modules[f"{__name__}.genotypes"] = genotypes
 sys.modules[f"{__name__}.masks"] = masks
 sys.modules[f"{__name__}.layers.rewritten"] = layers.rewritten
 
+# `visualization` is public too, but with it here `from keras_xd import *` would need matplotlib.
+__all__ = [
+    "Evaluation",
+    "SearchModel",
+    "SearchReport",
+    "SearchResult",
+    "Task",
+    "architecture_variables",
+    "callbacks",
+    "compare",
+    "complexity",
+    "describe",
+    "distance",
+    "distributed",
+    "evaluate_search",
+    "finalize",
+    "forecast",
+    "freeze_architecture",
+    "genotypes",
+    "grammar",
+    "kmatrix",
+    "layers",
+    "load_architecture",
+    "masks",
+    "model_variables",
+    "models",
+    "nearest",
+    "optimizers",
+    "penalties",
+    "randomize_architecture",
+    "reset_weights",
+    "resize",
+    "rewrite",
+    "save_architecture",
+    "search",
+]
 
-def __getattr__(name):
-    """Import `keras_xd.visualization` where it is first used: it alone needs matplotlib."""
-    if name == "visualization":
-        import keras_xd.visualization as visualization
 
-        return visualization
-    raise AttributeError(f"module 'keras_xd' has no attribute {name!r}")
+if TYPE_CHECKING:  # what follows below at run time
+    from keras_xd import visualization
+    from keras_xd.searching import SearchPackage
+
+    __all__ += ["visualization"]
+    search: SearchPackage  # the package of this name can be called
+else:
+
+    def __getattr__(name):
+        """Import `keras_xd.visualization` where it is first used: it alone needs matplotlib."""
+        if name == "visualization":
+            import keras_xd.visualization as visualization
+
+            return visualization
+        raise AttributeError(f"module 'keras_xd' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), "visualization"})

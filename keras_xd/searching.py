@@ -27,6 +27,13 @@ from keras_xd.rewriting.candidates import check_model
 from keras_xd.search import SearchModel, checks, defaults
 from keras_xd.search.inner_model import InnerModel
 
+__all__ = [
+    "SearchReport",
+    "SearchReportRow",
+    "SearchResult",
+    "search",
+]
+
 # Arguments of `search` itself, which options may not give again.
 OF_REWRITE = ("model", "to")
 OF_COMPILE = ("optimizer", "architecture_optimizer", "loss", "metrics", "mode")
@@ -67,7 +74,7 @@ class SearchReport:
         """Return `{"rows": [{…}, …]}`, of plain Python values."""
         return {"rows": [dataclasses.asdict(row) for row in self.rows]}
 
-    def __str__(self):
+    def __str__(self) -> str:
         names = list(dict.fromkeys(name for row in self.rows for name in row.metrics))
         table = [("model", "parameters", "multiply–adds", *(f"val_{name}" for name in names))]
         for row in self.rows:
@@ -225,8 +232,7 @@ class SearchPackage(types.ModuleType):
     (True, True)
     """
 
-    def __call__(self, *args, **kwargs):
-        return search(*args, **kwargs)
+    __call__ = staticmethod(search)
 
 
 search_package.__class__ = SearchPackage

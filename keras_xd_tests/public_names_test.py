@@ -1,14 +1,119 @@
-"""What `import keras_xd` brings, in a process of its own."""
+"""What is public, as `__all__` says, and what `import keras_xd` brings in a process of its own."""
 
+import ast
 import configparser
-import pathlib
+import importlib
+import inspect
+import re
 import subprocess
 import sys
 import textwrap
 
-import keras_xd
+import pytest
 
-ROOT = pathlib.Path(__file__).parent.parent
+import keras_xd
+import tuner_integration
+from keras_xd_tests import docs_test
+from keras_xd_tests.imports_test import MODULES, ROOT, module_name, tree
+
+PACKAGES = [path for path in MODULES if path.name == "__init__.py"]
+# The packages that lie in no other one.
+PARENTS = {"keras_xd": keras_xd, "tuner_integration": tuner_integration}
+# What a package file binds for itself.
+OWN = {"TYPE_CHECKING"}
+
+
+def bound_names(syntax):
+    """Return the names without underscore that a file binds when it runs, at its top."""
+    found, open_nodes = set(), list(syntax.body)
+    while open_nodes:
+        node = open_nodes.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found |= {part.id for target in node.targets for part in names_in(target)}
+        elif isinstance(node, ast.AnnAssign):
+            found |= {part.id for part in names_in(node.target)}
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            open_nodes += node.orelse
+        else:
+            open_nodes += [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)]
+            open_nodes += [n for handler in getattr(node, "handlers", ()) for n in handler.body]
+    return {name for name in found if not name.startswith("_")}
+
+
+def names_in(target):
+    return [part for part in ast.walk(target) if isinstance(part, ast.Name)]
+
+
+def public_modules():
+    """Return the names of the packages and modules whose `__all__` names something."""
+    paths = [path for path in MODULES if "__all__" in path.read_text(encoding="utf-8")]
+    names = [module_name(path) for path in paths]
+    return [name for name in names if importlib.import_module(name).__all__]
+
+
+def test_every_package_says_what_is_public():
+    for path in PACKAGES:
+        assert isinstance(importlib.import_module(module_name(path)).__all__, list), path
+    assert set(public_modules()) >= {"keras_xd", "keras_xd.layers", "tuner_integration"}
+
+
+@pytest.mark.parametrize("name", public_modules())
+def test_public_names_exist_and_are_imported_by_star(name):
+    module, found = importlib.import_module(name), {}
+    exec(f"from {name} import *", found)
+    del found["__builtins__"]
+    assert set(found) == set(module.__all__)
+    assert sorted(module.__all__) == module.__all__ and len(found) == len(module.__all__)
+
+
+@pytest.mark.parametrize("name", public_modules())
+def test_public_names_are_documented(name):
+    module = importlib.import_module(name)
+    listed = {id(docs_test.resolve(entry)) for entry in docs_test.entries()}
+    pages = "".join(page.read_text(encoding="utf-8") for page in docs_test.PAGES)
+    for public in module.__all__:
+        value = getattr(module, public)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert id(value) in listed, f"add `::: {name}.{public}` to a page of docs/api"
+        else:  # a module or a constant
+            assert re.search(rf"\b{public}\b", pages), f"no page names {name}.{public}"
+
+
+def test_documented_names_are_public():
+    for entry in docs_test.entries():
+        package, _, name = entry.rpartition(".")
+        module = PARENTS.get(package) or docs_test.resolve(package)
+        assert name in module.__all__, f"{entry} is not in `__all__`"
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=module_name)
+def test_a_package_binds_no_other_public_names(path):
+    module = importlib.import_module(module_name(path))
+    left_out = {"visualization"} if module is keras_xd else set()
+    assert bound_names(tree(path)) - OWN <= {*module.__all__, *left_out}
+
+
+def test_the_reader_finds_names():
+    text = """
+        import a.b
+        from c import d as e, _f
+        if TYPE_CHECKING:
+            import g
+        elif True:
+            (h, i), j = 1, [k for k in ()]
+        else:
+            def l():
+                m = 1
+        try:
+            n: int = 1
+        except ImportError:
+            o = 1
+        """
+    assert bound_names(ast.parse(textwrap.dedent(text))) == set("aehijlno")
 
 
 def run(program):

@@ -62,7 +62,7 @@ class SearchableLayer(keras.layers.Layer):
     (9, 3)
     """
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         protocol.require_built(cls)
 

@@ -133,7 +133,7 @@ class Evaluation:
         ]
         return {"runs": runs, "summary": summary}
 
-    def __str__(self):
+    def __str__(self) -> str:
         table = [("protocol", "seeds", *self.metrics)]
         for protocol in self.protocols:
             done = [r for r in self.runs if r.protocol == protocol and r.error is None]

@@ -31,7 +31,7 @@ class MemoryStore:
     True
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.architectures = {}
 
     def open(self):

@@ -106,10 +106,10 @@ class Grammar:
         """Sorted tuple of the terminal symbols: topologies, primitives and motifs."""
         return tuple(sorted(self.rules.terminals()))
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.rules)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<Grammar {self.start}, {len(self.nonterminals)} nonterminals>"
 
     def parse(self, text: str) -> Term:

@@ -17,6 +17,15 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.grammar.pointwise import FUNCTIONS, PointwiseFunction
 
+__all__ = [
+    "activation_functions",
+    "darts",
+    "head",
+    "nas_bench_201",
+    "searchable_operations",
+    "stem",
+]
+
 
 @check_types
 def nas_bench_201() -> dict[str, Callable]:

@@ -28,7 +28,7 @@ class Production:
     arguments: tuple
     weight: float = 1.0
 
-    def __str__(self):
+    def __str__(self) -> str:
         weight = "" if self.weight == 1 else f" [{self.weight:g}]"
         if self.weight != float(f"{self.weight:g}"):
             weight = f" [{self.weight!r}]"
@@ -95,7 +95,7 @@ class Rules:
             if symbol not in self.productions
         }
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "\n".join(
             f"{nonterminal} -> {' | '.join(str(production) for production in alternatives)}"
             for nonterminal, alternatives in self.productions.items()

@@ -4,6 +4,17 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.constraints import Connected
 from keras_xd.grammar.grammar import Grammar
 
+__all__ = [
+    "activation_functions",
+    "darts_cell",
+    "hierarchical_nas_bench_201",
+    "hierarchical_nas_bench_201_fixed_macro",
+    "hierarchical_nas_bench_201_shared_cell",
+    "nas_bench_201",
+    "nas_bench_201_cell",
+    "searchable_operations",
+]
+
 _MACRO = """
 D2 -> Linear3 D1 D1 D0 | Linear3 D0 D1 D1 | Linear4 D1 D1 D0 D0
 D1 -> Linear3 C C DOWN | Linear4 C C C DOWN | Residual3 C C DOWN DOWN

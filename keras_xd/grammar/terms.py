@@ -5,6 +5,7 @@ Nothing here recurses, so that a term may be as deep as memory allows.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
@@ -76,13 +77,13 @@ class Term:
         put(self, "notes", [None, None])
         put(self, "_hash", hash((nonterminal, operator, *arguments)))
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"A term cannot be changed. Received: {name}={value!r}")
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return self._hash
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Term):
             return NotImplemented
         pairs = [(self, other)]
@@ -101,13 +102,13 @@ class Term:
             pairs.extend(zip(a.arguments, b.arguments, strict=True))
         return True
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self._written(lambda node: f"({node.nonterminal} {node.operator}", " ", " ")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Term({str(self)!r})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return read_term, (str(self),)
 
     def formula(self) -> str:

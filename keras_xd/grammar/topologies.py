@@ -34,7 +34,7 @@ class Topology:
     inputs: tuple[int, ...] | None = None
     merges: tuple[tuple[int, str], ...] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         edges = tuple(tuple(edge) for edge in self.edges)
         if not edges or not all(len(edge) == 2 and edge[0] < edge[1] for edge in edges):
             raise ValueError(

@@ -1,44 +1,83 @@
 """Structured (Kaleidoscope) matrices of any size: plans, constructions, folding, application."""
 
-from keras_xd.kmatrix.constructions import butterflies_of as butterflies_of
-from keras_xd.kmatrix.constructions import butterfly_dense as butterfly_dense
-from keras_xd.kmatrix.constructions import dft as dft
-from keras_xd.kmatrix.constructions import digit_reversal as digit_reversal
-from keras_xd.kmatrix.constructions import identity as identity
-from keras_xd.kmatrix.constructions import kmatrix_weights as kmatrix_weights
-from keras_xd.kmatrix.constructions import permutation as permutation
-from keras_xd.kmatrix.constructions import random_orthogonal as random_orthogonal
-from keras_xd.kmatrix.constructions import random_unitary as random_unitary
-from keras_xd.kmatrix.constructions import stage_shapes as stage_shapes
-from keras_xd.kmatrix.kmatrix import KMatrix as KMatrix
-from keras_xd.kmatrix.kmatrix import parameter_count as parameter_count
-from keras_xd.kmatrix.product import Factor as Factor
-from keras_xd.kmatrix.product import fold as fold
-from keras_xd.kmatrix.projection import nearest_butterfly as nearest_butterfly
-from keras_xd.kmatrix.projection import project as project
-from keras_xd.kmatrix.projection import refine as refine
-from keras_xd.kmatrix.radix import Plan as Plan
-from keras_xd.kmatrix.radix import check_radix as check_radix
-from keras_xd.kmatrix.radix import factorise as factorise
-from keras_xd.kmatrix.radix import padded_size as padded_size
-from keras_xd.kmatrix.radix import plan as plan
-from keras_xd.kmatrix.radix import prime_factors as prime_factors
-from keras_xd.kmatrix.sparse_matrices import sparse as sparse
-from keras_xd.kmatrix.special import circulant as circulant
-from keras_xd.kmatrix.special import compose as compose
-from keras_xd.kmatrix.special import dct as dct
-from keras_xd.kmatrix.special import diagonal as diagonal
-from keras_xd.kmatrix.special import diagonal_times as diagonal_times
-from keras_xd.kmatrix.special import digit_reversal_matrix as digit_reversal_matrix
-from keras_xd.kmatrix.special import dst as dst
-from keras_xd.kmatrix.special import haar as haar
-from keras_xd.kmatrix.special import hadamard as hadamard
-from keras_xd.kmatrix.special import kmatrix_dense as kmatrix_dense
-from keras_xd.kmatrix.special import kronecker_of_kmatrices as kronecker_of_kmatrices
-from keras_xd.kmatrix.special import kronecker_of_matrices as kronecker_of_matrices
-from keras_xd.kmatrix.special import natural_dft as natural_dft
-from keras_xd.kmatrix.special import times_diagonal as times_diagonal
-from keras_xd.kmatrix.special import toeplitz as toeplitz
-from keras_xd.kmatrix.special import transpose as transpose
-from keras_xd.kmatrix.transform import analysis as analysis
-from keras_xd.kmatrix.transform import synthesis as synthesis
+from keras_xd.kmatrix.constructions import (
+    butterflies_of,
+    butterfly_dense,
+    dft,
+    digit_reversal,
+    identity,
+    kmatrix_weights,
+    permutation,
+    random_orthogonal,
+    random_unitary,
+    stage_shapes,
+)
+from keras_xd.kmatrix.kmatrix import KMatrix, parameter_count
+from keras_xd.kmatrix.product import Factor, fold
+from keras_xd.kmatrix.projection import nearest_butterfly, project, refine
+from keras_xd.kmatrix.radix import Plan, check_radix, factorise, padded_size, plan, prime_factors
+from keras_xd.kmatrix.sparse_matrices import sparse
+from keras_xd.kmatrix.special import (
+    circulant,
+    compose,
+    dct,
+    diagonal,
+    diagonal_times,
+    digit_reversal_matrix,
+    dst,
+    haar,
+    hadamard,
+    kmatrix_dense,
+    kronecker_of_kmatrices,
+    kronecker_of_matrices,
+    natural_dft,
+    times_diagonal,
+    toeplitz,
+    transpose,
+)
+from keras_xd.kmatrix.transform import analysis, synthesis
+
+__all__ = [
+    "Factor",
+    "KMatrix",
+    "Plan",
+    "analysis",
+    "butterflies_of",
+    "butterfly_dense",
+    "check_radix",
+    "circulant",
+    "compose",
+    "dct",
+    "dft",
+    "diagonal",
+    "diagonal_times",
+    "digit_reversal",
+    "digit_reversal_matrix",
+    "dst",
+    "factorise",
+    "fold",
+    "haar",
+    "hadamard",
+    "identity",
+    "kmatrix_dense",
+    "kmatrix_weights",
+    "kronecker_of_kmatrices",
+    "kronecker_of_matrices",
+    "natural_dft",
+    "nearest_butterfly",
+    "padded_size",
+    "parameter_count",
+    "permutation",
+    "plan",
+    "prime_factors",
+    "project",
+    "random_orthogonal",
+    "random_unitary",
+    "refine",
+    "sparse",
+    "stage_shapes",
+    "synthesis",
+    "times_diagonal",
+    "toeplitz",
+    "transpose",
+]

@@ -1,82 +1,142 @@
 """Layers: searchable operations, the plain ones they become, and baselines."""
 
-import keras_xd.graph.wrapped_model as rewritten  # noqa: F401
-from keras_xd.core.searchable import SearchableLayer as SearchableLayer
-from keras_xd.graph.size_counts import count_activations as count_activations
-from keras_xd.graph.size_counts import count_parameters as count_parameters
+from keras_xd.core.searchable import SearchableLayer
+from keras_xd.graph import wrapped_model as _wrapped_model  # noqa: F401 (registers its classes)
+from keras_xd.graph.size_counts import count_activations, count_parameters
 from keras_xd.layers.ccnn.batch_statistics import (
-    BatchStatisticsNormalization as BatchStatisticsNormalization,
+    BatchStatisticsNormalization,
+    use_statistics,
 )
-from keras_xd.layers.ccnn.batch_statistics import use_statistics as use_statistics
-from keras_xd.layers.ccnn.block import CCNNBlock as CCNNBlock
-from keras_xd.layers.ccnn.ck_conv import CKConv as CKConv
-from keras_xd.layers.ccnn.ck_conv_by_rank import CKConv1D as CKConv1D
-from keras_xd.layers.ccnn.ck_conv_by_rank import CKConv2D as CKConv2D
-from keras_xd.layers.ccnn.ck_conv_by_rank import FlexConv1D as FlexConv1D
-from keras_xd.layers.ccnn.ck_conv_by_rank import FlexConv2D as FlexConv2D
-from keras_xd.layers.ccnn.finalized_block import StaticCCNNBlock as StaticCCNNBlock
-from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv as StaticCKConv
-from keras_xd.layers.ccnn.kernel_network import KernelNetwork as KernelNetwork
-from keras_xd.layers.ccnn.rendering import update_rendering as update_rendering
-from keras_xd.layers.cells.attention import ChannelAttention as ChannelAttention
-from keras_xd.layers.cells.attention import SpatialAttention as SpatialAttention
-from keras_xd.layers.cells.cutout import Cutout as Cutout
-from keras_xd.layers.cells.derived_cell import DerivedCell as DerivedCell
-from keras_xd.layers.cells.dynamic_conv import DynamicConv2D as DynamicConv2D
-from keras_xd.layers.cells.dynamic_conv import DynamicKernel as DynamicKernel
-from keras_xd.layers.cells.features import FactorizedReduction as FactorizedReduction
-from keras_xd.layers.cells.features import FeatureOperation as FeatureOperation
-from keras_xd.layers.cells.features import PointwiseOperation as PointwiseOperation
-from keras_xd.layers.cells.genotypes import NOS_OPERATIONS as NOS_OPERATIONS
-from keras_xd.layers.cells.relaxed_cell import CellArchitecture as CellArchitecture
-from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell as HeterogeneousCell
-from keras_xd.layers.cells.relaxed_cell import derived_genotype as derived_genotype
-from keras_xd.layers.fourier.resampling import FourierResampling as FourierResampling
-from keras_xd.layers.fourier.spectral_conv import SpectralConv as SpectralConv
-from keras_xd.layers.fourier.spectral_conv import SpectralConv1D as SpectralConv1D
-from keras_xd.layers.fourier.spectral_conv import SpectralConv2D as SpectralConv2D
-from keras_xd.layers.fourier.spectral_conv import SpectralConv3D as SpectralConv3D
-from keras_xd.layers.fourier.upsampling import FourierUpsampling as FourierUpsampling
-from keras_xd.layers.k.k_dense import KDense as KDense
-from keras_xd.layers.k.k_operation import KOpConv as KOpConv
-from keras_xd.layers.k.k_operation import KOpConv1D as KOpConv1D
-from keras_xd.layers.k.k_operation import KOpConv2D as KOpConv2D
-from keras_xd.layers.k.k_operation import KOpConv3D as KOpConv3D
-from keras_xd.layers.k.k_operation import KOperation as KOperation
-from keras_xd.layers.masked.branch import MaskedBranch as MaskedBranch
-from keras_xd.layers.masked.convolutions import MaskedConv1D as MaskedConv1D
-from keras_xd.layers.masked.convolutions import MaskedConv2D as MaskedConv2D
-from keras_xd.layers.masked.convolutions import MaskedDense as MaskedDense
-from keras_xd.layers.masked.convolutions import MaskedDepthwiseConv1D as MaskedDepthwiseConv1D
-from keras_xd.layers.masked.convolutions import MaskedDepthwiseConv2D as MaskedDepthwiseConv2D
-from keras_xd.layers.masked.depth_mask import DepthMask as DepthMask
-from keras_xd.layers.masked.depth_mask import StaticDepthMask as StaticDepthMask
-from keras_xd.layers.masked.differentiable_mask import DifferentiableMask as DifferentiableMask
-from keras_xd.layers.masked.differentiable_mask import StaticMask as StaticMask
-from keras_xd.layers.masked.relative_mask import RelativeMask as RelativeMask
-from keras_xd.layers.mixed.discrete_operation import DiscreteOperation as DiscreteOperation
-from keras_xd.layers.mixed.mixed_operation import MixedOperation as MixedOperation
-from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation1D as MixedOperation1D
-from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation2D as MixedOperation2D
-from keras_xd.layers.xd import penalties as penalties
-from keras_xd.layers.xd import warm_starts as warm_starts
-from keras_xd.layers.xd.causal import XDCausalConv1D as XDCausalConv1D
-from keras_xd.layers.xd.conv import XDConv as XDConv
-from keras_xd.layers.xd.conv_by_rank import XDConv1D as XDConv1D
-from keras_xd.layers.xd.conv_by_rank import XDConv2D as XDConv2D
-from keras_xd.layers.xd.conv_by_rank import XDConv3D as XDConv3D
-from keras_xd.layers.xd.conv_transpose import XDConv1DTranspose as XDConv1DTranspose
-from keras_xd.layers.xd.conv_transpose import XDConv2DTranspose as XDConv2DTranspose
-from keras_xd.layers.xd.conv_transpose import XDConv3DTranspose as XDConv3DTranspose
-from keras_xd.layers.xd.conv_transpose import XDConvTranspose as XDConvTranspose
-from keras_xd.layers.xd.depthwise import XDDepthwiseConv as XDDepthwiseConv
-from keras_xd.layers.xd.depthwise import XDDepthwiseConv1D as XDDepthwiseConv1D
-from keras_xd.layers.xd.depthwise import XDDepthwiseConv2D as XDDepthwiseConv2D
-from keras_xd.layers.xd.distances import distance as distance
-from keras_xd.layers.xd.distances import nearest as nearest
-from keras_xd.layers.xd.finalized import StaticXD as StaticXD
-from keras_xd.layers.xd.resampled import Resampled as Resampled
-from keras_xd.layers.xd.resampled import SearchableResampled as SearchableResampled
-from keras_xd.layers.xd.separable import XDSeparableConv as XDSeparableConv
-from keras_xd.layers.xd.separable import XDSeparableConv1D as XDSeparableConv1D
-from keras_xd.layers.xd.separable import XDSeparableConv2D as XDSeparableConv2D
+from keras_xd.layers.ccnn.block import CCNNBlock
+from keras_xd.layers.ccnn.ck_conv import CKConv
+from keras_xd.layers.ccnn.ck_conv_by_rank import CKConv1D, CKConv2D, FlexConv1D, FlexConv2D
+from keras_xd.layers.ccnn.finalized_block import StaticCCNNBlock
+from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
+from keras_xd.layers.ccnn.kernel_network import KernelNetwork
+from keras_xd.layers.ccnn.rendering import update_rendering
+from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
+from keras_xd.layers.cells.cutout import Cutout
+from keras_xd.layers.cells.derived_cell import DerivedCell
+from keras_xd.layers.cells.dynamic_conv import DynamicConv2D, DynamicKernel
+from keras_xd.layers.cells.features import FactorizedReduction, FeatureOperation, PointwiseOperation
+from keras_xd.layers.cells.genotypes import NOS_OPERATIONS
+from keras_xd.layers.cells.relaxed_cell import CellArchitecture, HeterogeneousCell, derived_genotype
+from keras_xd.layers.fourier.resampling import FourierResampling
+from keras_xd.layers.fourier.spectral_conv import (
+    SpectralConv,
+    SpectralConv1D,
+    SpectralConv2D,
+    SpectralConv3D,
+)
+from keras_xd.layers.fourier.upsampling import FourierUpsampling
+from keras_xd.layers.k.k_dense import KDense
+from keras_xd.layers.k.k_operation import KOpConv, KOpConv1D, KOpConv2D, KOpConv3D, KOperation
+from keras_xd.layers.masked.branch import MaskedBranch
+from keras_xd.layers.masked.convolutions import (
+    MaskedConv1D,
+    MaskedConv2D,
+    MaskedDense,
+    MaskedDepthwiseConv1D,
+    MaskedDepthwiseConv2D,
+)
+from keras_xd.layers.masked.depth_mask import DepthMask, StaticDepthMask
+from keras_xd.layers.masked.differentiable_mask import DifferentiableMask, StaticMask
+from keras_xd.layers.masked.relative_mask import RelativeMask
+from keras_xd.layers.mixed.discrete_operation import DiscreteOperation
+from keras_xd.layers.mixed.mixed_operation import MixedOperation
+from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation1D, MixedOperation2D
+from keras_xd.layers.xd import penalties, warm_starts
+from keras_xd.layers.xd.causal import XDCausalConv1D
+from keras_xd.layers.xd.conv import XDConv
+from keras_xd.layers.xd.conv_by_rank import XDConv1D, XDConv2D, XDConv3D
+from keras_xd.layers.xd.conv_transpose import (
+    XDConv1DTranspose,
+    XDConv2DTranspose,
+    XDConv3DTranspose,
+    XDConvTranspose,
+)
+from keras_xd.layers.xd.depthwise import XDDepthwiseConv, XDDepthwiseConv1D, XDDepthwiseConv2D
+from keras_xd.layers.xd.distances import distance, nearest
+from keras_xd.layers.xd.finalized import StaticXD
+from keras_xd.layers.xd.resampled import Resampled, SearchableResampled
+from keras_xd.layers.xd.separable import XDSeparableConv, XDSeparableConv1D, XDSeparableConv2D
+
+__all__ = [
+    "BatchStatisticsNormalization",
+    "CCNNBlock",
+    "CKConv",
+    "CKConv1D",
+    "CKConv2D",
+    "CellArchitecture",
+    "ChannelAttention",
+    "Cutout",
+    "DepthMask",
+    "DerivedCell",
+    "DifferentiableMask",
+    "DiscreteOperation",
+    "DynamicConv2D",
+    "DynamicKernel",
+    "FactorizedReduction",
+    "FeatureOperation",
+    "FlexConv1D",
+    "FlexConv2D",
+    "FourierResampling",
+    "FourierUpsampling",
+    "HeterogeneousCell",
+    "KDense",
+    "KOpConv",
+    "KOpConv1D",
+    "KOpConv2D",
+    "KOpConv3D",
+    "KOperation",
+    "KernelNetwork",
+    "MaskedBranch",
+    "MaskedConv1D",
+    "MaskedConv2D",
+    "MaskedDense",
+    "MaskedDepthwiseConv1D",
+    "MaskedDepthwiseConv2D",
+    "MixedOperation",
+    "MixedOperation1D",
+    "MixedOperation2D",
+    "NOS_OPERATIONS",
+    "PointwiseOperation",
+    "RelativeMask",
+    "Resampled",
+    "SearchableLayer",
+    "SearchableResampled",
+    "SpatialAttention",
+    "SpectralConv",
+    "SpectralConv1D",
+    "SpectralConv2D",
+    "SpectralConv3D",
+    "StaticCCNNBlock",
+    "StaticCKConv",
+    "StaticDepthMask",
+    "StaticMask",
+    "StaticXD",
+    "XDCausalConv1D",
+    "XDConv",
+    "XDConv1D",
+    "XDConv1DTranspose",
+    "XDConv2D",
+    "XDConv2DTranspose",
+    "XDConv3D",
+    "XDConv3DTranspose",
+    "XDConvTranspose",
+    "XDDepthwiseConv",
+    "XDDepthwiseConv1D",
+    "XDDepthwiseConv2D",
+    "XDSeparableConv",
+    "XDSeparableConv1D",
+    "XDSeparableConv2D",
+    "count_activations",
+    "count_parameters",
+    "derived_genotype",
+    "distance",
+    "nearest",
+    "penalties",
+    "update_rendering",
+    "use_statistics",
+    "warm_starts",
+]

@@ -75,7 +75,7 @@ class Comparison:
         rows = [dataclasses.asdict(row) for row in self.rows]
         return {"rows": rows, "output_error": self.output_error}
 
-    def __str__(self):
+    def __str__(self) -> str:
         table = [("layer", "kind", "relative error", "parameters", "multiply–adds", "bytes")]
         for row in self.rows:
             changed = row.left_because is None

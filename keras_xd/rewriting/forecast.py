@@ -64,7 +64,7 @@ class Forecast:
         """Return the attributes as plain Python values, `rows` as a list of dictionaries."""
         return {**dataclasses.asdict(self), "rows": [dataclasses.asdict(row) for row in self.rows]}
 
-    def __str__(self):
+    def __str__(self) -> str:
         table = [("layer", "kind", "parameters", "multiply–adds", "bytes")]
         for row in self.rows:
             kind = f"{row.kind_before} → {row.kind_after}"

@@ -4,8 +4,8 @@ The package can be called too: `keras_xd.search(model, x, y, epochs=10, loss=…
 documented as `keras_xd.searching.search`.
 """
 
-from keras_xd.search import distributed, optimizers
+from keras_xd.search import callbacks, distributed, optimizers
 from keras_xd.search.attention_transfer import AttentionTransfer
 from keras_xd.search.search_model import SearchModel
 
-__all__ = ["AttentionTransfer", "SearchModel", "distributed", "optimizers"]
+__all__ = ["AttentionTransfer", "SearchModel", "callbacks", "distributed", "optimizers"]

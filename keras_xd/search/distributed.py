@@ -12,6 +12,10 @@ import keras
 
 from keras_xd.core.argument_types import check_types
 
+__all__ = [
+    "fit",
+]
+
 
 @check_types
 def fit(

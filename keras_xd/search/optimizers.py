@@ -15,6 +15,11 @@ from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.core.validation import one_of
 from keras_xd.search import rates
 
+__all__ = [
+    "ArchitectureOptimizer",
+    "architecture_optimizer",
+]
+
 # Replicas of one model are traced in threads that take turns, each in a context of its own.
 _STEPPED_ALONE = contextvars.ContextVar("stepped_alone", default=None)
 

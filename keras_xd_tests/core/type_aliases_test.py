@@ -1,6 +1,6 @@
-"""Type hints: every exported function, and every method of an exported plain class, has them.
+"""Type hints: every exported function, and every method of an exported class, has them.
 
-Keras' own classes have none, so layers, models, optimizers and callbacks do without.
+That includes layers, models, optimizers and callbacks, though Keras' own have none.
 """
 
 import ast
@@ -12,29 +12,21 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd_tests.imports_test import MODULES, module_name, tree
+from keras_xd_tests.imports_test import MODULES, ROOT, module_name, tree
 
 # Modules that users import by their path; what is in the package files is found there.
 OTHERS = ("keras_xd.layers.masked.masks", "keras_xd.grammar.primitives", "keras_xd.searching")
-KERAS = (
-    keras.layers.Layer,
-    keras.Model,
-    keras.optimizers.Optimizer,
-    keras.callbacks.Callback,
-)
 # Names that modules without Keras or NumPy import for their hints alone.
 NAMES = {"keras": keras, "np": np}
 
 
 def exported():
-    """Return everything that a package file (`__init__.py`) imports or that `OTHERS` hold."""
+    """Return everything that `__all__` of a package or module names, and the modules `OTHERS`."""
     values = [importlib.import_module(name) for name in OTHERS]
     for path in MODULES:
-        if path.stem == "__init__":
-            package = importlib.import_module(module_name(path))
-            nodes = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ImportFrom)]
-            aliases = [alias for node in nodes for alias in node.names]
-            values += [getattr(package, alias.asname or alias.name) for alias in aliases]
+        if any(ast.unparse(node).startswith("__all__") for node in tree(path).body):
+            module = importlib.import_module(module_name(path))
+            values += [getattr(module, name) for name in module.__all__]
     return values
 
 
@@ -47,7 +39,7 @@ def functions_of(value):
                 found |= functions_of(part)
         return found
     if inspect.isclass(value):
-        return {} if issubclass(value, KERAS) else methods_of(value)
+        return methods_of(value)
     function = inspect.unwrap(value) if callable(value) else None
     if not inspect.isfunction(function):
         return {}
@@ -55,7 +47,11 @@ def functions_of(value):
 
 
 def methods_of(kind):
-    """Return the public methods and properties of a class, those of its bases here included."""
+    """Return the public methods and properties of a class, those of its bases here included.
+
+    Methods by which Python's operators work, such as `__call__`, are public too. A data class has
+    written some itself, without hints for what they return.
+    """
     found = {}
     for base in kind.__mro__:
         if not base.__module__.startswith(("keras_xd", "tuner_integration")):
@@ -63,19 +59,28 @@ def methods_of(kind):
         for name, member in vars(base).items():
             member = member.fget if isinstance(member, property) else member
             member = getattr(member, "func", getattr(member, "__func__", member))
-            written = name == "__init__" or not name.startswith("_")
-            if inspect.isfunction(member) and written:
+            public = not name.startswith("_") or name.endswith("__")
+            if inspect.isfunction(member) and public and in_file(member):
                 found[f"{base.__module__}.{base.__qualname__}.{name}"] = member
     return found
 
 
+def in_file(function):
+    """Return whether a function stands in a file of the project, not in Python's or Keras' code."""
+    return str(ROOT) in inspect.unwrap(function).__code__.co_filename
+
+
 def missing_hints(name, function):
-    """Return the names of a function's parameters without hints, and "return"."""
+    """Return the names of a function's parameters without hints, and "return".
+
+    A constructor needs no hint for what it returns where it has one for a parameter.
+    """
     parameters = list(inspect.signature(function).parameters.values())
     if "." in function.__qualname__.rpartition("<locals>.")[2]:
         parameters = [p for p in parameters if p.name not in ("self", "cls")]
     missing = [p.name for p in parameters if p.annotation is p.empty]
-    if "return" not in function.__annotations__ and not name.endswith(".__init__"):
+    constructor = name.endswith(".__init__") and function.__annotations__
+    if "return" not in function.__annotations__ and not constructor:
         missing.append("return")
     return missing
 
@@ -112,7 +117,18 @@ def test_functions_of_every_kind_are_found():
         "keras_xd.layers.xd.warm_starts.operations.Convolution.check",  # of a base class too
         "tuner_integration.oracle.GrammarOracle.populate_space",
     }
-    assert not any(".XDConv" in name or ".SearchModel." in name for name in FUNCTIONS)
+    assert set(FUNCTIONS) >= {
+        "keras_xd.layers.xd.conv.XDConv.__init__",
+        "keras_xd.layers.xd.base.XDLayer.call",
+        "keras_xd.layers.xd.base.XDLayer.plans",
+        "keras_xd.layers.ccnn.finalized_block.StaticCCNNBlock.from_layer",
+        "keras_xd.core.searchable.SearchableLayer.complexity",
+        "keras_xd.search.search_model.SearchModel.compile",
+        "keras_xd.search.inner_model.InnerModel.get_config",
+        "keras_xd.search.optimizers.ArchitectureOptimizer.apply",
+        "keras_xd.search.callbacks.warm_restarts.WarmRestarts.on_epoch_begin",
+        "keras_xd.grammar.terms.Term.__eq__",
+    }
 
 
 class Example:
@@ -127,6 +143,11 @@ class Example:
         return cls(size)
 
 
+class Bare:
+    def __init__(self):
+        self.size = 1
+
+
 def test_the_check_finds():
     def whole(size: int, *others: int, flag: bool = True) -> int:
         return size
@@ -137,5 +158,6 @@ def test_the_check_finds():
     assert missing_hints("whole", whole) == []
     assert missing_hints("without_return", without_return) == ["return"]
     assert missing_hints("Example.__init__", Example.__init__) == []
+    assert missing_hints("Bare.__init__", Bare.__init__) == ["return"]
     assert missing_hints("Example.bare", Example.bare) == ["size", "options", "return"]
     assert missing_hints("Example.made", Example.made.__func__) == []

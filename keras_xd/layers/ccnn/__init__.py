@@ -1,1 +1,3 @@
 """Convolutions with continuous kernels, and the blocks of continuous networks."""
+
+__all__: list[str] = []

@@ -48,8 +48,8 @@ class CKConv(LongConvolution, SearchableLayer):
     over the frequencies of each axis, 0 at the coordinate -1 and the highest at 1, which begins
     with 0.85 there. What is above the mask's edge need not be computed:
 
-    - `rendering="static"`: all is computed at full size. The outputs are band-limited signals
-      of the size of the inputs.
+    - `rendering="static"`: all is computed at full size. The outputs are band-limited signals of
+      the size of the inputs.
     - `rendering="dynamic"`: only the taps and frequencies under the masks are computed, and the
       outputs are samples at the fewest points that hold these frequencies (if not circular, the
       next number without prime factors above 5); `FourierUpsampling` brings them back to the size

@@ -17,6 +17,18 @@ from keras_xd.core.argument_types import check_types
 if TYPE_CHECKING:  # so that the module needs no NumPy
     import numpy as np
 
+__all__ = [
+    "ALL_OPERATIONS",
+    "BlockGenotype",
+    "CellGenotype",
+    "FEATURE_OPERATIONS",
+    "Genotype",
+    "NOS_OPERATIONS",
+    "derive_cell",
+    "random_cell",
+    "random_genotype",
+]
+
 FEATURE_OPERATIONS = (
     "separable_3",
     "separable_5",
@@ -96,7 +108,7 @@ class BlockGenotype:
     first: tuple[tuple[str, int], tuple[str, int]]
     second: str
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         try:
             pairs = tuple((operation, source) for operation, source in self.first)
             sources = [source for _, source in pairs]
@@ -139,7 +151,7 @@ class CellGenotype:
 
     blocks: tuple[BlockGenotype, ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         blocks = tuple(self.blocks)
         sources = [[source for _, source in getattr(block, "first", ())] for block in blocks]
         if (
@@ -200,7 +212,7 @@ class Genotype:
     normal: CellGenotype
     reduction: CellGenotype
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not all(isinstance(cell, CellGenotype) for cell in (self.normal, self.reduction)):
             raise ValueError(
                 "A genotype needs two CellGenotype. "

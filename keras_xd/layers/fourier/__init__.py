@@ -1,1 +1,3 @@
 """Convolutions and resampling by Fourier transforms."""
+
+__all__: list[str] = []

@@ -1,1 +1,3 @@
 """Differentiable masks, and Keras' own layers with masks (DNArch)."""
+
+__all__: list[str] = []

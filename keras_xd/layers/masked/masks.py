@@ -21,6 +21,25 @@ from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
 
+__all__ = [
+    "clip_straight_through",
+    "coordinates",
+    "gaussian",
+    "gaussian_edge",
+    "gaussian_range",
+    "gaussian_size",
+    "gaussian_width",
+    "initial_offset",
+    "initial_width",
+    "product",
+    "sigmoid",
+    "sigmoid_edge",
+    "sigmoid_offset",
+    "sigmoid_range",
+    "sigmoid_size",
+    "support",
+]
+
 # Below this value a mask is zero.
 THRESHOLD = 0.1
 # Value of a sigmoid mask at the lowest coordinate when it is as short as it may be, and of any mask

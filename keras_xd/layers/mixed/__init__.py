@@ -1,1 +1,3 @@
 """Mixtures of the operations of DARTS."""
+
+__all__: list[str] = []

@@ -211,7 +211,7 @@ class CausalConvolution(warm_starts.Convolution):
     'CausalConvolution'
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
 
     def matrices(self, axis, radices, rng, index=0):

@@ -61,7 +61,7 @@ class NearestTable:
             for path, row in self.rows.items()
         }
 
-    def __str__(self):
+    def __str__(self) -> str:
         table = [("layer", "kind", "nearest", "distance", "others")]
         for path, row in self.rows.items():
             (_, least), *others = row.distances.items()

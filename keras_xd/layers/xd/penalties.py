@@ -13,6 +13,14 @@ from keras_xd.core.searchable import searchable_layers
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.kmatrix import Plan, constructions
 
+__all__ = [
+    "ArchitecturePenalty",
+    "NearPermutation",
+    "NearStart",
+    "attach",
+    "bound",
+]
+
 
 class ArchitecturePenalty(keras.regularizers.Regularizer):
     """Base class of a regularizer of architecture weights that must know what a weight means.
@@ -40,7 +48,7 @@ class ArchitecturePenalty(keras.regularizers.Regularizer):
         """
         raise TypeError(f"{type(self).__name__} must implement `bind`.")
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Tensor:
         raise ValueError(
             f"{type(self).__name__} must be bound to a weight before it is called, because it "
             "needs to know the weight's start and structure: give it to a layer as "

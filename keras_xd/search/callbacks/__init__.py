@@ -1,10 +1,21 @@
 """Callbacks that a search adds to Keras' own."""
 
-from keras_xd.search.callbacks.architecture_board import ArchitectureBoard as ArchitectureBoard
-from keras_xd.search.callbacks.collapse_guard import CollapseGuard as CollapseGuard
-from keras_xd.search.callbacks.complexity_weight import ComplexityWeight as ComplexityWeight
-from keras_xd.search.callbacks.drop_path_schedule import DropPathSchedule as DropPathSchedule
-from keras_xd.search.callbacks.dynamic_rendering import DynamicRendering as DynamicRendering
-from keras_xd.search.callbacks.genotype_logger import GenotypeLogger as GenotypeLogger
-from keras_xd.search.callbacks.non_finite import TerminateOnNonFinite as TerminateOnNonFinite
-from keras_xd.search.callbacks.warm_restarts import WarmRestarts as WarmRestarts
+from keras_xd.search.callbacks.architecture_board import ArchitectureBoard
+from keras_xd.search.callbacks.collapse_guard import CollapseGuard
+from keras_xd.search.callbacks.complexity_weight import ComplexityWeight
+from keras_xd.search.callbacks.drop_path_schedule import DropPathSchedule
+from keras_xd.search.callbacks.dynamic_rendering import DynamicRendering
+from keras_xd.search.callbacks.genotype_logger import GenotypeLogger
+from keras_xd.search.callbacks.non_finite import TerminateOnNonFinite
+from keras_xd.search.callbacks.warm_restarts import WarmRestarts
+
+__all__ = [
+    "ArchitectureBoard",
+    "CollapseGuard",
+    "ComplexityWeight",
+    "DropPathSchedule",
+    "DynamicRendering",
+    "GenotypeLogger",
+    "TerminateOnNonFinite",
+    "WarmRestarts",
+]

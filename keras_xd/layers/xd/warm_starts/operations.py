@@ -124,7 +124,7 @@ class _Parameterless(Convolution):
     needs_channel_gates = True
     is_transposable = False
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
 
     def check(self, layer: keras.layers.Layer, channels: int) -> None:
@@ -351,7 +351,7 @@ class RandomUnitary(Convolution):
 
     is_random = True
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
 
     def matrices(
