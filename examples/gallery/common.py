@@ -67,6 +67,11 @@ def mean_and_deviation(values, digits=3):
     return text if len(values) < 2 else f"{text} ± {np.std(values, ddof=1):.{digits}f}"
 
 
+def count(number, noun):
+    """Return a number and its noun, in the plural unless the number is 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def panel(axes, letter, title):
     """Give a panel its letter and title, as papers do."""
     axes.set_title(f"{letter}  {title}", loc="left")

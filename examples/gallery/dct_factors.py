@@ -102,7 +102,9 @@ def main(arguments=None):
             band = errors.min(axis=0), errors.max(axis=0)
             place.fill_between(at, *band, color=look["color"], alpha=0.15, linewidth=0)
         place.set(xlabel="step of gradient descent", ylabel="relative error", ylim=(0, 1.5))
-        place.set_title(f"learned from {seeds} random start(s): mean and range, final error")
+        place.set_title(
+            f"learned from {common.count(seeds, 'random start')}: mean and range, final error"
+        )
         place.margins(x=0)
         style.label_lines(place)
     common.save(figure, options)

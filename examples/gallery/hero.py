@@ -95,7 +95,9 @@ def draw_accuracy(axes, scores):
     lowest = min(0.85, np.floor(20 * min(map(np.min, scores.values()))) / 20)
     axes.set(xticks=range(len(KINDS)), xlim=(-0.4, 1.35), ylim=(lowest, 1.0))
     axes.set_xticklabels(KINDS)
-    axes.set_xlabel(f"dots: {len(scores['plain'])} seeds; the axis begins at {lowest:.2f}")
+    axes.set_xlabel(
+        f"dots: {common.count(len(scores['plain']), 'seed')}; the axis begins at {lowest:.2f}"
+    )
     style.label_lines(axes)
 
 

@@ -95,7 +95,7 @@ def main(arguments=None):
         left, right = upper.subplots(1, 2)
         visualization.plot_best_so_far(runs, label="lowest validation error", axes=left)
         left.set_ylim(bottom=0.0)
-        left.set_title(f"a  best so far, {seeds} seed(s)", loc="left")
+        left.set_title(f"a  best so far, {common.count(seeds, 'seed')}", loc="left")
         x = np.linspace(-3, 3, 241)[:, None]
         for number, (name, term) in enumerate(functions.items()):
             y = function(term, x)[:, 0]

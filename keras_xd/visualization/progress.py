@@ -48,7 +48,7 @@ def plot_best_so_far(
     """Draw the mean over repetitions of the best score so far, with its standard deviation.
 
     The curves are steps, as the best score changes with a trial and not between two. Their names
-    stand beside their ends.
+    stand beside their ends. A later curve is thinner, so that of two that coincide both are seen.
 
     Args:
         runs: dictionary from the names of strategies to arrays `(repetitions, trials)` of scores,
@@ -71,10 +71,13 @@ def plot_best_so_far(
     with style.context():
         if axes is None:
             axes = Figure(figsize=(4.2, 2.6), layout="constrained").subplots()
+        thinnest = style.PARAMETERS["lines.linewidth"]
+        widths = np.linspace(thinnest + 1.6, thinnest, len(runs)) if len(runs) > 1 else [thinnest]
         for number, (name, scores) in enumerate(runs.items()):
             best = best_so_far(np.atleast_2d(np.asarray(scores, float)), direction)
             trials = np.arange(1, best.shape[1] + 1)
-            mean, look = best.mean(axis=0), style.curve(number)
+            mean = best.mean(axis=0)
+            look = {**style.curve(number), "linewidth": widths[number]}
             axes.plot(trials, mean, label=name, drawstyle="steps-post", **look)
             if len(best) > 1:
                 deviation = best.std(axis=0, ddof=1)

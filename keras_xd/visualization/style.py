@@ -93,8 +93,9 @@ def save(figure: Figure, path: str | os.PathLike) -> None:
 def label_lines(axes: Axes, labels: Sequence[str] | None = None, avoid: float = 0.0) -> list:
     """Write the label of each line beside its end, in its colour, in place of a legend.
 
-    Labels that would lie on each other are moved apart and joined to their lines. Call it last:
-    limits and scales have to be those of the picture.
+    Labels that would lie on each other are moved apart and joined to their lines. They follow
+    their lines when limits of the axes change afterwards. Give the axes their scale and the figure
+    its size before.
 
     Args:
         axes: axes with labelled lines. Lines without a label, or without a finite point, get none.
@@ -125,41 +126,59 @@ def label_lines(axes: Axes, labels: Sequence[str] | None = None, avoid: float = 
         )
     root = axes.get_figure(root=True)
     root.draw_without_rendering()
-    to_axes = axes.transData + axes.transAxes.inverted()
-    found = []
-    for line, label in zip(lines, labels, strict=True):
-        points = np.column_stack([np.asarray(data, float) for data in line.get_data()])
-        places = to_axes.transform(points[np.isfinite(points).all(axis=1)])
-        places = places[np.isfinite(places).all(axis=1)]
-        if len(places):
-            found.append((*places[-1], label, line.get_color()))
-    found.sort(key=lambda end: end[1])
-    height = axes.get_window_extent().height * 72 / root.dpi
-    heights = apart([y for _, y, *_ in found], _LABEL_HEIGHT / height, avoid)
-    texts = []
-    for (x, y, label, colour), middle in zip(found, heights, strict=True):
-        text = axes.annotate(
+    texts = [
+        axes.annotate(
             label,
-            (min(x, 1.0), min(max(y, 0.0), 1.0)),
-            (1.04, middle),
+            (1.0, 0.0),
+            (1.04, 0.0),
             xycoords="axes fraction",
             textcoords="axes fraction",
-            color=colour,
+            color=line.get_color(),
             fontsize=_LABEL_SIZE,
             va="center",
             ha="left",
             annotation_clip=False,
             arrowprops={
                 "arrowstyle": "-",
-                "color": colour,
+                "color": line.get_color(),
                 "linewidth": 0.5,
                 "relpos": (0, 0.5),
                 "shrinkA": 0,
                 "shrinkB": 0,
             },
         )
-        texts.append(text)
-    return texts
+        for line, label in zip(lines, labels, strict=True)
+    ]
+
+    def place(axes: Axes) -> list:
+        return _place_labels(axes, lines, texts, avoid)
+
+    for change in ("xlim_changed", "ylim_changed"):
+        axes.callbacks.connect(change, place)
+    ordered = place(axes)
+    for text in texts:
+        if text not in ordered:
+            text.remove()
+    return ordered
+
+
+def _place_labels(axes, lines, texts, avoid):
+    """Put each text beside the end of its line; return those of lines with an end, from below."""
+    to_axes = axes.transData + axes.transAxes.inverted()
+    found = []
+    for line, text in zip(lines, texts, strict=True):
+        points = np.column_stack([np.asarray(data, float) for data in line.get_data()])
+        places = to_axes.transform(points[np.isfinite(points).all(axis=1)])
+        places = places[np.isfinite(places).all(axis=1)]
+        if len(places):
+            found.append((*places[-1], text))
+    found.sort(key=lambda end: end[1])
+    height = axes.get_window_extent().height * 72 / axes.get_figure(root=True).dpi
+    heights = apart([y for _, y, _ in found], _LABEL_HEIGHT / height, avoid)
+    for (x, y, text), middle in zip(found, heights, strict=True):
+        text.xy = min(x, 1.0), min(max(y, 0.0), 1.0)
+        text.set_position((1.04, middle))
+    return [text for *_, text in found]
 
 
 def apart(heights: Sequence[float], gap: float, lowest: float = 0.0) -> list[float]:

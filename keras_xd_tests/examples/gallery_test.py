@@ -67,6 +67,12 @@ def test_an_existing_picture_is_kept(tmp_path, capsys):
     assert common.parse("script.py", "What it is.", arguments).path == tmp_path / "script.png"
 
 
+def test_nouns_have_the_number_of_their_count():
+    assert [common.count(number, "seed") for number in (1, 3)] == ["1 seed", "3 seeds"]
+    for path in GALLERY.glob("*.py"):
+        assert "(s)" not in path.read_text(encoding="utf-8")
+
+
 def test_the_part_that_is_no_convolution():
     """0 of a convolution, and what differs from the mean of a diagonal of a diagonal matrix."""
     script = scripts["permuted_images"]

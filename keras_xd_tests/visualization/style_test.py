@@ -58,6 +58,24 @@ def test_labels_stand_beside_the_ends_and_not_on_each_other():
     assert all(box.x1 <= figure.bbox.x1 + 1 for box in boxes)
 
 
+def test_labels_follow_their_lines_when_limits_change():
+    figure = Figure(figsize=(3, 2), layout="constrained")
+    axes = figure.subplots()
+    for end in (0.8, 0.9):
+        axes.plot([0, 1], [1.0, end], label=f"to {end}")
+    texts = style.label_lines(axes)
+    low, high = (text.get_position()[1] for text in texts)
+    assert low < 0.1 and high > 0.4
+    axes.set_ylim(0.0, 1.0)
+    axes.set_xlim(0.0, 2.0)
+    assert [text.xy for text in texts] == [pytest.approx((0.5, end)) for end in (0.8, 0.9)]
+    figure.draw_without_rendering()
+    for text, end in zip(texts, (0.8, 0.9), strict=True):
+        assert text.get_position()[1] == pytest.approx(end, abs=0.05)
+    axes.invert_yaxis()
+    assert [text.get_position()[1] for text in texts] == pytest.approx([0.2, 0.1], abs=0.05)
+
+
 def test_texts_in_place_of_labels():
     axes = Figure(layout="constrained").subplots()
     axes.plot([1, 2], label="a")
