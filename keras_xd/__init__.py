@@ -1,6 +1,6 @@
 """Search the operations of a Keras model: rewrite, fit, finalize, export."""
 
-import sys
+import sys as _sys
 from typing import TYPE_CHECKING
 
 from keras_xd import grammar, kmatrix, layers, models
@@ -14,6 +14,7 @@ from keras_xd.core.searchable import (
 from keras_xd.evaluation import Evaluation, Task, evaluate_search
 from keras_xd.finalizing import finalize
 from keras_xd.finalizing.resizing import resize
+from keras_xd.graph import wrapped_model as _wrapped_model
 from keras_xd.graph.cost import complexity
 from keras_xd.layers.cells import genotypes
 from keras_xd.layers.masked import masks
@@ -28,9 +29,9 @@ from keras_xd.searching import SearchReport, SearchResult
 __version__ = "0.2.0"
 
 # Until version 0.3: modules by the paths that they had in version 0.1, for `from … import`.
-sys.modules[f"{__name__}.genotypes"] = genotypes
-sys.modules[f"{__name__}.masks"] = masks
-sys.modules[f"{__name__}.layers.rewritten"] = layers.rewritten
+_sys.modules[f"{__name__}.genotypes"] = genotypes
+_sys.modules[f"{__name__}.masks"] = masks
+layers.rewritten = _sys.modules[f"{__name__}.layers.rewritten"] = _wrapped_model
 
 # `visualization` is public too, but with it here `from keras_xd import *` would need matplotlib.
 __all__ = [

@@ -96,7 +96,7 @@ class SearchHyperModel(keras_tuner.HyperModel):
         architecture_optimizer: Callable = keras.optimizers.Adam,
         depth: int | tuple[int, int, int] | list | None = [1, 2, 3],  # noqa: B006 - never changed
         radix: Radix | list = None,
-        warm_start: str | list[str] | None = None,
+        warm_start: str | list[str | None] | None = None,
         architecture_rate: float | tuple[float, float] | list[float] = (1e-5, 1e-1),
         warmup_epochs: int | list[int] = 0,
         mode: str | list[str] = "joint",

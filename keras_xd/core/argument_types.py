@@ -9,11 +9,8 @@ import sys
 import types
 import typing
 
-import numpy as np
-
 from keras_xd.core.type_aliases import Tensor
 
-ARRAYS = (np.ndarray, list, tuple)
 NAMES = {
     int: "an integer",
     float: "a number",
@@ -23,13 +20,13 @@ NAMES = {
     bytes: "bytes",
     dict: "a dictionary",
     type: "a class",
-    np.ndarray: "an array",
     os.PathLike: "a path",
     type(None): "None",
     collections.abc.Mapping: "a dictionary",
     collections.abc.Callable: "a function",
-    np.random.Generator: "a numpy.random.Generator",
 }
+# By name, because the grammars work without NumPy.
+OF_NUMPY = {"ndarray": "an array", "Generator": "a numpy.random.Generator"}
 SEQUENCES = (
     list,
     tuple,
@@ -103,7 +100,7 @@ def _check(value, name, hint):
 @functools.cache
 def _hints(function):
     # Some modules import these for their hints alone.
-    names = {"keras": sys.modules.get("keras"), "np": np}
+    names = {"keras": sys.modules.get("keras"), "np": sys.modules.get("numpy")}
     return typing.get_type_hints(function, localns=names, include_extras=True)
 
 
@@ -113,7 +110,7 @@ def fits(value, hint):
     if origin in (typing.Union, types.UnionType):
         return any(fits(value, argument) for argument in arguments)
     if hint == Tensor:
-        return isinstance(value, (numbers.Number, *ARRAYS)) or hasattr(value, "shape")
+        return isinstance(value, (numbers.Number, list, tuple)) or hasattr(value, "shape")
     if hint is None or hint is typing.Any:
         return hint is typing.Any or value is None
     kind = origin or hint
@@ -123,10 +120,10 @@ def fits(value, hint):
         return _fits_sequence(value, kind, arguments)
     if kind is collections.abc.Callable:
         return callable(value)
-    if kind is np.ndarray:
-        return isinstance(value, ARRAYS) or hasattr(value, "shape")
+    if _is_of_numpy(kind, "ndarray"):
+        return isinstance(value, (list, tuple)) or hasattr(value, "shape")
     if kind is bool:
-        return isinstance(value, (bool, np.bool_))
+        return isinstance(value, bool) or _is_of_numpy(type(value), "bool", "bool_")
     if kind is int:
         return isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if kind is float:
@@ -135,6 +132,10 @@ def fits(value, hint):
     if kind is complex:
         return isinstance(value, numbers.Number) or hasattr(value, "__complex__")
     return isinstance(value, kind)
+
+
+def _is_of_numpy(kind, *names):
+    return kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in names
 
 
 def _fits_sequence(value, kind, arguments):
@@ -164,7 +165,11 @@ def described(hint):
         return NAMES[kind]
     if kind in SEQUENCES:
         inside = [a for a in arguments if a is not Ellipsis]
+        if kind is tuple and inside == list(arguments) and inside:
+            return f"a tuple of {len(inside)}"
         return f"a sequence, each item {described(inside[0])}" if inside else "a sequence"
+    if _is_of_numpy(kind, *OF_NUMPY):
+        return OF_NUMPY[kind.__name__]
     if kind.__module__.startswith("keras."):
         return f"a Keras {kind.__name__.lower()}"
     article = "an" if kind.__name__[0] in "AEIOU" else "a"

@@ -7,6 +7,8 @@ from typing import Any
 
 import keras
 
+from keras_xd.core.callers import stacklevel
+
 TRAINING_METHODS = ("train_step", "test_step", "compute_loss", "compute_metrics")
 
 _noted = weakref.WeakKeyDictionary()
@@ -98,7 +100,7 @@ def warn_of_own_training(model, instead):
             "in a subclass of `keras_xd.SearchModel`, where `super()` takes the steps of the "
             f"search. Received: model '{model.name}' of class {type(model).__name__}, which has "
             f"its own {', '.join(f'`{name}`' for name in methods)}",
-            stacklevel=3,
+            stacklevel=stacklevel(),
         )
 
 

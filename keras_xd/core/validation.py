@@ -4,8 +4,6 @@ import numbers
 import os
 import re
 
-import numpy as np
-
 # Far above the 1 to 9 butterflies of the papers, and still traced in reasonable time.
 LARGEST_DEPTH = 64
 
@@ -39,7 +37,8 @@ def integer_tuple(value, rank, name):
 
 def boolean(value, name):
     """Return `value` as a `bool`, or raise `ValueError` if it is neither of these nor 0 or 1."""
-    if not isinstance(value, (bool, np.bool_)) and not (is_integer(value) and value in (0, 1)):
+    of_numpy = getattr(getattr(value, "dtype", None), "kind", "") == "b" and value.shape == ()
+    if not (isinstance(value, bool) or of_numpy or (is_integer(value) and value in (0, 1))):
         raise ValueError(f"`{name}` must be True or False. Received: {name}={value!r}")
     return bool(value)
 

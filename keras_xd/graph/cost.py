@@ -7,6 +7,7 @@ import weakref
 import keras
 
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.callers import stacklevel
 from keras_xd.core.searchable import SearchableLayer, is_graph, named_layers, sublayers
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.graph.cloning import graph_calls, shapes_of
@@ -118,7 +119,7 @@ def warn_of_uncounted(model):
         warnings.warn(
             f"The multiply–adds are without those of {names}, for which no formula is known. A "
             "layer of your own can have a method `multiply_adds(input_shape)`.",
-            stacklevel=3,
+            stacklevel=stacklevel(),
         )
 
 

@@ -3,6 +3,7 @@
 import collections
 import warnings
 
+from keras_xd.core.callers import stacklevel
 from keras_xd.core.searchable import is_graph, named_layers
 
 SIZES_HINT = (
@@ -65,5 +66,5 @@ def warn_of_unknown_sizes(found, model):
         f"Of the {len(found)} {noun_of(found)}s of model '{model.name}' {len(paths)} are left as "
         "they are, because their spatial size is unknown. Give the model's Input complete sizes, "
         f"such as input_shape=(224, 224, 3). Left: {names}",
-        stacklevel=4,
+        stacklevel=stacklevel(),
     )

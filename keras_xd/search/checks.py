@@ -5,6 +5,7 @@ import warnings
 
 import keras
 
+from keras_xd.core.callers import stacklevel
 from keras_xd.core.compiling import warn_of_own_training
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.core.validation import is_integer, one_of
@@ -78,7 +79,7 @@ def warn_of_missing_weight(search, callbacks):
         "Without a `complexity_weight` the complexity is measured and never moved to "
         "`complexity_target`. Give `complexity_weight`, or 0.0 to measure only. "
         f"Received: complexity_target={search.complexity_target}, complexity_weight=None",
-        stacklevel=3,
+        stacklevel=stacklevel(),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.callers import stacklevel
 from keras_xd.core.compiling import refuse_loss
 from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.core.type_aliases import Config, Tensor
@@ -274,7 +275,7 @@ def architecture_optimizer(
             "architecture with them. Set `trainable = True` on these layers before; to train "
             "weights at a fixed architecture use `keras_xd.freeze_architecture`. "
             f"Received: model '{model.name}' of {len(searchable_layers(model))} frozen layers",
-            stacklevel=3,
+            stacklevel=stacklevel(),
         )
     return ArchitectureOptimizer(
         keras.optimizers.OptimizerMap(weights, {pattern: architecture}),

@@ -42,7 +42,7 @@ def test_impossible_radix(radix):
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, None])
 def test_impossible_size(n):
-    with pytest.raises(ValueError, match="must be an integer of at least 1"):
+    with pytest.raises(ValueError, match=f"must be an integer.*Received: n={n}"):
         kmatrix.plan(n)
 
 

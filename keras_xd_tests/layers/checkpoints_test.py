@@ -44,7 +44,7 @@ def of_masks():
 
 
 @keras.saving.register_keras_serializable(package="keras_xd_tests")
-class Subclassed(keras.Model):
+class TwoConvolutions(keras.Model):
     """A model with its layers in attributes."""
 
     def __init__(self, **kwargs):
@@ -56,7 +56,7 @@ class Subclassed(keras.Model):
 
 
 def of_a_subclass():
-    model = Subclassed()
+    model = TwoConvolutions()
     model(np.zeros((1, 9, 1), "float32"))
     return keras_xd.rewrite(model)
 

@@ -106,6 +106,8 @@ def test_k_dense(start, rng):
     }[start]
     generator = np.random.default_rng(4)
     matrix = kmatrix.kmatrix_dense([stages(radices)])
+    if start == "random_unitary":
+        matrix *= np.sqrt(2)  # as many units as inputs
     assert_equal_in_float64(outputs, np.real(inputs @ matrix.T))
 
 

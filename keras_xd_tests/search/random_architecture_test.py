@@ -74,7 +74,7 @@ def test_variables_belong_to_the_innermost_searchable_layer():
     ("model", "message"),
     [
         (model_of(keras.layers.Dense(1)), "Only a model with searchable layers"),
-        (7, "Only a model with searchable layers"),
+        (7, "must be a Keras layer.*Received: model=7"),
         (keras.Sequential([GatedDense(2, name="first")]), "'first', which is not built"),
     ],
 )
@@ -170,5 +170,5 @@ def test_all_or_nothing(kind, message):
 
 @pytest.mark.parametrize("seed", [-1, 1.5, True, "a"])
 def test_wrong_seeds(seed):
-    with pytest.raises(ValueError, match="`seed` must be an integer of at least 0 or None"):
+    with pytest.raises(ValueError, match="`seed` must be an integer.*or None.*Received: seed="):
         randomize_architecture(gated_model(), seed)

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
+from keras_xd.core.callers import stacklevel
 
 # A circle is large if its matrices have so many parameters, and so many times those of the next
 # size that factors.
@@ -257,7 +258,7 @@ def warn_of_large_circles(name, plans, radices, depths):
                 "resize or pad the inputs, or take a padding other than 'circular', for which a "
                 "size that factors is chosen.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=stacklevel(),
             )
 
 

@@ -105,7 +105,7 @@ def test_extreme_logits():
         (np.zeros((18, 2)), ("identity", "identity"), "different names"),
         (np.zeros((18, 2)), ("identity", "convolution"), "different names"),
         (np.zeros((18, 1)), ("identity",), "two or more"),
-        (np.zeros((18, 1)), "identity", "two or more"),
+        (np.zeros((18, 1)), "identity", "must be a sequence"),
     ],
 )
 def test_bad_weights(logits, operations, message):

@@ -47,7 +47,7 @@ def test_layer_checks(rng):
     check_layer(layers.StaticXD, arguments, (4, 5, 6, 2))
 
 
-DATA = pathlib.Path(__file__).parents[1] / "data"
+DATA = pathlib.Path(__file__).parents[2] / "data"
 
 
 @pytest.mark.parametrize("largest", [2**21, 50])

@@ -1,0 +1,26 @@
+"""Which line of a user's program a warning is about."""
+
+import inspect
+
+PACKAGES = ("keras_xd", "tuner_integration")
+
+
+def stacklevel() -> int:
+    """Return the `stacklevel` by which a warning names the line that called this package.
+
+    The functions in between, decorators among them, differ from one public function to another.
+
+    Example:
+
+    >>> import warnings
+    >>> from keras_xd.core import callers
+    >>> warnings.warn("…", stacklevel=callers.stacklevel())  # doctest: +SKIP
+    """
+    frame, level = inspect.currentframe().f_back, 1
+    while frame.f_back is not None and _package(frame) in PACKAGES:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _package(frame):
+    return frame.f_globals.get("__name__", "").partition(".")[0]
