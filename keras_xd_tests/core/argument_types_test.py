@@ -72,7 +72,7 @@ def test_what_fits(value, hint):
         (2, str | None, "a string or None"),
         ("ab", list[str], "a sequence, each item a string"),
         ([1, "2"], list[int], "a sequence, each item an integer"),
-        ((1, 2, 3), tuple[int, int], "a sequence, each item an integer"),
+        ((1, 2, 3), tuple[int, int], "a tuple of 2"),
         (np.float32(1), collections.abc.Sequence[float], "a sequence, each item a number"),
         ([("a", 1)], collections.abc.Mapping[str, int], "a dictionary"),
         (3, collections.abc.Callable[[int], int], "a function"),
