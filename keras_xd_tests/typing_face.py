@@ -43,7 +43,7 @@ def searchable_layers() -> list[keras.layers.Layer]:
     assert_type(convolution.kmatrices, dict[str, list[kmatrix.KMatrix]])
     assert_type(convolution.compute_output_shape((None, 8, 8, 3)), tuple[int | None, ...])
     # wrong: layers.XDConv2D(8, "three")
-    # wrong: layers.XDConv2D(8, 3, channel_gates="yes")
+    # wrong: layers.XDConv(2, 8, 3, channel_gates="yes")
     # wrong: layers.XDConv2D(8, 3, kernel_initializer=0.5)
     # wrong: layers.XDConv2D(8)
     # wrong: convolution.compute_output_shape(8)
