@@ -137,7 +137,7 @@ def architecture_gradients(search, training, held_out):
     - `"second_order"`: `∇_α V(w', α) - η (∇_α L(w + εu, α) - ∇_α L(w - εu, α)) / 2ε`, where
       `w' = w + μm - η (∇_w L(w, α) + λw)` is the next step of SGD with its velocity `m`,
       `u = ∇_w' V(w', α)` and `ε = perturbation / ‖u‖₂`. The product with the matrix of second
-      derivatives is that of differences; nothing is differentiated twice. Of optimizers other
+      derivatives is a central difference; nothing is differentiated twice. Of optimizers other
       than SGD the learning rate `η` and the weight decay `λ` are used.
 
     On several devices these are each device's part of the gradients, whose sum an optimizer takes.
@@ -164,38 +164,16 @@ def architecture_gradients(search, training, held_out):
         loss, state, gradients = _gradients(search, held_out, architecture, architecture)
         return loss, gradients, state if search.mode == "alternating" else []
 
-    backend = _backend()
+    sum_of_replicas = _backend().sum_of_replicas
     _, _, slopes = _gradients(search, training, weights, weights)
-    slopes, spoiled = _without_overflow(backend.sum_of_replicas(slopes))
+    slopes, spoiled = _without_overflow(sum_of_replicas(slopes))
     ahead = _ahead(optimizer, weights, slopes)
     loss, _, both = _gradients(search, held_out, architecture + weights, architecture + ahead)
-    gradients = both[: len(architecture)]
-    direction = backend.sum_of_replicas(both[len(architecture) :])
-    direction = [
-        ops.zeros_like(w) if u is None else u for u, w in zip(direction, weights, strict=True)
-    ]
-    dtype = keras.config.floatx()
-    length = ops.sqrt(sum(ops.sum(ops.square(ops.cast(u, dtype))) for u in direction))
-    # Where there is no direction both sides are the same.
-    epsilon = search.perturbation / ops.maximum(length, 1e-30)
-    sides = []
-    for sign in (1.0, -1.0):
-        fixed = [
-            (w, w + ops.cast(sign * epsilon, w.dtype) * u)
-            for w, u in zip(weights, direction, strict=True)
-        ]
-        sides.append(_gradients(search, training, architecture, architecture, fixed)[2])
-    factor = ops.cast(optimizer.learning_rate, dtype) / (2.0 * epsilon)
-    corrected = []
-    for gradient, plus, minus in zip(gradients, *sides, strict=True):
-        if plus is not None:
-            change = ops.cast(factor, plus.dtype) * (plus - minus)
-            gradient = -change if gradient is None else gradient - change
-        if gradient is not None:
-            # An optimizer that scales the loss skips what is not finite, and lowers its scale.
-            gradient = gradient + ops.cast(spoiled, gradient.dtype)
-        corrected.append(gradient)
-    return loss, corrected, []
+    gradients, direction = both[: len(architecture)], both[len(architecture) :]
+    corrections = _second_derivatives(
+        search, training, architecture, weights, sum_of_replicas(direction), optimizer.learning_rate
+    )
+    return loss, _corrected(gradients, corrections, spoiled), []
 
 
 def loss_scale(search):
@@ -281,6 +259,57 @@ def _gradients(search, data, variables, values, fixed=()):
     scale = loss_scale(search)
     gradients = [None if g is None else g / ops.cast(scale, g.dtype) for g in gradients]
     return loss / ops.cast(scale, loss.dtype), state, gradients
+
+
+def _second_derivatives(search, data, architecture, weights, direction, factor):
+    """Return `factor · ∇²_αw L · u` of a batch for a direction `u` of the weights.
+
+    It is the central difference `factor (∇_α L(w + εu, α) - ∇_α L(w - εu, α)) / 2ε`, with
+    `ε = perturbation / ‖u‖₂`.
+
+    Args:
+        search: the compiled `SearchModel`.
+        data: the batch.
+        architecture, weights: the variables `α` and `w`.
+        direction: `u`, one tensor for each weight, `None` for zeros.
+        factor: a number or scalar tensor.
+
+    Returns:
+        A list with a tensor for each architecture variable, `None` where there is no gradient.
+    """
+    dtype = keras.config.floatx()
+    direction = [
+        ops.zeros_like(w) if u is None else u for u, w in zip(direction, weights, strict=True)
+    ]
+    length = ops.sqrt(sum(ops.sum(ops.square(ops.cast(u, dtype))) for u in direction))
+    # Where there is no direction both sides are the same.
+    epsilon = search.perturbation / ops.maximum(length, 1e-30)
+
+    def gradients_at(step):
+        moved = [
+            (w, w + ops.cast(step, w.dtype) * u) for w, u in zip(weights, direction, strict=True)
+        ]
+        return _gradients(search, data, architecture, architecture, moved)[2]
+
+    sides = zip(gradients_at(epsilon), gradients_at(-epsilon), strict=True)
+    scale = ops.cast(factor, dtype) / (2.0 * epsilon)
+    return [
+        None if plus is None else ops.cast(scale, plus.dtype) * (plus - minus)
+        for plus, minus in sides
+    ]
+
+
+def _corrected(gradients, corrections, spoiled):
+    """Return the gradients less their corrections, and all NaN if `spoiled` is."""
+    result = []
+    for gradient, correction in zip(gradients, corrections, strict=True):
+        if correction is not None:
+            gradient = -correction if gradient is None else gradient - correction
+        if gradient is not None:
+            # An optimizer that scales the loss skips what is not finite, and lowers its scale.
+            gradient = gradient + ops.cast(spoiled, gradient.dtype)
+        result.append(gradient)
+    return result
 
 
 def _without_overflow(slopes):
