@@ -90,7 +90,7 @@ class WeisfeilerLehman:
         """
         if len(self._parts) > _KEPT_PARTS:
             self._parts.clear()
-        fed, histogram = self._run(self._outermost(_expanded(term), self.level))
+        fed, histogram = self._run(self._evaluate_term(_expanded(term), self.level))
         histogram = dict(histogram)
         for colour in (*(self._colour("input", exits) for exits in fed), self._output):
             histogram[colour] = histogram.get(colour, 0) + 1
@@ -124,7 +124,12 @@ class WeisfeilerLehman:
         )
 
     def _run(self, task):
-        """Run a generator that yields parts to be evaluated first; nothing recurses."""
+        """Run a generator and those that it asks for, and return its result.
+
+        `_evaluate_topology` reads like a recursion, but where it would call itself it yields the
+        arguments of `_evaluate_part` and is sent the result. The generators that wait are kept in
+        a list, not on Python's call stack, so no term is nested too deeply.
+        """
         stack, value = [task], None
         while stack:
             try:
@@ -133,28 +138,28 @@ class WeisfeilerLehman:
                 stack.pop()
                 value = finished.value
             else:
-                stack.append(self._part(*request))
+                stack.append(self._evaluate_part(*request))
                 value = None
         return value
 
-    def _outermost(self, term, level):
+    def _evaluate_term(self, term, level):
         """Successors of every input, and the histogram of the operations of a whole term."""
         if self._is_leaf(term, level):
             entries, passes, histogram = self._leaf(term, self._exits)
             fed = [(entries, passes)]
         else:
-            fed, histogram = yield from self._inside(term, level, self._exits)
+            fed, histogram = yield from self._evaluate_topology(term, level, self._exits)
         nothing = ((),) * self.iterations
         return [self._after(self._exits if passes else nothing, e) for e, passes in fed], histogram
 
-    def _part(self, part, level, exits):
+    def _evaluate_part(self, part, level, exits):
         """Evaluate a part of a term: `(entries, passes, histogram)`, kept by the arguments.
 
         `entries` are the colours of the operations that the part's input feeds, `passes` says
         whether the input reaches the output through identities alone, and `histogram` counts the
         colours of all operations. A part that cuts has neither entries nor passes.
         """
-        fed, histogram = yield from self._inside(part, level, exits)
+        fed, histogram = yield from self._evaluate_topology(part, level, exits)
         if len(fed) != 1:
             raise ValueError(
                 "A topology with several inputs must be the outermost one. "
@@ -176,8 +181,12 @@ class WeisfeilerLehman:
         colour = self._colour(name, exits)
         return (colour,), False, {colour: 1}
 
-    def _inside(self, part, level, exits):
-        """Evaluate the arguments of a topology, from its output to its inputs."""
+    def _evaluate_topology(self, part, level, exits):
+        """Evaluate the arguments of a topology, from its output to its inputs.
+
+        A generator (see `_run`): it yields the arguments of `_evaluate_part` for each part that is
+        not known yet. It returns `(entries, passes)` of each input, and the histogram.
+        """
         topology = self.topologies.get(part.operator)
         if topology is None:
             raise ValueError(
