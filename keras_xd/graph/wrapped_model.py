@@ -301,7 +301,7 @@ def inner_calls(layer, args, kwargs, wanted):
             probes.append((place, cloning.Probe(inner, calls)))
     sublayer_paths.put(copy, probes)
     copy(*args, **kwargs)
-    _copy_all(base, copy, [place for place, _ in probes])
+    _copy_state_except([place for place, _ in probes], base, copy)
     calls.clear()  # building may have called them too
     copy(*args, **kwargs)
     tensors = keras.tree.flatten((args, kwargs))
@@ -370,12 +370,9 @@ def _copy_state(old, new):
     """Copy the state of all that is the same in a layer and in the `Rewritten` one."""
     base = old.model if isinstance(old, Rewritten) else old
     new.trainable = old.trainable
-    _copy_all(base, new.model, new.new_places)
+    _copy_state_except(new.new_places, base, new.model)
     for place in new.new_places:
-        before, after = (
-            sublayer_paths.layer_at(base, place),
-            sublayer_paths.layer_at(new.model, place),
-        )
+        before, after = (sublayer_paths.layer_at(root, place) for root in (base, new.model))
         shapes = [[v.shape for v in layer.variables] for layer in (before, after)]
         if is_graph(before):
             continue
@@ -388,35 +385,51 @@ def _copy_state(old, new):
                 variable.trainable = before.trainable and flags[id(variable)]
 
 
-def _copy_all(base, copy, except_places):
+def _copy_state_except(places, base, copy):
     """Copy the state of `base` to a built copy, but for the layers at some places."""
-    kept = set(except_places)
-    above = {place[:depth] for place in kept for depth in range(len(place))}
-    pairs, skipped = [(base, copy)], []
+    containers, others, excluded = _layer_pairs(places, base, copy)
+    for old, new in containers[1:]:
+        new.trainable = old.trainable
+    for old, new in others:
+        cloning.copy_state(old, new)
+    inside = {id(v) for pair in (*others, *excluded) for layer in pair for v in layer.variables}
+    for old, new in containers:
+        _copy_own_variables(old, new, inside)
+
+
+def _layer_pairs(places, base, copy):
+    """Return pairs of layers of `base` and of its copy, in three lists.
+
+    Returns:
+        `(containers, others, excluded)`: `base` and the layers around those at `places`, outermost
+        first; the largest layers without such a layer inside; the layers at `places`.
+    """
+    excluded_places = set(places)
+    container_places = {place[:depth] for place in places for depth in range(len(place))}
+    containers, others, excluded = [(base, copy)], [], []
     for place, inner in sublayer_paths.walk(base, lambda layer: True):
-        other = sublayer_paths.layer_at(copy, place)
-        if place in kept:
-            skipped += [inner, other]
-        elif place in above:
-            other.trainable = inner.trainable
-            pairs.append((inner, other))
-        elif place[:-1] in above and other is not None:
-            cloning.copy_state(inner, other)
-            skipped += [inner, other]
-    inside = {id(v) for layer in skipped for v in layer.variables}
-    for old, new in pairs:  # the variables of containers themselves
-        before, after = (
-            [v for v in layer.variables if id(v) not in inside] for layer in (old, new)
+        pair = inner, sublayer_paths.layer_at(copy, place)
+        if place in excluded_places:
+            excluded.append(pair)
+        elif place in container_places:
+            containers.append(pair)
+        elif place[:-1] in container_places and pair[1] is not None:
+            others.append(pair)
+    return containers, others, excluded
+
+
+def _copy_own_variables(old, new, inside):
+    """Copy the variables of a container, except those of the layers inside, given by their ids."""
+    before, after = ([v for v in layer.variables if id(v) not in inside] for layer in (old, new))
+    if [v.shape for v in before] != [v.shape for v in after]:
+        raise ValueError(
+            "A layer made again by `from_config(get_config())` must have the same weights, in "
+            f"the same attributes. Received: {type(old).__name__} '{old.name}' with "
+            f"{[v.path for v in before]}, its copy with {[v.path for v in after]}"
         )
-        if [v.shape for v in before] != [v.shape for v in after]:
-            raise ValueError(
-                "A layer made again by `from_config(get_config())` must have the same weights, in "
-                f"the same attributes. Received: {type(old).__name__} '{old.name}' with "
-                f"{[v.path for v in before]}, its copy with {[v.path for v in after]}"
-            )
-        for old_variable, new_variable in zip(before, after, strict=True):
-            new_variable.assign(keras.ops.copy(old_variable))
-            new_variable.trainable = old_variable.trainable
+    for old_variable, new_variable in zip(before, after, strict=True):
+        new_variable.assign(keras.ops.copy(old_variable))
+        new_variable.trainable = old_variable.trainable
 
 
 def _as_place(place):
