@@ -27,7 +27,7 @@ class Compilation:
     config: dict
 
     def restored(self, name):
-        """Return what `compile` got under a name, made anew from its configuration, or `None`.
+        """Return a new copy of what `compile` got under a name, or `None`.
 
         Raises:
             ValueError: if it cannot be made from its configuration, such as a function that is not
@@ -71,7 +71,7 @@ def compilation_of(model):
 
 
 def note_compilation(model, copy):
-    """Let `compilation_of(copy)` find how `model` was compiled, as long as `copy` exists."""
+    """Note for `compilation_of(copy)` how `model` was compiled, as long as `copy` exists."""
     compilation = compilation_of(model)
     if compilation is not None:
         _noted[copy] = compilation

@@ -287,7 +287,7 @@ def freeze_architecture(model: keras.layers.Layer) -> keras.layers.Layer:
     """Make the architecture variables of `model` non-trainable, in place.
 
     From then on training moves the weights only, and `.keras` files keep it that way. A compiled
-    model traces its train step anew, so that its next `fit` leaves the architecture alone. Where
+    model retraces its train step, so that its next `fit` leaves the architecture alone. Where
     its optimizer has to know all variables (that of `SearchModel`, an `architecture_optimizer`, or
     any on the JAX backend), the next `fit` raises `ValueError` until the model is compiled again.
     Compile again also a model that holds `model` as one of its layers. Setting `layer.trainable`
@@ -327,10 +327,10 @@ def freeze_architecture(model: keras.layers.Layer) -> keras.layers.Layer:
 
 @check_types
 def reset_weights(model: keras.layers.Layer, seed: int | None = None) -> keras.layers.Layer:
-    """Initialise the weights of `model` anew and leave its architecture as it is, in place.
+    """Reinitialise the weights of `model` and leave its architecture as it is, in place.
 
     Every weight gets a fresh value of its layer's own initializer; the statistics of batch
-    normalization begin anew too. Kept are architecture variables, layers with `trainable=False`,
+    normalization are reset too. Kept are architecture variables, layers with `trainable=False`,
     adapted `Normalization` layers, the states of random generators, and the optimizer (compile
     again for a fresh one). The values come from copies of the layers made by `get_config()`. A
     model class with weights of its own beside its layers' is refused, since nothing tells how to
@@ -361,7 +361,7 @@ def reset_weights(model: keras.layers.Layer, seed: int | None = None) -> keras.l
     for layer in flatten_layers(model):
         if getattr(layer, "weights_hold_architecture", False):
             raise ValueError(
-                "Only the weights of a search space can be initialised anew; in a finalized layer "
+                "Only the weights of a search space can be reinitialised; in a finalized layer "
                 f"weights and architecture are one. Received: layer '{layer.name}', {layer!r}"
             )
         if isinstance(layer, keras.layers.Normalization) or not layer.trainable:
@@ -394,7 +394,7 @@ def _collect_fresh(layer, kept, generator, fresh, visited):
     own = needed - {i for sublayer in inside for i in _ids(sublayer.weights)}
     if own:
         raise ValueError(
-            "Weights can be initialised anew only where their layer can be made again from its "
+            "Weights can be reinitialised only where their layer can be made again from its "
             f"`get_config()` and `get_build_config()`. Received: {layer!r} with its own weights "
             f"{[weight.path for weight in layer.weights if id(weight) in own]}"
         )

@@ -174,7 +174,7 @@ def evaluate_search(
     For each seed, after `keras.utils.set_random_seed`:
 
     - `"supernet"`: `task.build()`, `search` on it; the searched model is evaluated as trained.
-    - `"offline"`: the found architecture frozen, all weights initialised anew and trained from
+    - `"offline"`: the found architecture frozen, all weights reinitialised and trained from
       scratch by `task.fit`.
     - `"transfer to NAME"`: the same with the model, training and evaluation of another task.
     - `"random"`: as offline, with a random architecture in place of the found one

@@ -185,7 +185,7 @@ class Grammar:
     def mutate(self, term: Term, rng: "np.random.Generator") -> Term:
         """Return a mutated term.
 
-        From left to right, every node whose nonterminal has more than one production grows anew
+        From left to right, every node whose nonterminal has more than one production is grown again
         with probability one by the number of such nodes. Repeated until the term is another one,
         at most 50 times; a grammar of one term gives that.
 

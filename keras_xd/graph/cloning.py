@@ -329,7 +329,7 @@ def _new_inputs(view, changes, rename):
 
 
 def copy_layer(operation, parts=None):
-    """Return a layer or operation made anew from the configuration of `operation`.
+    """Return a new layer or operation from the configuration of `operation`.
 
     Args:
         operation: the layer or operation.

@@ -89,7 +89,7 @@ def put(root, new_layers):
         old = layer_at(root, place)
         if old is None:
             raise ValueError(
-                "A model made anew from its configuration must have its layers in the same "
+                "A model made again from its configuration must have its layers in the same "
                 f"attributes. Received: {type(root).__name__} '{root.name}' without a layer at "
                 f"{place}"
             )

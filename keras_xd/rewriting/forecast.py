@@ -91,7 +91,7 @@ def forecast(
     skip: Selection = None,
     **layer_options: Any,
 ) -> Forecast:
-    """Tell what `rewrite` with the same arguments would make of a model, without building it.
+    """Return what `rewrite` with the same arguments would make of a model, without building it.
 
     Nothing but sizes is computed: no weight of the new model is made, so that the cost of a search
     on a large model is known in seconds and before any memory is asked for.

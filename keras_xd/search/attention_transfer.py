@@ -167,7 +167,7 @@ class Guide:
         if self.transfer is None:
             raise ValueError(
                 "The search was guided by a teacher, which is not saved with it. Call `attach` of "
-                "an `AttentionTransfer` with the search before training, or compile it anew. "
+                "an `AttentionTransfer` with the search before training, or compile it again. "
                 "Received: a search without its teacher"
             )
         outputs, features = self.student(inputs, training=True)

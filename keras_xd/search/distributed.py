@@ -44,7 +44,7 @@ def fit(
     Args:
         search: a compiled `SearchModel`.
         x, y: as in `SearchModel.fit`.
-        backup_dir: the folder of the backup, which is kept in the end: to begin anew, take another
+        backup_dir: the folder of the backup, which is kept in the end: to start over, take another
             or remove it. `None` for no backup.
         callbacks: as in `SearchModel.fit`. What a callback itself remembers is not in the backup.
         initial_epoch: as in `SearchModel.fit`; the number of the backup's epochs goes before it.
@@ -120,7 +120,7 @@ def check_order(search: keras.Model, data: Iterable[Any], shuffle: bool) -> None
 @check_types
 @contextlib.contextmanager
 def fitting(search: keras.Model) -> Iterator[None]:
-    """Let a search train by Keras' `fit`, within a `with` statement.
+    """Return a context manager in which a search trains by Keras' `fit`.
 
     Args:
         search: the `SearchModel`.

@@ -12,7 +12,7 @@ class GeneratorBatches:
 
     The first batch is looked at to learn the types and shapes. A pass over the dataset goes on
     where the one before has come to, unless that one took no more than `ahead` batches: Keras takes
-    so many to build a model with before it trains, and then begins anew.
+    so many to build a model with before it trains, and then starts over.
 
     Args:
         generator: a Python generator of batches.

@@ -31,7 +31,7 @@ def interleave(training, architecture, *, batch_size=None, shuffle=True, replica
         architecture: likewise, of the same structure, types and shapes, and the same batch size.
         batch_size: samples of each kind in a batch, for arrays; by default that of the other
             data, or 32.
-        shuffle: whether to shuffle the samples of arrays and the batches of a `PyDataset` anew in
+        shuffle: whether to shuffle the samples of arrays and the batches of a `PyDataset` again in
             each pass. A `tf.data.Dataset` comes in its own order.
         replicas: the number of devices among which every batch will be divided.
 
@@ -155,7 +155,7 @@ def with_steps(
     if not generators:
         return pairs.prefetch(tf.data.AUTOTUNE), steps, ()
     options = tf.data.Options()
-    # Batches that are drawn ahead are lost when training ends, or when Keras begins anew.
+    # Batches that are drawn ahead are lost when training ends, or when Keras starts over.
     options.experimental_optimization.inject_prefetch = False
     options.autotune.enabled = False
     return pairs.with_options(options), steps, tuple(generators.values())

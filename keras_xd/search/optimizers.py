@@ -144,7 +144,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
 
     @contextlib.contextmanager
     def only(self, group: str) -> Iterator[None]:
-        """Let `apply` step one of the groups only, within a `with` statement.
+        """Return a context manager in which `apply` updates one of the groups only.
 
         The step of the weights is the one that `iterations` counts.
 
@@ -162,7 +162,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
             _STEPPED_ALONE.reset(token)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
-        """Let both optimizers set final values, such as moving averages, after `fit`."""
+        """Set the final values of both optimizers, such as moving averages, after `fit`."""
         if self.architecture_optimizer.iterations == 0:
             # The moving average of an optimizer that has made no step is still zero.
             var_list = [variable for variable in var_list if not self.is_architecture(variable)]

@@ -296,7 +296,7 @@ class SearchModel(AtomicSaving, InnerModel):
             self.fitting = before
 
     def make_train_function(self, force: bool = False) -> Any:
-        """Make the compiled train step, anew when warm-up or cool-down has begun or ended."""
+        """Make the train function, again when warm-up or cool-down has begun or ended."""
         optimizer = self.search_optimizer
         fixed = self.cooling_down or bool(optimizer.epochs < self.warmup_epochs)
         force = force or fixed != optimizer.architecture_fixed

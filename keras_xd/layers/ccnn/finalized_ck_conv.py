@@ -65,7 +65,7 @@ class LongConvolution(keras.layers.Layer):
         return (shape[0], shape[1], *sizes)
 
     def _fix_input(self, channels, sizes):
-        """Let only inputs of these sizes in from now on."""
+        """Accept only inputs of these sizes from now on."""
         shape = self._joined_shape((None, channels, *sizes, channels), sizes)
         self.input_spec = keras.layers.InputSpec(
             ndim=self.rank + 2, axes={axis: n for axis, n in enumerate(shape) if axis}

@@ -110,7 +110,7 @@ def spectrum_pieces(sizes, channels, filters, largest=None, most=MOST_PIECES):
     """Return by how many frequencies of the first axis a spectrum is cut into pieces.
 
     It is the largest tensor by far. Its pieces are made and used side by side, and none is so large
-    that the memory for it has to be fetched anew in every step.
+    that the memory for it has to be allocated again in every step.
 
     Args:
         sizes: number of frequencies of each axis.

@@ -12,7 +12,7 @@ class ComplexityWeight(keras.callbacks.Callback):
     """Sets the `complexity_weight` of a search at the begin of every epoch.
 
     A weight that grows lets a search look at architectures of very different costs first and brings
-    it to its budget later. The train step is not traced anew. The logs get `complexity_weight`.
+    it to its budget later. The train step is not retraced. The logs get `complexity_weight`.
     After `fit` the last weight stays.
 
     Args:

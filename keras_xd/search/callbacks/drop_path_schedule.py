@@ -12,7 +12,7 @@ class DropPathSchedule(keras.callbacks.Callback):
 
     In epoch `e`, counted from 0 as by Keras' callbacks, each `keras_xd.layers.DerivedCell` drops
     paths with the probability `drop_path * e / epochs`. The factor is a variable of the cells, so
-    nothing is traced anew, and it is saved with them.
+    nothing is retraced, and it is saved with them.
 
     Args:
         epochs: the number of epochs at which the whole probability would be reached; by default

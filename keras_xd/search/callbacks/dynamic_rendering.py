@@ -12,7 +12,7 @@ class DynamicRendering(keras.callbacks.Callback):
 
     Layers of `rendering="dynamic"` compute the taps and frequencies that lie under their masks at
     the last update. Without updates they compute all of them. After an update that changes a size
-    the next step is traced anew, which takes seconds; between updates a mask that grows is cut.
+    Keras retraces the next step, which takes seconds; between updates a mask that grows is cut.
 
     Args:
         epochs: integer, the number of epochs from one update to the next. The first is at the

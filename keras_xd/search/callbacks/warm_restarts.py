@@ -21,7 +21,7 @@ class WarmRestarts(keras.callbacks.Callback):
         η(t) = minimum + (rate - minimum) · annealing(t / T),   annealing(p) = (1 + cos πp) / 2
 
     and multiplies `T` by `period_factor` at each restart. As long as `reset_weights` is set, the
-    weights are initialised anew at each restart, with the slots of their optimizer and its count
+    weights are reinitialised at each restart, with the slots of their optimizer and its count
     of iterations; see `keras_xd.reset_weights`. The architecture, its optimizer's slots and count
     are left as they are. So every period searches on from the operations found with weights that
     know nothing of the earlier ones: *Supernet SGDR* of the Chrysalis. Without it the weights stay
@@ -34,7 +34,7 @@ class WarmRestarts(keras.callbacks.Callback):
     of the first epoch of a period: after the last epoch of a period the weights are the trained
     ones. Callbacks may be used again; they keep no state.
 
-    A weights' optimizer whose rate is a `LearningRateSchedule` begins its schedule anew with the
+    A weights' optimizer whose rate is a `LearningRateSchedule` restarts its schedule with the
     count of iterations; then `learning_rate` has to be `None`.
 
     The logs get `restarts`, the number of restarts so far, and the rates at the end of the epoch
@@ -53,7 +53,7 @@ class WarmRestarts(keras.callbacks.Callback):
             `"batch"`: at the begin of every call of the compiled train step, that is, of
             `steps_per_execution` batches, and `t` counts parts of epochs; the number of batches
             has to be known.
-        reset_weights: whether to initialise the weights anew.
+        reset_weights: whether to reinitialise the weights.
         seed: an integer makes the fresh weights reproducible, different ones at each restart.
             `None` draws them as Keras does.
 
