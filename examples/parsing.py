@@ -1,6 +1,17 @@
-"""Types of the examples' command-line arguments."""
+"""Arguments of the examples' command lines, and their types."""
 
 import argparse
+import math
+import os
+
+
+def add_data_folder(parser):
+    """Add the argument that names the folder of the images."""
+    parser.add_argument(
+        "--data-dir",
+        default=os.environ.get("TFDS_DATA_DIR"),
+        help="folder of tensorflow-datasets; by default TFDS_DATA_DIR, or a download",
+    )
 
 
 def positive(text):
@@ -8,3 +19,35 @@ def positive(text):
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
     return int(text)
+
+
+def seed(text):
+    """Return an integer of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, not {text!r}")
+    return int(text)
+
+
+def rate(text):
+    """Return a positive, finite number."""
+    return _number(text, lambda value: 0 < value < math.inf, "a positive number")
+
+
+def number(text):
+    """Return a finite number of at least 0."""
+    return _number(text, lambda value: 0 <= value < math.inf, "a number of at least 0")
+
+
+def fraction(text):
+    """Return a number from 0 to below 1."""
+    return _number(text, lambda value: 0 <= value < 1, "a number from 0 to below 1")
+
+
+def _number(text, fits, rule):
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not fits(value):
+        raise argparse.ArgumentTypeError(f"must be {rule}, not {text!r}")
+    return value

@@ -101,7 +101,8 @@ def test_commands_of_the_readme_name_files_and_options_that_exist():
     assert len(commands) >= 10
     for folder, name, options in commands:
         source = (BENCHMARKS.parent / folder / f"{name}.py").read_text(encoding="utf-8")
-        shared = [p.read_text(encoding="utf-8") for p in (BENCHMARKS.parent / folder).glob("*.py")]
+        folders = {BENCHMARKS.parent / folder, BENCHMARKS.parent / folder.split("/")[0]}
+        shared = [p.read_text(encoding="utf-8") for f in folders for p in f.glob("*.py")]
         for option in re.findall(r"--[a-z-]+", options):
             assert any(f'"{option}"' in file for file in [source, *shared]), (name, option)
     links = re.findall(r"\]\(([^)#:]+)\)", text)

@@ -61,12 +61,6 @@ def accuracy(model, data):
     return float(np.mean(model.predict(data[0], verbose=0).argmax(axis=-1) == data[1]))
 
 
-def mean_and_deviation(values, digits=3):
-    """Return both as a text; of one value no deviation."""
-    text = f"{np.mean(values):.{digits}f}"
-    return text if len(values) < 2 else f"{text} ± {np.std(values, ddof=1):.{digits}f}"
-
-
 def count(number, noun):
     """Return a number and its noun, in the plural unless the number is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

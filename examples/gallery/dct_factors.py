@@ -13,6 +13,7 @@ product in double precision, and of the learned ones after each step.
 import common
 import keras
 import numpy as np
+import reporting
 from keras import ops
 
 from keras_xd import kmatrix
@@ -97,7 +98,7 @@ def main(arguments=None):
         place = lower.subplots()
         for number, (depth, errors) in enumerate(curves.items()):
             at, look = every * np.arange(errors.shape[1]), style.curve(number)
-            label = f"depth {depth}: {common.mean_and_deviation(errors[:, -1], 2)}"
+            label = f"depth {depth}: {reporting.spread(errors[:, -1], 2)}"
             place.plot(at, errors.mean(axis=0), label=label, **look)
             band = errors.min(axis=0), errors.max(axis=0)
             place.fill_between(at, *band, color=look["color"], alpha=0.15, linewidth=0)

@@ -36,35 +36,23 @@ import argparse
 import itertools
 import os
 import pathlib
-import shlex
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import parsing
+import reporting
 from parsing import positive
 
 import keras_xd
-from experiments.dnarch import dnarch_training
-from experiments.dnarch.dnarch_report import DnarchResults
+from experiments.dnarch import dnarch_report, dnarch_training
 from experiments.dnarch.dnarch_training import EXPERIMENTS, METHODS
-from experiments.xd import cifar10
 
 # What is given, or else as the experiment has it.
 INTEGERS = ("blocks", "channels", "epochs", "batch_size", "subset", "size")
 RATES = ("learning_rate", "frequency", "temperature")
 SHARES = ("dropout", "weight_decay")
-
-
-def number(text):
-    """Return a number of at least 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a number of at least 0, not {text!r}")
-    return value
 
 
 def describe(options, data):
@@ -83,7 +71,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("experiment", choices=EXPERIMENTS)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--seeds", nargs="+", type=cifar10.seed, default=[0])
+    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0])
     meanings = {
         "blocks": "of the base network",
         "channels": "of the base network",
@@ -91,7 +79,7 @@ def parse(arguments):
         "size": "points of a side, for mnist (a divisor of 28) and darcy",
         "temperature": "of the masks on frequencies",
     }
-    for names, kind in ((INTEGERS, positive), (RATES, cifar10.rate), (SHARES, number)):
+    for names, kind in ((INTEGERS, positive), (RATES, parsing.rate), (SHARES, parsing.number)):
         for name in names:
             flag = "--" + name.replace("_", "-")
             defaults = ", ".join(f"{e} {getattr(x, name)}" for e, x in EXPERIMENTS.items())
@@ -103,10 +91,10 @@ def parse(arguments):
         help="taps that learned kernels begin with; by default a width of 0.0325, for mnist as "
         f"many as {dnarch_training.ROWS:.1f} rows of an image",
     )
-    parser.add_argument("--architecture-rate", type=cifar10.rate, default=5e-4, help="of the masks")
+    parser.add_argument("--architecture-rate", type=parsing.rate, default=5e-4, help="of the masks")
     parser.add_argument(
         "--complexity-weight",
-        type=number,
+        type=parsing.number,
         nargs="+",
         help="factor of the complexity term of KRWD; two numbers: from the first epoch to the last",
     )
@@ -126,12 +114,13 @@ def parse(arguments):
         help="folder of tensorflow-datasets, or for darcy of its file; by default the one that "
         "TFDS_DATA_DIR (or a download) or KERAS_XD_DATA_DIR (or generated data) names",
     )
-    parser.add_argument(
-        "--output", type=pathlib.Path, default=cifar10.RESULTS, help="folder of results"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace results of before")
+    reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    options.command = _command(options, parser)
+    shown = ["methods", "seeds", *INTEGERS, *RATES, *SHARES, "kernel_size", "architecture_rate"]
+    shown += ["complexity_weight", "lengths", "rendering", "rendering_epochs", "evaluate_on"]
+    options.command = reporting.command(
+        "dnarch/dnarch.py", parser, options, shown, [options.experiment]
+    )
     options.methods = list(dict.fromkeys(options.methods))
     experiment = EXPERIMENTS[options.experiment]
     if options.size and not experiment.size:
@@ -157,42 +146,31 @@ def parse(arguments):
     try:
         keras_xd.masks.sigmoid_range(options.temperature)
         data = dnarch_training.load(options)
-        settings = describe(options, data)
-        results = DnarchResults(options.output, settings, options.overwrite)
+        results = reporting.Results(
+            f"dnarch_{options.experiment}",
+            dnarch_report.page,
+            dnarch_report.draw,
+            options.output,
+            describe(options, data),
+            options.command,
+            options.overwrite,
+        )
     except ValueError as error:
         parser.error(str(error))
     return options, data, results
 
 
-def _command(options, parser):
-    words = ["python", "examples/experiments/dnarch/dnarch.py", options.experiment]
-    shown = ["methods", "seeds", *INTEGERS, *RATES, *SHARES, "kernel_size"]
-    shown += [
-        "architecture_rate",
-        "complexity_weight",
-        "lengths",
-        "rendering",
-        "rendering_epochs",
-        "evaluate_on",
-    ]
-    for name in shown:
-        value = getattr(options, name)
-        if value != parser.get_default(name):
-            words.append("--" + name.replace("_", "-"))
-            values = value if isinstance(value, list) else [value]
-            words += [f"{v:g}" if isinstance(v, float) else str(v) for v in values]
-    return shlex.join(words)
+def run(method, data, seed, options):
+    """Return what was measured of one method with one seed, and by which command."""
+    record = dnarch_training.run(method, data, seed, options)
+    return {**record, "command": options.command}
 
 
 def main(arguments=None):
     options, data, results = parse(arguments)
     for seed, method in itertools.product(options.seeds, options.methods):
-        results.read()
-        record = results.find(method, options.experiment, seed)
-        if record is None:
-            record = dnarch_training.run(method, data, seed, options)
-            results.add({**record, "command": options.command})
-        results.write(options.command)
+        key = (method, options.experiment, seed)
+        record = results.obtain(key, run, method, data, seed, options)
         print(
             f"{method}, seed {seed}: {dnarch_training.score_text(record['score'], data.dense)}, "
             f"{record['parameters']:,} parameters and C / C_target "

@@ -1,9 +1,9 @@
-"""Files of `dnarch.py`: finished runs as JSON, tables as Markdown, a picture."""
+"""The pages of `dnarch.py`, and their pictures."""
 
-import importlib.metadata
 import statistics
 
-from shared_results import SharedResults
+import reporting
+from reporting import present, select, spread
 
 from experiments.dnarch.dnarch_training import (
     DEPTH_TEMPERATURE,
@@ -11,7 +11,6 @@ from experiments.dnarch.dnarch_training import (
     METHODS,
     WIDTH_TEMPERATURE,
 )
-from experiments.xd.cifar10_report import over, spread, threads
 from keras_xd.visualization import style
 
 NAMES = {
@@ -32,25 +31,6 @@ DATA = {
 }
 
 
-class DnarchResults(SharedResults):
-    """The runs of one experiment finished so far, perhaps by several processes.
-
-    Args:
-        folder: `pathlib.Path` of the folder for `dnarch_<experiment>.json`, `.md` and `.png`.
-        settings: dictionary of what all runs have in common, the `experiment` among them.
-        overwrite: start again where there are files already.
-    """
-
-    def __init__(self, folder, settings, overwrite=False):
-        super().__init__(f"dnarch_{settings['experiment']}", folder, settings, overwrite)
-
-    def page(self, command):
-        return report(self.settings, self.runs)
-
-    def draw(self):
-        plot(self.settings, self.runs, self.paths["png"])
-
-
 def ordered(runs):
     """Return runs in the order of the tables."""
     return sorted(runs, key=lambda run: (METHODS.index(run["method"]), run["seed"]))
@@ -61,27 +41,25 @@ def is_error(settings):
     return settings["experiment"] == "darcy"
 
 
-def report(settings, runs):
+def page(settings, runs, written):
     """Return the page of results."""
     runs = ordered(runs)
     title = EXPERIMENTS[settings["experiment"]].title
-    versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in ("tensorflow", "keras"))
-    commands = " and ".join(f"`{text}`" for text in dict.fromkeys(run["command"] for run in runs))
     seeds = sorted({run["seed"] for run in runs})
     score = "Relative L2 error" if is_error(settings) else "Accuracy in percent"
-    hours = sum(sum(run["seconds"]) for run in runs) / 3600
     return "\n".join(
         [
             f"# Learned architectures: {title}",
             "",
-            f"Written by {commands}; {versions}; threads: {threads()}.",
+            f"Written by {reporting.commands(runs)}; {written['versions']}; "
+            f"threads: {written['threads']}.",
             "",
             f"{score} of the trimmed network on {settings['evaluation_samples']:,} "
             f"{settings['evaluate_on']} samples after {settings['epochs']} epochs on "
             f"{settings['training_samples']:,} training samples, the same for all; "
-            f"{over(seeds)}. No model is chosen by its score on these samples. "
+            f"{reporting.over(seeds)}. No model is chosen by its score on these samples. "
             "C is the paper's count of multiply–adds, C_target that of the plain network, "
-            f"{runs[0]['target']:,.0f}. All trainings together took {hours:.2f} hours.",
+            f"{runs[0]['target']:,.0f}. All trainings together took {reporting.hours(runs)}.",
             "",
             *_table(settings, runs, seeds),
             *_remarks(settings, runs),
@@ -104,26 +82,22 @@ def report(settings, runs):
 def _table(settings, runs, seeds):
     """Return the table of results."""
     digits, factor = (4, 1) if is_error(settings) else (2, 100)
-    lines = [
-        f"| method | {'error' if is_error(settings) else 'accuracy'} | C / C_target | trimmed "
-        "| multiply–adds | parameters | before trimming | difference | s |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for method in [name for name in METHODS if any(run["method"] == name for run in runs)]:
-        own = [run for run in runs if run["method"] == method]
-        cells = [NAMES[method], spread([factor * run["score"] for run in own], digits)]
-        if len(own) < len(seeds):
-            cells[1] += f" ({', '.join(str(run['seed']) for run in own)})"
+    score = "error" if is_error(settings) else "accuracy"
+    head = ["method", score, "C / C_target", "trimmed", "multiply–adds", "parameters"]
+    head += ["before trimming", "difference", "s"]
+    rows = []
+    for method in present(runs, "method", METHODS):
+        own = select(runs, method=method)
+        scores = {run["seed"]: factor * run["score"] for run in own}
+        cells = [NAMES[method], reporting.cell(scores, seeds, digits)]
         cells.append(spread([run["complexity"] for run in own], 3))
         cells.append(spread([run["trimmed_complexity"] for run in own], 3))
         for name in ("multiply_adds", "parameters", "searched_parameters"):
             cells.append(f"{statistics.mean(run[name] for run in own):,.0f}")
         cells.append(f"{max(run['difference'] for run in own):.1e}")
-        cells.append(f"{statistics.mean(sum(run['seconds']) for run in own):.0f}")
-        lines.append(f"| {' | '.join(cells)} |")
+        rows.append([*cells, f"{statistics.mean(sum(run['seconds']) for run in own):.0f}"])
     return [
-        *lines,
-        "",
+        *reporting.table(head, rows),
         "C / C_target: of the search, whose widths and depth are continuous; trimmed: of whole "
         "channels and blocks, as are the multiply–adds. Parameters are trained ones, of the "
         "trimmed network (kernels as they are) and of the one before (the network that makes "
@@ -151,21 +125,17 @@ def _remarks(settings, runs):
 
 def _architectures(runs):
     """Return the table of what was found, block by block."""
-    lines = [
-        "| method | seed | depth | block | value | kernel size | resolution "
-        "| channels: input, middle, output |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    head = ["method", "seed", "depth", "block", "value", "kernel size", "resolution"]
+    rows = []
     for run in runs:
-        present = [block for block in run["blocks"] if block["depth"]]
-        lead = [run["method"], str(run["seed"]), f"{len(present)} of {len(run['blocks'])}"]
-        for number, block in enumerate(present, start=1):
+        left = [block for block in run["blocks"] if block["depth"]]
+        lead = [run["method"], str(run["seed"]), f"{len(left)} of {len(run['blocks'])}"]
+        for number, block in enumerate(left, start=1):
             cells = [*lead, str(number), f"{block['depth']:.2f}"]
             cells += [" × ".join(map(str, block[name])) for name in ("taps", "resolution")]
-            cells.append(", ".join(map(str, block["channels"])))
-            lines.append(f"| {' | '.join(cells)} |")
+            rows.append([*cells, ", ".join(map(str, block["channels"]))])
             lead = ["", "", ""]
-    return [*lines, ""]
+    return reporting.table([*head, "channels: input, middle, output"], rows)
 
 
 def texts(settings):
@@ -195,21 +165,19 @@ def texts(settings):
 
 
 @style.context()
-def plot(settings, runs, path):
+def draw(settings, runs, path):
     """Draw scores and complexity by epoch, and below the sizes by block of each first seed."""
     from matplotlib.figure import Figure
 
     runs = ordered(runs)
-    methods = [name for name in METHODS if any(run["method"] == name for run in runs)]
-    with style.context():
-        figure = Figure(figsize=(9.6, 5.2), layout="constrained")
-        upper, lower = figure.subfigures(2, 1)
-        score, complexity = upper.subplots(1, 2)
-        complexity.axhspan(1 - WITHIN, 1 + WITHIN, color="0.9")
-        sizes = lower.subplots(1, 3)
+    figure = Figure(figsize=(9.6, 5.2), layout="constrained")
+    upper, lower = figure.subfigures(2, 1)
+    score, complexity = upper.subplots(1, 2)
+    complexity.axhspan(1 - WITHIN, 1 + WITHIN, color="0.9")
+    sizes = lower.subplots(1, 3)
     factor = 1 if is_error(settings) else 100
-    for index, method in enumerate(methods):
-        own = [run for run in runs if run["method"] == method]
+    for index, method in enumerate(present(runs, "method", METHODS)):
+        own = select(runs, method=method)
         for run in own:
             epochs = range(1, 1 + len(run["curves"]["score"]))
             label = NAMES[method] if run is own[0] else None
@@ -228,20 +196,17 @@ def plot(settings, runs, path):
     names = (f"kernel size, {axes}", f"resolution, {axes}", "channels in –, middle – –, out ··")
     for axis, name in zip(sizes, names, strict=True):
         axis.set(title=name, xlabel="block", ylim=(0, None))
-        axis.xaxis.get_major_locator().set_params(integer=True)
     for axis in (score, complexity, *sizes):
-        axis.grid(axis="y")
-    with style.context():
-        for axis in (score, complexity, *sizes):
-            style.label_lines(axis)
+        reporting.by_whole_numbers(axis)
+        style.label_lines(axis)
     style.save(figure, path)
 
 
 def _draw_sizes(axis, run, name, color, label):
     """Draw the sizes of the blocks that are left."""
-    present = [block for block in run["blocks"] if block["depth"]]
-    numbers = range(1, 1 + len(present))
+    left = [block for block in run["blocks"] if block["depth"]]
+    numbers = range(1, 1 + len(left))
     for place, dashes in zip(range(len(run["blocks"][0][name])), ("-", "--", ":"), strict=False):
-        values = [block[name][place] for block in present]
+        values = [block[name][place] for block in left]
         axis.plot(numbers, values, dashes, marker="o", color=color, label=label)
         label = None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import keras
 import numpy as np
+import reporting
 from datasets import listops, pde
 from datasets.batches import Batches, ImageBatches, normalize
 
@@ -335,8 +336,8 @@ def trimmed(model, data, target):
         "score": data.score(after),
         "searched_score": data.score(before),
         "difference": float(np.abs(before - after).max() / np.abs(before).max()),
-        "parameters": cifar10.count(final.trainable_variables),
-        "searched_parameters": cifar10.count(space.trainable_variables),
+        "parameters": reporting.count(final.trainable_variables),
+        "searched_parameters": reporting.count(space.trainable_variables),
         "complexity": float(keras_xd.complexity(space)) / target,
         "multiply_adds": counted,
         "trimmed_complexity": counted / target,

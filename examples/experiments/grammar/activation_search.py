@@ -13,7 +13,6 @@ function is then trained anew with several seeds, beside ReLU and Swish, and dra
 import argparse
 import os
 import pathlib
-import statistics
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -25,6 +24,7 @@ import numpy as np
 from datasets import digits
 from matplotlib.figure import Figure
 from parsing import positive
+from reporting import spread
 
 from experiments.grammar import tuning
 from keras_xd import grammar, visualization
@@ -81,23 +81,16 @@ def trained(term, data, seed, options):
 @style.context()
 def curves(terms):
     """Draw functions of one variable, with coefficients of 1."""
-    with style.context():
-        figure = Figure(figsize=(3.6, 2.6), layout="constrained")
-        axes = figure.subplots()
+    figure = Figure(figsize=(3.6, 2.6), layout="constrained")
+    axes = figure.subplots()
     x = np.linspace(-4, 4, 201, dtype="float32")[:, None]
     for number, (name, term) in enumerate(terms.items()):
         y = activation(term, (1,), None).predict(x, verbose=0)[:, 0]
         axes.plot(x[:, 0], y, label=name, **style.curve(number))
     axes.set(xlabel="x", ylim=(-4, 4))
     axes.margins(x=0)
-    with style.context():
-        style.label_lines(axes)
+    style.label_lines(axes)
     return figure
-
-
-def mean(values):
-    deviation = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.4f}{deviation}"
 
 
 def parse(arguments):
@@ -144,7 +137,7 @@ def main(arguments=None):
     for name, term in terms.items():
         runs = [trained(term, data, seed, options) for seed in range(options.seeds)]
         accuracies, losses = zip(*runs, strict=True)
-        rows.append([name, mean(accuracies), mean(losses)])
+        rows.append([name, spread(accuracies, 4), spread(losses, 4)])
     parts = [
         tuning.table(["activation", "test accuracy", "test loss"], rows),
         f"Trained anew, {options.seeds} seed(s), mean ± standard deviation. Best function:",

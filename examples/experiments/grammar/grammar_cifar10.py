@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the fold
 
 import keras
 import keras_tuner as kt
+import parsing
 from datasets import images
 from parsing import positive
 
@@ -95,11 +96,7 @@ def parse(arguments):
         "--strategy", choices=["bayesian", "evolution", "random"], default="bayesian"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--data-dir",
-        default=os.environ.get("TFDS_DATA_DIR"),
-        help="folder of tensorflow-datasets; by default TFDS_DATA_DIR, or a download",
-    )
+    parsing.add_data_folder(parser)
     tuning.add_arguments(parser)
     options = parser.parse_args(arguments)
     tuning.check(parser, options, NAME)

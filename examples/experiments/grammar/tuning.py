@@ -1,13 +1,12 @@
 """What the examples with KerasTuner share: their arguments, and the results that they write."""
 
-import importlib.metadata
 import json
 import math
 import pathlib
 
 import numpy as np
+import reporting
 
-from experiments.xd.cifar10_report import threads
 from keras_xd import visualization
 
 PACKAGES = ("keras", "tensorflow", "keras-tuner")
@@ -15,26 +14,15 @@ PACKAGES = ("keras", "tensorflow", "keras-tuner")
 
 def add_arguments(parser):
     """Add the arguments that say where trials and results are kept."""
-    parser.add_argument("--output", help="folder of the results; examples/results by default")
+    reporting.add_arguments(parser, resume=True)
     parser.add_argument("--searches", default="searches", help="folder of the trials")
-    existing = parser.add_mutually_exclusive_group()
-    existing.add_argument("--overwrite", action="store_true", help="begin anew, write over results")
-    existing.add_argument("--resume", action="store_true", help="go on with the trials there are")
     parser.add_argument("--note", help="sentence for the results page")
 
 
 def check(parser, options, name):
     """End with an error if something would be overwritten, or there is nothing to resume."""
-    options.output = pathlib.Path(options.output or pathlib.Path(__file__).parents[2] / "results")
     trials = pathlib.Path(options.searches, name)
-    paths = [options.output / f"{name}.md", trials]
-    found = [str(path) for path in paths if path.exists()]
-    if found and not (options.overwrite or options.resume):
-        parser.error(
-            f"{', '.join(found)} would be overwritten: give --overwrite, --resume or other folders"
-        )
-    if options.resume and not trials.exists():
-        parser.error(f"--resume needs trials in {trials}, and there are none")
+    reporting.check_output(parser, options, [options.output / f"{name}.md", trials], trials)
 
 
 def settings(name, arguments, options, **more):
@@ -42,12 +30,11 @@ def settings(name, arguments, options, **more):
     left_out = (options.output, options.searches, getattr(options, "data_dir", None), options.note)
     left_out = [str(path) for path in left_out if path]
     words = ["…" if word in left_out else word for word in arguments if word != "--resume"]
-    versions = [f"{package} {importlib.metadata.version(package)}" for package in PACKAGES]
     return {
         "command": " ".join(["python", f"examples/experiments/grammar/{name}.py", *words]),
         **more,
-        "versions": ", ".join(versions),
-        "cores": threads(),
+        "versions": reporting.versions(PACKAGES),
+        "cores": reporting.threads(),
         "note": options.note or "none",
     }
 
@@ -89,8 +76,7 @@ def scores(oracle):
 
 def table(head, rows):
     """Return a Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+    return "\n".join(reporting.table(head, rows)[:-1])
 
 
 def write(name, title, parts, settings, oracle, output, pictures=()):

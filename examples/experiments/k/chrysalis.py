@@ -27,7 +27,6 @@ import functools
 import itertools
 import os
 import pathlib
-import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -37,13 +36,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the fold
 
 import keras
 import numpy as np
+import parsing
+import reporting
 from datasets import images, permutation, spherical, text
 from datasets.batches import Batches, ImageBatches, normalize
 from parsing import positive
 
 import keras_xd
-from experiments.k import chrysalis_models
-from experiments.k.chrysalis_report import ChrysalisResults
+from experiments.k import chrysalis_models, chrysalis_report
 from experiments.k.chrysalis_training import fit
 from experiments.xd import cifar10
 
@@ -278,8 +278,8 @@ def run(method, kind, seed, options):
         "seed": seed,
         "accuracy": {protocol: value for protocol, (value, _) in results.items()},
         "seconds": {protocol: round(seconds, 1) for protocol, (_, seconds) in results.items()},
-        "parameters": cifar10.count(model.trainable_variables),
-        "architecture_parameters": cifar10.count(architecture),
+        "parameters": reporting.count(model.trainable_variables),
+        "architecture_parameters": reporting.count(architecture),
         "samples": [len(data.train[0]), len(data.evaluation[0])],
         "distances": moved,
     }
@@ -307,7 +307,7 @@ def parse(arguments):
     parser.add_argument("--experiment", choices=EXPERIMENTS, required=True)
     parser.add_argument("--methods", nargs="+", help="by default all of the experiment")
     parser.add_argument("--kinds", nargs="+", help="of data; by default all of the experiment")
-    parser.add_argument("--seeds", nargs="+", type=cifar10.seed, default=[0])
+    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0])
     parser.add_argument("--epochs", type=positive, help="of every training")
     parser.add_argument("--batch-size", type=positive)
     parser.add_argument("--subset", type=positive, help="use at most so many samples of each part")
@@ -317,14 +317,12 @@ def parse(arguments):
         help="folder of tensorflow-datasets or of the sentences; by default the one that "
         "TFDS_DATA_DIR (or a download) or KERAS_XD_DATA_DIR names",
     )
-    parser.add_argument(
-        "--output", type=pathlib.Path, default=cifar10.RESULTS, help="folder of results"
-    )
     parser.add_argument("--keep", type=pathlib.Path, help="folder for finished parts of runs")
-    parser.add_argument("--overwrite", action="store_true", help="replace results of before")
+    reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
     experiment = EXPERIMENTS[options.experiment]
-    options.command = _command(options)
+    shown = ("experiment", "methods", "kinds", "seeds", "epochs", "batch_size", "subset")
+    command = reporting.command("k/chrysalis.py", parser, options, (*shown, "evaluate_on"))
     for name in ("methods", "kinds"):
         allowed, given = getattr(experiment, name), getattr(options, name)
         setattr(options, name, list(dict.fromkeys(given or allowed)))
@@ -336,33 +334,25 @@ def parse(arguments):
         parser.error("--epochs must be a multiple of 4 for the 4 periods of SGDR")
     try:
         load(options.experiment, options.kinds[0], options.seeds[0], options)
-        settings = describe(options)
-        results = ChrysalisResults(options.output, settings, options.overwrite)
+        results = reporting.Results(
+            f"chrysalis_{options.experiment}",
+            chrysalis_report.page,
+            chrysalis_report.draw,
+            options.output,
+            describe(options),
+            command,
+            options.overwrite,
+        )
     except ValueError as error:
         parser.error(str(error))
     return options, results
 
 
-def _command(options):
-    words = ["python", "examples/experiments/k/chrysalis.py"]
-    shown = ("experiment", "methods", "kinds", "seeds", "epochs", "batch_size", "subset")
-    for name in (*shown, "evaluate_on"):
-        value = getattr(options, name)
-        if value not in (None, [0], "test"):
-            words.append("--" + name.replace("_", "-"))
-            words += [str(item) for item in (value if isinstance(value, list) else [value])]
-    return shlex.join(words)
-
-
 def main(arguments=None):
     options, results = parse(arguments)
     for seed, kind, method in itertools.product(options.seeds, options.kinds, options.methods):
-        results.read()
-        record = results.find(method, kind, seed)
-        if record is None:
-            record = run(method, kind, seed, options)
-            results.add(record)
-        results.write(options.command)
+        key = (method, kind, seed)
+        record = results.obtain(key, run, *key, options)
         found = ", ".join(f"{name} {100 * v:.2f} %" for name, v in record["accuracy"].items())
         seconds = sum(record["seconds"].values())
         print(f"{kind}, seed {seed}, {method}: {found}, in {seconds:.0f} s", flush=True)

@@ -1,12 +1,11 @@
-"""Files of `chrysalis.py`: finished runs as JSON, tables as Markdown, a picture."""
+"""The pages of `chrysalis.py`, and their pictures."""
 
-import importlib.metadata
 import statistics
 
-from shared_results import SharedResults
+import reporting
+from reporting import select, spread, unique
 
 from experiments.k.chrysalis_models import FIXED, SEARCHES, title
-from experiments.xd.cifar10_report import over, spread, threads
 from keras_xd.visualization import style
 
 PROTOCOLS = ("supernet", "offline", "transfer")
@@ -73,25 +72,6 @@ TEXTS = {
 }
 
 
-class ChrysalisResults(SharedResults):
-    """The runs of one experiment finished so far, perhaps by several processes.
-
-    Args:
-        folder: `pathlib.Path` of the folder for `chrysalis_<experiment>.json`, `.md` and `.png`.
-        settings: dictionary of what all runs have in common, the `experiment` among them.
-        overwrite: start again where there are files already.
-    """
-
-    def __init__(self, folder, settings, overwrite=False):
-        super().__init__(f"chrysalis_{settings['experiment']}", folder, settings, overwrite)
-
-    def page(self, command):
-        return report(self.settings, ordered(self.runs), command)
-
-    def draw(self):
-        plot(self.settings, ordered(self.runs), self.paths["png"])
-
-
 MARKERS = ("o", "s", "^", "D")
 
 
@@ -105,35 +85,27 @@ def ordered(runs):
     return sorted(runs, key=lambda run: (place(run), run["method"]))
 
 
-def unique(runs, key):
-    """Return the values that runs have for a key, in the order of the runs."""
-    return list(dict.fromkeys(run[key] for run in runs))
-
-
-def report(settings, runs, command):
+def page(settings, runs, written):
     """Return the page of results."""
-    experiment = settings["experiment"]
-    versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in ("tensorflow", "keras"))
-    hours = sum(sum(run["seconds"].values()) for run in runs) / 3600
+    runs, experiment = ordered(runs), settings["experiment"]
+    seeds = unique(runs, "seed")
     lines = [
         f"# {TITLES[experiment]}",
         "",
-        f"Written by `{command}`; {versions}; threads: {threads()}.",
+        f"Written by `{written['command']}`; {written['versions']}; threads: {written['threads']}.",
         "",
         f"Accuracy in percent on {settings['evaluate_on']} samples, "
-        f"{over(unique(runs, 'seed'))}. Every training of every method has "
+        f"{reporting.over(seeds)}. Every training of every method has "
         f"{settings['epochs']} epochs in batches of {settings['batch_size']}: that of fixed "
         "operations (under offline), a search (supernet), and the training of its frozen "
         "operations from fresh weights (offline, transfer). In an epoch each training sample is "
         "seen once, by DARTS too. All runs together took "
-        f"{hours:.2f} hours. This budget is not that of the reference: compare methods with each "
-        "other.",
+        f"{reporting.hours(runs)}. This budget is not that of the reference: compare methods with "
+        "each other.",
         "",
     ]
     for kind in unique(runs, "kind"):
-        lines += _table(
-            [run for run in runs if run["kind"] == kind], kind, len(unique(runs, "seed"))
-        )
+        lines += _table(select(runs, kind=kind), kind, seeds)
     lines += [*_differences(runs), *_distances(runs)]
     lines += ["## Settings", "", *(f"- {line}" for line in TEXTS[experiment]), ""]
     return "\n".join([*lines, f"![Accuracy](chrysalis_{experiment}.png)", ""])
@@ -143,51 +115,51 @@ def _protocols(runs):
     return [name for name in PROTOCOLS if any(name in run["accuracy"] for run in runs)]
 
 
+def _accuracies(runs, protocol, **wanted):
+    """Return the accuracy by seed, from 0 to 1."""
+    return {
+        run["seed"]: run["accuracy"][protocol]
+        for run in select(runs, **wanted)
+        if protocol in run["accuracy"]
+    }
+
+
 def _table(runs, kind, seeds):
     """Return the table of one kind of data."""
     protocols = _protocols(runs)
     training, evaluation = runs[0]["samples"]
-    lines = [
-        f"## {kind}: {training:,} training and {evaluation:,} evaluation samples",
-        "",
-        f"| method | {' | '.join(protocols)} | trained parameters | of them architecture "
-        "| minutes |",
-        "|---" * (len(protocols) + 4) + "|",
-    ]
+    rows = []
     for method in unique(runs, "method"):
-        own = [run for run in runs if run["method"] == method]
+        own = select(runs, method=method)
         cells = [title(method)]
         for protocol in protocols:
-            scores = {
-                r["seed"]: 100 * r["accuracy"][protocol] for r in own if protocol in r["accuracy"]
-            }
-            cells.append(spread(list(scores.values()), 1) if scores else "–")
-            if scores and len(scores) < seeds:
-                cells[-1] += f" ({', '.join(map(str, sorted(scores)))})"
+            scores = {seed: 100 * score for seed, score in _accuracies(own, protocol).items()}
+            cells.append(reporting.cell(scores, seeds, 1))
         cells += [f"{own[0]['parameters']:,}", f"{own[0]['architecture_parameters']:,}"]
         minutes = [sum(run["seconds"].values()) / 60 for run in own]
-        cells.append(f"{statistics.mean(minutes):.1f}")
-        lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, ""]
+        rows.append([*cells, f"{statistics.mean(minutes):.1f}"])
+    head = ["method", *protocols, "trained parameters", "of them architecture", "minutes"]
+    return [
+        f"## {kind}: {training:,} training and {evaluation:,} evaluation samples",
+        "",
+        *reporting.table(head, rows),
+    ]
 
 
 def _differences(runs):
     """Return lines on how far the methods are from the convolution, seed by seed."""
     lines = []
     for kind in unique(runs, "kind"):
-        scores = {
-            (run["method"], run["seed"]): run["accuracy"] for run in runs if run["kind"] == kind
-        }
         for method in unique(runs, "method"):
-            for protocol in PROTOCOLS:
-                gains = []
-                for (name, seed), found in scores.items():
-                    fixed = scores.get(("convolution", seed), {})
-                    reference = fixed.get("offline" if protocol == "supernet" else protocol)
-                    if name == method != "convolution" and protocol in found and reference:
-                        gains.append(100 * (found[protocol] - reference))
+            for protocol in PROTOCOLS if method != "convolution" else ():
+                fixed = "offline" if protocol == "supernet" else protocol
+                gains = reporting.gains(
+                    _accuracies(runs, protocol, method=method, kind=kind),
+                    _accuracies(runs, fixed, method="convolution", kind=kind),
+                )
                 if gains:
-                    lines.append(f"- {kind}, {title(method)}, {protocol}: {spread(gains, 1)}")
+                    points = spread([100 * gain for gain in gains], 1)
+                    lines.append(f"- {kind}, {title(method)}, {protocol}: {points}")
     return ["## Points above the convolution, seed by seed", "", *lines, ""] if lines else []
 
 
@@ -196,57 +168,47 @@ def _distances(runs):
     runs = [run for run in runs if run["distances"]]
     if not runs:
         return []
-    lines = [
+    kinds, rows = unique(runs, "kind"), []
+    for method in unique(runs, "method"):
+        cells = [title(method)]
+        for kind in kinds:
+            own = select(runs, method=method, kind=kind)
+            layers = [layer for run in own for layer in run["distances"].values()]
+            cells.append(" / ".join(reporting.means(layers, 3)) if layers else "–")
+        rows.append(cells)
+    return [
         "## How far the operations moved",
         "",
         "Relative Euclidean distance of the matrices K₁ / M / K₂ from their start, mean over the "
         "layers and the seeds.",
         "",
-        f"| method | {' | '.join(unique(runs, 'kind'))} |",
-        "|---" * (len(unique(runs, "kind")) + 1) + "|",
+        *reporting.table(["method", *kinds], rows),
     ]
-    for method in unique(runs, "method"):
-        cells = [title(method)]
-        for kind in unique(runs, "kind"):
-            own = [run for run in runs if (run["method"], run["kind"]) == (method, kind)]
-            layers = [layer for run in own for layer in run["distances"].values()]
-            means = [f"{statistics.mean(x[m] for x in layers):.3f}" for m in "KLM" if layers]
-            cells.append(" / ".join(means) or "–")
-        lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, ""]
 
 
 @style.context()
-def plot(settings, runs, path):
+def draw(settings, runs, path):
     """Draw the mean accuracy of each method by protocol, with the range over the seeds."""
-    from matplotlib.figure import Figure
-
+    runs = ordered(runs)
     kinds, methods = unique(runs, "kind"), unique(runs, "method")
-    with style.context():
-        size = (1.6 + 2.4 * len(kinds), 1.2 + 0.22 * len(methods))
-        figure = Figure(figsize=size, layout="constrained")
-        grid = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
-    for axis, kind in zip(grid, kinds, strict=True):
+    size = (1.6 + 2.4 * len(kinds), 1.2 + 0.22 * len(methods))
+    figure, axes = reporting.panels(*size, len(kinds), sharey=True)
+    for axis, kind in zip(axes[0], kinds, strict=True):
         for index, protocol in enumerate(_protocols(runs)):
+            mark = MARKERS[index % len(MARKERS)]
             for place, method in enumerate(methods):
-                own = [
-                    run["accuracy"]
-                    for run in runs
-                    if (run["method"], run["kind"]) == (method, kind)
-                ]
-                scores = [100 * found[protocol] for found in own if protocol in found]
+                found = _accuracies(runs, protocol, method=method, kind=kind).values()
+                scores = [100 * score for score in found]
                 if scores:
                     mean = statistics.mean(scores)
                     ends = [[mean - min(scores)], [max(scores) - mean]]
-                    look = {"color": style.COLOURS[index], "fmt": MARKERS[index % len(MARKERS)]}
+                    look = {"color": style.COLOURS[index], "fmt": mark}
                     axis.errorbar(mean, place + 0.2 * (index - 1), xerr=ends, **look)
-            mark = MARKERS[index % len(MARKERS)]
             axis.plot([], [], mark, color=style.COLOURS[index], label=protocol)
         axis.set_yticks(range(len(methods)), [title(method) for method in methods])
         axis.set(title=kind, xlabel=f"{settings['evaluate_on']} accuracy, %")
         axis.set_ylim(len(methods) - 0.5, -0.5)
         axis.grid(axis="y")
     handles = axis.get_legend_handles_labels()
-    with style.context():
-        figure.legend(*handles, loc="outside lower center", ncols=len(handles[0]))
+    figure.legend(*handles, loc="outside lower center", ncols=len(handles[0]))
     style.save(figure, path)

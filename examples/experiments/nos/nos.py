@@ -26,17 +26,17 @@ import itertools
 import json
 import os
 import pathlib
-import shlex
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
 import keras
+import parsing
+import reporting
 from parsing import positive
 
-from experiments.nos import nos_training
-from experiments.nos.nos_report import NosResults
+from experiments.nos import nos_report, nos_training
 from experiments.xd import cifar10
 from keras_xd.layers.cells.genotypes import Genotype
 
@@ -60,17 +60,16 @@ SEARCH_NUMBERS = {
 
 
 def run(method, seed, train, evaluation, options):
-    """Return what was measured of one method with one seed."""
+    """Return what was measured of one method with one seed, and by which command."""
     keras.utils.set_random_seed(seed)
+    record = {"method": method, "kind": "cifar10", "seed": seed, "command": options.command}
     if options.experiment == "calibration":
-        found = nos_training.calibrate(method, train, evaluation, seed, options)
-        return {"method": method, "kind": "cifar10", "seed": seed, **found}
+        return record | nos_training.calibrate(method, train, evaluation, seed, options)
     found = searched(method, seed, train, evaluation, options)
     # Networks of one seed begin alike, whatever came before.
     keras.utils.set_random_seed(seed)
     genotype = Genotype.from_dict(found["genotype"])
-    found |= nos_training.retrain(genotype, train, evaluation, seed, options)
-    return {"method": method, "kind": "cifar10", "seed": seed, **found}
+    return record | found | nos_training.retrain(genotype, train, evaluation, seed, options)
 
 
 def searched(method, seed, train, evaluation, options):
@@ -112,82 +111,56 @@ def describe(options, train, evaluation):
     }
 
 
-def fraction(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to below 1, not {text!r}")
-    return value
-
-
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("experiment", choices=METHODS)
     parser.add_argument("--methods", nargs="+", help="by default all of the experiment")
-    parser.add_argument("--seeds", nargs="+", type=cifar10.seed, default=[0])
+    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0])
     for name, number in {**NUMBERS, **SEARCH_NUMBERS}.items():
         flag = "--" + name.replace("_", "-")
         parser.add_argument(flag, type=positive, default=number)
-    parser.add_argument("--drop-path", type=fraction, default=0.2)
-    parser.add_argument("--teacher-alpha", type=cifar10.rate, default=84.0)
+    parser.add_argument("--drop-path", type=parsing.fraction, default=0.2)
+    parser.add_argument("--teacher-alpha", type=parsing.rate, default=84.0)
     parser.add_argument("--order", choices=["first_order", "second_order"], default="first_order")
-    parser.add_argument("--guidance-weight", type=cifar10.rate, default=1000.0)
+    parser.add_argument("--guidance-weight", type=parsing.rate, default=1000.0)
     parser.add_argument("--guidance-form", choices=["stable", "literal"], default="stable")
     parser.add_argument("--subset", type=positive, help="use at most so many images of each split")
     parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
-    parser.add_argument(
-        "--data-dir",
-        default=os.environ.get("TFDS_DATA_DIR"),
-        help="folder of tensorflow-datasets; by default TFDS_DATA_DIR, or a download",
-    )
-    parser.add_argument(
-        "--output", type=pathlib.Path, default=cifar10.RESULTS, help="folder of results"
-    )
+    parsing.add_data_folder(parser)
     parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")
-    parser.add_argument("--overwrite", action="store_true", help="replace results of before")
+    reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
+    shown = ["methods", "seeds", *NUMBERS, *SEARCH_NUMBERS, "drop_path", "teacher_alpha", "order"]
+    shown += ["guidance_weight", "guidance_form", "subset", "evaluate_on"]
+    positional = [options.experiment]
+    options.command = reporting.command("nos/nos.py", parser, options, shown, positional)
     allowed = METHODS[options.experiment]
     options.methods = list(dict.fromkeys(options.methods or allowed))
     if not set(options.methods) <= set(allowed):
         parser.error(f"--methods of {options.experiment} are {', '.join(allowed)}")
     if min(options.cells, options.search_cells) < 3:
         parser.error("--cells and --search-cells must be at least 3")
-    options.command = _command(options, parser)
     try:
         train, evaluation = cifar10.load_data(options)
-        settings = describe(options, train, evaluation)
-        results = NosResults(options.output, settings, options.overwrite)
+        results = reporting.Results(
+            f"nos_{options.experiment}",
+            nos_report.page,
+            nos_report.draw,
+            options.output,
+            describe(options, train, evaluation),
+            options.command,
+            options.overwrite,
+        )
     except ValueError as error:
         parser.error(str(error))
     return options, train, evaluation, results
 
 
-def _command(options, parser):
-    words = ["python", "examples/experiments/nos/nos.py", options.experiment]
-    shown = ["methods", "seeds", *NUMBERS, *SEARCH_NUMBERS, "drop_path", "teacher_alpha", "order"]
-    shown += ["guidance_weight", "guidance_form", "subset", "evaluate_on"]
-    for name in shown:
-        value = getattr(options, name)
-        if value not in (parser.get_default(name), list(METHODS[options.experiment])):
-            words.append("--" + name.replace("_", "-"))
-            words += [str(item) for item in (value if isinstance(value, list) else [value])]
-    return shlex.join(words)
-
-
 def main(arguments=None):
     options, train, evaluation, results = parse(arguments)
     for seed, method in itertools.product(options.seeds, options.methods):
-        results.read()
-        record = results.find(method, "cifar10", seed)
-        if record is None:
-            record = {
-                **run(method, seed, train, evaluation, options),
-                "command": options.command,
-            }
-            results.add(record)
-        results.write(options.command)
+        key = (method, "cifar10", seed)
+        record = results.obtain(key, run, method, seed, train, evaluation, options)
         print(
             f"seed {seed}, {method}: {100 * record['accuracy']:.2f} %, trained in "
             f"{record['seconds']:.0f} s",

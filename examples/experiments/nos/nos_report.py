@@ -1,11 +1,10 @@
-"""Files of `nos.py`: finished runs as JSON, a page, curves, and pictures of the cells."""
+"""The pages of `nos.py`, and their pictures: curves, and the cells found."""
 
-import importlib.metadata
 import statistics
 
-from shared_results import SharedResults
+import reporting
+from reporting import present, select, spread
 
-from experiments.xd.cifar10_report import over, spread
 from keras_xd.layers.cells.genotypes import Genotype
 from keras_xd.visualization import plot_genotype, style
 
@@ -35,30 +34,6 @@ PAIRS = (
 )
 
 
-class NosResults(SharedResults):
-    """The runs of one experiment finished so far, perhaps by several processes.
-
-    Args:
-        folder: `pathlib.Path` of the folder for `nos_<experiment>.json`, `.md` and `.png`, and the
-            pictures of cells.
-        settings: dictionary of what all runs have in common, the `experiment` among them.
-        overwrite: start again where there are files already.
-    """
-
-    def __init__(self, folder, settings, overwrite=False):
-        super().__init__(f"nos_{settings['experiment']}", folder, settings, overwrite)
-
-    def page(self, command):
-        return report(self.settings, self.runs)
-
-    def draw(self):
-        plot(self.runs, self.paths["png"])
-        for run in self.runs:
-            if "genotype" in run:
-                figure = plot_genotype(Genotype.from_dict(run["genotype"]))
-                figure.savefig(self.paths["png"].parent / picture_name(run))
-
-
 def ordered(runs):
     """Return runs in the order of the table."""
     return sorted(runs, key=lambda run: (list(NAMES).index(run["method"]), run["seed"]))
@@ -66,23 +41,22 @@ def ordered(runs):
 
 def errors(runs, method):
     """Return the error in percent of a method by seed."""
-    return {run["seed"]: 100 - 100 * run["accuracy"] for run in runs if run["method"] == method}
+    return {run["seed"]: 100 - 100 * run["accuracy"] for run in select(runs, method=method)}
 
 
-def report(settings, runs):
+def page(settings, runs, written):
     """Return the page of results."""
     runs = ordered(runs)
-    versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in ("tensorflow", "keras"))
-    commands = " and ".join(f"`{text}`" for text in dict.fromkeys(run["command"] for run in runs))
     seeds = sorted({run["seed"] for run in runs})
     lines = [
         f"# {TITLES[settings['experiment']]}",
         "",
-        f"Written by {commands}; {versions}.",
+        f"Written by {reporting.commands(runs)}; {written['versions']}.",
         "",
         f"Error in percent on {settings['evaluation_images']:,} {settings['evaluate_on']} images "
         f"after {settings['epochs']} epochs on {settings['training_images']:,} training images, "
-        f"the same for all; {over(seeds)}. No model is chosen by its error on these images.",
+        f"the same for all; {reporting.over(seeds)}. No model is chosen by its error on these "
+        "images.",
         "",
         *(_calibrations if settings["experiment"] == "calibration" else _searches)(runs, seeds),
         "## Settings",
@@ -129,23 +103,11 @@ def texts(settings):
     ]
 
 
-def _cell(values, seeds, digits=2):
-    """Return a table's entry of values by seed."""
-    if not values:
-        return "–"
-    text = spread(list(values.values()), digits)
-    if len(values) < len(seeds):
-        text += f" ({', '.join(map(str, sorted(values)))})"
-    return text
-
-
 def _searches(runs, seeds):
-    lines = [
-        "| method | error | parameters | entropy: normal, reduction | search s | training s |",
-        "|---|---|---|---|---|---|",
-    ]
-    for method in [name for name in NAMES if any(run["method"] == name for run in runs)]:
-        own = [run for run in runs if run["method"] == method]
+    head = ["method", "error", "parameters", "entropy: normal, reduction"]
+    rows = []
+    for method in present(runs, "method", NAMES):
+        own = select(runs, method=method)
         entropies = "–"
         if "search" in own[0]:
             last = [
@@ -154,13 +116,12 @@ def _searches(runs, seeds):
             ]
             entropies = ", ".join(f"{value:.3f}" for value in last)
         searched = {run["seed"]: run["search_seconds"] for run in own if "search" in run}
-        cells = [NAMES[method], _cell(errors(own, method), seeds)]
+        cells = [NAMES[method], reporting.cell(errors(own, method), seeds, 2)]
         cells.append(f"{statistics.mean(run['parameters'] for run in own):,.0f}")
-        cells += [entropies, _cell(searched, seeds, 0)]
-        cells.append(f"{statistics.mean(run['seconds'] for run in own):.0f}")
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += [
-        "",
+        cells += [entropies, reporting.cell(searched, seeds, 0)]
+        rows.append([*cells, f"{statistics.mean(run['seconds'] for run in own):.0f}"])
+    lines = [
+        *reporting.table([*head, "search s", "training s"], rows),
         "Entropy of the shares of the operations on an edge at the end of the search, 1 for equal "
         "shares. Parameters are those of the trained network without its auxiliary output.",
         "",
@@ -174,10 +135,9 @@ def _searches(runs, seeds):
             "",
         ]
     for method, other in PAIRS:
-        one, two = errors(runs, method), errors(runs, other)
-        changes = [one[seed] - two[seed] for seed in one if seed in two]
+        changes = reporting.gains(errors(runs, method), errors(runs, other))
         if changes:
-            number = f"{len(changes)} seed{'s' * (len(changes) > 1)}"
+            number = reporting.plural(len(changes), "seed")
             lines += [
                 f"{NAMES[method]} minus {NAMES[other]}: {spread(changes, 2)} points ({number}).",
                 "",
@@ -186,19 +146,17 @@ def _searches(runs, seeds):
 
 
 def _calibrations(runs, seeds):
-    lines = ["| network | error | change | parameters | training s |", "|---|---|---|---|---|"]
-    without = errors(runs, "none")
+    rows, without = [], errors(runs, "none")
     plain = next((run["parameters"] for run in runs if run["method"] == "none"), None)
-    for method in [name for name in NAMES if any(run["method"] == name for run in runs)]:
-        own = [run for run in runs if run["method"] == method]
+    for method in present(runs, "method", NAMES):
+        own = select(runs, method=method)
         found = errors(own, method)
         changes = {s: found[s] - without[s] for s in found if s in without and method != "none"}
         size = own[0]["parameters"]
         added = f"+ {size - plain:,}" if plain and method != "none" else f"{size:,}"
-        cells = [NAMES[method], _cell(found, seeds), _cell(changes, seeds), added]
-        cells.append(f"{statistics.mean(run['seconds'] for run in own):.0f}")
-        lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, ""]
+        cells = [NAMES[method], *(reporting.cell(v, seeds, 2) for v in (found, changes)), added]
+        rows.append([*cells, f"{statistics.mean(run['seconds'] for run in own):.0f}"])
+    return reporting.table(["network", "error", "change", "parameters", "training s"], rows)
 
 
 def _cells(runs):
@@ -217,18 +175,16 @@ def picture_name(run):
 
 
 @style.context()
-def plot(runs, path):
-    """Draw the training accuracy by epoch, and of searches the entropy of the shares."""
-    from matplotlib.figure import Figure
-
-    searched = [run for run in ordered(runs) if "search" in run]
-    with style.context():
-        figure = Figure(figsize=(4 + 3.5 * bool(searched), 2.8), layout="constrained")
-        axes = figure.subplots(1, 1 + bool(searched), squeeze=False)
-    methods = [name for name in NAMES if any(run["method"] == name for run in runs)]
-    for run in ordered(runs):
+def draw(settings, runs, path):
+    """Draw the training accuracy by epoch, of searches the entropy of the shares, and cells."""
+    runs = ordered(runs)
+    searched = [run for run in runs if "search" in run]
+    size = (4 + 3.5 * bool(searched), 2.8)
+    figure, axes = reporting.panels(*size, 1 + bool(searched))
+    methods = present(runs, "method", NAMES)
+    for run in runs:
         look = style.curve(methods.index(run["method"]))
-        label = NAMES[run["method"]] if run is _first(runs, run["method"]) else None
+        label = NAMES[run["method"]] if run is select(runs, method=run["method"])[0] else None
         epochs = range(1, 1 + len(run["training_accuracy"]))
         values = [100 * value for value in run["training_accuracy"]]
         axes[0, 0].plot(epochs, values, label=label, **look)
@@ -244,13 +200,11 @@ def plot(runs, path):
     if searched:
         axes[0, 1].set(title="search", xlabel="epoch", ylabel="entropy: normal –, reduction ··")
         axes[0, 1].set_ylim(0, 1.05)
-    with style.context():
-        for axis in axes[0]:
-            axis.xaxis.get_major_locator().set_params(integer=True)
-            axis.grid(axis="y")
-            style.label_lines(axis)
+    for axis in axes[0]:
+        reporting.by_whole_numbers(axis)
+        style.label_lines(axis)
     style.save(figure, path)
-
-
-def _first(runs, method):
-    return next(run for run in ordered(runs) if run["method"] == method)
+    for run in runs:
+        if "genotype" in run:
+            cells = plot_genotype(Genotype.from_dict(run["genotype"]))
+            style.save(cells, path.parent / picture_name(run))

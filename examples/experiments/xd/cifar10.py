@@ -23,7 +23,6 @@ import argparse
 import itertools
 import os
 import pathlib
-import shlex
 import sys
 import time
 
@@ -32,18 +31,20 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the fold
 
 import keras
 import numpy as np
+import parsing
+import reporting
 from datasets import images, permutation
 from datasets.batches import ImageBatches, normalize
 from parsing import positive
+from reporting import count
 
 import keras_xd
+from experiments.xd import cifar10_report
 from experiments.xd.cifar10_models import METHODS
-from experiments.xd.cifar10_report import Results
 
-KINDS = ("plain", "permuted")
+KINDS = cifar10_report.KINDS
 WEIGHTS_RATE, MOMENTUM, WEIGHT_DECAY = 1e-2, 0.9, 1e-4
 ARCHITECTURE_RATES = {"plain": 1e-4, "permuted": 1e-3}
-RESULTS = pathlib.Path(__file__).parents[2] / "results"
 XLA = ("k_layer",)  # on a CPU the steps of the other methods are slower with XLA than without
 
 
@@ -115,11 +116,6 @@ def run(method, kind, seed, train, evaluation, options):
     }
 
 
-def count(variables):
-    """Return the number of parameters in the variables."""
-    return sum(int(np.prod(variable.shape)) for variable in variables)
-
-
 def distances(search):
     """Return the relative distance of `K`, `L` and `M` of each operation from its start."""
     return {
@@ -184,54 +180,36 @@ def describe(options, train, evaluation):
     }
 
 
-def seed(text):
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, not {text!r}")
-    return int(text)
-
-
-def rate(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number, not {text!r}")
-    return value
-
-
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--seeds", nargs="+", type=seed, default=[0, 1, 2])
+    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0, 1, 2])
     parser.add_argument("--epochs", type=positive, default=20)
     parser.add_argument("--batch-size", type=positive, default=128)
     parser.add_argument("--subset", type=positive, help="use at most so many images of each split")
-    parser.add_argument("--architecture-rate", type=rate, help="instead of 1e-4 plain and 1e-3")
-    parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
     parser.add_argument(
-        "--data-dir",
-        default=os.environ.get("TFDS_DATA_DIR"),
-        help="folder of tensorflow-datasets; by default TFDS_DATA_DIR, or a download",
+        "--architecture-rate", type=parsing.rate, help="instead of 1e-4 plain and 1e-3"
     )
-    parser.add_argument("--output", type=pathlib.Path, default=RESULTS, help="folder of results")
-    parser.add_argument("--overwrite", action="store_true", help="replace results of before")
+    parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
+    parsing.add_data_folder(parser)
+    reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
+    shown = ("methods", "kinds", "seeds", "epochs", "batch_size", "subset", "architecture_rate")
+    command = reporting.command("xd/cifar10.py", parser, options, (*shown, "evaluate_on"))
     try:
         train, evaluation = load_data(options)
-        settings = describe(options, train, evaluation)
-        results = Results(options.output, settings, options.overwrite)
+        results = reporting.Results(
+            "cifar10",
+            cifar10_report.page,
+            cifar10_report.draw,
+            options.output,
+            describe(options, train, evaluation),
+            command,
+            options.overwrite,
+        )
     except ValueError as error:
         parser.error(str(error))
-    shown = ("methods", "kinds", "seeds", "epochs", "batch_size", "subset", "architecture_rate")
-    words = ["python", "examples/experiments/xd/cifar10.py"]
-    for name in (*shown, "evaluate_on"):
-        value = getattr(options, name)
-        if value != parser.get_default(name):
-            words.append("--" + name.replace("_", "-"))
-            words += [str(item) for item in (value if isinstance(value, list) else [value])]
-    options.command = shlex.join(words)
     return options, train, evaluation, results
 
 
@@ -242,11 +220,8 @@ def main(arguments=None):
         if kind == "permuted":
             pair = [(permutation.permute(inputs, seed), labels) for inputs, labels in pair]
         for method in options.methods:
-            record = results.find(method, kind, seed)
-            if record is None:
-                record = run(method, kind, seed, *pair, options)
-                results.add(record)
-            results.write(options.command)
+            key = (method, kind, seed)
+            record = results.obtain(key, run, *key, *pair, options)
             print(
                 f"{kind}, seed {seed}, {method}: {100 * record['accuracy']:.2f} %, trained in "
                 f"{sum(record['seconds']):.0f} s",

@@ -36,10 +36,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the fold
 
 import keras
 import numpy as np
+import parsing
+import reporting
 from datasets import music
 from datasets.batches import Batches
 from keras import ops
 from parsing import positive
+from reporting import count
 
 import keras_xd
 from experiments.xd import music_report
@@ -268,11 +271,6 @@ def run(method, seed, data, options):
     }
 
 
-def count(variables):
-    """Return the number of parameters in the variables."""
-    return sum(int(np.prod(variable.shape)) for variable in variables)
-
-
 def distances(search):
     """Return the relative distance of `K`, `L` and `M` from their start, mean of the layers."""
     told = keras_xd.describe(search.model).values()
@@ -282,17 +280,11 @@ def distances(search):
     }
 
 
-def seed(text):
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, not {text!r}")
-    return int(text)
-
-
 def parse(arguments):
-    """Return the options, the data, the settings and the runs that are finished already."""
+    """Return the options, the data and the results with the runs that are finished already."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS[:4]))
-    parser.add_argument("--seeds", nargs="+", type=seed, default=[0, 1, 2])
+    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0, 1, 2])
     parser.add_argument("--epochs", type=positive, default=20)
     parser.add_argument("--warmup", type=positive, default=5, help="epochs before the searches")
     parser.add_argument("--batch-size", type=positive, default=4, help="chunks of a batch")
@@ -311,8 +303,7 @@ def parse(arguments):
     parser.add_argument("--architecture-rate", type=float, default=ARCHITECTURE_RATE)
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
     parser.add_argument("--synthetic", action="store_true", help="made-up pieces, to try it out")
-    parser.add_argument("--output", help="folder of the results; examples/results by default")
-    parser.add_argument("--overwrite", action="store_true", help="write over existing results")
+    reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
     if options.warmup >= options.epochs:
         parser.error("--warmup must be smaller than --epochs")
@@ -320,20 +311,20 @@ def parse(arguments):
         parser.error("--context must be smaller than --size")
     if not 0 < options.share <= 1:
         parser.error("--share must be above 0 and at most 1")
-    options.output = pathlib.Path(options.output or pathlib.Path(__file__).parents[2] / "results")
     try:
         data = music.synthetic() if options.synthetic else music.load(options.data_dir)
+        results = reporting.Results(
+            "music",
+            music_report.page,
+            music_report.draw,
+            options.output,
+            describe(options, data, arguments),
+            overwrite=options.overwrite,
+            key=("method", "seed"),
+        )
     except ValueError as error:
         parser.error(str(error))
-    settings = describe(options, data, arguments)
-    existing = [str(p) for p in music_report.paths(options.output).values() if p.exists()]
-    runs = [] if options.overwrite else music_report.finished(settings, options.output)
-    if existing and not runs and not options.overwrite:
-        parser.error(
-            f"{', '.join(existing)} of other settings would be overwritten: give --overwrite or "
-            "--output"
-        )
-    return options, data, settings, runs
+    return options, data, results
 
 
 def describe(options, data, arguments):
@@ -355,15 +346,12 @@ def describe(options, data, arguments):
 def main(arguments=None):
     """Do the runs that are not there yet; return the records of all."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    options, data, settings, records = parse(arguments)
+    options, data, results = parse(arguments)
     for number in options.seeds:
         for method in options.methods:
-            if not any((r["method"], r["seed"]) == (method, number) for r in records):
-                records.append(run(method, number, data, options))
-            # After every run, so that a long experiment that is cut short leaves its results.
-            music_report.write(settings, records, options.output)
-    print(f"\n{music_report.table(records)}\n\nResults: {options.output}")
-    return records
+            results.obtain((method, number), run, method, number, data, options)
+    print("\n".join(["", *music_report.table(results.runs), f"Results: {options.output}"]))
+    return results.runs
 
 
 if __name__ == "__main__":

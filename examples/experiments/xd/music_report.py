@@ -1,10 +1,10 @@
-"""Files of `music.py`: finished runs as JSON, a table as Markdown, curves as a picture."""
+"""The page of `music.py`, and its curves."""
 
-import importlib.metadata
-import json
 import statistics
 
-from experiments.xd.cifar10_report import present, spread, threads
+import reporting
+from reporting import present, select, spread
+
 from keras_xd.visualization import style
 
 NAMES = {
@@ -16,82 +16,53 @@ NAMES = {
     "xd_causal_sampled": "XD, causal by construction, sampled steps",
 }
 
-
-def paths(folder):
-    """Return the path of each file."""
-    return {suffix: folder / f"music.{suffix}" for suffix in ("md", "json", "png")}
-
-
-def write(settings, runs, folder):
-    """Write the page, the records and the curves into the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = paths(folder)
-    files["md"].write_text(page(settings, runs), encoding="utf-8")
-    text = json.dumps({"settings": settings, "runs": runs}, indent=1)
-    files["json"].write_text(text + "\n", encoding="utf-8")
-    curves(runs).savefig(files["png"], dpi=110)
-
-
-def finished(settings, folder):
-    """Return the runs that a file of before holds, if its settings are these, whatever command."""
-    file = paths(folder)["json"]
-    if not file.exists():
-        return []
-    found = json.loads(file.read_text(encoding="utf-8"))
-    same = {**found["settings"], "command": None} == {**settings, "command": None}
-    return found["runs"] if same else []
+KEYS = ("test", "validation")
+COUNTS = (
+    "scored_steps_per_epoch",
+    "parameters",
+    "architecture_parameters",
+    "architecture_moved",
+)
 
 
 def table(runs):
-    """Return a Markdown table, a line for each method: mean ± standard deviation of the seeds."""
-    lines = [
-        "| method | test, nats per step | validation | best epoch | seeds | scored steps / epoch "
-        "| trained parameters | of them architecture | of them moved | CPU s / epoch |",
-        "|---" * 10 + "|",
-    ]
+    """Return the lines of a table, one for each method: mean ± standard deviation of the seeds."""
+    head = ["method", "test, nats per step", "validation", "best epoch", "seeds"]
+    head += ["scored steps / epoch", "trained parameters", "of them architecture"]
+    rows = []
     for method in present(runs, "method", NAMES):
-        own = [run for run in runs if run["method"] == method]
-        cells = [
-            NAMES[method],
-            spread([run["test"] for run in own], 3),
-            spread([run["validation"] for run in own], 3),
-            ", ".join(str(run["best_epoch"]) for run in own),
-            ", ".join(str(run["seed"]) for run in own),
-            f"{own[0]['scored_steps_per_epoch']:,}",
-            f"{own[0]['parameters']:,}",
-            f"{own[0]['architecture_parameters']:,}",
-            f"{own[0]['architecture_moved']:,}",
-            f"{statistics.median(run['cpu_seconds_per_epoch'] for run in own):.1f}",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        own = select(runs, method=method)
+        cells = [NAMES[method], *(spread([r[key] for r in own], 3) for key in KEYS)]
+        cells += [", ".join(str(run[key]) for run in own) for key in ("best_epoch", "seed")]
+        cells += [f"{own[0][key]:,}" for key in COUNTS]
+        cpu = statistics.median(run["cpu_seconds_per_epoch"] for run in own)
+        rows.append([*cells, f"{cpu:.1f}"])
+    return reporting.table([*head, "of them moved", "CPU s / epoch"], rows)
 
 
 def differences(runs):
     """Return lines on how far methods are apart on the test pieces, seed by seed."""
-    tests = {(run["method"], run["seed"]): run["test"] for run in runs}
+    tests = {
+        name: {run["seed"]: run["test"] for run in select(runs, method=name)} for name in NAMES
+    }
     lines = []
     for method in present(runs, "method", NAMES):
         for other in ("undilated", "xd_windowed"):
             if method == other or (other == "xd_windowed" and not method.startswith("xd_causal")):
                 continue
-            gaps = [
-                value - tests[other, seed]
-                for (name, seed), value in tests.items()
-                if name == method and (other, seed) in tests
-            ]
+            gaps = reporting.gains(tests[method], tests[other])
             if gaps:
                 lines.append(f"- `{method}` minus `{other}`: {spread(gaps, 3)}")
     return lines
 
 
-def page(settings, runs):
+def page(settings, runs, written):
     """Return the results page."""
-    versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in ("tensorflow", "keras"))
     lines = [
         "# Polyphonic music: TCN and two causal XD searches",
         "",
-        f"Written by `{settings['command']}`; {versions}; threads: {threads()}.",
+        f"Written by `{settings['command']}`; {written['versions']}; "
+        f"threads: {written['threads']}.",
         "",
         f"Data: {settings['data']}; {', '.join(map(str, settings['pieces']))} pieces with "
         f"{', '.join(f'{n:,}' for n in settings['steps'])} scored steps for training, validation "
@@ -99,8 +70,7 @@ def page(settings, runs):
         f"steps. Every method has {settings['epochs']} epochs of equally many updates; the model "
         "of the epoch with the best validation is tested, a search as its finalized model.",
         "",
-        table(runs),
-        "",
+        *table(runs),
         *_missing(runs),
         "Lower is better. Moved: numbers of the architecture that training changed at all; the "
         "others are outside a triangle, in unused columns of `L`, or imaginary parts that a start "
@@ -150,43 +120,30 @@ def _distances(runs):
     searched = [run for run in runs if "distances" in run]
     if not searched:
         return []
-    lines = [
+    rows = []
+    for method in present(searched, "method", NAMES):
+        found = [run["distances"] for run in select(searched, method=method)]
+        rows.append([NAMES[method], *reporting.means(found, 3)])
+    return [
         "Relative Euclidean distance of the matrices from the convolution they began as, mean of "
         "the operations, at the best epoch:",
         "",
-        "| method | K | L | M |",
-        "|---|---|---|---|",
+        *reporting.table(["method", *"KLM"], rows),
     ]
-    for method in present(searched, "method", NAMES):
-        found = [run["distances"] for run in searched if run["method"] == method]
-        means = [f"{statistics.mean(values[m] for values in found):.3f}" for m in "KLM"]
-        lines.append(f"| {NAMES[method]} | {' | '.join(means)} |")
-    return [*lines, ""]
 
 
 @style.context()
-def curves(runs):
-    """Return a figure of training and validation losses by epoch, mean and range of the seeds."""
-    from matplotlib.figure import Figure
-
-    with style.context():
-        figure = Figure(figsize=(7.6, 3.0), layout="constrained")
-        both = figure.subplots(1, 2, sharey=True)
-    for axis, curve in zip(both, ("training", "validation"), strict=True):
+def draw(settings, runs, path):
+    """Draw training and validation losses by epoch, mean and range of the seeds."""
+    figure, axes = reporting.panels(7.6, 3.0, 2, sharey=True)
+    for axis, curve in zip(axes[0], ("training", "validation"), strict=True):
         for number, method in enumerate(present(runs, "method", NAMES)):
-            own = [run["curves"][curve] for run in runs if run["method"] == method]
-            columns = list(zip(*own, strict=True))
-            epochs = range(1, len(columns) + 1)
-            look, means = style.curve(number), [statistics.mean(c) for c in columns]
-            axis.plot(epochs, means, label=NAMES[method], **look)
-            low, high = [min(c) for c in columns], [max(c) for c in columns]
-            axis.fill_between(epochs, low, high, alpha=0.15, color=look["color"], linewidth=0)
+            own = [run["curves"][curve] for run in select(runs, method=method)]
+            reporting.mean_and_range(axis, own, number, NAMES[method])
         axis.set(title=curve, xlabel="epoch")
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.grid(axis="y")
+        reporting.by_whole_numbers(axis)
     lowest = min(min(run["curves"][curve]) for run in runs for curve in ("training", "validation"))
     # The first epochs would hide the others.
-    both[0].set(ylabel="nats per step; a cut-out", ylim=(lowest - 0.1, lowest + 2.5))
-    with style.context():
-        style.label_lines(both[1])
-    return figure
+    axes[0, 0].set(ylabel="nats per step; a cut-out", ylim=(lowest - 0.1, lowest + 2.5))
+    style.label_lines(axes[0, 1])
+    style.save(figure, path)

@@ -14,8 +14,8 @@ the last tenth of the training samples for choices; test samples are for the fin
 
 import argparse
 import dataclasses
+import functools
 import os
-import pathlib
 import statistics
 import sys
 import time
@@ -24,6 +24,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
+import reporting
 import tensorflow as tf
 from datasets.batches import Batches
 from keras import ops
@@ -279,26 +280,15 @@ def parse(problem, arguments):
     parser.add_argument(
         "--jit", action=argparse.BooleanOptionalAction, default=problem.jit_compile, help="use XLA"
     )
-    parser.add_argument("--output", help="folder of the results; examples/results by default")
-    existing = parser.add_mutually_exclusive_group()
-    existing.add_argument("--overwrite", action="store_true", help="write over existing results")
-    existing.add_argument("--resume", action="store_true", help="add runs they do not hold yet")
+    reporting.add_arguments(parser, resume=True)
     parser.add_argument("--note", help="sentence for the results page")
     options = parser.parse_args(arguments)
     if len(options.epochs) == 1:
         options.epochs *= len(options.resolution)
     if len(options.epochs) != len(options.resolution):
         parser.error("--epochs must have one number, or as many as --resolution")
-    default = pathlib.Path(__file__).parents[2] / "results"
-    options.output = pathlib.Path(options.output or default)
-    paths = [options.output / f"{problem.name}.{ending}" for ending in ("md", "json", "png")]
-    paths = [str(path) for path in paths if path.exists()]
-    if paths and not options.overwrite and not options.resume:
-        parser.error(
-            f"{', '.join(paths)} would be overwritten: give --overwrite, --resume or --output"
-        )
-    if options.resume and not (options.output / f"{problem.name}.json").exists():
-        parser.error(f"--resume needs results in {options.output}, and there are none")
+    paths = [options.output / f"{problem.name}.{ending}" for ending in reporting.ENDINGS]
+    reporting.check_output(parser, options, paths, options.output / f"{problem.name}.json")
     try:
         data = [_load(problem, resolution, options) for resolution in options.resolution]
     except ValueError as error:
@@ -319,19 +309,23 @@ def main(problem, arguments=None):
     """Run the experiment; return the records of all runs."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options, every_data = parse(problem, arguments)
-    settings, records = describe(problem, options, arguments), []
-    if not options.resume:
-        pde_report.write(problem, [], settings, options.output)
+    results = reporting.Results(
+        problem.name,
+        functools.partial(pde_report.page, problem),
+        pde_report.draw,
+        options.output,
+        describe(problem, options, arguments),
+        overwrite=options.overwrite,
+        key=("resolution", "epochs", "seed", "method"),
+        joined=True,
+    )
     started = time.perf_counter()
     for data, epochs in zip(every_data, options.epochs, strict=True):
         for seed in range(options.seeds):
             for method in options.methods:
-                # Again before every run: another process may add to the same folder.
-                records = pde_report.add(problem, [], settings, options.output)
-                wanted = (data[0][0].shape[1], epochs, seed, method)
-                if wanted not in map(pde_report.run_of, records):
-                    record = run(method, problem, data, epochs, seed, options)
-                    records = pde_report.add(problem, [record], settings, options.output)
-    print(f"\n{pde_report.table(problem, records)}\n\nResults: {options.output}")
+                key = (data[0][0].shape[1], epochs, seed, method)
+                results.obtain(key, run, method, problem, data, epochs, seed, options)
+    table = pde_report.table(problem, results.runs)
+    print("\n".join(["", *table, f"Results: {options.output}"]))
     print(f"Total: {time.perf_counter() - started:.0f} s")
-    return records
+    return results.runs

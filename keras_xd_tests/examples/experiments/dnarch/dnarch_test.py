@@ -32,7 +32,7 @@ def images(rng, monkeypatch):
             for number in (7, 2, 5)
         )
 
-    monkeypatch.setattr(dnarch.cifar10.images, "load", load)
+    monkeypatch.setattr(training.cifar10.images, "load", load)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_methods_are_trained_trimmed_and_kept(images, no_graph, tmp_path, monkey
     files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert set(files) == {f"dnarch_cifar10.{suffix}" for suffix in ("json", "md", "png")}
     kept = json.loads(files["dnarch_cifar10.json"])
-    assert kept == {"settings": results.settings, "runs": results.runs}
+    assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
     assert kept["settings"]["training_samples"] == 9
     assert [run["method"] for run in kept["runs"]] == list(training.METHODS)
     for run in kept["runs"]:
@@ -280,7 +280,8 @@ def test_the_page(tmp_path, images):
     options, data, _ = dnarch.parse(["cifar10", "--epochs", "2", "--output", str(tmp_path)])
     settings = dnarch.describe(options, data)
     runs = [record("KRWD", 0, 0.5, 1.2), record("plain", 0, 0.4), record("plain", 1, 0.6, epochs=1)]
-    text = report.report(settings, runs)
+    written = {"versions": "keras 3", "threads": 2}
+    text = report.page(settings, runs, written)
     assert "Written by `python 0` and `python 1`" in text
     row = "| 50.00 ± 14.14 | 1.000 ± 0.000 | 0.500 ± 0.000 | 500 | 1,000 | 2,000 | 4.0e-06 |"
     assert f"| plain {row} 4 |" in text or f"| plain {row} 5 |" in text
@@ -290,9 +291,9 @@ def test_the_page(tmp_path, images):
     assert "| KRWD | 0 | 1 of 2 | 1 | 0.75 | 3 × 5 | 16 × 12 | 4, 5, 6 |" in text
     assert "4 of 48" in text  # blocks and channels of KRWD
     settings = {**settings, "experiment": "darcy", "size": 43}
-    text = report.report(settings, runs)
+    text = report.page(settings, runs, written)
     assert "| plain | 0.5000 ± 0.1414 |" in text and "43 × 43 points" in text
-    report.plot(settings, runs, tmp_path / "it.png")
+    report.draw(settings, runs, tmp_path / "it.png")
     assert (tmp_path / "it.png").read_bytes().startswith(b"\x89PNG")
 
 

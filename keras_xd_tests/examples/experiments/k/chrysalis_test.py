@@ -93,7 +93,7 @@ def test_searches_are_evaluated_in_three_ways_and_kept(
     files = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     assert set(files) == {f"chrysalis_transfer.{suffix}" for suffix in ("json", "md", "png")}
     kept = json.loads(files["chrysalis_transfer.json"])
-    assert kept == {"settings": results.settings, "runs": results.runs}
+    assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
     assert [run["method"] for run in kept["runs"]] == methods
     for run in kept["runs"]:
         fixed = run["method"] in models.FIXED
@@ -308,10 +308,11 @@ def test_the_page(tmp_path):
         record("depth_2", 0, {"supernet": 0.1, "offline": 0.1}, "permuted"),
     ]
     settings = {"experiment": "lenet", "epochs": 3, "batch_size": 7, "evaluate_on": "test"}
-    text = report.report(settings, runs, "python it")
-    assert "`python it`" in text and "3 epochs in batches of 7" in text
+    written = {"command": "python it", "versions": "keras 3", "threads": 2}
+    text = report.page(settings, runs, written)
+    assert "`python it`; keras 3; threads: 2." in text and "3 epochs in batches of 7" in text
     assert "mean ± standard deviation over the seeds 0, 1, or those in brackets" in text
-    assert "of seed 0 alone" in report.report(settings, runs[:1], "python it")
+    assert "of seed 0 alone" in report.page(settings, runs[:1], written)
     assert "## plain: 5,000 training and 60 evaluation samples" in text
     assert "| convolution | – | 55.0 ± 7.1 | 1,234 | 34 | 0.5 |" in text
     assert "| supernet SGD, warm | 80.0 ± 14.1 | 70.0 ± 14.1 | 1,234 | 34 | 1.0 |" in text
@@ -319,19 +320,8 @@ def test_the_page(tmp_path):
     assert "- plain, supernet SGD, warm, supernet: 25.0 ± 7.1\n" in text
     assert "- plain, supernet SGD, warm, offline: 15.0 ± 7.1\n" in text
     assert "| supernet SGD, warm | 0.250 / 0.500 / 0.500 | – |" in text
-    report.plot(settings, runs, tmp_path / "it.png")
+    report.draw(settings, runs, tmp_path / "it.png")
     assert (tmp_path / "it.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_processes_share_a_page(tmp_path):
-    settings = {"experiment": "lenet", "epochs": 3, "batch_size": 7, "evaluate_on": "test"}
-    one, another = (report.ChrysalisResults(tmp_path, settings) for _ in range(2))
-    one.add(record("convolution", 0, {"offline": 0.5}))
-    another.add(record("convolution", 0, {"offline": 0.6}, "permuted"))
-    another.add(record("convolution", 1, {"offline": 0.7}))
-    one.read()
-    assert one.find("convolution", "permuted", 0)["accuracy"]["offline"] == 0.6
-    assert len(one.runs) == len(report.ChrysalisResults(tmp_path, settings).runs) == 3
 
 
 def test_methods_keep_their_order():
@@ -339,14 +329,6 @@ def test_methods_keep_their_order():
     names += [f"depth_{depth}" for depth in range(1, 10)]
     runs = [record(name, 0, {"offline": 0.5}) for name in reversed(names)]
     assert [run["method"] for run in report.ordered(runs)] == names
-
-
-def test_threads_are_those_of_the_process(monkeypatch):
-    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: {1}, raising=False)
-    assert report.threads() == 1
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
-    assert report.threads() == 3
 
 
 def test_nonsense_is_refused(images, tmp_path, capsys, monkeypatch):

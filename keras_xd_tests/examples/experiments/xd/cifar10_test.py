@@ -42,7 +42,7 @@ def test_every_method_is_measured_and_kept(images, eager, tmp_path, monkeypatch,
     files = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     assert set(files) == {"cifar10.json", "cifar10.md", "cifar10.png"}
     kept = json.loads(files["cifar10.json"])
-    assert kept == {"settings": results.settings, "runs": results.runs}
+    assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
     assert [run["method"] for run in kept["runs"]] == ["backbone", "xd", "linear", "k_layer"]
     assert kept["settings"]["training_images"] == 64 and kept["settings"]["evaluation_images"] == 40
     for run in kept["runs"]:
@@ -175,6 +175,9 @@ def test_rates_fall_at_half_and_at_three_quarters():
     np.testing.assert_allclose(rates, [0.01, 0.01, 0.005, 0.005, 0.001, 0.001], rtol=1e-6)
 
 
+WRITTEN = {"command": "python it", "versions": "keras 3", "threads": 2}
+
+
 def run_record(method, kind, seed, accuracy):
     return {
         "method": method,
@@ -196,11 +199,11 @@ def test_the_table_holds_means_and_deviations():
         for seed, accuracy in enumerate(accuracies)
     ]
     settings = {"epochs": 2, "training_images": 5, "evaluation_images": 6, "text": ["A line."]}
-    text = cifar10_report.report({**settings, "evaluate_on": "test"}, runs, "python it")
+    text = cifar10_report.page({**settings, "evaluate_on": "test"}, runs, WRITTEN)
     assert "| backbone: LeNet | 42.0 ± 2.0 | 1,234 | 34 | 1.0 |" in text
     assert "| XD: LeNet, searched | 55.0 ± 5.0 | 1,234 | 34 | 1.0 |" in text
     assert "XD minus backbone, permuted: 13.0 ± 3.0 points (3 seeds)." in text
-    text = cifar10_report.report({**settings, "evaluate_on": "test"}, runs[:4], "python it")
+    text = cifar10_report.page({**settings, "evaluate_on": "test"}, runs[:4], WRITTEN)
     assert "| XD: LeNet, searched | 50.0 (0) | 1,234 | 34 | 1.0 |" in text
     assert "XD minus backbone, permuted: 10.0 points (1 seed)." in text
 
@@ -208,7 +211,7 @@ def test_the_table_holds_means_and_deviations():
 def test_the_table_holds_distances():
     runs = [run_record("xd", "permuted", seed, 0.5) for seed in range(3)]
     settings = {"epochs": 2, "training_images": 5, "evaluation_images": 6, "text": ["A line."]}
-    text = cifar10_report.report({**settings, "evaluate_on": "test"}, runs, "python it")
+    text = cifar10_report.page({**settings, "evaluate_on": "test"}, runs, WRITTEN)
     assert "| conv1 | 0.25 / 0.50 / 1.00 |" in text
     assert "`python it`" in text and "after 2 epochs on 5 training images" in text
 

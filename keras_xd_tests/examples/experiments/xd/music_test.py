@@ -255,7 +255,8 @@ def test_results_are_not_overwritten_unasked(tmp_path, capsys, monkeypatch):
     (tmp_path / "music.png").write_bytes(b"mine")
     with pytest.raises(SystemExit):
         experiment.main([*SMALL, "--output", str(tmp_path)])
-    assert "would be overwritten: give --overwrite" in capsys.readouterr().err
+    assert "not overwritten unless --overwrite" in capsys.readouterr().err
+    assert (tmp_path / "music.png").read_bytes() == b"mine"
     assert experiment.parse([*SMALL, "--output", str(tmp_path), "--overwrite"])[0].overwrite
     monkeypatch.delenv(data.VARIABLE, raising=False)
     with pytest.raises(SystemExit):

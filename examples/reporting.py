@@ -1,0 +1,305 @@
+"""What the reports of the experiments share: finished runs, commands, tables and curves."""
+
+import importlib.metadata
+import json
+import math
+import os
+import pathlib
+import shlex
+import statistics
+
+from keras_xd.visualization import style
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+ENDINGS = ("md", "json", "png")
+
+
+class Results:
+    """The finished runs of an experiment, in files that several processes may write to.
+
+    Args:
+        name: name of the files, without their endings.
+        page: function `(settings, runs, written)` that returns the page as text; `written` has the
+            `command`, `versions` and `threads` of the last process.
+        draw: function `(settings, runs, path)` that draws the picture into a file.
+        folder: `pathlib.Path` of the folder for the files.
+        settings: dictionary of what all runs have in common; its `command`, if any, may differ.
+        command: the command of this process.
+        overwrite: start anew where there are files already.
+        key: names of the values that tell one run from another.
+        joined: whether runs of other settings may be added; `settings` are those of the last
+            process then, and its `command` has the commands of all.
+
+    Raises:
+        ValueError: if there are files of other settings and neither `overwrite` nor `joined` is
+            set.
+    """
+
+    def __init__(
+        self,
+        name,
+        page,
+        draw,
+        folder,
+        settings,
+        command="",
+        overwrite=False,
+        key=("method", "kind", "seed"),
+        joined=False,
+    ):
+        self.page, self.draw, self.key, self.joined = page, draw, key, joined
+        self.paths = {ending: folder / f"{name}.{ending}" for ending in ENDINGS}
+        self.settings, self.runs = dict(settings), []
+        self.written = {"command": command, "versions": versions(), "threads": threads()}
+        found = existing(self.paths.values())
+        if overwrite:
+            self.paths["json"].unlink(missing_ok=True)
+        elif found and not (self.paths["json"].exists() and (joined or self._fits())):
+            raise ValueError(
+                f"There are results of other settings, which are not overwritten unless "
+                f"--overwrite is given: {', '.join(found)}"
+            )
+        self.read()
+
+    def _load(self):
+        return json.loads(self.paths["json"].read_text(encoding="utf-8"))
+
+    def _fits(self):
+        found = self._load().get("settings", {})
+        return {**found, "command": None} == {**self.settings, "command": None}
+
+    def _key(self, run):
+        return tuple(run[name] for name in self.key)
+
+    def read(self):
+        """Take over the runs that other processes have finished meanwhile."""
+        if not self.paths["json"].exists():
+            return
+        found = self._load()
+        self.runs += [run for run in found["runs"] if self.find(*self._key(run)) is None]
+        if self.joined:
+            earlier = found["settings"]["command"].split(" && ")
+            own = self.settings["command"].split(" && ")
+            self.settings["command"] = " && ".join(dict.fromkeys(earlier + own))
+
+    def find(self, *key):
+        """Return the record of a finished run, or `None`."""
+        return next((run for run in self.runs if self._key(run) == key), None)
+
+    def obtain(self, key, run, *arguments):
+        """Return the record of a run, that of `run(*arguments)` if there is none; write all."""
+        self.read()
+        record = self.find(*key)
+        if record is None:
+            record = run(*arguments)
+            self.add(record)
+        self.write()
+        return record
+
+    def add(self, record):
+        """Keep a finished run beside those of other processes."""
+        self.runs.append(record)
+        self.read()
+        self.save()
+
+    def save(self):
+        """Write the runs to their file; a stop while writing leaves the file of before."""
+        self.paths["json"].parent.mkdir(parents=True, exist_ok=True)
+        # Moved into place in one step, so that another process never reads half a file.
+        unfinished = self.paths["json"].with_suffix(f".{os.getpid()}")
+        records = {"settings": self.settings, "written": self.written, "runs": self.runs}
+        unfinished.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+        os.replace(unfinished, self.paths["json"])
+
+    def write(self):
+        """Write the page and the picture."""
+        text = self.page(self.settings, self.runs, self.written)
+        self.paths["md"].write_text(text, encoding="utf-8")
+        self.draw(self.settings, self.runs, self.paths["png"])
+
+
+# Arguments and commands
+
+
+def add_arguments(parser, resume=False):
+    """Add the arguments that say where results go, and what happens to those of before.
+
+    Args:
+        parser: an `argparse.ArgumentParser`.
+        resume: whether what is there is resumed on demand only, by `--resume`.
+    """
+    parser.add_argument(
+        "--output",
+        type=pathlib.Path,
+        default=RESULTS,
+        help="folder of the results; examples/results by default",
+    )
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--overwrite", action="store_true", help="begin anew, write over results")
+    if resume:
+        group.add_argument("--resume", action="store_true", help="go on with what is there")
+
+
+def existing(paths):
+    """Return those of the paths that exist, as texts."""
+    return [str(path) for path in paths if path.exists()]
+
+
+def check_output(parser, options, paths, needed):
+    """End with an error if something would be overwritten, or there is nothing to resume.
+
+    Args:
+        parser: parser with the arguments of `add_arguments(parser, resume=True)`.
+        options: what it has parsed.
+        paths: what may not be written over unasked.
+        needed: path of what is resumed.
+    """
+    found = existing(paths)
+    if found and not (options.overwrite or options.resume):
+        parser.error(
+            f"{', '.join(found)} would be overwritten: give --overwrite, --resume or other folders"
+        )
+    if options.resume and not needed.exists():
+        parser.error(f"--resume needs {needed}, and there are none")
+
+
+def command(script, parser, options, names, positional=()):
+    """Return the command of a script, with the options that are not at their defaults.
+
+    Args:
+        script: its path below `examples/experiments`.
+        parser: its parser.
+        options: what the parser has returned.
+        names: names of the options that matter.
+        positional: its arguments without names.
+    """
+    words = ["python", f"examples/experiments/{script}", *positional]
+    for name in names:
+        value = getattr(options, name)
+        if value != parser.get_default(name):
+            words.append("--" + name.replace("_", "-"))
+            words += [str(item) for item in (value if isinstance(value, list) else [value])]
+    return shlex.join(words)
+
+
+# Sentences
+
+
+def versions(packages=("tensorflow", "keras")):
+    """Return the versions of packages as text."""
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+
+
+def threads():
+    """Return how many threads computed: as many as cores, or as TF_NUM_INTRAOP_THREADS has."""
+    # Only Linux tells to which cores a process is bound.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return int(os.environ.get("TF_NUM_INTRAOP_THREADS") or cores)
+
+
+def commands(runs):
+    """Return the commands of runs as text, each of them once."""
+    return " and ".join(f"`{text}`" for text in dict.fromkeys(run["command"] for run in runs))
+
+
+def spread(values, digits):
+    """Return mean ± standard deviation as text; of one value no deviation."""
+    text = f"{statistics.mean(values):.{digits}f}"
+    return text + (f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else "")
+
+
+def over(seeds):
+    """Return what `spread` is over, as text: seeds, or the only one."""
+    if len(seeds) == 1:
+        return f"of seed {seeds[0]} alone, so without a deviation"
+    listed = ", ".join(map(str, sorted(seeds)))
+    return f"mean ± standard deviation over the seeds {listed}, or those in brackets"
+
+
+def plural(number, noun):
+    """Return a number of things as text."""
+    return f"{number} {noun}{'s' * (number > 1)}"
+
+
+def hours(runs):
+    """Return the hours that runs took, as text; their `seconds` are a list or a dictionary."""
+    seconds = [run["seconds"] for run in runs]
+    total = sum(sum(s.values() if isinstance(s, dict) else s) for s in seconds)
+    return f"{total / 3600:.2f} hours"
+
+
+# Tables
+
+
+def table(head, rows):
+    """Return the lines of a Markdown table, and an empty one."""
+    lines = [f"| {' | '.join(map(str, cells))} |" for cells in (head, *rows)]
+    return [lines[0], "|" + "---|" * len(head), *lines[1:], ""]
+
+
+def cell(values, seeds, digits, missing="–"):
+    """Return a table's entry of a dictionary by seed: its `spread`, and the seeds if some lack."""
+    if not values:
+        return missing
+    text = spread(list(values.values()), digits)
+    if len(values) < len(seeds):
+        text += f" ({', '.join(map(str, sorted(values)))})"
+    return text
+
+
+def gains(one, other):
+    """Return how far values are above others of the same seed; both are dictionaries by seed."""
+    return [value - other[seed] for seed, value in one.items() if seed in other]
+
+
+def present(runs, key, order):
+    """Return what runs have for `key`, in the given order."""
+    return [value for value in order if any(run[key] == value for run in runs)]
+
+
+def unique(runs, key):
+    """Return the values that runs have for a key, in the order of the runs."""
+    return list(dict.fromkeys(run[key] for run in runs))
+
+
+def select(runs, **wanted):
+    """Return the runs that have all of the wanted values."""
+    return [run for run in runs if all(run[key] == value for key, value in wanted.items())]
+
+
+def means(found, digits):
+    """Return the means of the distances of `K`, `L` and `M` as texts."""
+    return [f"{statistics.mean(values[matrix] for values in found):.{digits}f}" for matrix in "KLM"]
+
+
+def count(variables):
+    """Return the number of parameters in variables."""
+    return sum(math.prod(variable.shape) for variable in variables)
+
+
+# Pictures
+
+
+def panels(width, height, columns=1, rows=1, **options):
+    """Return a figure of a size in inches, and its axes by row and column."""
+    from matplotlib.figure import Figure
+
+    with style.context():
+        figure = Figure(figsize=(width, height), layout="constrained")
+        return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def mean_and_range(axis, curves, number, label, **look):
+    """Draw the mean of curves by epoch, and the range from the lowest to the highest."""
+    columns = list(zip(*curves, strict=True))
+    epochs = range(1, 1 + len(columns))
+    look = {**style.curve(number), **look}
+    axis.plot(epochs, [statistics.mean(column) for column in columns], label=label, **look)
+    low, high = [min(column) for column in columns], [max(column) for column in columns]
+    axis.fill_between(epochs, low, high, alpha=0.15, color=look["color"], linewidth=0)
+
+
+def by_whole_numbers(axis):
+    """Give an axis ticks at whole numbers, of epochs or blocks, and lines of its values."""
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.grid(axis="y")

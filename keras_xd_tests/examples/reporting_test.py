@@ -1,0 +1,155 @@
+"""Finished runs, and pages: those of the repository are what their records say, to the letter."""
+
+import argparse
+import functools
+import importlib
+import json
+
+import pytest
+
+from keras_xd_tests import example_scripts
+
+with example_scripts.on_path():
+    reporting = importlib.import_module("reporting")
+    cifar10 = importlib.import_module("experiments.xd.cifar10_report")
+    music = importlib.import_module("experiments.xd.music_report")
+    pde = importlib.import_module("experiments.xd.pde_report")
+    problems = {n: importlib.import_module(f"experiments.xd.{n}") for n in ("burgers", "darcy")}
+    chrysalis = importlib.import_module("experiments.k.chrysalis_report")
+    dnarch = importlib.import_module("experiments.dnarch.dnarch_report")
+    nos = importlib.import_module("experiments.nos.nos_report")
+
+PAGES = {
+    "cifar10": cifar10.page,
+    "music": music.page,
+    "chrysalis": chrysalis.page,
+    "dnarch": dnarch.page,
+    "nos": nos.page,
+    **{name: functools.partial(pde.page, script.PROBLEM) for name, script in problems.items()},
+}
+RECORDS = sorted(
+    path for path in reporting.RESULTS.glob("*.json") if path.stem.split("_")[0] in PAGES
+)
+
+
+def test_every_experiment_has_records():
+    assert {path.stem.split("_")[0] for path in RECORDS} == set(PAGES)
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_page_is_what_its_records_say(path):
+    found = json.loads(path.read_text(encoding="utf-8"))
+    page = PAGES[path.stem] if path.stem in PAGES else PAGES[path.stem.split("_")[0]]
+    text = page(found["settings"], found["runs"], found.get("written"))
+    assert text == path.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def record(method, seed, kind="plain", **more):
+    return {"method": method, "kind": kind, "seed": seed, **more}
+
+
+def draw(settings, runs, path):
+    path.write_bytes(b"picture")
+
+
+def page(settings, runs, written):
+    return f"{written['command']}: {len(runs)}"
+
+
+def results(folder, settings, **options):
+    return reporting.Results("name", page, draw, folder, settings, "python it", **options)
+
+
+def test_processes_share_files(tmp_path):
+    one, other = (results(tmp_path, {"epochs": 3}) for _ in range(2))
+    one.add(record("xd", 0))
+    other.add(record("xd", 0, "permuted", score=0.5))
+    other.add(record("xd", 1))
+    one.read()
+    assert one.find("xd", "permuted", 0)["score"] == 0.5 and one.find("xd", "plain", 2) is None
+    assert len(one.runs) == len(results(tmp_path, {"epochs": 3}).runs) == 3
+    assert not results(tmp_path, {"epochs": 4}, overwrite=True).runs
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_is_done_once_and_written(tmp_path):
+    done = []
+
+    def run(*arguments):
+        done.append(arguments)
+        return record(*arguments)
+
+    for number in (1, 1, 2):
+        for found in (results(tmp_path, {"epochs": 3}), results(tmp_path, {"epochs": 3})):
+            assert found.obtain(("xd", "plain", number), run, "xd", number) == record("xd", number)
+            assert (tmp_path / "name.md").read_text() == f"python it: {number}"
+    assert done == [("xd", 1), ("xd", 2)]
+    assert {path.name for path in tmp_path.iterdir()} == {"name.json", "name.md", "name.png"}
+
+
+def test_other_settings_and_files_of_others_are_kept(tmp_path):
+    results(tmp_path / "runs", {"epochs": 3, "command": "one"}).add(record("xd", 0))
+    before = (tmp_path / "runs" / "name.json").read_bytes()
+    with pytest.raises(ValueError, match="not overwritten unless --overwrite .*name.json"):
+        results(tmp_path / "runs", {"epochs": 4, "command": "one"})
+    assert (tmp_path / "runs" / "name.json").read_bytes() == before
+    assert len(results(tmp_path / "runs", {"epochs": 3, "command": "other"}).runs) == 1
+    (tmp_path / "name.md").write_text("mine")
+    for joined in (False, True):
+        with pytest.raises(ValueError, match="not overwritten unless --overwrite .*name.md"):
+            results(tmp_path, {"epochs": 3}, joined=joined)
+
+
+def test_commands_are_joined_where_settings_may_differ(tmp_path):
+    results(tmp_path, {"epochs": 3, "command": "one"}, joined=True).add(record("xd", 0))
+    found = results(tmp_path, {"epochs": 4, "command": "two"}, joined=True)
+    found.add(record("xd", 1))
+    assert found.settings == {"epochs": 4, "command": "one && two"} and len(found.runs) == 2
+    again = results(tmp_path, {"epochs": 4, "command": "one"}, joined=True)
+    assert again.settings["command"] == "one && two"
+
+
+def test_a_command_has_what_is_not_the_default():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kinds", nargs="+", default=["plain"])
+    parser.add_argument("--batch-size", type=int, default=4)
+    parser.add_argument("--rate", type=float)
+    names = ("kinds", "batch_size", "rate")
+    for words in ("", " --kinds plain permuted --rate 0.0001", " --batch-size 5"):
+        options = parser.parse_args(words.split())
+        command = reporting.command("xd/it.py", parser, options, names)
+        assert command == f"python examples/experiments/xd/it.py{words}"
+    command = reporting.command("xd/it.py", parser, options, (), ["cifar10"])
+    assert command == "python examples/experiments/xd/it.py cifar10"
+
+
+def test_threads_are_those_of_the_process(monkeypatch):
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {1}, raising=False)
+    assert reporting.threads() == 1
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
+    assert reporting.threads() == 3
+
+
+def test_tables_and_their_entries():
+    lines = reporting.table(["a", "b"], [[1, "x"], ["–", 2]])
+    assert lines == ["| a | b |", "|---|---|", "| 1 | x |", "| – | 2 |", ""]
+    assert reporting.cell({0: 1.0, 1: 3.0}, [0, 1], 1) == "2.0 ± 1.4"
+    assert reporting.cell({1: 3.0}, [0, 1], 1) == "3.0 (1)"
+    assert reporting.cell({}, [0, 1], 1, "not run") == "not run"
+    assert reporting.gains({0: 3, 1: 5, 2: 9}, {1: 1, 0: 2}) == [1, 4]
+    runs = [record("xd", 0), record("cnn", 1), record("xd", 1)]
+    assert reporting.select(runs, method="xd", seed=1) == runs[2:]
+    assert reporting.present(runs, "method", ("cnn", "fno", "xd")) == ["cnn", "xd"]
+    assert reporting.unique(runs, "method") == ["xd", "cnn"]
+    timed = [{"seconds": [1800.0, 1800.0]}, {"seconds": {"offline": 900.0}}]
+    assert reporting.hours(timed) == "1.25 hours"
+    assert (reporting.plural(1, "seed"), reporting.plural(2, "seed")) == ("1 seed", "2 seeds")
+
+
+def test_a_curve_is_drawn_with_its_range():
+    _, axes = reporting.panels(3, 2)
+    reporting.mean_and_range(axes[0, 0], [[1.0, 2.0], [3.0, 6.0]], 1, "it", linewidth=0.5)
+    (line,), (area,) = axes[0, 0].lines, axes[0, 0].collections
+    assert line.get_xydata().tolist() == [[1, 2], [2, 4]] and line.get_linewidth() == 0.5
+    assert area.get_datalim(axes[0, 0].transData).get_points().tolist() == [[1, 1], [2, 6]]
