@@ -1,6 +1,7 @@
 """Drawings of discrete cells."""
 
 import matplotlib.patches
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -32,6 +33,9 @@ OPERATORS = {"f": "⊕", "x": "⊕", "a": "⊙", "d": "⊛"}
 _STEP = 2.6
 # Neighbours lie at different heights, so that edges do not run through nodes.
 _HEIGHTS = (0.9, -0.9, 1.7, -1.7)
+# Bends of an edge, from the one taken where it can be, and how far an edge is to pass by a node.
+_BENDS = (-0.08, 0.08, -0.2, 0.2, -0.35, 0.35, -0.5, 0.5)
+_CLEARANCE = 0.4
 
 
 @check_types
@@ -126,8 +130,9 @@ def _draw_cell(axes: Axes, cell: CellGenotype) -> None:
     for block, genotype in enumerate(cell.blocks):
         node = block + INPUTS
         for operation, source in genotype.first:
-            _edge(axes, places[source], places[f"{node}′"], operation)
-        _edge(axes, places[f"{node}′"], places[node], genotype.second, bend=0.0)
+            start, stop = places[source], places[f"{node}′"]
+            _edge(axes, start, stop, operation, _free_bend(start, stop, places.values()))
+        _edge(axes, places[f"{node}′"], places[node], genotype.second, 0.0)
         _arrow(axes, places[node], places["output"], "lightgrey", 0.0, "dotted")
         _node(axes, places[f"{node}′"], f"{node}′", "whitesmoke")
         letters = [SYMBOLS[operation][0][0] for operation, _ in genotype.first]
@@ -143,7 +148,22 @@ def _draw_cell(axes: Axes, cell: CellGenotype) -> None:
     axes.text(end / 2, -2.85, legend, ha="center", va="center", fontsize=8)
 
 
-def _edge(axes, start, stop, operation, bend=-0.08):
+def _free_bend(start, stop, places):
+    """Return the first bend with which an edge keeps clear of all other nodes, else the best."""
+    others = np.array([place for place in places if place not in (start, stop)])
+    start, stop = np.array(start), np.array(stop)
+    across = (stop - start)[::-1] * (1, -1)
+    at = np.linspace(0, 1, 50)[:, None]
+
+    def clearance(bend):
+        corner = (start + stop) / 2 + bend * across
+        curve = (1 - at) ** 2 * start + 2 * at * (1 - at) * corner + at**2 * stop
+        return min(_CLEARANCE, np.linalg.norm(curve[:, None] - others, axis=-1).min())
+
+    return max(_BENDS, key=clearance)
+
+
+def _edge(axes, start, stop, operation, bend):
     symbol, colour = SYMBOLS[operation]
     _arrow(axes, start, stop, colour, bend)
     # The middle of the bow that matplotlib draws, with its height as a part of the distance.

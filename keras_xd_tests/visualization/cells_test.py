@@ -55,6 +55,27 @@ def test_labels_lie_on_their_edges():
         assert matplotlib.colors.to_rgba(label.get_color()) == arrow.get_edgecolor()
 
 
+def test_edges_do_not_run_through_nodes():
+    t = np.linspace(0, 1, 200)[:, None]
+    for seed in range(10):
+        cell = genotypes.random_cell(np.random.default_rng(seed))
+        (axes,) = visualization.plot_cell(cell).axes
+        axes.figure.draw_without_rendering()
+        circles = [patch for patch in axes.patches if isinstance(patch, Circle)]
+        for arrow in axes.patches:
+            if not isinstance(arrow, FancyArrowPatch) or arrow.get_linestyle() not in (
+                "solid",
+                "-",
+            ):
+                continue
+            a, b, c = arrow.get_path().vertices[:3]
+            curve = (1 - t) ** 2 * a + 2 * t * (1 - t) * b + t**2 * c
+            distances = [np.hypot(*(curve - circle.center).T).min() for circle in circles]
+            near = sum(d <= c.radius for d, c in zip(distances, circles, strict=True))
+            assert near == 2  # the nodes that it joins
+            assert sorted(distances)[2] > 0.35
+
+
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_files(ending, tmp_path):
     genotype = genotypes.random_genotype(np.random.default_rng(1))
