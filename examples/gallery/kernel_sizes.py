@@ -108,10 +108,9 @@ def main(arguments=None):
             axes.plot(np.arange(taps) - taps // 2, kernel, color="0.6", linewidth=3, label="true")
             at = np.arange(len(learned)) - len(learned) // 2
             axes.plot(at, learned, color=style.COLOURS[number], linewidth=1, label="learned")
-            axes.set_xlim(-LARGEST // 2, LARGEST // 2)
             title = f"{taps} taps: relative error {error:.3f} on held-out noise"
             axes.set_title(("b  " if number == 0 else "") + title, loc="left")
-            axes.set_yticks([0])
+            axes.set(xlim=(-LARGEST // 2, LARGEST // 2), yticks=[0])
         panels[-1].set_xlabel("tap; grey: the kernel of the data, colour: the learned one")
     common.save(figure, options)
     return {taps: (history[-1], error) for taps, (history, *_, error) in found.items()}

@@ -93,11 +93,11 @@ def main(arguments=None):
             for x, y in zip(at, columns[name], strict=True):
                 right.annotate(f"{y:.3f}", (x, y), (0, -9 if number else 4), fontsize=6,
                                textcoords="offset points", ha="center")  # fmt: skip
-        right.set(ylim=(0, 1.08), ylabel="test accuracy")
+        right.set(ylim=(0, 1.1), ylabel="test accuracy")
         right.set_title("b  before and after, nothing trained after", loc="left")
         for axes in (left, right):
             axes.set_xticks(at, [f"{weight:g}" for weight in weights])
-            axes.set_xlabel("weight of the penalty")
+            axes.set(xlabel="weight of the penalty", xlim=(-0.4, len(weights) - 0.6))
             style.label_lines(axes)
     common.save(figure, options)
     return results
