@@ -36,7 +36,8 @@ def replacing(path: str | os.PathLike, ending: str = "") -> Iterator[str]:
     >>> with files.replacing("note.txt") as unfinished:
     ...     with open(unfinished, "w") as file:
     ...         written = file.write("kept")
-    >>> open("note.txt").read()
+    >>> with open("note.txt") as file:
+    ...     file.read()
     'kept'
     """
     path = os.path.realpath(path)
@@ -72,7 +73,8 @@ def write(path, content, overwrite=False):
 
     >>> from keras_xd.core import files
     >>> files.write("note.txt", b"kept")
-    >>> open("note.txt").read()
+    >>> with open("note.txt") as file:
+    ...     file.read()
     'kept'
     """
     if os.path.exists(path) and (not overwrite or os.path.isdir(path)):

@@ -71,7 +71,7 @@ class AttentionTransfer:
     >>> x, y = np.random.default_rng(0).normal(size=(4, 8, 8, 1)), np.zeros((4, 2))
     >>> history = search.fit(x, y, verbose=0).history
     >>> sorted(history)
-    ['attention_transfer', 'loss']
+    ['architecture_change', 'attention_transfer', 'loss']
 
     Reference:
         "Neural Operator Search", 2020, equations 6, 8 and 9; Zagoruyko and Komodakis, "Paying More

@@ -24,7 +24,7 @@ class Movement:
     >>> movement = Movement(model)
     >>> movement.begin()
     >>> for variable in keras_xd.architecture_variables(model):
-    ...     variable.assign(1.25 * variable)
+    ...     _ = variable.assign(1.25 * variable)
     >>> movement.distance()
     0.25
     """

@@ -158,6 +158,7 @@ def test_a_network_of_every_container_is_saved_and_finalized(network, tmp_path):
     sample_models.assert_same_outputs(plain, space, x, RELATIVE_ERROR)
 
 
+@pytest.mark.filterwarnings("ignore:.*without those of 'block:UserWarning")  # its `scale`
 def test_selection_options_and_forecast(network):
     model, x = network
     arguments = {"operations": ("convolution", "pooling"), "only": ["block0", "in_.*", "average.*"]}
@@ -208,6 +209,7 @@ def test_saved_fitted_and_loaded(small, tmp_path):
     sample_models.assert_same_outputs(finalize(loaded), space, x, RELATIVE_ERROR)
 
 
+@pytest.mark.filterwarnings("ignore:.*without those of 'block:UserWarning")  # its `scale`
 def test_searched_finalized_and_exported(small, tmp_path):
     model, x = small
     space = rewrite(model)

@@ -126,7 +126,9 @@ def test_unknown_sizes():
     inputs = keras.Input((None, None, 1))
     x = layers.Conv2D(2, 3, name="open")(inputs)
     x = layers.Resizing(4, 4)(x)
-    result = forecast(keras.Model(inputs, layers.Conv2D(2, 3, name="known")(x)))
+    model = keras.Model(inputs, layers.Conv2D(2, 3, name="known")(x))
+    with pytest.warns(UserWarning, match="spatial size is unknown.*Left: open"):
+        result = forecast(model)
     open_row, known = result.rows
     assert open_row.left_because.startswith("its spatial size is unknown")
     assert open_row.multiply_adds_before is None and result.multiply_adds_before is None
