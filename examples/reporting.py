@@ -145,7 +145,7 @@ def existing(paths):
     return [str(path) for path in paths if path.exists()]
 
 
-def check_output(parser, options, paths, needed):
+def check_output(parser, options, paths, needed, what="results"):
     """End with an error if something would be overwritten, or there is nothing to resume.
 
     Args:
@@ -153,6 +153,7 @@ def check_output(parser, options, paths, needed):
         options: what it has parsed.
         paths: what may not be written over unasked.
         needed: path of what is resumed.
+        what: what that is.
     """
     found = existing(paths)
     if found and not (options.overwrite or options.resume):
@@ -160,7 +161,7 @@ def check_output(parser, options, paths, needed):
             f"{', '.join(found)} would be overwritten: give --overwrite, --resume or other folders"
         )
     if options.resume and not needed.exists():
-        parser.error(f"--resume needs {needed}, and there are none")
+        parser.error(f"--resume needs {what} in {needed}, and there are none")
 
 
 def command(script, parser, options, names, positional=()):

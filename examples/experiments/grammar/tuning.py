@@ -22,7 +22,8 @@ def add_arguments(parser):
 def check(parser, options, name):
     """End with an error if something would be overwritten, or there is nothing to resume."""
     trials = pathlib.Path(options.searches, name)
-    reporting.check_output(parser, options, [options.output / f"{name}.md", trials], trials)
+    paths = [options.output / f"{name}.md", trials]
+    reporting.check_output(parser, options, paths, trials, "trials")
 
 
 def settings(name, arguments, options, **more):
