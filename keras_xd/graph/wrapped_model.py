@@ -4,13 +4,14 @@ import json
 
 import keras
 
+from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, is_graph
 from keras_xd.graph import cloning, sublayer_paths
 from keras_xd.graph.exporting import export
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class Rewritten(keras.Model):
+class Rewritten(AtomicSaving, keras.Model):
     """A subclassed model, or a layer of several layers, with other layers in some of its places.
 
     It calls the model in it and has its name. In a file it is the configuration of the model as

@@ -57,6 +57,26 @@ def finalized_model():
     return keras_xd.finalize(space)
 
 
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class OwnClass(keras.Model):
+    """A subclassed model with a convolution in an attribute."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.convolution = keras.layers.Conv1D(2, 3)
+
+    def call(self, inputs):
+        return self.convolution(inputs)
+
+
+def rewritten_model():
+    import keras_xd
+
+    model = OwnClass()
+    model(np.zeros((1, 8, 1), "float32"))
+    return keras_xd.rewrite(model)
+
+
 def load(make, path):
     if path.endswith(".keras"):
         return keras.saving.load_model(path)
@@ -71,6 +91,7 @@ def load(make, path):
         (search_model, ".keras", "save"),
         (search_model, ".weights.h5", "checkpoint"),
         (finalized_model, ".keras", "save"),
+        (rewritten_model, ".keras", "save"),
     ],
 )
 def test_a_killed_process_leaves_the_earlier_file(make, ending, kind, tmp_path):

@@ -75,11 +75,6 @@ def masked_model():
     return keras_xd.finalize(keras_xd.rewrite(keras_xd.models.lenet((28, 28, 1), 10), to="masked"))
 
 
-def cell_model():
-    space = keras_xd.models.nos_search_network(1, 4, (8, 8, 3), 2)
-    return keras_xd.finalize(space)
-
-
 FINALIZED = {
     "lenet": lambda: finalized(keras_xd.models.lenet((28, 28, 1), 10), depth=3),
     "sequence": lambda: finalized(sequence_model(), depth=2),
