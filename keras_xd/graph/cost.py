@@ -78,7 +78,8 @@ def complexity(model: keras.layers.Layer) -> float | Tensor:
         the searchable layers' is.
 
     Raises:
-        ValueError: if a counted layer is called with a shape not known but for the batch size.
+        ValueError: if `model` is not built, or if a counted layer is called with a shape not known
+            but for the batch size.
 
     Warns:
         UserWarning: one for all layers that are left out, with their names.
@@ -90,6 +91,11 @@ def complexity(model: keras.layers.Layer) -> float | Tensor:
     >>> keras_xd.complexity(keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)]))
     12
     """
+    if not model.built:
+        raise ValueError(
+            "A model or layer must be built before its multiply–adds are counted: call it on data, "
+            f"or give its model a `keras.Input`. Received: {model!r}"
+        )
     warn_of_uncounted(model)
     return counted_multiply_adds(model)
 

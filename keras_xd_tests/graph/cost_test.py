@@ -368,3 +368,11 @@ def test_the_models_of_the_package_have_no_uncounted_layers():
     ]
     for network in networks:
         assert complexity_module.uncounted_layers(network) == {}, network.name
+
+
+@pytest.mark.parametrize("make", [lambda: XDConv2D(4, 3), lambda: layers.Dense(2)])
+def test_what_is_not_built_has_no_count(make):
+    layer = make()
+    for unbuilt in (layer, keras.Sequential([layer])):
+        with pytest.raises(ValueError, match="must be built before.*Received: "):
+            keras_xd.complexity(unbuilt)
