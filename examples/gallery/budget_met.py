@@ -102,12 +102,15 @@ def main(arguments=None):
             x, y = found["multiply-adds"], found["accuracy"]
             right.plot(x, y, "o", color=colour)
             text = f"{name}: {y:.3f},\n{found['parameters']:,} parameters"
-            at = (min(x, 0.85), 0.62 - 0.18 * place)  # points may lie on each other
-            look = {"arrowstyle": "-", "color": colour, "linewidth": 0.4}
-            right.annotate(text, (x, y), at, textcoords=("data", "axes fraction"), fontsize=6,
-                           color=colour, ha="center", arrowprops=look)  # fmt: skip
-        right.set(xlim=(-0.2, 1.3), ylim=(lowest - 0.05, 1.0), ylabel="test accuracy")
-        right.set_xlabel("multiply–adds / those of the network")
+            # Points may lie on each other: texts at the right stand beside their lines.
+            beside, height = x > 0.8, 0.62 - 0.18 * place
+            look = {"arrowstyle": "-", "color": colour, "linewidth": 0.4,
+                    "relpos": (0, 0.5) if beside else (0.5, 1)}  # fmt: skip
+            right.annotate(text, (x, y), (x + 0.12 * beside, height), fontsize=6, color=colour,
+                           textcoords=("data", "axes fraction"), arrowprops=look,
+                           ha="left" if beside else "center")  # fmt: skip
+        right.set(xlim=(-0.2, 1.8), ylim=(lowest - 0.05, 1.0), ylabel="test accuracy")
+        right.set(xlabel="multiply–adds / those of the network", xticks=(0, 0.5, 1))
         right.set_title(f"b  cut networks; axis from {lowest - 0.05:.2f}", loc="left")
     common.save(figure, options)
     return results
