@@ -98,17 +98,16 @@ def main(arguments=None):
         lowest = min(0.9, np.floor(20 * min(r["accuracy"] for r in results.values())) / 20)
         colours = [style.curve(number)["color"] for number in range(len(targets))] + ["0.4"]
         pairs = zip(results.items(), colours, strict=True)
+        # From right to left and down, each text beside its line: points may lie on each other.
+        pairs = sorted(pairs, key=lambda pair: -pair[0][1]["multiply-adds"])
         for place, ((name, found), colour) in enumerate(pairs):
             x, y = found["multiply-adds"], found["accuracy"]
             right.plot(x, y, "o", color=colour)
             text = f"{name}: {y:.3f},\n{found['parameters']:,} parameters"
-            # Points may lie on each other: texts at the right stand beside their lines.
-            beside, height = x > 0.8, 0.62 - 0.18 * place
-            look = {"arrowstyle": "-", "color": colour, "linewidth": 0.4,
-                    "relpos": (0, 0.5) if beside else (0.5, 1)}  # fmt: skip
-            right.annotate(text, (x, y), (x + 0.12 * beside, height), fontsize=6, color=colour,
-                           textcoords=("data", "axes fraction"), arrowprops=look,
-                           ha="left" if beside else "center")  # fmt: skip
+            at = (x + 0.12, 0.82 - 0.18 * place)
+            look = {"arrowstyle": "-", "color": colour, "linewidth": 0.4, "relpos": (0, 0.5)}
+            right.annotate(text, (x, y), at, textcoords=("data", "axes fraction"), fontsize=6,
+                           color=colour, va="center", arrowprops=look)  # fmt: skip
         right.set(xlim=(-0.2, 1.8), ylim=(lowest - 0.05, 1.0), ylabel="test accuracy")
         right.set(xlabel="multiply–adds / those of the network", xticks=(0, 0.5, 1))
         right.set_title(f"b  cut networks; axis from {lowest - 0.05:.2f}", loc="left")

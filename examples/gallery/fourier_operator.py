@@ -6,7 +6,7 @@ From the state at time 0 to that at time 1, at 256 points: a network of four con
 taps, a Fourier neural operator of the same widths, and the search of the operations of the former,
 which begins as that network exactly. All train on the same data for as many epochs; those are read
 from KERAS_XD_DATA_DIR where it is set, and generated otherwise. Drawn are the errors by epoch, and
-what the last operation of seed 0 makes of each frequency (mean over channels of the
+what the last operation of seed 0 makes of the 32 lowest frequencies (mean over channels of the
 absolute values of the matrix in the Fourier basis, relative to the largest): as the convolution of
 the same kernel, as searched, and that of the Fourier neural operator. Convolutions and Fourier
 operators keep frequencies, so theirs are diagonals; the latter have the lowest frequencies only.
@@ -53,13 +53,13 @@ def train(method, data, epochs, setting, seed):
 
 
 def by_frequency(layer, pairs):
-    """Return the mean absolute values of the map between frequencies, from 0 up."""
+    """Return the mean absolute values of the map between the lowest frequencies, from 0 up."""
     found = []
     for channel, filter in pairs:
         matrix = operator_matrix(layer, channel, filter)
         found.append(np.fft.fft(np.fft.ifft(matrix, axis=1), axis=0))
-    half = len(matrix) // 2
-    return np.mean(np.abs(found), axis=0)[:half, :half]
+    shown = min(32, len(matrix) // 2)
+    return np.mean(np.abs(found), axis=0)[:shown, :shown]
 
 
 def searched_layers(model):
@@ -99,7 +99,7 @@ def main(arguments=None):
         axes.set_title(title, loc="left")
         style.label_lines(axes)
         panels = right.subplots(1, 3)
-        titles = "its start", "searched", "of the Fourier network"
+        titles = "its start", "searched", "Fourier network"
         for place, values, title in zip(panels, maps, titles, strict=True):
             look = {"cmap": style.POSITIVE, "vmin": 0.0, "vmax": 1.0, "origin": "lower"}
             drawn = common.plain_image(place, values / values.max(), **look)
@@ -107,7 +107,7 @@ def main(arguments=None):
         panels[0].set_ylabel("frequency out")
         right.colorbar(drawn, ax=panels, shrink=0.5).outline.set_visible(False)
         last = ", ".join(f"{name} {values[0][-1]:.2f}" for name, values in distances.items())
-        title = f"b  last operation; distance of the searched one from: {last}"
+        title = f"b  last operation; searched, from {last}"
         right.suptitle(title, x=0.02, ha="left", fontsize=8)
     common.save(figure, options)
     errors = {METHODS[m]: [run[1][-1] for run in results] for m, results in runs.items()}
