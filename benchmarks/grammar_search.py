@@ -13,12 +13,14 @@ Every strategy gets equal trials, with several seeds; the curves show the mean o
 and its deviation. `plain` is Bayesian optimisation with the plain Weisfeiler-Lehman kernel in place
 of the hierarchical one. Then both kernels' Gaussian processes are fitted to 25, 50 and 100 random
 terms, as far as there are that many, and Kendall's τ of their predictions of others is given.
-Table and curves go to benchmarks/grammar_search.md and .png, with `--train` to
-benchmarks/grammar_search_cifar10.md and .png; nowhere with `--dry-run`.
+Table, errors and curves go to benchmarks/grammar_search.md, .json and .svg, with `--train` to
+benchmarks/grammar_search_cifar10.md, .json and .svg; nowhere with `--dry-run`. `--redraw` draws the
+curves from the errors, without a search.
 """
 
 import argparse
 import importlib.metadata
+import json
 import os
 import pathlib
 import sys
@@ -247,6 +249,14 @@ def page(found, options, words):
     return lines
 
 
+def draw(runs, path):
+    """Draw the best error so far; `runs` has `None` or NaN where a trial failed."""
+    runs = {name: np.array(errors, float) for name, errors in runs.items()}
+    figure = visualization.plot_best_so_far(runs, label="lowest error so far")
+    figure.axes[0].set_ylim(bottom=0.0)
+    visualization.style.save(figure, path)
+
+
 def main(arguments=None):
     """Measure, and write the page; return what was found."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
@@ -265,8 +275,16 @@ def main(arguments=None):
     parser.add_argument("--data-dir", default=os.environ.get("TFDS_DATA_DIR"))
     parser.add_argument("--searches", help="keep trials in this folder, and go on with them")
     parser.add_argument("--output", type=pathlib.Path, default=FOLDER)
-    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    group.add_argument("--redraw", action="store_true", help="only draw, from the file of errors")
     options = parser.parse_args(arguments)
+    name = "grammar_search_cifar10" if options.train else "grammar_search"
+    paths = {ending: options.output / f"{name}.{ending}" for ending in ("json", "md", "svg")}
+    if options.redraw:
+        found = json.loads(paths["json"].read_text(encoding="utf-8"))
+        draw(found["runs"], paths["svg"])
+        return found
     options.trials = options.trials or (25 if options.train else 40)
     left_out = {str(options.data_dir), str(options.output), str(options.searches)}
     words = ["…" if word in left_out else word for word in arguments]
@@ -274,11 +292,15 @@ def main(arguments=None):
     lines = page(found, options, words)
     print("\n".join(lines))
     if not options.dry_run:
-        name = "grammar_search_cifar10" if options.train else "grammar_search"
-        lines.append(f"![best so far]({name}.png)")
-        figure = visualization.plot_best_so_far(found["runs"], label="lowest error so far")
-        visualization.style.save(figure, options.output / f"{name}.png")
-        (options.output / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines.append(f"![best so far]({name}.svg)")
+        draw(found["runs"], paths["svg"])
+        paths["md"].write_text("\n".join(lines) + "\n", encoding="utf-8")
+        runs = {
+            strategy: [[None if np.isnan(x) else x for x in errors] for errors in own]
+            for strategy, own in found["runs"].items()
+        }
+        text = json.dumps({**found, "runs": runs}, indent=1)
+        paths["json"].write_text(text + "\n", encoding="utf-8")
     return found
 
 

@@ -18,7 +18,6 @@ OUTSIDE = (
     "LICENSE",
     "examples/**/*.py",
     "examples/**/*.md",
-    "examples/**/*.png",
     "examples/**/*.svg",
     "benchmarks/*.*",
 )

@@ -1,6 +1,7 @@
 """What the reports of the experiments share: finished runs, commands, tables and curves."""
 
 import importlib.metadata
+import itertools
 import json
 import math
 import os
@@ -11,7 +12,7 @@ import statistics
 from keras_xd.visualization import style
 
 RESULTS = pathlib.Path(__file__).parent / "results"
-ENDINGS = ("md", "json", "png")
+ENDINGS = ("md", "json", "svg")
 
 
 class Results:
@@ -115,7 +116,7 @@ class Results:
         """Write the page and the picture."""
         text = self.page(self.settings, self.runs, self.written)
         self.paths["md"].write_text(text, encoding="utf-8")
-        self.draw(self.settings, self.runs, self.paths["png"])
+        self.draw(self.settings, self.runs, self.paths["svg"])
 
 
 # Arguments and commands
@@ -291,8 +292,11 @@ def panels(width, height, columns=1, rows=1, **options):
 
 
 def mean_and_range(axis, curves, number, label, **look):
-    """Draw the mean of curves by epoch, and the range from the lowest to the highest."""
-    columns = list(zip(*curves, strict=True))
+    """Draw the mean of curves by epoch, and the range from the lowest to the highest.
+
+    A curve that ends early counts as far as it goes.
+    """
+    columns = [[v for v in column if v is not None] for column in itertools.zip_longest(*curves)]
     epochs = range(1, 1 + len(columns))
     look = {**style.curve(number), **look}
     axis.plot(epochs, [statistics.mean(column) for column in columns], label=label, **look)

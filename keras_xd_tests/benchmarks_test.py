@@ -50,8 +50,13 @@ def test_all_strategies_are_run_with_the_same_trials_and_reported(tmp_path, caps
     text = (tmp_path / "grammar_search.md").read_text()
     best = np.minimum.accumulate(runs, axis=2)[3, :, -1]
     assert f"{best.mean():.3f} ± {best.std(ddof=1):.3f} |" in text
-    assert str(tmp_path) not in text and (tmp_path / "grammar_search.png").exists()
+    assert str(tmp_path) not in text and (tmp_path / "grammar_search.svg").exists()
     assert text.splitlines()[0] in capsys.readouterr().out
+    picture = tmp_path / "grammar_search.svg"
+    drawn = picture.read_bytes()
+    picture.unlink()
+    again = grammar_search.main(["--redraw", "--output", str(tmp_path)])
+    assert again["runs"] == found["runs"] and picture.read_bytes() == drawn
 
 
 def test_kept_trials_are_read_and_not_timed(tmp_path):

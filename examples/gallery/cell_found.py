@@ -4,11 +4,11 @@
 
 Two cells are searched on scikit-learn's digits in a network of three, whose architecture and
 weights train together; five operations stand to choice on each edge. The cells that the shares of
-the operations decide on are trained anew, and so are two pairs of random cells of the same
+the operations decide on are trained from scratch, and so are two pairs of random cells of the same
 operations, in the same network, for as many epochs. Drawn are the normal cell found and the entropy
 of the shares: 1 is that nothing is decided. Measured: the accuracy on the test images of all that
-were trained anew. In a search this short the found cells need not be ahead of the random ones; the
-picture says where they stand.
+were trained from scratch. In a search this short the found cells need not be ahead of the random
+ones; the picture says where they stand.
 """
 
 import common
@@ -76,9 +76,10 @@ def main(arguments=None):
             right.annotate(f"{value:.3f}", (value, place), (5, 0), textcoords="offset points",
                            va="center", fontsize=7, color=colour)  # fmt: skip
         right.set_yticks(range(len(names)), names)
-        right.set(xlim=(lowest, 1.02), ylim=(len(names) - 0.5, -0.5), xlabel="test accuracy")
+        right.set(xlim=(lowest, 1.0), ylim=(len(names) - 0.5, -0.5))
+        right.set_xlabel(f"test accuracy; the axis begins at {lowest:.1f}")
         ahead = "ahead of" if score > max(others) else "not ahead of"
-        right.set_title(f"c  trained anew: {ahead} all random cells", loc="left")
+        right.set_title(f"c  from scratch: {ahead} all random cells", loc="left")
     common.save(figure, options)
     return {"found": score, "random": others, "entropy": entropy}
 

@@ -19,20 +19,21 @@ STARTED = time.perf_counter()
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def parse(script, documentation, arguments=None):
+def parse(script, documentation, arguments=None, ending="svg"):
     """Return the options of a script: `small`, and `path`, where its picture goes.
 
     Args:
         script: the script's `__file__`.
         documentation: its docstring.
         arguments: list of texts, or `None` for those of the command line.
+        ending: of the picture's name; "png" of one that has images in it.
     """
     parser = argparse.ArgumentParser(description=documentation.splitlines()[0])
     parser.add_argument("--output", type=pathlib.Path, default="gallery", help="folder")
     parser.add_argument("--overwrite", action="store_true", help="write over an existing picture")
     parser.add_argument("--small", action="store_true", help="a setting of seconds, for tests")
     options = parser.parse_args(arguments)
-    options.path = options.output / f"{pathlib.Path(script).stem}.png"
+    options.path = options.output / f"{pathlib.Path(script).stem}.{ending}"
     if options.path.exists() and not options.overwrite:
         parser.error(f"{options.path} exists: give --overwrite or another --output")
     options.output.mkdir(parents=True, exist_ok=True)

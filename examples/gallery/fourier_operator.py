@@ -67,7 +67,7 @@ def searched_layers(model):
 
 
 def main(arguments=None):
-    options = common.parse(__file__, __doc__, arguments)
+    options = common.parse(__file__, __doc__, arguments, ending="png")
     points, number, epochs, seeds, width, modes = 256, 300, 16, 2, 16, 8
     if options.small:
         points, number, epochs, seeds, width, modes = 16, 20, 1, 1, 2, 4

@@ -102,7 +102,7 @@ def draw_accuracy(axes, scores):
 
 
 def main(arguments=None):
-    options = common.parse(__file__, __doc__, arguments)
+    options = common.parse(__file__, __doc__, arguments, ending="png")
     setting = (1, 2, 64) if options.small else (40, 8, None)
     scores = {kind: [] for kind in KINDS}
     for seed in range(1 if options.small else 3):

@@ -73,7 +73,7 @@ def not_convolution(matrix, size=8):
 
 
 def main(arguments=None):
-    options = common.parse(__file__, __doc__, arguments)
+    options = common.parse(__file__, __doc__, arguments, ending="png")
     epochs, filters, images = (1, 2, 64) if options.small else (40, 8, None)
     parts = digits.load()
     train, test = (

@@ -91,8 +91,11 @@ def main(arguments=None):
         for number, name in enumerate(("searched", "snapped")):
             right.plot(at, columns[name], marker="o", label=name, **style.curve(number + 2))
             for x, y in zip(at, columns[name], strict=True):
-                right.annotate(f"{y:.3f}", (x, y), (0, -9 if number else 4), fontsize=6,
-                               textcoords="offset points", ha="center")  # fmt: skip
+                # The last one of the lower curve beside it, as that rises steeply.
+                beside = number and x == len(weights) - 1
+                place = (6, -13) if beside else (0, -9 if number else 4)
+                right.annotate(f"{y:.3f}", (x, y), place, fontsize=6, textcoords="offset points",
+                               ha="left" if beside else "center")  # fmt: skip
         right.set(ylim=(0, 1.1), ylabel="test accuracy")
         right.set_title("b  before and after, nothing trained after", loc="left")
         for axes in (left, right):

@@ -71,13 +71,11 @@ def plot_best_so_far(
     with style.context():
         if axes is None:
             axes = Figure(figsize=(4.2, 2.6), layout="constrained").subplots()
-        thinnest = style.PARAMETERS["lines.linewidth"]
-        widths = np.linspace(thinnest + 1.6, thinnest, len(runs)) if len(runs) > 1 else [thinnest]
         for number, (name, scores) in enumerate(runs.items()):
             best = best_so_far(np.atleast_2d(np.asarray(scores, float)), direction)
             trials = np.arange(1, best.shape[1] + 1)
             mean = best.mean(axis=0)
-            look = {**style.curve(number), "linewidth": widths[number]}
+            look = style.curve(number, len(runs))
             axes.plot(trials, mean, label=name, drawstyle="steps-post", **look)
             if len(best) > 1:
                 deviation = best.std(axis=0, ddof=1)

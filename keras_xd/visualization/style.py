@@ -40,6 +40,7 @@ PARAMETERS = {
     "ytick.labelsize": 7,
     "ytick.major.width": 0.6,
 }
+_WIDER = 1.6  # points that the first of several curves is wider than the last
 _LABEL_SIZE = 7
 _LABEL_HEIGHT = 9.5  # points from one label to the next
 
@@ -59,8 +60,13 @@ def context() -> AbstractContextManager[None]:
     return matplotlib.rc_context(PARAMETERS)
 
 
-def curve(number: int) -> dict:
-    """Return the colour and the dashes of the curve of a number, as keywords of `Axes.plot`.
+def curve(number: int, count: int = 1) -> dict:
+    """Return the colour, dashes and width of the curve of a number, as keywords of `Axes.plot`.
+
+    Args:
+        number: of the curve, from 0 up.
+        count: number of the curves that may coincide; later ones are thinner, so that all of them
+            are seen.
 
     Example:
 
@@ -69,7 +75,9 @@ def curve(number: int) -> dict:
     True
     """
     index = number % len(COLOURS)
-    return {"color": COLOURS[index], "linestyle": LINES[index]}
+    added = _WIDER * (1 - number / (count - 1)) if count > 1 else 0.0
+    width = PARAMETERS["lines.linewidth"] + added
+    return {"color": COLOURS[index], "linestyle": LINES[index], "linewidth": width}
 
 
 def save(figure: Figure, path: str | os.PathLike) -> None:
@@ -91,7 +99,7 @@ def save(figure: Figure, path: str | os.PathLike) -> None:
 
 
 def label_lines(axes: Axes, labels: Sequence[str] | None = None, avoid: float = 0.0) -> list:
-    """Write the label of each line beside its end, in its colour, in place of a legend.
+    """Write the label of each line beside its last visible point, in place of a legend.
 
     Labels that would lie on each other are moved apart and joined to their lines. They follow
     their lines when limits of the axes change afterwards. Give the axes their scale and the figure
@@ -171,10 +179,14 @@ def _place_labels(axes, lines, texts, avoid):
         places = to_axes.transform(points[np.isfinite(points).all(axis=1)])
         places = places[np.isfinite(places).all(axis=1)]
         if len(places):
-            found.append((*places[-1], text))
+            # A line that leaves the axes ends where it is seen last, above or below the others.
+            seen = ((places > -1e-6) & (places < 1 + 1e-6)).all(axis=1)
+            last = np.flatnonzero(seen)[-1] if seen.any() else len(places) - 1
+            beyond = places[min(last + 1, len(places) - 1), 1]
+            found.append((places[last, 0], beyond, text))
     found.sort(key=lambda end: end[1])
     height = axes.get_window_extent().height * 72 / axes.get_figure(root=True).dpi
-    heights = apart([y for _, y, _ in found], _LABEL_HEIGHT / height, avoid)
+    heights = apart([min(max(y, 0.0), 1.0) for _, y, _ in found], _LABEL_HEIGHT / height, avoid)
     for (x, y, text), middle in zip(found, heights, strict=True):
         text.xy = min(x, 1.0), min(max(y, 0.0), 1.0)
         text.set_position((1.04, middle))

@@ -75,8 +75,9 @@ def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure
     """Draw the network of a term: nodes that add up from left to right, operations on the edges.
 
     Edges that cut, and what lies on no path from input to output, are left out, as in the model
-    that `keras_xd.grammar.build` makes; identities are dashed. Operations are told by colours, and
-    by their names, too, where there are at most 60. Nothing is shown or written.
+    that `keras_xd.grammar.build` makes; identities are dashed. Operations have colours, and their
+    names on the edges; of more than 60 edges the colours are in a legend beside. Nothing is shown
+    or written.
 
     Args:
         term: a `keras_xd.grammar.Term`, also a folded one or one with shared motifs.
@@ -112,6 +113,16 @@ def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure
     axes = figure.subplots()
     colours = _colours([e.operation for e in graph.edges if e.operation != identity])
     labelled = len(graph.edges) <= MOST_LABELS
+    handles = [
+        matplotlib.lines.Line2D([], [], color=colour, label=operation)
+        for operation, colour in colours.items()
+    ]
+    if handles and not labelled:
+        axes.legend(handles=handles, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    # Arrows do not count for the limits, and curves leave the rows of the nodes.
+    axes.set(xlim=(-0.5, columns - 0.5), ylim=(-rows - 0.2, rows + 0.2))
+    axes.axis("off")
+    figure.draw_without_rendering()
     seen = {}
     for edge in graph.edges:
         pair = (edge.source, edge.target)
@@ -130,9 +141,10 @@ def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure
         start, end = places[edge.source], places[edge.target]
         axes.annotate("", end, start, arrowprops=arrow)
         if labelled:
-            # The middle of the quadratic curve that `arc3` draws.
-            x = (start[0] + end[0]) / 2 + bend * (end[1] - start[1]) / 2
-            y = (start[1] + end[1]) / 2 - bend * (end[0] - start[0]) / 2
+            # The middle of the quadratic curve that `arc3` draws, which bends in pixels.
+            (x0, y0), (x1, y1) = axes.transData.transform((start, end))
+            middle = (x0 + x1 + bend * (y1 - y0)) / 2, (y0 + y1 - bend * (x1 - x0)) / 2
+            x, y = axes.transData.inverted().transform(middle)
             box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
             axes.text(x, y, edge.operation, ha="center", va="center", fontsize=7, bbox=box)
     for node, (x, y) in places.items():
@@ -140,15 +152,6 @@ def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure
         axes.plot(x, y, "o", color="0.2" if name else "0.5", markersize=7)
         if name:
             axes.text(x, y + 0.18, name, ha="center", va="bottom", fontsize=8)
-    handles = [
-        matplotlib.lines.Line2D([], [], color=colour, label=operation)
-        for operation, colour in colours.items()
-    ]
-    if handles:
-        axes.legend(handles=handles, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    # Arrows do not count for the limits, and curves leave the rows of the nodes.
-    axes.set(xlim=(-0.5, columns - 0.5), ylim=(-rows - 0.2, rows + 0.2))
-    axes.axis("off")
     return figure
 
 

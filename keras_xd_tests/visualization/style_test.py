@@ -27,6 +27,12 @@ def test_neighbouring_curves_differ_in_grey():
     assert len({str(style.curve(i)) for i in range(8)}) == 8
 
 
+def test_later_curves_of_several_are_thinner():
+    widths = [style.curve(i, 3)["linewidth"] for i in range(3)]
+    plain = style.PARAMETERS["lines.linewidth"]
+    assert widths[0] > widths[1] > widths[2] == plain == style.curve(2)["linewidth"]
+
+
 def test_a_file_has_200_dots_per_inch_and_is_always_the_same(tmp_path):
     for name in ("a.png", "b.svg"):
         contents = []
@@ -36,6 +42,7 @@ def test_a_file_has_200_dots_per_inch_and_is_always_the_same(tmp_path):
             style.save(figure, tmp_path / name)
             contents.append((tmp_path / name).read_bytes())
         assert contents[0] == contents[1]
+    assert b"<dc:date>" not in contents[0]
     assert imread(tmp_path / "a.png").shape[:2] == (200, 400)
 
 
@@ -74,6 +81,18 @@ def test_labels_follow_their_lines_when_limits_change():
         assert text.get_position()[1] == pytest.approx(end, abs=0.05)
     axes.invert_yaxis()
     assert [text.get_position()[1] for text in texts] == pytest.approx([0.2, 0.1], abs=0.05)
+
+
+def test_a_line_that_leaves_the_axes_has_its_label_where_it_is_seen_last():
+    axes = Figure(figsize=(3, 2), layout="constrained").subplots()
+    axes.set(xlim=(0, 4), ylim=(0, 1))
+    axes.plot([0, 1, 2, 3, 4], [0.0, 0.5, 0.9, 1.3, 9.0], label="above")
+    axes.plot([0, 4], [0.0, 1.0], label="to the corner")
+    axes.plot([0, 1, 4], [0.9, 0.1, -1.0], label="below")
+    texts = {text.get_text(): text for text in style.label_lines(axes)}
+    assert list(texts) == ["below", "to the corner", "above"]
+    assert texts["above"].xy == pytest.approx((0.5, 1.0))
+    assert texts["below"].xy == pytest.approx((0.25, 0.0))
 
 
 def test_texts_in_place_of_labels():

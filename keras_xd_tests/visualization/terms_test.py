@@ -44,14 +44,17 @@ def test_a_network_has_its_operations_between_its_nodes():
     assert set(places) == {"", "conv", "relu", "id", "pool", "in", "out"}
     # From left to right: in, conv, relu, pool, out; id beside them.
     assert places["in"][0] == 0 and places["out"][0] == 3
-    assert places["conv"][0] == 0.5 and places["relu"][0] == 1.5
-    assert places["pool"][0] == 2.5 and places["id"][0] == 1.5
+    assert [places[name][0] for name in ("conv", "relu", "pool")] == pytest.approx([0.5, 1.5, 2.5])
+    assert places["id"][0] == pytest.approx(1.5)
     assert places["id"][1] > places["relu"][1]
     drawn = arrows(figure)
     assert len(drawn) == len(network_graph(TERM).edges) == 4
     assert [arrow.get_linestyle() for arrow in drawn].count("--") == 1
-    legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert legend == ["conv", "pool", "relu"]
+    assert figure.axes[0].get_legend() is None  # the names stand on the edges
+    (curve,) = (arrow for arrow in drawn if arrow.get_linestyle() == "--")
+    figure.draw_without_rendering()
+    bent = figure.axes[0].transData.inverted().transform(curve.get_path().vertices[:3])
+    np.testing.assert_allclose(places["id"], np.dot([0.25, 0.5, 0.25], bent), atol=0.05)
     # No two edges lie on each other.
     assert len({tuple(np.round(place, 3)) for name, place in places.items() if name}) == 6
 
@@ -68,6 +71,8 @@ def test_large_terms_are_drawn_without_names(rng, tmp_path):
     figure = plot_network(term)
     assert set(texts(figure)) == {"", "in", "out"}
     assert len(arrows(figure)) == len(network_graph(term).edges) > 60
+    legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert legend == sorted(set(legend)) and len(legend) > 1
     plot_tree(term, level=2).savefig(tmp_path / "tree.png")
     plot_network(spaces.nas_bench_201_cell().sample(rng)).savefig(tmp_path / "network.png")
     assert all(path.stat().st_size > 3000 for path in tmp_path.iterdir())

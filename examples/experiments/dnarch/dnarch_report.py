@@ -73,7 +73,7 @@ def page(settings, runs, written):
             "",
             *(f"- {line}" for line in texts(settings)),
             "",
-            f"![Training and sizes](dnarch_{settings['experiment']}.png)",
+            f"![Training and sizes](dnarch_{settings['experiment']}.svg)",
             "",
         ]
     )
@@ -166,7 +166,10 @@ def texts(settings):
 
 @style.context()
 def draw(settings, runs, path):
-    """Draw scores and complexity by epoch, and below the sizes by block of each first seed."""
+    """Draw scores and complexity by epoch, and below the sizes by block of each first seed.
+
+    Curves by epoch are the mean and the range over the seeds.
+    """
     from matplotlib.figure import Figure
 
     runs = ordered(runs)
@@ -176,17 +179,16 @@ def draw(settings, runs, path):
     complexity.axhspan(1 - WITHIN, 1 + WITHIN, color="0.9")
     sizes = lower.subplots(1, 3)
     factor = 1 if is_error(settings) else 100
-    for index, method in enumerate(present(runs, "method", METHODS)):
+    methods = present(runs, "method", METHODS)
+    for index, method in enumerate(methods):
         own = select(runs, method=method)
-        for run in own:
-            epochs = range(1, 1 + len(run["curves"]["score"]))
-            label = NAMES[method] if run is own[0] else None
-            values = [factor * value for value in run["curves"]["score"]]
-            look = style.curve(index)
-            score.plot(epochs, values, label=label, **look)
-            complexity.plot(epochs, run["curves"]["complexity"], label=method, **look)
+        look = style.curve(index, len(methods))  # sizes may coincide
+        scores = [[factor * value for value in run["curves"]["score"]] for run in own]
+        reporting.mean_and_range(score, scores, index, NAMES[method])
+        used = [run["curves"]["complexity"] for run in own]
+        reporting.mean_and_range(complexity, used, index, method, **look)
         for axis, name in zip(sizes, ("taps", "resolution", "channels"), strict=True):
-            _draw_sizes(axis, own[0], name, style.COLOURS[index], method)
+            _draw_sizes(axis, own[0], name, look, method)
     name = "relative L2 error" if is_error(settings) else "accuracy, %"
     score.set(title=f"{settings['evaluate_on']} samples", xlabel="epoch", ylabel=name)
     complexity.set(title="multiply–adds / target (grey: within 5 %)", xlabel="epoch")
@@ -195,18 +197,19 @@ def draw(settings, runs, path):
     axes = "first axis –, second – –" if len(runs[0]["blocks"][0]["taps"]) > 1 else "points"
     names = (f"kernel size, {axes}", f"resolution, {axes}", "channels in –, middle – –, out ··")
     for axis, name in zip(sizes, names, strict=True):
-        axis.set(title=name, xlabel="block", ylim=(0, None))
+        axis.set(title=name, xlabel="block", ylim=(0, 1.06 * axis.dataLim.y1))
     for axis in (score, complexity, *sizes):
         reporting.by_whole_numbers(axis)
         style.label_lines(axis)
     style.save(figure, path)
 
 
-def _draw_sizes(axis, run, name, color, label):
+def _draw_sizes(axis, run, name, look, label):
     """Draw the sizes of the blocks that are left."""
     left = [block for block in run["blocks"] if block["depth"]]
     numbers = range(1, 1 + len(left))
     for place, dashes in zip(range(len(run["blocks"][0][name])), ("-", "--", ":"), strict=False):
         values = [block[name][place] for block in left]
-        axis.plot(numbers, values, dashes, marker="o", color=color, label=label)
+        drawn = {**look, "linestyle": dashes, "markersize": 2 + look["linewidth"]}
+        axis.plot(numbers, values, marker="o", label=label, **drawn)
         label = None

@@ -78,19 +78,38 @@ def trained(term, data, seed, options):
     return float(accuracy), float(loss)
 
 
+def known():
+    """Return the terms of the functions that everybody knows."""
+    functions = spaces.activation_functions()
+    return {name: functions.parse(text) for name, text in KNOWN.items()}
+
+
+def found(values):
+    """Return the term of a trial."""
+    return spaces.activation_functions().parse(values["activation"])
+
+
+def tree(values):
+    """Draw the term of a trial."""
+    return visualization.plot_tree(found(values))
+
+
 @style.context()
-def curves(terms):
-    """Draw functions of one variable, with coefficients of 1."""
+def curves(values):
+    """Draw the function of a trial beside known ones, with coefficients of 1."""
     figure = Figure(figsize=(3.6, 2.6), layout="constrained")
     axes = figure.subplots()
     x = np.linspace(-4, 4, 201, dtype="float32")[:, None]
-    for number, (name, term) in enumerate(terms.items()):
+    for number, (name, term) in enumerate({"found": found(values), **known()}.items()):
         y = activation(term, (1,), None).predict(x, verbose=0)[:, 0]
         axes.plot(x[:, 0], y, label=name, **style.curve(number))
     axes.set(xlabel="x", ylim=(-4, 4))
     axes.margins(x=0)
     style.label_lines(axes)
     return figure
+
+
+PICTURES = {"_tree": tree, "_functions": curves}
 
 
 def parse(arguments):
@@ -132,9 +151,8 @@ def main(arguments=None):
 
     tuner = tuning.searched(Tuner, oracle, build, data, options, NAME)
     best = tuner.get_best_terms()[0]["activation"]
-    terms = {"found": best, **{name: functions.parse(text) for name, text in KNOWN.items()}}
     rows = []
-    for name, term in terms.items():
+    for name, term in {"found": best, **known()}.items():
         runs = [trained(term, data, seed, options) for seed in range(options.seeds)]
         accuracies, losses = zip(*runs, strict=True)
         rows.append([name, spread(accuracies, 4), spread(losses, 4)])
@@ -154,9 +172,8 @@ def main(arguments=None):
         network=f"two 3 × 3 convolutions of {options.filters} filters, a dense layer",
         seed=options.seed,
     )
-    pictures = [("_tree", visualization.plot_tree(best)), ("_functions", curves(terms))]
     title = "Digits: an activation function from a grammar"
-    tuning.write(NAME, title, parts, settings, tuner.oracle, options.output, pictures)
+    tuning.write(NAME, title, parts, settings, tuner.oracle, options.output, PICTURES)
     print(parts[0])
     return tuner
 

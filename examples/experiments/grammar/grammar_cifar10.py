@@ -65,6 +65,19 @@ def network(term, filters, shape=(32, 32, 3), classes=10, rate=3e-3):
     return model
 
 
+def tree(values):
+    """Draw the term of a trial."""
+    return visualization.plot_tree(space().parse(values["network"]))
+
+
+def picture(values):
+    """Draw the network of a trial's term."""
+    return visualization.plot_network(space().parse(values["network"]))
+
+
+PICTURES = {"_tree": tree, "_network": picture}
+
+
 class Tuner(GrammarTuner):
     """Gives each trial a seed of its own, so that a search that is resumed finds the same."""
 
@@ -147,12 +160,8 @@ def main(arguments=None):
         filters=options.filters,
         seed=options.seed,
     )
-    pictures = [
-        ("_tree", visualization.plot_tree(best)),
-        ("_network", visualization.plot_network(best)),
-    ]
     title = "CIFAR-10: an architecture from a grammar"
-    tuning.write(NAME, title, parts, settings, tuner.oracle, options.output, pictures)
+    tuning.write(NAME, title, parts, settings, tuner.oracle, options.output, PICTURES)
     print(parts[0])
     return tuner
 

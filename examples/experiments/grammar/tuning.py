@@ -80,8 +80,8 @@ def table(head, rows):
     return "\n".join(reporting.table(head, rows)[:-1])
 
 
-def write(name, title, parts, settings, oracle, output, pictures=()):
-    """Write the page, the trials and the curve of the best so far.
+def write(name, title, parts, settings, oracle, output, pictures=None):
+    """Write the trials, the page and its pictures.
 
     Args:
         name: of the example, and of the files.
@@ -90,32 +90,54 @@ def write(name, title, parts, settings, oracle, output, pictures=()):
         settings: what `settings` returned.
         oracle: the oracle whose trials are reported.
         output: folder of the results.
-        pictures: pairs `(ending of the file name, figure)`.
+        pictures: as in `page`.
     """
     output.mkdir(parents=True, exist_ok=True)
-    found = scores(oracle)
-    direction = oracle.objective.direction
-    label = f"best {oracle.objective.name.replace('_', ' ')} so far"
-    curve = visualization.plot_best_so_far({"search": found}, direction, label)
-    if direction == "min" and np.nanmin(found, initial=0.0) >= 0.0:
-        curve.axes[0].set_ylim(bottom=0.0)
-    names = []
-    for ending, figure in [("", curve), *pictures]:
-        names.append(f"{name}{ending}.png")
-        visualization.style.save(figure, output / names[-1])
-    failed = int(np.isnan(found).sum())
-    lines = [
-        f"# {title}",
-        f"`{settings['command']}` wrote this page.",
-        *parts,
-        f"{len(found)} trials, of which {failed} failed.",
-        "\n".join(f"![{picture.removesuffix('.png')}]({picture})" for picture in names),
-        "\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in settings.items()),
-    ]
     trials = [
         {"values": oracle.trials[trial].hyperparameters.values, "score": None if s != s else s}
-        for trial, s in zip(sorted(oracle.trials), found, strict=True)
+        for trial, s in zip(sorted(oracle.trials), scores(oracle), strict=True)
     ]
-    text = json.dumps({"settings": settings, "trials": trials}, indent=1)
-    (output / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    (output / f"{name}.md").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    objective = {"name": oracle.objective.name, "direction": oracle.objective.direction}
+    found = {"title": title, "parts": parts, "settings": settings, "objective": objective}
+    found["trials"] = trials
+    (output / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    (output / f"{name}.md").write_text(page(name, pictures or {}, found), encoding="utf-8")
+    draw(name, pictures or {}, found, output)
+
+
+def page(name, pictures, found):
+    """Return the page of stored trials.
+
+    Args:
+        name: of the example.
+        pictures: dictionary from endings of file names to functions; each draws a figure of the
+            values of the best trial.
+        found: what `write` stored.
+    """
+    failed = sum(trial["score"] is None for trial in found["trials"])
+    names = [f"{name}{ending}" for ending in ("", *pictures)]
+    lines = [
+        f"# {found['title']}",
+        f"`{found['settings']['command']}` wrote this page.",
+        *found["parts"],
+        f"{len(found['trials'])} trials, of which {failed} failed.",
+        "\n".join(f"![{picture}]({picture}.svg)" for picture in names),
+        "\n".join(f"- {key.replace('_', ' ')}: {v}" for key, v in found["settings"].items()),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def draw(name, pictures, found, output):
+    """Draw the best score so far, and what the example draws of its best trial."""
+    objective, trials = found["objective"], found["trials"]
+    values = np.array([trial["score"] for trial in trials], float)
+    label = f"best {objective['name'].replace('_', ' ')} so far"
+    curve = visualization.plot_best_so_far({"search": values}, objective["direction"], label)
+    if np.nanmin(values, initial=0.0) >= 0.0:
+        curve.axes[0].set_ylim(bottom=0.0)
+    visualization.style.save(curve, output / f"{name}.svg")
+    if pictures:
+        best = np.nanargmin if objective["direction"] == "min" else np.nanargmax
+        chosen = trials[int(best(values))]["values"]
+        for ending, function in pictures.items():
+            visualization.style.save(function(chosen), output / f"{name}{ending}.svg")

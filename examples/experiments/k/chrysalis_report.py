@@ -108,7 +108,7 @@ def page(settings, runs, written):
         lines += _table(select(runs, kind=kind), kind, seeds)
     lines += [*_differences(runs), *_distances(runs)]
     lines += ["## Settings", "", *(f"- {line}" for line in TEXTS[experiment]), ""]
-    return "\n".join([*lines, f"![Accuracy](chrysalis_{experiment}.png)", ""])
+    return "\n".join([*lines, f"![Accuracy](chrysalis_{experiment}.svg)", ""])
 
 
 def _protocols(runs):
@@ -191,8 +191,8 @@ def draw(settings, runs, path):
     """Draw the mean accuracy of each method by protocol, with the range over the seeds."""
     runs = ordered(runs)
     kinds, methods = unique(runs, "kind"), unique(runs, "method")
-    size = (1.6 + 2.4 * len(kinds), 1.2 + 0.22 * len(methods))
-    figure, axes = reporting.panels(*size, len(kinds), sharey=True)
+    size = (1.6 + 2.4 * len(kinds), 1.2 + 0.26 * len(methods))
+    figure, axes = reporting.panels(*size, len(kinds), sharex=True, sharey=True)
     for axis, kind in zip(axes[0], kinds, strict=True):
         for index, protocol in enumerate(_protocols(runs)):
             mark = MARKERS[index % len(MARKERS)]
@@ -203,12 +203,13 @@ def draw(settings, runs, path):
                     mean = statistics.mean(scores)
                     ends = [[mean - min(scores)], [max(scores) - mean]]
                     look = {"color": style.COLOURS[index], "fmt": mark}
-                    axis.errorbar(mean, place + 0.2 * (index - 1), xerr=ends, **look)
+                    axis.errorbar(mean, place + 0.25 * (index - 1), xerr=ends, **look)
             axis.plot([], [], mark, color=style.COLOURS[index], label=protocol)
         axis.set_yticks(range(len(methods)), [title(method) for method in methods])
         axis.set(title=kind, xlabel=f"{settings['evaluate_on']} accuracy, %")
         axis.set_ylim(len(methods) - 0.5, -0.5)
         axis.grid(axis="y")
+    axis.set_xlim(0, 100)  # the same for all kinds and experiments
     handles = axis.get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=len(handles[0]))
     style.save(figure, path)

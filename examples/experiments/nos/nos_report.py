@@ -63,7 +63,7 @@ def page(settings, runs, written):
         "",
         *(f"- {line}" for line in texts(settings)),
         "",
-        f"![Training](nos_{settings['experiment']}.png)",
+        f"![Training](nos_{settings['experiment']}.svg)",
         "",
     ]
     if settings["experiment"] == "search":
@@ -176,25 +176,26 @@ def picture_name(run):
 
 @style.context()
 def draw(settings, runs, path):
-    """Draw the training accuracy by epoch, of searches the entropy of the shares, and cells."""
+    """Draw the training accuracy by epoch, of searches the entropy of the shares, and cells.
+
+    Curves are the mean and the range over the seeds.
+    """
     runs = ordered(runs)
     searched = [run for run in runs if "search" in run]
-    size = (4 + 3.5 * bool(searched), 2.8)
+    size = (4.6 + 5.0 * bool(searched), 2.8)
     figure, axes = reporting.panels(*size, 1 + bool(searched))
     methods = present(runs, "method", NAMES)
-    for run in runs:
-        look = style.curve(methods.index(run["method"]))
-        label = NAMES[run["method"]] if run is select(runs, method=run["method"])[0] else None
-        epochs = range(1, 1 + len(run["training_accuracy"]))
-        values = [100 * value for value in run["training_accuracy"]]
-        axes[0, 0].plot(epochs, values, label=label, **look)
-        if "search" in run:
-            for kind, dashes in (("normal", "-"), ("reduction", ":")):
-                values = run["search"][f"{kind}_entropy"]
-                # Next to nothing has been decided as long as this is 1 to many digits.
-                label = f"{label}, {kind}: {values[-1]:.5f}" if kind == "normal" and label else None
-                at = range(1, 1 + len(values))
-                axes[0, 1].plot(at, values, dashes, color=look["color"], label=label)
+    for index, method in enumerate(methods):
+        own = select(runs, method=method)
+        values = [[100 * value for value in run["training_accuracy"]] for run in own]
+        reporting.mean_and_range(axes[0, 0], values, index, NAMES[method])
+        for kind, dashes in (("normal", "-"), ("reduction", ":")) if "search" in own[0] else ():
+            values = [run["search"][f"{kind}_entropy"] for run in own]
+            # Next to nothing has been decided as long as this is 1 to many digits.
+            last = statistics.mean(curve[-1] for curve in values)
+            label = f"{NAMES[method]}, {kind}: {last:.5f}" if kind == "normal" else None
+            drawn = {**style.curve(index, len(methods)), "linestyle": dashes}
+            reporting.mean_and_range(axes[0, 1], values, index, label, **drawn)
     axes[0, 0].set(title="training from scratch", xlabel="epoch", ylabel="training accuracy, %")
     axes[0, 0].set_ylim(bottom=0)
     if searched:

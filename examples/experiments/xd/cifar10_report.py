@@ -38,7 +38,7 @@ def page(settings, runs, written):
             "",
             *(f"- {line}" for line in settings["text"]),
             "",
-            "![Accuracy by epoch](cifar10.png)",
+            "![Accuracy by epoch](cifar10.svg)",
             "",
         ]
     )

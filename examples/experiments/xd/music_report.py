@@ -103,7 +103,7 @@ def page(settings, runs, written):
         "all steps.",
         "- CPU seconds are of the training steps of an epoch, without validation.",
         "",
-        "![Validation by epoch](music.png)",
+        "![Validation by epoch](music.svg)",
         "",
     ]
     return "\n".join(lines)

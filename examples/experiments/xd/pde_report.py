@@ -42,7 +42,7 @@ def page(problem, settings, records, written):
         f"# {problem.name.capitalize()}: relative L2 error of CNN, FNO and XD",
         f"`{settings['command']}` wrote this page.",
         "\n".join(table(problem, records)[:-1]),
-        f"![Error per epoch]({problem.name}.png)",
+        f"![Error per epoch]({problem.name}.svg)",
         f"Error on the {settings['evaluated_on']} samples after the last epoch, and mean of those "
         f"after each of the last {LAST}, over {settings['seeds']} seed(s). XD is evaluated as "
         "its finalized model. At each size all methods of a budget of epochs have the same "

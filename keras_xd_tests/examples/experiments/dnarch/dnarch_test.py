@@ -92,7 +92,7 @@ def test_methods_are_trained_trimmed_and_kept(images, no_graph, tmp_path, monkey
     command = "`python examples/experiments/dnarch/dnarch.py cifar10"
     assert f"{command} --seeds 3 --blocks 1 --channels 4 --epochs 2" in page
     assert f"| plain | {100 * plain['score']:.2f} | 1.000 | 1.000 |" in page
-    assert files["dnarch_cifar10.png"].startswith(b"\x89PNG")
+    assert files["dnarch_cifar10.svg"].startswith(b"<?xml")
 
     monkeypatch.setattr(training, "run", None)  # what is finished is not run again
     assert dnarch.main(arguments).runs == kept["runs"]
@@ -293,8 +293,8 @@ def test_the_page(tmp_path, images):
     settings = {**settings, "experiment": "darcy", "size": 43}
     text = report.page(settings, runs, written)
     assert "| plain | 0.5000 ± 0.1414 |" in text and "43 × 43 points" in text
-    report.draw(settings, runs, tmp_path / "it.png")
-    assert (tmp_path / "it.png").read_bytes().startswith(b"\x89PNG")
+    report.draw(settings, runs, tmp_path / "it.svg")
+    assert (tmp_path / "it.svg").read_bytes().startswith(b"<?xml")
 
 
 def test_nonsense_is_refused(images, tmp_path, capsys):

@@ -62,8 +62,8 @@ def check_results(name, folder, tuner, trials):
     assert command.startswith(script) and "--resume" not in command
     assert f"`{command}` wrote this page." in page and f"{trials} trials" in page
     assert str(folder) not in page
-    pictures = {path.name for path in (folder / "results").glob("*.png")}
-    assert f"{name}.png" in pictures and all(f"]({picture})" in page for picture in pictures)
+    pictures = {path.name for path in (folder / "results").glob("*.svg")}
+    assert f"{name}.svg" in pictures and all(f"]({picture})" in page for picture in pictures)
 
 
 @pytest.mark.parametrize("name", ["grammar_cifar10", "tune_burgers"])

@@ -105,7 +105,7 @@ def test_searches_are_evaluated_in_three_ways_and_kept(
         assert len(moved) == (0 if fixed else 3) and all(value > 0 for value in moved)
     sizes = [run["parameters"] - run["architecture_parameters"] for run in kept["runs"]]
     assert len(set(sizes)) == 1  # the architecture of random operations is not trained
-    assert files["chrysalis_transfer.png"].startswith(b"\x89PNG")
+    assert files["chrysalis_transfer.svg"].startswith(b"<?xml")
     page = files["chrysalis_transfer.md"].decode()
     assert (
         "examples/experiments/k/chrysalis.py --experiment transfer --methods convolution random"
@@ -299,7 +299,7 @@ def record(method, seed, accuracy, kind="plain"):
     }
 
 
-def test_the_page(tmp_path):
+def test_the_page(tmp_path, monkeypatch):
     runs = [
         record("convolution", 0, {"offline": 0.5}),
         record("convolution", 1, {"offline": 0.6}),
@@ -320,8 +320,12 @@ def test_the_page(tmp_path):
     assert "- plain, supernet SGD, warm, supernet: 25.0 ± 7.1\n" in text
     assert "- plain, supernet SGD, warm, offline: 15.0 ± 7.1\n" in text
     assert "| supernet SGD, warm | 0.250 / 0.500 / 0.500 | – |" in text
-    report.draw(settings, runs, tmp_path / "it.png")
-    assert (tmp_path / "it.png").read_bytes().startswith(b"\x89PNG")
+    report.draw(settings, runs, tmp_path / "it.svg")
+    assert (tmp_path / "it.svg").read_bytes().startswith(b"<?xml")
+    drawn = []
+    monkeypatch.setattr(report.style, "save", lambda figure, path: drawn.append(figure))
+    report.draw(settings, runs, tmp_path / "it.svg")
+    assert [axes.get_xlim() for axes in drawn[0].axes] == [(0, 100)] * 2
 
 
 def test_methods_keep_their_order():

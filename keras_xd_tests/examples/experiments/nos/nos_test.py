@@ -57,7 +57,7 @@ def test_a_guided_search_is_measured_and_kept(
     results = nos.main(arguments)
     files = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     pictures = {"nos_nos_guided_3.svg", "nos_random_3.svg"}
-    assert set(files) == {"nos_search.json", "nos_search.md", "nos_search.png"} | pictures
+    assert set(files) == {"nos_search.json", "nos_search.md", "nos_search.svg"} | pictures
     kept = json.loads(files["nos_search.json"])
     assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
     guided, random = kept["runs"]

@@ -132,8 +132,8 @@ def test_a_small_run_writes_its_results(name, size, eager, tmp_path):
     assert written["runs"] == records
     assert written["settings"]["command"] in text
     assert written["settings"]["command"].endswith(" ".join(arguments))
-    assert (output / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    assert {file.suffix for file in output.iterdir()} == {".md", ".json", ".png"}
+    assert (output / f"{name}.svg").read_bytes().startswith(b"<?xml")
+    assert {file.suffix for file in output.iterdir()} == {".md", ".json", ".svg"}
     for record in records:
         assert f"| {record['method']} | 2 | {record['error']:.4f} |" in text
         assert len(record["errors"]) == 2 and record["seconds_per_epoch"] > 0
