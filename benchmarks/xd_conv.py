@@ -190,7 +190,7 @@ def report_peak_memory(contestant, case):
     contestants[contestant]((2, 2, (4,) * len(case[2]), 3, 1, 0))()
     step = contestants[contestant](case)
     gc.collect()
-    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak starts again
     before = process_memory("VmRSS")
     for _ in range(3):
         step()

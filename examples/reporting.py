@@ -26,7 +26,7 @@ class Results:
         folder: `pathlib.Path` of the folder for the files.
         settings: dictionary of what all runs have in common; its `command`, if any, may differ.
         command: the command of this process.
-        overwrite: start anew where there are files already.
+        overwrite: start from scratch where there are files already.
         key: names of the values that tell one run from another.
         joined: whether runs of other settings may be added; `settings` are those of the last
             process then, and its `command` has the commands of all.
@@ -136,7 +136,9 @@ def add_arguments(parser, resume=False):
         help="folder of the results; examples/results by default",
     )
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--overwrite", action="store_true", help="begin anew, write over results")
+    group.add_argument(
+        "--overwrite", action="store_true", help="start from scratch, write over results"
+    )
     if resume:
         group.add_argument("--resume", action="store_true", help="go on with what is there")
 

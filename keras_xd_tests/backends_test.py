@@ -75,7 +75,7 @@ def spaces():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_sizes_are_learned_and_trimmed(backend, spaces):
+def test_sizes_are_learned_and_pruned(backend, spaces):
     ours, theirs = spaces[backend]["sizes"], spaces["tensorflow"]["sizes"]
     assert spaces[backend]["backend"] == backend
     complexity = ours["history"]["complexity"]

@@ -209,7 +209,7 @@ DRAWN = 15  # embeddings, kernels and recurrent kernels of the model below
 
 
 def network():
-    """One of every kind of layer whose weights have to be initialised anew."""
+    """One of every kind of layer whose weights have to be initialised again."""
     words = keras.Input((8,), dtype="int32", name="words")
     inside = keras.Input((8, 4))
     block = keras.Model(

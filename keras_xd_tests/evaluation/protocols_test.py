@@ -120,7 +120,7 @@ def test_results_are_reproducible_and_seeds_do_not_depend_on_others():
             assert alone == {1: first.values(protocol, metric)[1]}
 
 
-def test_weights_are_initialised_anew():
+def test_weights_are_initialised_again():
     """Also where `build` returns a trained model."""
     bench = Bench()
 

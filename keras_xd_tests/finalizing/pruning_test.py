@@ -1,4 +1,4 @@
-"""Trimmed models compute what the masked ones do, with fewer channels, taps and blocks."""
+"""Pruned models compute what the masked ones do, with fewer channels, taps and blocks."""
 
 import keras
 import numpy as np

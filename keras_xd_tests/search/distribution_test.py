@@ -45,7 +45,7 @@ gates = architecture_variables(search)[0]
 fit = {"batch_size": 8, "shuffle": False, "verbose": 0}
 logs = search.fit(x, y, **fit).history
 warm = gates.numpy().tolist()
-# Weights start anew with the second of these epochs.
+# Weights start from scratch with the second of these epochs.
 callbacks = [
     keras_xd.callbacks.WarmRestarts(2, learning_rate=0.01, seed=5),
     keras_xd.callbacks.CollapseGuard(),

@@ -49,7 +49,7 @@ def test_what_a_generator_is():
 
 
 @pytest.mark.parametrize(("ahead", "expected"), [(1, [6.0]), (2, [6.0]), (3, [0.0, 2.0, 4.0, 6.0])])
-def test_a_pass_goes_on_or_begins_anew_after_a_look_ahead(ahead, expected):
+def test_a_pass_goes_on_or_starts_again_after_a_look_ahead(ahead, expected):
     generator = GeneratorBatches(batches(0, 4), tuple, "training", ahead)
     dataset = generator.dataset()
     for _ in range(2):

@@ -70,7 +70,7 @@ def search(folder, runs):
 
 
 def in_child(function, *arguments):
-    """Run a function in a copy of this process, which imports nothing anew; return its status."""
+    """Run a function in a copy of this process, which imports nothing again; return its status."""
     child = os.fork()
     if not child:
         null = os.open(os.devnull, os.O_WRONLY)

@@ -18,7 +18,7 @@ Methods, trained for the same number of epochs:
 - `KRWD`: those, widths and depth of a network of twice the blocks and twice the channels, with the
   multiply–adds of the plain network as the target.
 
-After a search the network is trimmed by `keras_xd.finalize`, and measured again. Settings are those
+After a search the network is pruned by `keras_xd.finalize`, and measured again. Settings are those
 of the paper but for the sizes and the weight of the complexity, which are chosen for two cores and
 few epochs, the rate of the masks, and the kernels of sequential MNIST: their frequency, and their
 first size, as two blocks see less than the paper's four. The paper's masks have the rate of the
@@ -174,7 +174,7 @@ def main(arguments=None):
         print(
             f"{method}, seed {seed}: {dnarch_training.score_text(record['score'], data.dense)}, "
             f"{record['parameters']:,} parameters and C / C_target "
-            f"{record['trimmed_complexity']:.3f} after trimming, which changed the outputs by "
+            f"{record['pruned_complexity']:.3f} after pruning, which changed the outputs by "
             f"{record['difference']:.1e}; trained in {sum(record['seconds']):.0f} s",
             flush=True,
         )

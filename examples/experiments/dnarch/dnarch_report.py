@@ -54,7 +54,7 @@ def page(settings, runs, written):
             f"Written by {reporting.commands(runs)}; {written['versions']}; "
             f"threads: {written['threads']}.",
             "",
-            f"{score} of the trimmed network on {settings['evaluation_samples']:,} "
+            f"{score} of the pruned network on {settings['evaluation_samples']:,} "
             f"{settings['evaluate_on']} samples after {settings['epochs']} epochs on "
             f"{settings['training_samples']:,} training samples, the same for all; "
             f"{reporting.over(seeds)}. No model is chosen by its score on these samples. "
@@ -83,25 +83,25 @@ def _table(settings, runs, seeds):
     """Return the table of results."""
     digits, factor = (4, 1) if is_error(settings) else (2, 100)
     score = "error" if is_error(settings) else "accuracy"
-    head = ["method", score, "C / C_target", "trimmed", "multiply–adds", "parameters"]
-    head += ["before trimming", "difference", "s"]
+    head = ["method", score, "C / C_target", "pruned", "multiply–adds", "parameters"]
+    head += ["before pruning", "difference", "s"]
     rows = []
     for method in present(runs, "method", METHODS):
         own = select(runs, method=method)
         scores = {run["seed"]: factor * run["score"] for run in own}
         cells = [NAMES[method], reporting.cell(scores, seeds, digits)]
         cells.append(spread([run["complexity"] for run in own], 3))
-        cells.append(spread([run["trimmed_complexity"] for run in own], 3))
+        cells.append(spread([run["pruned_complexity"] for run in own], 3))
         for name in ("multiply_adds", "parameters", "searched_parameters"):
             cells.append(f"{statistics.mean(run[name] for run in own):,.0f}")
         cells.append(f"{max(run['difference'] for run in own):.1e}")
         rows.append([*cells, f"{statistics.mean(sum(run['seconds']) for run in own):.0f}"])
     return [
         *reporting.table(head, rows),
-        "C / C_target: of the search, whose widths and depth are continuous; trimmed: of whole "
+        "C / C_target: of the search, whose widths and depth are continuous; pruned: of whole "
         "channels and blocks, as are the multiply–adds. Parameters are trained ones, of the "
-        "trimmed network (kernels as they are) and of the one before (the network that makes "
-        "kernels). Difference: the largest one of the outputs by trimming, relative to the "
+        "pruned network (kernels as they are) and of the one before (the network that makes "
+        "kernels). Difference: the largest one of the outputs by pruning, relative to the "
         "largest output. Seconds: of the training, without evaluation.",
         "",
     ]

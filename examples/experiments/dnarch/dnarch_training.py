@@ -235,7 +235,7 @@ def schedule(rate, steps, warmup):
 
 
 def run(method, data, seed, options):
-    """Train one network, and trim what was searched; return what was measured."""
+    """Train one network, and prune what was searched; return what was measured."""
     keras.utils.set_random_seed(seed)
     target = float(keras_xd.complexity(network("plain", data, seed, options)))
     model = network(method, data, seed, options)
@@ -260,7 +260,7 @@ def run(method, data, seed, options):
         "method": method,
         "kind": options.experiment,
         "seed": seed,
-        **trimmed(model, data, target),
+        **pruned(model, data, target),
         "target": target,
         "seconds": progress.seconds,
         "curves": progress.curves,
@@ -318,15 +318,15 @@ def outputs(model, inputs):
     return model.predict(inputs, batch_size=math.ceil(len(inputs) / parts), verbose=0)
 
 
-def trimmed(model, data, target):
-    """Return what was found by a training, and what is left of it once it is trimmed.
+def pruned(model, data, target):
+    """Return what was found by a training, and what is left of it once it is pruned.
 
     Args:
         model: a trained network, or the `SearchModel` of one.
         data: `Data`.
         target: complexity of the base network.
     """
-    # Dynamic rendering is what lies under the masks now; the trimmed network is the same.
+    # Dynamic rendering is what lies under the masks now; the pruned network is the same.
     keras_xd.layers.update_rendering(model)
     space = getattr(model, "model", model)
     final = keras_xd.finalize(space)
@@ -340,7 +340,7 @@ def trimmed(model, data, target):
         "searched_parameters": reporting.count(space.trainable_variables),
         "complexity": float(keras_xd.complexity(space)) / target,
         "multiply_adds": counted,
-        "trimmed_complexity": counted / target,
+        "pruned_complexity": counted / target,
         "blocks": [_sizes(x) for x in space.layers if isinstance(x, keras_xd.layers.CCNNBlock)],
     }
 

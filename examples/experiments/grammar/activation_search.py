@@ -7,7 +7,7 @@ Activation functions are terms of `keras_xd.grammar.spaces.activation_functions`
 functions of two levels, some with a trained coefficient for each channel. Every trial trains one
 network with a new function in place of its activations, on scikit-learn's digits (no download), and
 is scored by the loss on validation images. Functions that diverge are trials that fail. The best
-function is then trained anew with several seeds, beside ReLU and Swish, and drawn.
+function is then trained from scratch with several seeds, beside ReLU and Swish, and drawn.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import numpy as np
 from datasets import digits
 from matplotlib.figure import Figure
 from parsing import positive
-from reporting import spread
+from reporting import plural, spread
 
 from experiments.grammar import tuning
 from keras_xd import grammar, visualization
@@ -70,7 +70,7 @@ class Tuner(GrammarTuner):
 
 
 def trained(term, data, seed, options):
-    """Train anew; return test accuracy and test loss."""
+    """Train from scratch; return test accuracy and test loss."""
     keras.utils.set_random_seed(100 + seed)
     model = network(term, options.filters)
     model.fit(*data[0], batch_size=options.batch_size, epochs=options.epochs, verbose=0)
@@ -158,7 +158,8 @@ def main(arguments=None):
         rows.append([name, spread(accuracies, 4), spread(losses, 4)])
     parts = [
         tuning.table(["activation", "test accuracy", "test loss"], rows),
-        f"Trained anew, {options.seeds} seed(s), mean ± standard deviation. Best function:",
+        f"Trained from scratch, {plural(options.seeds, 'seed')}, mean ± standard deviation. Best "
+        "function:",
         f"`{best.formula()}`",
     ]
     settings = tuning.settings(

@@ -8,7 +8,7 @@ Networks are terms of the grammar below: blocks on two resolutions, each of them
 operations in a row, beside a skip or in parallel; operations are the identity, pooling or a
 convolution with an activation before and a normalization behind it. Every trial trains one network
 for a few epochs on a few images, and is scored by its accuracy on others. The best network is then
-trained anew and evaluated on test images, like one that was written by hand, and drawn.
+trained from scratch and evaluated on test images, like one that was written by hand, and drawn.
 """
 
 import argparse
@@ -87,7 +87,7 @@ class Tuner(GrammarTuner):
 
 
 def trained(term, data, options):
-    """Train the network of a term anew; return its number of parameters and its test accuracy."""
+    """Train the network of a term from scratch; return its parameters and its test accuracy."""
     train, _, test = data
     keras.utils.set_random_seed(options.seed)
     model = network(term, options.filters)
@@ -145,8 +145,8 @@ def main(arguments=None):
         rows.append([name, f"{parameters:,}", f"{accuracy:.4f}"])
     parts = [
         tuning.table(["network", "parameters", "test accuracy"], rows),
-        f"Both trained anew for {options.final_epochs} epochs on the images of the search; by "
-        "hand: a residual block of two convolutions on each resolution. Best network:",
+        f"Both trained from scratch for {options.final_epochs} epochs on the images of the search; "
+        "by hand: a residual block of two convolutions on each resolution. Best network:",
         f"`{best.formula()}`",
     ]
     settings = tuning.settings(

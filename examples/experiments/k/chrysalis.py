@@ -7,8 +7,8 @@
 Experiments, each with results of its own in examples/results/chrysalis_<experiment>.*:
 
 - `lenet`: ButterfLeNet on CIFAR-10, plain and with permuted rows and columns;
-- `transfer`: the same, searched on the classes 0 to 4, and the operations found trained anew on
-  the classes 5 to 9;
+- `transfer`: the same, searched on the classes 0 to 4, and the operations found trained from
+  scratch on the classes 5 to 9;
 - `wide`, `wide_transfer`: Wide ButterfLeNet in the same two ways;
 - `text`: ButterfLeNet-Text on MR, TREC and SST-2;
 - `spherical`: ButterfLeNet-Spherical on MNIST's digits on a sphere, upright and rotated;
@@ -60,7 +60,8 @@ class Experiment:
         kinds: kinds of data.
         methods: as of `chrysalis_models.parts`.
         epochs, batch_size: by default.
-        transfer: whether operations are searched on five classes and trained anew on the others.
+        transfer: whether operations are searched on five classes and trained from scratch on the
+            others.
     """
 
     backbone: str

@@ -26,8 +26,8 @@ VISION = [
     "three quarters; weight decay 1e-4. Architecture of supernet SGD: the same, on the same "
     "batches, without weight decay.",
     "SGDR: four periods of a quarter of the epochs, each with the schedule above; the weights are "
-    "initialised anew at the begin of each, the architecture is not. Its supernet accuracy is that "
-    "of weights trained for a quarter of the epochs.",
+    "initialised again at the start of each, the architecture is not. Its supernet accuracy is "
+    "that of weights trained for a quarter of the epochs.",
     "DARTS: the weights are trained on half of the samples and the architecture on the others, by "
     "Adam with rate 0.001. Offline training is by SGD, as for all methods.",
     "Images: ImageNet's mean and deviation taken out; random crops and flips of plain images only, "

@@ -75,7 +75,7 @@ class Samples:
         total = 0.0
         number = len(self.inputs)
         for start in range(0, number, batch_size):
-            # The last batch is filled up, so that all have one size and nothing is compiled anew.
+            # The last batch is filled up, so that all have one size and nothing is compiled again.
             places = np.minimum(np.arange(start, start + batch_size), number - 1)
             logits = model.predict_on_batch(self.inputs[places].astype("float32"))
             logits = logits.astype("float64")
@@ -92,7 +92,7 @@ class SampleBatches(Batches):
         samples: `Samples`.
         batch_size, seed, epoch: as of `Batches`.
         steps: batches of an epoch; as many as can be filled by default.
-        share: share of the targets that are scored, drawn anew each epoch.
+        share: share of the targets that are scored, drawn again each epoch.
     """
 
     def __init__(self, samples, batch_size, seed, epoch=0, steps=None, share=1.0):

@@ -44,10 +44,10 @@ def page(problem, settings, records, written):
         "\n".join(table(problem, records)[:-1]),
         f"![Error per epoch]({problem.name}.svg)",
         f"Error on the {settings['evaluated_on']} samples after the last epoch, and mean of those "
-        f"after each of the last {LAST}, over {settings['seeds']} seed(s). XD is evaluated as "
-        "its finalized model. At each size all methods of a budget of epochs have the same "
-        "batches and the same schedule. The published figures are those of the XD paper after 500 "
-        "epochs on other data: compare methods with each other. Seconds are the median of the "
+        f"after each of the last {LAST}, over {reporting.plural(settings['seeds'], 'seed')}. XD is "
+        "evaluated as its finalized model. At each size all methods of a budget of epochs have the "
+        "same batches and the same schedule. The published figures are those of the XD paper after "
+        "500 epochs on other data: compare methods with each other. Seconds are the median of the "
         "epochs' training by the clock on the wall.",
         "\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in settings.items()),
     ]

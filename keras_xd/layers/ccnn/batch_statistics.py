@@ -85,7 +85,7 @@ def _moments(x, axis):
     """Return the mean and the variance of each entry of an axis, of each sample first.
 
     One sum over all entries of a large batch would round so far that the outputs of a network and
-    of its trimmed one, which sum in another order, differ in the fourth digit.
+    of its pruned one, which sum in another order, differ in the fourth digit.
     """
     others = [a for a in range(1, len(x.shape)) if a != axis]
 

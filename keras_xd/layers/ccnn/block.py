@@ -295,7 +295,7 @@ class CCNNBlock(SearchableLayer):
         return self.share * block_multiply_adds(math.prod(one[1:]), r, self.widths, of_channel)
 
     def parameters(self) -> float | Tensor:
-        """Return the number of weights that are left once the block is trimmed.
+        """Return the number of weights that are left once the block is pruned.
 
         It is differentiable in all sizes: `a (k + 5) + a b + b + b c + c + 1` for widths `a`, `b`,
         `c` and `k` taps, times the share of the block; four of the five are those of batch
@@ -306,7 +306,7 @@ class CCNNBlock(SearchableLayer):
         return self.share * (a * (taps + 5) + a * b + b + b * c + c + 1)
 
     def activations(self, input_shape: Shape) -> float | Tensor:
-        """Return the number of entries of all tensors that one sample takes in the trimmed block.
+        """Return the number of entries of all tensors that one sample takes in the pruned block.
 
         It is differentiable: with the names of `complexity` and `N` channels `N L` for the outputs,
         plus the share of the block times `a L + r (a + 2 b + 2 c)`.

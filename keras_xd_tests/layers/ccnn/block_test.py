@@ -120,23 +120,23 @@ CASES = [
 
 
 @pytest.mark.parametrize("shape, learn, rendering, kwargs", CASES)
-def test_the_trimmed_block_gives_the_same_outputs(shape, learn, rendering, kwargs, rng):
+def test_the_pruned_block_gives_the_same_outputs(shape, learn, rendering, kwargs, rng):
     x = rng.normal(1.0, 2.0, size=shape).astype("float32")
     block = built(shape, learn, depth_mask(0.6), index=1, rendering=rendering, **kwargs)
     block(x, training=True)  # moves the averages
     full = block(x)
     assert block.update_rendering() == (rendering == "dynamic")
-    trimmed = block.finalize()
-    np.testing.assert_allclose(trimmed(x), block(x), atol=1e-5)
+    pruned = block.finalize()
+    np.testing.assert_allclose(pruned(x), block(x), atol=1e-5)
     if "W" in learn:
         counts = [np.count_nonzero(mask.values[0]) for mask in block.width_masks]
-        assert list(trimmed.widths) == counts and max(counts) < shape[-1]
-        assert tuple(trimmed.linear[0][0].shape) == tuple(counts[:2])
-        assert trimmed.convolution.kernel.shape[-1] == counts[0]
+        assert list(pruned.widths) == counts and max(counts) < shape[-1]
+        assert tuple(pruned.linear[0][0].shape) == tuple(counts[:2])
+        assert pruned.convolution.kernel.shape[-1] == counts[0]
     if "R" not in learn or rendering == "static":
-        np.testing.assert_allclose(trimmed(x), full, atol=1e-5)
+        np.testing.assert_allclose(pruned(x), full, atol=1e-5)
     else:
-        inner = trimmed.convolution.compute_output_shape((2, *shape[1:-1], trimmed.widths[0]))
+        inner = pruned.convolution.compute_output_shape((2, *shape[1:-1], pruned.widths[0]))
         assert math.prod(inner[1:-1]) < math.prod(shape[1:-1])
 
 
@@ -192,7 +192,7 @@ def test_resolution_one_counts_no_transform():
     assert float(block.complexity((None, 2, 4))) == pytest.approx(2 * 4 + 16 + 8 + 16 + 4, rel=1e-4)
 
 
-def test_other_costs_are_those_of_the_trimmed_block():
+def test_other_costs_are_those_of_the_pruned_block():
     block = built((None, 10, 10), "KW", depth_mask(), index=1, kernel_size=9)
     block.depth.length.assign([1.0])
     for mask, size in zip(block.width_masks, (6, 4, 3), strict=True):

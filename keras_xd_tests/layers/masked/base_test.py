@@ -88,7 +88,7 @@ def test_parts_stay_shared_in_copies_and_files(tmp_path, rng):
     np.testing.assert_array_equal(again(x), model(x))
 
 
-def test_weights_begin_anew_and_masks_stay():
+def test_weights_start_from_scratch_and_masks_stay():
     model = chain()
     first, _ = lengths(model, 0.4, 0.2, -0.1)
     before = np.asarray(first.kernel)

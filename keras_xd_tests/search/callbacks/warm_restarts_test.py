@@ -148,7 +148,7 @@ def test_one_rate_alone_and_a_function():
 
 
 @pytest.mark.parametrize(("mode", "run_eagerly"), [("joint", False), ("second_order", True)])
-def test_weights_and_slots_begin_anew_and_the_architecture_does_not(mode, run_eagerly):
+def test_weights_and_slots_start_from_scratch_and_the_architecture_does_not(mode, run_eagerly):
     search = search_model(keras.optimizers.Adam(0.01), mode=mode, run_eagerly=run_eagerly)
     start = groups(search)[0]
     data = {} if mode == "joint" else {"architecture_split": 0.5}
@@ -159,7 +159,7 @@ def test_weights_and_slots_begin_anew_and_the_architecture_does_not(mode, run_ea
         assert all(same(architecture, kept))
         # The learning rate alone is what it was.
         assert same(weights, old) == [False, False, False, True] + [False] * 4
-        # The bias is initialised to zeros, the kernel is drawn anew.
+        # The bias is initialised to zeros, the kernel is drawn again.
         assert same(weights, start) == [False] + [True] * 7
         assert not np.any(weights[1]) and np.any(start[0])
     assert not np.array_equal(recorder.begins[2][0][0], recorder.begins[4][0][0])
@@ -200,7 +200,7 @@ def test_slots_start_where_those_of_a_new_optimizer_do(optimizer):
     assert all(same(state(optimizer.variables), start))
 
 
-def test_a_schedule_object_begins_anew():
+def test_a_schedule_object_starts_again():
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay([1], [0.1, 0.01])
     search = search_model(keras.optimizers.SGD(schedule), warmup_epochs=9)
     recorder, _ = fit(search, WarmRestarts(2, seed=0), 4, batch_size=4)

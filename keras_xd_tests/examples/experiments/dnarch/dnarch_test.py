@@ -53,7 +53,7 @@ def refusal(capsys, *arguments):
 # Whole experiments
 
 
-def test_methods_are_trained_trimmed_and_kept(images, no_graph, tmp_path, monkeypatch, capsys):
+def test_methods_are_trained_pruned_and_kept(images, no_graph, tmp_path, monkeypatch, capsys):
     arguments = ["cifar10", *TINY, "--seeds", "3", "--output", str(tmp_path)]
     results = dnarch.main(arguments)
     printed = capsys.readouterr().out
@@ -68,7 +68,7 @@ def test_methods_are_trained_trimmed_and_kept(images, no_graph, tmp_path, monkey
         assert run["score"] == run["searched_score"] and run["difference"] < 1e-4
         assert [len(curve) for curve in run["curves"].values()] == [2, 2, 2]
         assert len(run["seconds"]) == 2
-        assert run["trimmed_complexity"] == run["multiply_adds"] / run["target"]
+        assert run["pruned_complexity"] == run["multiply_adds"] / run["target"]
         assert f"{run['method']}, seed 3, epoch 2: accuracy" in printed
     assert printed.count("C / C_target") >= 8
     plain, kernels, resolutions, everything = kept["runs"]
@@ -267,7 +267,7 @@ def record(method, seed, score, complexity=1.0, epochs=2):
         "searched_parameters": 2000,
         "complexity": complexity,
         "multiply_adds": 500.0,
-        "trimmed_complexity": 0.5,
+        "pruned_complexity": 0.5,
         "blocks": [{"depth": 0.75, **block}, {"depth": 0.0, **block}],
         "target": 1000.0,
         "seconds": [3.0] * epochs,

@@ -159,7 +159,7 @@ def test_every_experiment_runs(
 # Data
 
 
-def test_classes_are_split_and_numbered_anew(images, tmp_path):
+def test_classes_are_split_and_numbered_again(images, tmp_path):
     options, _ = chrysalis.parse(["--experiment", "transfer", "--output", str(tmp_path)])
     first, second = chrysalis.load("transfer", "plain", 0, options)
     inputs, labels = chrysalis._images(*chrysalis._place(options))[0]

@@ -1,21 +1,21 @@
-"""Time of trimmed continuous convolutional networks beside the complexity that was aimed at.
+"""Time of pruned continuous convolutional networks beside the complexity that was aimed at.
 
-    python benchmarks/trimming.py [--cases 1d 2d] [--learn WD] [--targets 0.25 0.5 1] [--dry-run]
+    python benchmarks/pruning.py [--cases 1d 2d] [--learn WD] [--targets 0.25 0.5 1] [--dry-run]
 
 A CCNN is searched by the complexity term alone, with targets of 0.25, 0.5 and 1 times the
-multiply–adds of the network of half its blocks and half its channels, then trimmed and finalized.
+multiply–adds of the network of half its blocks and half its channels, then pruned and finalized.
 Base networks are the paper's, of 4 blocks and 140 channels, and one as wide as the largest of its
-backbone, 380 channels. Beside the trimmed networks runs the base network itself, finalized from
+backbone, 380 channels. Beside the pruned networks runs the base network itself, finalized from
 `learn=""`. Times are of one forward pass of a compiled function at inference, medians over rounds
-in which all networks take turns. `search`, `trimmed`, `time` and `blocks` are ratios to the base
+in which all networks take turns. `search`, `pruned`, `time` and `blocks` are ratios to the base
 network. `search` is `keras_xd.complexity` of the search space, in which the depth and the widths
-are continuous, `trimmed` that of the trimmed network, with whole channels and blocks.
+are continuous, `pruned` that of the pruned network, with whole channels and blocks.
 `outside` is the share of its time that encoder, pooling and decoder take, measured by a network of
 these alone: no mask makes them smaller, and they are hardly counted. `blocks` is the time without
 them. Required: times in the order of complexities (rank correlation 1), and the time of the blocks
-within a factor of 1.5 of the trimmed network's complexity. With `R` learned the search is rendered
+within a factor of 1.5 of the pruned network's complexity. With `R` learned the search is rendered
 dynamically, as resolutions cost nothing less otherwise. The table is written to
-benchmarks/trimming.md, or nowhere with `--dry-run`.
+benchmarks/pruning.md, or nowhere with `--dry-run`.
 """
 
 import argparse
@@ -129,11 +129,11 @@ def measure(case, channels, options):
         space = network(2 * options.blocks, 2 * channels, shape, options.learn, options)
         ratio = target * drive(space, target * budget, options.steps)
         layers.update_rendering(space)
-        trimmed = keras_xd.finalize(space)
-        blocks = [x for x in trimmed.layers if isinstance(x, layers.StaticCCNNBlock)]
+        pruned = keras_xd.finalize(space)
+        blocks = [x for x in pruned.layers if isinstance(x, layers.StaticCCNNBlock)]
         name = f"{target:g}"
-        found[name] = (ratio, keras_xd.complexity(trimmed) / budget, blocks)
-        add(name, trimmed)
+        found[name] = (ratio, keras_xd.complexity(pruned) / budget, blocks)
+        add(name, pruned)
     inputs = np.random.default_rng(0).normal(size=(options.batch, *shape)).astype("float32")
     times = medians(functions, inputs, options.rounds)
     rows, right = [], True
@@ -178,19 +178,19 @@ def main():
     options = parser.parse_args()
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
     lines = [
-        "# Time of trimmed networks",
+        "# Time of pruned networks",
         "",
-        f"Written by `python benchmarks/trimming.py --learn {options.learn} --batch "
+        f"Written by `python benchmarks/pruning.py --learn {options.learn} --batch "
         f"{options.batch} --blocks {options.blocks} --channels "
         f"{' '.join(map(str, options.channels))}{' --jit' if options.jit else ''}`; {versions}, "
         f"{len(os.sched_getaffinity(0))} cores, float32, "
         f"{'with' if options.jit else 'without'} XLA, forward passes, medians of "
         f"{options.rounds} rounds. Ratios are to the base network. Required: rank correlation 1 of "
-        "times and complexities, and the time of the blocks over the trimmed network's complexity "
+        "times and complexities, and the time of the blocks over the pruned network's complexity "
         f"within a factor of {FACTOR}. Outside is the share of encoder, pooling and decoder.",
         "",
-        "| case, channels | target | complexity: search | trimmed | ms | time | time / trimmed | "
-        "outside | blocks | blocks / trimmed | within | widths of the blocks |",
+        "| case, channels | target | complexity: search | pruned | ms | time | time / pruned | "
+        "outside | blocks | blocks / pruned | within | widths of the blocks |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     as_required = True
