@@ -255,7 +255,7 @@ def _options(options, name, elsewhere):
     """Return options as a dictionary, or raise `ValueError` if some are arguments of `search`."""
     if options is None:
         return {}
-    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+    if not all(isinstance(key, str) for key in options):
         raise ValueError(
             f"`{name}` must be a dictionary of arguments by their names. "
             f"Received: {name}={options!r}"

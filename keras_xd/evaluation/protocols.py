@@ -252,8 +252,6 @@ def evaluate_search(
     seeds = _seeds(seeds)
     for name, value in (("finalize", finalize), ("verbose", verbose)):
         validation.one_of(value, (False, True), name)
-    if not callable(search):
-        raise ValueError(f"`search` must be a function of a model. Received: search={search!r}")
     store = MemoryStore()
     if path is not None:
         store = Store(path, {"finalize": bool(finalize), "settings": settings or {}})
@@ -282,14 +280,10 @@ def evaluate_search(
 def _plan(task, transfer, controls):
     """Return a dictionary from protocols to tasks, in the order they are run in."""
     transfer = {} if transfer is None else transfer
-    if not isinstance(transfer, Mapping):
-        raise ValueError(
-            f"`transfer` must be a dictionary of Tasks or None. Received: transfer={transfer!r}"
-        )
     for value in (task, *transfer.values()):
         if not isinstance(value, Task):
             raise ValueError(f"A task must be a `keras_xd.Task`. Received: {value!r}")
-    if isinstance(controls, str) or not set(controls) <= set(CONTROLS):
+    if not set(controls) <= set(CONTROLS):
         raise ValueError(f"`controls` must be some of {CONTROLS}. Received: controls={controls!r}")
     others = {f"transfer to {check_name(name)}": other for name, other in transfer.items()}
     return {"supernet": task, "offline": task, **others, **dict.fromkeys(controls, task)}

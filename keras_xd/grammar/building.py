@@ -78,8 +78,6 @@ def build(
     # A grammar is used without Keras too, and Keras takes seconds to import.
     import keras
 
-    if not isinstance(term, Term):
-        raise ValueError(f"A term is needed; `parse` reads one. Received: {repr(term)[:80]}")
     main, motifs = motif_terms(term)
     graph = network_graph(main.substitute(motifs), topologies, zero)
     given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]

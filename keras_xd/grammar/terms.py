@@ -254,8 +254,6 @@ def read_term(text: str, rules: Rules | None = None) -> Term:
     Traceback (most recent call last):
     ValueError: A closing bracket is missing. Received: '(S Linear2' (position 10)
     """
-    if not isinstance(text, str):
-        raise ValueError(f"A term is read from a string. Received: {_shortened(repr(text))}")
     opened, wanted, result, end = [], None, None, 0
     leaves = {}  # one object for all occurrences of a term without arguments
     for match in _TOKEN.finditer(text):

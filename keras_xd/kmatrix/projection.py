@@ -65,7 +65,7 @@ def project(
     """
     matrix, radices = _checked(matrix, radices)
     depth = validation.positive_integer(depth, "depth")
-    if not validation.is_integer(steps) or steps < 0:
+    if steps < 0:
         raise ValueError(f"`steps` must be an integer of at least 0. Received: steps={steps!r}")
     rng = np.random.default_rng(seed)
     identity = [stage.real for stage in constructions.identity(radices)]

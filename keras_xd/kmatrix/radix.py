@@ -67,15 +67,14 @@ def prime_factors(n: int) -> tuple[int, ...]:
 
 
 @check_types
-@functools.lru_cache(maxsize=4096)
 def factorise(n: int, radix: int | tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Return the radices of size `n`.
 
     Args:
         n: the size, an integer ≥ 1.
         radix: `None` for the prime factors (fewest parameters), an integer ≥ 2 for blocks as large
-            as divide `n` and do not exceed it (a prime factor above it stays whole), or the tuple
-            of radices itself.
+            as divide `n` and do not exceed it (a prime factor above it stays whole), or the
+            sequence of radices itself.
 
     Returns:
         A tuple of integers whose product is `n`.
@@ -89,6 +88,12 @@ def factorise(n: int, radix: int | tuple[int, ...] | None = None) -> tuple[int, 
     >>> kmatrix.factorise(36), kmatrix.factorise(64, radix=8), kmatrix.factorise(36, radix=(4, 9))
     ((2, 2, 3, 3), (8, 8), (4, 9))
     """
+    single = radix is None or validation.is_integer(radix)
+    return _factorised(n, radix if single else tuple(radix))
+
+
+@functools.lru_cache(maxsize=4096)
+def _factorised(n, radix):
     n = validation.positive_integer(n, "n")
     if radix is None:
         return prime_factors(n)

@@ -234,10 +234,6 @@ def _checked(cells, channels, input_shape, classes):
 
 def _derived(genotype, drop_path, seed):
     """Return a function that makes the cells of a genotype."""
-    if not isinstance(genotype, Genotype):
-        raise ValueError(
-            f"`genotype` must be a `keras_xd.genotypes.Genotype`. Received: genotype={genotype!r}"
-        )
     numbers = iter(range(10**9))
 
     def cell(filters, reduction, previous_reduction, name):

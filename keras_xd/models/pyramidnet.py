@@ -86,7 +86,7 @@ def pyramidnet(
 
 def _blocks_of_a_stage(depth, bottleneck):
     layers = 9 if bottleneck else 6
-    if not validation.is_integer(depth) or depth <= 2 or (depth - 2) % layers:
+    if depth <= 2 or (depth - 2) % layers:
         raise ValueError(
             f"`depth` must be a multiple of {layers} plus 2{' with' if bottleneck else ' without'} "
             f"bottleneck. Received: depth={depth!r}, bottleneck={bottleneck}"

@@ -49,8 +49,6 @@ def check_graph(model):
             "`model` must be built: give it an Input, or call it on data. "
             f"Received: Sequential model '{model.name}', which is not"
         )
-    if not isinstance(model, keras.Model):
-        raise ValueError(f"`model` must be a Keras model. Received: model={model!r}")
     raise ValueError(
         "`model` must be a Sequential or Functional model, because the calls inside a subclassed "
         "model cannot be seen from outside. Make it Functional (`keras.Model(inputs, outputs)`), "

@@ -250,7 +250,7 @@ def architecture_optimizer(
     >>> model.compile(optimizer=optimizer, loss="mse")
     >>> history = model.fit(np.ones((4, 6, 6, 1)), np.zeros((4, 2)), verbose=0)
     """
-    if not isinstance(model, keras.Model) or not model.built:
+    if not model.built:
         raise ValueError(
             "`model` must be a built Keras model: give it an Input or call it on data first. "
             f"Received: model={model!r}"

@@ -6,7 +6,6 @@ from keras import ops
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, named_layers, searchable_layers
-from keras_xd.core.validation import is_integer
 
 
 def architecture_parts(model):
@@ -15,7 +14,7 @@ def architecture_parts(model):
     `variables` are the layer's architecture variables that are not those of a searchable layer
     inside it; layers without such are left out. Variables that layers share are in each of them.
     """
-    if not isinstance(model, keras.layers.Layer) or not searchable_layers(model):
+    if not searchable_layers(model):
         raise ValueError(
             "Only a model with searchable layers has an architecture: see `keras_xd.rewrite`. "
             f"Received: model={model!r}"
@@ -88,7 +87,7 @@ def randomize_architecture(
     """
     if seed is None:
         seed = int(np.random.randint(2**31))
-    if not is_integer(seed) or seed < 0:
+    if seed < 0:
         raise ValueError(
             f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}"
         )

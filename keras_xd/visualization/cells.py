@@ -70,8 +70,6 @@ def plot_cell(cell: CellGenotype, title: str = "", axes: Axes | None = None) -> 
     Reference:
         "Neural Operator Search", 2020, figure 4.
     """
-    if not isinstance(cell, CellGenotype):
-        raise ValueError(f"`cell` must be a CellGenotype. Received: cell={cell!r}")
     if axes is None:
         return _drawing({title: cell})
     _draw_cell(axes, cell)
@@ -103,8 +101,6 @@ def plot_genotype(genotype: Genotype) -> Figure:
     Reference:
         "Neural Operator Search", 2020, figure 4.
     """
-    if not isinstance(genotype, Genotype):
-        raise ValueError(f"`genotype` must be a Genotype. Received: genotype={genotype!r}")
     return _drawing({"normal cell": genotype.normal, "reduction cell": genotype.reduction})
 
 

@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,3 +89,8 @@ def test_groups_can_be_given_and_must_add_up():
 def test_neighbouring_butterflies_share_a_group(count, depth, products):
     plan = kmatrix.plan(64, groups={1: (6,), 2: (3, 3), 3: (2, 2, 2)}[count])
     assert len(radices.block_products(plan, depth)) == products
+
+
+@pytest.mark.parametrize("radix", [[2, 4], np.array([2, 4])])
+def test_radices_in_any_sequence(radix):
+    assert kmatrix.factorise(8, radix) == (2, 4)

@@ -62,7 +62,7 @@ def coordinates(points: int) -> np.ndarray:
     Raises:
         ValueError: for fewer points: with a single one there is no size to choose.
     """
-    if not validation.is_integer(points) or points < 2:
+    if points < 2:
         raise ValueError(f"A mask needs an axis of at least 2 points. Received: points={points!r}")
     return np.linspace(-1.0, 1.0, points)
 
