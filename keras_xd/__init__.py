@@ -20,7 +20,7 @@ from keras_xd.layers.cells import genotypes
 from keras_xd.layers.masked import masks
 from keras_xd.layers.xd import penalties
 from keras_xd.layers.xd.distances import distance, nearest
-from keras_xd.rewriting import compare, forecast, rewrite
+from keras_xd.rewriting import compare, forecast, register_search_space, rewrite
 from keras_xd.search import SearchModel, callbacks, distributed, optimizers
 from keras_xd.search.architecture_files import load_architecture, save_architecture
 from keras_xd.search.random_architecture import randomize_architecture
@@ -63,6 +63,7 @@ __all__ = [
     "optimizers",
     "penalties",
     "randomize_architecture",
+    "register_search_space",
     "reset_weights",
     "resize",
     "rewrite",

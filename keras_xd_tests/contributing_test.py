@@ -24,7 +24,8 @@ def gated_conv():
 @pytest.fixture
 def gates(gated_conv, monkeypatch):
     """The entry of the example."""
-    monkeypatch.setitem(kinds.SEARCH_SPACES, "gates", {keras.layers.Conv2D: gated_conv})
+    monkeypatch.setattr(kinds, "SEARCH_SPACES", dict(kinds.SEARCH_SPACES))
+    keras_xd.register_search_space("gates", {keras.layers.Conv2D: gated_conv})
 
 
 def test_layer_passes_the_check_of_all_layers(gated_conv):

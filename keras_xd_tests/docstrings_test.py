@@ -15,6 +15,7 @@ import textwrap
 import keras
 import pytest
 
+from keras_xd.rewriting import kinds
 from keras_xd_tests.imports_test import MODULES, module_name
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -32,6 +33,12 @@ def examples(text):
     blocks = [block for block in code_blocks(text) if ">>> " not in block]
     session = re.sub(r"^[ ]*```.*$", "", text, flags=re.MULTILINE)
     return blocks + ([session] if doctest.DocTestParser().get_examples(session) else [])
+
+
+@pytest.fixture(autouse=True)
+def search_spaces_of_the_package(monkeypatch):
+    """An example's own search space ends with it."""
+    monkeypatch.setattr(kinds, "SEARCH_SPACES", dict(kinds.SEARCH_SPACES))
 
 
 def run_example(code, name):

@@ -2,6 +2,7 @@
 
 from keras_xd.rewriting.comparison import Comparison, LayerComparison, compare
 from keras_xd.rewriting.forecast import Forecast, LayerForecast, forecast
+from keras_xd.rewriting.kinds import register_search_space
 from keras_xd.rewriting.rewriter import rewrite
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "LayerForecast",
     "compare",
     "forecast",
+    "register_search_space",
     "rewrite",
 ]

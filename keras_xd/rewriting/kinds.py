@@ -1,12 +1,14 @@
 """Which layers of Keras have a searchable twin, and how a twin is made from a layer."""
 
 import inspect
+from collections.abc import Mapping
 
 import keras
 import numpy as np
 
 from keras_xd import layers
 from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, named_layers
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
 
@@ -73,6 +75,65 @@ SKIPS = {"xd": {1: layers.XDConv1D, 2: layers.XDConv2D, 3: layers.XDConv3D}}
 WEIGHTS = ("kernel", "depthwise_kernel", "pointwise_kernel", "bias")
 SKIP_KERNEL_SIZE = 3
 BASE_ARGUMENTS = {*inspect.signature(keras.layers.Layer).parameters, "window_size"}
+
+
+@check_types
+def register_search_space(name: str, twins: Mapping[type, type]) -> None:
+    """Add a search space of one's own, for `rewrite(model, to=name)` and what builds on it.
+
+    Args:
+        name: name of the search space.
+        twins: dictionary from classes of Keras' convolutions, or subclasses of them, to the
+            subclasses of `keras_xd.layers.SearchableLayer` that take their place. A twin takes all
+            arguments of the convolution by their names, and has its weights by theirs.
+
+    Raises:
+        ValueError: if the name is empty or that of another search space, or there is a class that
+            cannot be replaced, or cannot replace one. The same classes may be registered again.
+
+    Example:
+
+    >>> import keras
+    >>> import keras_xd
+    >>> class Searched(keras_xd.layers.XDConv2D):
+    ...     pass
+    >>> keras_xd.register_search_space("my_space", {keras.layers.Conv2D: Searched})
+    >>> model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Conv2D(2, 3)])
+    >>> type(keras_xd.rewrite(model, to="my_space").layers[0]).__name__
+    'Searched'
+    """
+    twins = dict(twins)
+    if not name or SEARCH_SPACES.get(name, twins) != twins:
+        raise ValueError(
+            "`name` must not be empty or the name of another search space. Received: "
+            f"name={name!r}, and there are {sorted(SEARCH_SPACES)}"
+        )
+    if not twins:
+        raise ValueError(f"`twins` must have a class to replace. Received: twins={twins}")
+    for keras_class, twin in twins.items():
+        _check_twin(keras_class, twin)
+    SEARCH_SPACES[name] = twins
+
+
+def _check_twin(keras_class, twin):
+    """Raise `ValueError` unless one class can take the place of another."""
+    if not (isinstance(keras_class, type) and issubclass(keras_class, ANY_CONVOLUTION)):
+        raise ValueError(
+            f"A key of `twins` must be a class of Keras' convolutions. Received: {keras_class!r}"
+        )
+    if not (isinstance(twin, type) and issubclass(twin, SearchableLayer)):
+        raise ValueError(
+            "A value of `twins` must be a subclass of `keras_xd.layers.SearchableLayer`. "
+            f"Received: {twin!r}"
+        )
+    parameters = inspect.signature(twin).parameters
+    takes_others = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    missing = sorted({*arguments_of(keras_class), "dtype"} - set(parameters))
+    if missing and not takes_others:
+        raise ValueError(
+            f"`{twin.__name__}` must take the arguments of `{keras_class.__name__}` by name. "
+            f"Received: a constructor without {missing}"
+        )
 
 
 def operation_of(layer):

@@ -75,7 +75,8 @@ def rewrite(
             mean of the layer's other operations on the same inputs. Or `"masked"`, where the sizes
             that the model has can be made smaller, as in DNArch: kernels, numbers of channels
             between layers, and residual blocks (Functional and Sequential models; see
-            `docs/masked_models.md`). `finalize` cuts them.
+            `docs/masked_models.md`). `finalize` cuts them. Or one of your own, by
+            `register_search_space`.
         operations: what is rewritten, a string or a tuple of these: `"convolution"`: all
             convolutions. `"pooling"`: `AveragePooling`, which becomes an `XDConv` that starts as
             the pooling. `"skip"`: an input of `keras.layers.Add`, `keras.ops.add` or `x + y` from

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keras import layers
 
+import keras_xd
 from keras_xd import layers as xd_layers
 from keras_xd.core.searchable import searchable_layers
 from keras_xd.finalizing import finalize
@@ -237,3 +238,57 @@ def test_a_kernel_too_large_for_circular_padding_keeps_its_own(rng):
     assert (layer.padding, layer.kernel_size) == ("same", (5,))
     with pytest.raises(ValueError, match="`kernel_size` must be a positive integer"):
         rewrite(model, kernel_size=0)
+
+
+class Searched(xd_layers.XDConv2D):
+    """A layer of another package."""
+
+
+class WithoutOptions(xd_layers.XDConv2D):
+    """A layer that does not take what a convolution has."""
+
+    def __init__(self, filters, kernel_size):
+        super().__init__(filters, kernel_size)
+
+
+@pytest.fixture
+def own_spaces(monkeypatch):
+    """Search spaces that are forgotten after a test."""
+    monkeypatch.setattr(kinds, "SEARCH_SPACES", dict(kinds.SEARCH_SPACES))
+
+
+def test_a_space_of_ones_own_is_rewritten_to(own_spaces, rng):
+    twins = {layers.Conv2D: Searched}
+    keras_xd.register_search_space("mine", twins)
+    keras_xd.register_search_space("mine", dict(twins))  # as a cell of a notebook run again
+    twins.clear()
+    model = keras.Sequential([keras.Input((6, 6, 1)), layers.Conv2D(2, 3), layers.Conv2D(3, 2)])
+    space = rewrite(model, to="mine")
+    assert [type(layer) for layer in space.layers] == [Searched, Searched]
+    inputs = rng.normal(size=(2, 6, 6, 1)).astype("float32")
+    assert_close(space(inputs), model(inputs), RELATIVE_ERROR)
+    with pytest.raises(ValueError, match="not be empty or the name of another.*'mine', and there"):
+        keras_xd.register_search_space("mine", {layers.Conv2D: xd_layers.XDConv2D})
+
+
+@pytest.mark.parametrize(
+    ("name", "twins", "message"),
+    [
+        (3, {layers.Conv2D: Searched}, "`name` must be a string"),
+        ("", {layers.Conv2D: Searched}, "not be empty"),
+        ("xd", {layers.Conv2D: Searched}, "name of another search space"),
+        ("mine", [layers.Conv2D], "`twins` must be a dictionary"),
+        ("mine", {}, "a class to replace"),
+        ("mine", {layers.Dense: Searched}, "Keras' convolutions. Received: .*Dense"),
+        ("mine", {"Conv2D": Searched}, "Keras' convolutions. Received: 'Conv2D'"),
+        ("mine", {layers.Conv2D: layers.Conv2D}, "SearchableLayer`. Received: .*Conv2D"),
+        ("mine", {layers.Conv2D: "Searched"}, "SearchableLayer`. Received: 'Searched'"),
+        ("mine", {layers.Conv2D: WithoutOptions}, r"arguments of `Conv2D`.*without \['activ"),
+        ("mine", {layers.AveragePooling2D: Searched}, "Keras' convolutions. Received: .*Pooling"),
+    ],
+)
+def test_what_is_no_search_space_is_refused(own_spaces, name, twins, message):
+    before = dict(kinds.SEARCH_SPACES)
+    with pytest.raises(ValueError, match=message):
+        keras_xd.register_search_space(name, twins)
+    assert kinds.SEARCH_SPACES == before
