@@ -1,11 +1,15 @@
 """mypy passes a program that uses the public names, and finds every mistake put into it."""
 
+import inspect
 import pathlib
 import re
 import subprocess
 import sys
+import typing
 
 import pytest
+
+import keras_xd
 
 ROOT = pathlib.Path(__file__).parent.parent
 FACE = ROOT / "keras_xd_tests" / "typing_face.py"
@@ -38,3 +42,18 @@ def test_mistakes_are_found(cache, tmp_path):
     status, printed = mypy(changed, cache)
     found = {int(n) for n in re.findall(r"mistakes\.py:(\d+): error", printed)}
     assert status == 1 and found == lines, printed
+
+
+def test_options_do_not_repeat_arguments():
+    """A name in both would make mypy take every option, without a word about it."""
+    layers = [value for value in vars(keras_xd.layers).values() if inspect.isclass(value)]
+    constructors = {vars(base).get("__init__") for layer in layers for base in layer.__mro__}
+    found = 0
+    for constructor in constructors - {None}:
+        hints = getattr(constructor, "__annotations__", {})
+        if typing.get_origin(hints.get("kwargs")) is typing.Unpack:
+            (options,) = typing.get_args(hints["kwargs"])
+            names = set(inspect.signature(constructor).parameters)
+            assert not names & set(typing.get_type_hints(options)), constructor
+            found += 1
+    assert found > 30

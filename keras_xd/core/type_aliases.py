@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 # What `keras.ops` computes with: a tensor or variable of the backend, a `keras.KerasTensor` or a
 # NumPy array. They have no class in common.
@@ -30,3 +30,36 @@ Constraint = str | Config | Callable[..., Any] | None
 Description = dict[str, Any]
 # What Keras gives to callbacks.
 Logs = dict[str, Any] | None
+
+
+class BaseOptions(TypedDict, total=False):
+    """Keyword arguments that every layer passes on to `keras.layers.Layer`."""
+
+    name: str | None
+    trainable: bool
+    dtype: Any
+    autocast: bool
+
+
+class LayerOptions(BaseOptions, total=False):
+    """Those of a layer that does not name the regularizer of its outputs itself."""
+
+    activity_regularizer: Regularizer
+
+
+class ConvOptions(LayerOptions, total=False):
+    """Keyword arguments of a convolution of Keras after `filters` and `kernel_size`."""
+
+    strides: Sizes
+    padding: str
+    data_format: str | None
+    dilation_rate: Sizes
+    groups: int
+    activation: Activation
+    use_bias: bool
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
+    kernel_regularizer: Regularizer
+    bias_regularizer: Regularizer
+    kernel_constraint: Constraint
+    bias_constraint: Constraint

@@ -1,7 +1,7 @@
 """The residual block of continuous convolutional networks, all of whose sizes can be learned."""
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import numpy as np
@@ -9,7 +9,15 @@ from keras import ops
 
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.core.type_aliases import Config, Description, InitialSize, Shape, Sizes, Tensor
+from keras_xd.core.type_aliases import (
+    Config,
+    Description,
+    InitialSize,
+    LayerOptions,
+    Shape,
+    Sizes,
+    Tensor,
+)
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
 from keras_xd.layers.ccnn.ck_conv import PADDINGS, RENDERINGS, CKConv
 from keras_xd.layers.ccnn.finalized_block import (
@@ -104,7 +112,7 @@ class CCNNBlock(SearchableLayer):
         rendering: str = "static",
         per_channel: bool = False,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.network = shared_objects.restored(network, KernelNetwork, "network")

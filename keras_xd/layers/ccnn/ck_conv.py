@@ -1,7 +1,7 @@
 """Continuous kernel convolutions, whose kernel sizes and resolutions are learned."""
 
 import math
-from typing import Any
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -15,6 +15,7 @@ from keras_xd.core.type_aliases import (
     Description,
     Initializer,
     InitialSize,
+    LayerOptions,
     Regularizer,
     Shape,
     Sizes,
@@ -35,7 +36,7 @@ class CKConv(LongConvolution, SearchableLayer):
     """Depthwise convolution with a continuous kernel, a Gaussian mask, and learned downsampling.
 
     The kernel of `K` taps on each axis is a function of coordinates from -1 to 1, made by a small
-    network that several layers may share, times a mask that is learned:
+    network that layers may share, times a mask that is learned:
 
         w(c) = (A · network(c) + a) · exp(-Σ_d (c_d - μ_d)² / (2 width_d²))
         y[t] = Σ_j w(c_j) x[t + j - left] + bias       for each channel
@@ -53,8 +54,8 @@ class CKConv(LongConvolution, SearchableLayer):
     - `rendering="dynamic"`: only the taps and frequencies under the masks are computed, and the
       outputs are samples at the fewest points that hold these frequencies (if not circular, the
       next number without prime factors above 5); `FourierUpsampling` brings them back to the size
-      of the inputs. The sizes are Python numbers, set by
-      `update_rendering()`; before, everything is computed. A traced function keeps its sizes.
+      of the inputs. The sizes are Python numbers, set by `update_rendering()`; before, everything
+      is computed. A traced function keeps them.
 
     With `padding="circular"` the dynamic outputs, upsampled, are those of static rendering. With
     zeros around the inputs they are the same function at each `L / n`-th point of `L`, but
@@ -122,7 +123,7 @@ class CKConv(LongConvolution, SearchableLayer):
         bias_initializer: Initializer = "zeros",
         architecture_regularizer: Regularizer = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.rank = validation.one_of(rank, (1, 2), "rank")
@@ -212,7 +213,7 @@ class CKConv(LongConvolution, SearchableLayer):
         return self.padding == "circular"
 
     @property
-    def shared_parts(self) -> dict[str, Any]:
+    def shared_parts(self) -> Config:
         """What a copy of a model must copy once for all layers, by the name of the argument."""
         return {} if self.network is None else {"network": self.network}
 

@@ -1,21 +1,51 @@
 """Continuous kernel convolutions of one and two dimensions."""
 
-from typing import Any
+from typing import Unpack
 
 import keras
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Sizes, Tensor
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Initializer,
+    InitialSize,
+    LayerOptions,
+    Regularizer,
+    Sizes,
+    Tensor,
+)
 from keras_xd.layers.ccnn.ck_conv import CKConv
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork
 from keras_xd.layers.masked import masks
+
+
+class CKConvOptions(LayerOptions, total=False):
+    """Keyword arguments of a `CKConv` after the size of its kernel."""
+
+    padding: str
+    learn_kernel_size: bool
+    initial_kernel_size: InitialSize
+    learn_resolution: bool
+    temperature: float
+    convolution: str
+    rendering: str
+    data_format: str | None
+    activation: Activation
+    use_bias: bool
+    bias_initializer: Initializer
+    architecture_regularizer: Regularizer
+    seed: int | None
 
 
 class _RankedCKConv(CKConv):
     """A `CKConv` whose rank is that of the class."""
 
     def __init__(
-        self, network: KernelNetwork | None = None, kernel_size: Sizes | None = None, **kwargs: Any
+        self,
+        network: KernelNetwork | None = None,
+        kernel_size: Sizes | None = None,
+        **kwargs: Unpack[CKConvOptions],
     ):
         super().__init__(self.fixed_rank, network, kernel_size, **kwargs)
 
@@ -85,7 +115,7 @@ class _FlexConv(_RankedCKConv):
         network: KernelNetwork | None = None,
         kernel_size: Sizes | None = None,
         alias_penalty: float = 0.001,
-        **kwargs: Any,
+        **kwargs: Unpack[CKConvOptions],
     ):
         super().__init__(network, kernel_size, **kwargs)
         if self.kernel_network.kind != "magnet":

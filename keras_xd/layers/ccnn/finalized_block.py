@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self, Unpack
 
 import keras
 from keras import initializers, ops
 
 from keras_xd.core import shared_objects, validation
-from keras_xd.core.type_aliases import Config, Shape, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
 from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
 from keras_xd.layers.fourier.upsampling import FourierUpsampling
@@ -55,7 +55,7 @@ class StaticCCNNBlock(keras.layers.Layer):
         dropout: float = 0.0,
         statistics: str = "batch",
         per_channel: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.per_channel = validation.boolean(per_channel, "per_channel")

@@ -1,13 +1,13 @@
 """Depthwise convolutions with long kernels, and what continuous kernels become."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self, Unpack
 
 import keras
 from keras import activations, initializers, ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Activation, Config, Initializer, Shape, Tensor
+from keras_xd.core.type_aliases import Activation, Config, Initializer, LayerOptions, Shape, Tensor
 from keras_xd.layers.fourier import fft_convolution
 
 CONVOLUTIONS = ("auto", "direct", "fourier")
@@ -168,7 +168,7 @@ class StaticCKConv(LongConvolution):
         activation: Activation = None,
         use_bias: bool = True,
         bias_initializer: Initializer = "zeros",
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         for name, value in (("kernel_size", kernel_size), ("before", before)):

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Shape, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 
 KINDS = ("fourier", "siren", "magnet")
 # How many standard deviations of a Gabor filter's spectrum count as its content.
@@ -82,7 +82,7 @@ class KernelNetwork(keras.layers.Layer):
         features: int = 128,
         spread: float = 1.0,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**{"dtype": "float32", **kwargs})
         self.kind = validation.one_of(kind, KINDS, "kind")

@@ -1,13 +1,13 @@
 """Attention maps of images, over channels or over places, to multiply features with."""
 
 import math
-from typing import Any
+from typing import Unpack
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Shape, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.dynamic_conv import batch_normalization, image_channels, pointwise
 
 
@@ -45,7 +45,7 @@ class ChannelAttention(keras.layers.Layer):
         Networks", 2018.
     """
 
-    def __init__(self, reduction: int = 16, **kwargs: Any):
+    def __init__(self, reduction: int = 16, **kwargs: Unpack[LayerOptions]):
         super().__init__(**kwargs)
         self.reduction = validation.positive_integer(reduction, "reduction")
 
@@ -105,7 +105,13 @@ class SpatialAttention(keras.layers.Layer):
         "Neural Operator Search", 2020, appendix A.1.1.
     """
 
-    def __init__(self, strides: int = 1, reduction: int = 16, affine: bool = True, **kwargs: Any):
+    def __init__(
+        self,
+        strides: int = 1,
+        reduction: int = 16,
+        affine: bool = True,
+        **kwargs: Unpack[LayerOptions],
+    ):
         super().__init__(**kwargs)
         self.strides = validation.positive_integer(strides, "strides")
         self.reduction = validation.positive_integer(reduction, "reduction")

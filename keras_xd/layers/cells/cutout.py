@@ -1,12 +1,12 @@
 """Cutout: a square of each training image is set to zero."""
 
-from typing import Any
+from typing import Unpack
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Shape, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 
 
 # Not `keras.layers.RandomErasing`: its patch lies inside the image, in shares of the sides. The
@@ -53,7 +53,7 @@ class Cutout(keras.layers.Layer):
         length: int = 16,
         data_format: str | None = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.length = validation.positive_integer(length, "length")

@@ -1,14 +1,14 @@
 """Discrete cells of features, attention and dynamic convolutions."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, searchable_layers
-from keras_xd.core.type_aliases import Config, Shape, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.graph.wrapped_model import Exchange
 from keras_xd.layers.cells.genotypes import (
     CellGenotype,
@@ -79,7 +79,7 @@ class DerivedCell(OperatorCell):
         affine: bool = True,
         partial_channels: int = 1,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(
             filters, reduction, previous_reduction, partial_channels, affine=affine, **kwargs

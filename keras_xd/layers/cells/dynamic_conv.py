@@ -2,13 +2,13 @@
 
 import itertools
 import math
-from typing import Any
+from typing import Unpack
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Shape, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.mixed import window_padding
 
 WAYS = ("fold", "slices")
@@ -123,7 +123,11 @@ class DynamicKernel(keras.layers.Layer):
     """
 
     def __init__(
-        self, kernel_size: int = 3, reduction: int = 8, affine: bool = True, **kwargs: Any
+        self,
+        kernel_size: int = 3,
+        reduction: int = 8,
+        affine: bool = True,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.kernel_size = odd_size(kernel_size)
@@ -213,7 +217,7 @@ class DynamicConv2D(keras.layers.Layer):
         strides: int = 1,
         reduction: int = 8,
         affine: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.strides = validation.positive_integer(strides, "strides")

@@ -1,13 +1,13 @@
 """The operations on features that cells are made of, each a layer."""
 
 import math
-from typing import Any
+from typing import Unpack
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Shape, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.layers.cells.dynamic_conv import (
     batch_normalization,
@@ -74,7 +74,12 @@ class FeatureOperation(keras.layers.Layer):
     """
 
     def __init__(
-        self, filters: int, operation: str, strides: int = 1, affine: bool = True, **kwargs: Any
+        self,
+        filters: int,
+        operation: str,
+        strides: int = 1,
+        affine: bool = True,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.filters = validation.positive_integer(filters, "filters")
@@ -220,7 +225,7 @@ class FactorizedReduction(keras.layers.Layer):
         Liu et al., "DARTS: Differentiable Architecture Search", 2019.
     """
 
-    def __init__(self, filters: int, affine: bool = True, **kwargs: Any):
+    def __init__(self, filters: int, affine: bool = True, **kwargs: Unpack[LayerOptions]):
         super().__init__(**kwargs)
         if validation.positive_integer(filters, "filters") < 2:
             raise ValueError(f"`filters` must be 2 at least. Received: filters={filters}")
@@ -287,7 +292,7 @@ class PointwiseOperation(keras.layers.Layer):
         Liu et al., "DARTS: Differentiable Architecture Search", 2019.
     """
 
-    def __init__(self, filters: int, affine: bool = True, **kwargs: Any):
+    def __init__(self, filters: int, affine: bool = True, **kwargs: Unpack[LayerOptions]):
         super().__init__(**kwargs)
         self.filters = validation.positive_integer(filters, "filters")
         self.affine = validation.boolean(affine, "affine")

@@ -1,13 +1,13 @@
 """What relaxed and derived cells of heterogeneous operations have in common."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Shape, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
 from keras_xd.layers.cells.dynamic_conv import (
     DynamicKernel,
@@ -59,7 +59,7 @@ class OperatorCell(keras.layers.Layer):
         previous_reduction: bool = False,
         partial_channels: int = 1,
         affine: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.filters = validation.positive_integer(filters, "filters")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ from keras import ops
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, searchable_layers
-from keras_xd.core.type_aliases import Config, Description, Shape, Tensor
+from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
 from keras_xd.graph import cloning
 from keras_xd.layers.cells.derived_cell import DerivedCell, without_search
 from keras_xd.layers.cells.genotypes import (
@@ -67,7 +67,7 @@ class CellArchitecture(keras.layers.Layer):
         reduction: bool = False,
         operations: Sequence[str] = NOS_OPERATIONS,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**{"dtype": "float32", **kwargs})
         self.reduction = validation.boolean(reduction, "reduction")
@@ -170,7 +170,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         reduction: bool = False,
         previous_reduction: bool = False,
         partial_channels: int = 1,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(
             filters, reduction, previous_reduction, partial_channels, affine=False, **kwargs

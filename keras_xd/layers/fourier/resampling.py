@@ -1,13 +1,13 @@
 """Band-limited resampling: the same function on a grid of another size."""
 
-from typing import Any
+from typing import Unpack
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Sizes, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -46,7 +46,9 @@ class FourierResampling(keras.layers.Layer):
     True
     """
 
-    def __init__(self, sizes: Sizes, data_format: str | None = None, **kwargs: Any):
+    def __init__(
+        self, sizes: Sizes, data_format: str | None = None, **kwargs: Unpack[LayerOptions]
+    ):
         super().__init__(**kwargs)
         sizes = (sizes,) if validation.is_integer(sizes) else sizes
         rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0

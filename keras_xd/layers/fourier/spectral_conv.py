@@ -1,7 +1,7 @@
 """Spectral convolutions: the layer of the Fourier neural operator."""
 
 import math
-from typing import Any
+from typing import Unpack
 
 import keras
 from keras import ops
@@ -12,6 +12,7 @@ from keras_xd.core.type_aliases import (
     Config,
     Constraint,
     Initializer,
+    LayerOptions,
     Regularizer,
     Shape,
     Sizes,
@@ -44,6 +45,20 @@ class SpectralUniform(keras.initializers.Initializer):
 
     def get_config(self):
         return {"seed": self.seed}
+
+
+class SpectralOptions(LayerOptions, total=False):
+    """Keyword arguments of a `SpectralConv` after its modes."""
+
+    data_format: str | None
+    activation: Activation
+    use_bias: bool
+    kernel_initializer: Initializer
+    bias_initializer: Initializer
+    kernel_regularizer: Regularizer
+    bias_regularizer: Regularizer
+    kernel_constraint: Constraint
+    bias_constraint: Constraint
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -121,7 +136,7 @@ class SpectralConv(keras.layers.Layer):
         bias_regularizer: Regularizer = None,
         kernel_constraint: Constraint = None,
         bias_constraint: Constraint = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.rank = validation.one_of(rank, (1, 2, 3), "rank")
@@ -278,7 +293,7 @@ class SpectralConv1D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters: int, modes: int, **kwargs: Any):
+    def __init__(self, filters: int, modes: int, **kwargs: Unpack[SpectralOptions]):
         super().__init__(1, filters, modes, **kwargs)
 
     def get_config(self) -> Config:
@@ -314,7 +329,7 @@ class SpectralConv2D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters: int, modes: Sizes, **kwargs: Any):
+    def __init__(self, filters: int, modes: Sizes, **kwargs: Unpack[SpectralOptions]):
         super().__init__(2, filters, modes, **kwargs)
 
     def get_config(self) -> Config:
@@ -349,7 +364,7 @@ class SpectralConv3D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters: int, modes: Sizes, **kwargs: Any):
+    def __init__(self, filters: int, modes: Sizes, **kwargs: Unpack[SpectralOptions]):
         super().__init__(3, filters, modes, **kwargs)
 
     def get_config(self) -> Config:

@@ -1,14 +1,14 @@
 """Back to the size of a block's inputs, from whatever size its layers have chosen."""
 
 import functools
-from typing import Any
+from typing import Unpack
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Sizes, Tensor
 from keras_xd.layers.fourier import resampling
 
 # Up to this many entries a product with a matrix was faster than two transforms, measured on a CPU
@@ -48,7 +48,9 @@ class FourierUpsampling(keras.layers.Layer):
     [32, 32, 32]
     """
 
-    def __init__(self, sizes: Sizes, data_format: str | None = None, **kwargs: Any):
+    def __init__(
+        self, sizes: Sizes, data_format: str | None = None, **kwargs: Unpack[LayerOptions]
+    ):
         super().__init__(**kwargs)
         sizes = (sizes,) if validation.is_integer(sizes) else sizes
         rank = len(sizes) if isinstance(sizes, (tuple, list)) else 0

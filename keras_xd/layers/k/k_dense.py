@@ -1,7 +1,7 @@
 """KDense: a dense layer whose kernel is a structured matrix."""
 
 import math
-from typing import Any
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -12,6 +12,7 @@ from keras_xd import kmatrix
 from keras_xd.core import validation
 from keras_xd.core.type_aliases import (
     Activation,
+    BaseOptions,
     Config,
     Constraint,
     Initializer,
@@ -102,7 +103,7 @@ class KDense(keras.layers.Layer):
         kernel_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BaseOptions],
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.units = validation.positive_integer(units, "units")

@@ -1,14 +1,14 @@
 """K-operations: convolutions whose three Fourier transforms are K-matrices, and nothing else."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import numpy as np
 
 from keras_xd import kmatrix
 from keras_xd.core import shared_objects, validation
-from keras_xd.core.type_aliases import Config, Depth, Radix, Sizes
+from keras_xd.core.type_aliases import Config, ConvOptions, Depth, Radix, Regularizer, Sizes
 from keras_xd.layers.xd import axis_layout, warm_starts
 from keras_xd.layers.xd.conv import XDConv
 from keras_xd.layers.xd.conv_by_rank import _RankedXDConv
@@ -113,6 +113,23 @@ class KOperation:
         return cls(**config)
 
 
+class KOpOptions(ConvOptions, total=False):
+    """Keyword arguments that a `KOpConv` passes on to `XDConv`."""
+
+    window_size: Sizes | None
+    architecture_regularizer: Regularizer
+
+
+class RankedKOpOptions(KOpOptions, total=False):
+    """Keyword arguments of a `KOpConv` of a fixed rank."""
+
+    depth: Depth | None
+    radix: Radix
+    warm_start: str | warm_starts.Convolution
+    operation: KOperation | None
+    seed: int | None
+
+
 @keras.saving.register_keras_serializable(package="keras_xd")
 class KOpConv(XDConv):
     """N-D K-operation in place of a convolution: all it computes is decided by three K-matrices.
@@ -179,7 +196,7 @@ class KOpConv(XDConv):
         warm_start: str | warm_starts.Convolution = "convolution",
         operation: KOperation | None = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[KOpOptions],
     ):
         operation = shared_objects.restored(operation, KOperation, "operation")
         if operation is not None:
@@ -228,8 +245,17 @@ class KOpConv(XDConv):
         return create() if self.operation is None else self.operation.matrix(self, name, create)
 
 
+class _RankedKOpConv(_RankedXDConv, KOpConv):
+    """A `KOpConv` whose rank is that of the class."""
+
+    def __init__(
+        self, filters: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[RankedKOpOptions]
+    ):
+        super().__init__(filters, kernel_size, *args, **kwargs)
+
+
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv1D(_RankedXDConv, KOpConv):
+class KOpConv1D(_RankedKOpConv):
     """K-operation on sequences, a drop-in for `keras.layers.Conv1D`.
 
     Takes every argument of `keras.layers.Conv1D` with the same meaning, and the keyword arguments
@@ -256,7 +282,7 @@ class KOpConv1D(_RankedXDConv, KOpConv):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv2D(_RankedXDConv, KOpConv):
+class KOpConv2D(_RankedKOpConv):
     """K-operation on images, a drop-in for `keras.layers.Conv2D`.
 
     Takes every argument of `keras.layers.Conv2D` with the same meaning, and the keyword arguments
@@ -285,7 +311,7 @@ class KOpConv2D(_RankedXDConv, KOpConv):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv3D(_RankedXDConv, KOpConv):
+class KOpConv3D(_RankedKOpConv):
     """K-operation on volumes, a drop-in for `keras.layers.Conv3D`.
 
     Takes every argument of `keras.layers.Conv3D` with the same meaning, and the keyword arguments

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import numpy as np
@@ -10,12 +10,34 @@ from keras import ops
 
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.core.type_aliases import Config, Description, Shape, Tensor
+from keras_xd.core.type_aliases import (
+    Config,
+    Constraint,
+    ConvOptions,
+    Description,
+    Initializer,
+    Regularizer,
+    Shape,
+    Sizes,
+    Tensor,
+)
 from keras_xd.layers.masked import crop_kernel, masks
 from keras_xd.layers.masked.differentiable_mask import multiply_along
 from keras_xd.layers.masked.relative_mask import RelativeMask
 
 PARTS = ("input_width", "output_width", "depth_mask")
+
+
+class KerasOptions(ConvOptions, total=False):
+    """Keyword arguments of the layers of Keras that have a masked twin; each has some of them."""
+
+    filters: int
+    kernel_size: Sizes
+    units: int
+    depth_multiplier: int
+    depthwise_initializer: Initializer
+    depthwise_regularizer: Regularizer
+    depthwise_constraint: Constraint
 
 
 class MaskedLayer(SearchableLayer):
@@ -64,7 +86,7 @@ class MaskedLayer(SearchableLayer):
         block: tuple[int, int] | None = None,
         mask_kernel: bool = False,
         initial_value: float = masks.LARGEST_AT_END,
-        **kwargs: Any,
+        **kwargs: Unpack[KerasOptions],
     ):
         super().__init__(*args, **kwargs)
         self.input_width = shared_objects.restored(input_width, RelativeMask, "input_width")

@@ -1,6 +1,6 @@
 """Residual branches of a network whose depth is learned."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_xd.core import shared_objects
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.core.type_aliases import Config, Description, Shape, Tensor
+from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
 from keras_xd.layers.masked.base import build_mask, checked_block
 from keras_xd.layers.masked.relative_mask import RelativeMask
 
@@ -48,7 +48,9 @@ class MaskedBranch(SearchableLayer):
     0.0
     """
 
-    def __init__(self, depth_mask: RelativeMask, block: tuple[int, int], **kwargs: Any):
+    def __init__(
+        self, depth_mask: RelativeMask, block: tuple[int, int], **kwargs: Unpack[LayerOptions]
+    ):
         super().__init__(**kwargs)
         self.depth_mask = shared_objects.restored(depth_mask, RelativeMask, "depth_mask")
         self.block = checked_block(block, self.depth_mask)

@@ -1,13 +1,13 @@
 """A mask over the blocks of a network: its depth as a number that is learned."""
 
 import math
-from typing import Any
+from typing import Unpack
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Regularizer, Shape, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Regularizer, Shape, Tensor
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 
@@ -61,7 +61,7 @@ class DepthMask(DifferentiableMask):
         minimum_size: float | None = None,
         threshold: float = masks.THRESHOLD,
         architecture_regularizer: Regularizer = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(
             temperature=temperature,
@@ -166,7 +166,7 @@ class StaticDepthMask(keras.layers.Layer):
     0.0
     """
 
-    def __init__(self, blocks: int, **kwargs: Any):
+    def __init__(self, blocks: int, **kwargs: Unpack[LayerOptions]):
         super().__init__(**kwargs)
         self.blocks = validation.positive_integer(blocks, "blocks")
 

@@ -1,7 +1,7 @@
 """Masks that learn how much of an axis is used."""
 
 import math
-from typing import Any
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -13,6 +13,7 @@ from keras_xd.core.type_aliases import (
     Config,
     Description,
     InitialSize,
+    LayerOptions,
     Regularizer,
     Shape,
     Sizes,
@@ -88,7 +89,7 @@ class DifferentiableMask(SearchableLayer):
         minimum_size: float | None = None,
         threshold: float = masks.THRESHOLD,
         architecture_regularizer: Regularizer = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         axes = (axis,) if validation.is_integer(axis) else axis
@@ -349,7 +350,7 @@ class StaticMask(keras.layers.Layer):
     array([0. , 0. , 0. , 0.1, 1. , 0.1, 0. , 0. , 0. ], dtype=float32)
     """
 
-    def __init__(self, axis: Sizes = -1, **kwargs: Any):
+    def __init__(self, axis: Sizes = -1, **kwargs: Unpack[LayerOptions]):
         super().__init__(**kwargs)
         self.axis = axis if validation.is_integer(axis) else validation.collection(axis, "axis")
 

@@ -1,12 +1,12 @@
 """Masks by which a part of a network that is already there can be made smaller."""
 
-from typing import Any
+from typing import Unpack
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core.type_aliases import Config, Regularizer, Sizes, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Regularizer, Sizes, Tensor
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 
@@ -60,7 +60,7 @@ class RelativeMask(DifferentiableMask):
         initial_value: float = masks.LARGEST_AT_END,
         threshold: float = masks.THRESHOLD,
         architecture_regularizer: Regularizer = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(
             axis,

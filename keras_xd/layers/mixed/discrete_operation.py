@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import activations, constraints, initializers, ops, regularizers
@@ -10,8 +10,10 @@ from keras import activations, constraints, initializers, ops, regularizers
 from keras_xd.core import validation
 from keras_xd.core.type_aliases import (
     Activation,
+    BaseOptions,
     Config,
     Constraint,
+    ConvOptions,
     Initializer,
     Regularizer,
     Shape,
@@ -32,6 +34,12 @@ _OPERATIONS = {
     "zero": ("zero", 1, 1),
 }
 DARTS_OPERATIONS = tuple(_OPERATIONS)
+
+
+class OperationOptions(ConvOptions, total=False):
+    """Keyword arguments of an `OperationLayer` after the size of its kernel."""
+
+    partial_channels: int
 
 
 class OperationLayer(keras.layers.Layer):
@@ -77,7 +85,7 @@ class OperationLayer(keras.layers.Layer):
         bias_constraint: Constraint = None,
         *,
         partial_channels: int = 1,
-        **kwargs: Any,
+        **kwargs: Unpack[BaseOptions],
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.rank = validation.one_of(rank, (1, 2), "rank")
@@ -287,7 +295,7 @@ class DiscreteOperation(OperationLayer):
         operation: str,
         kernel_size: Sizes = 3,
         *args: Any,
-        **kwargs: Any,
+        **kwargs: Unpack[OperationOptions],
     ):
         super().__init__(rank, filters, kernel_size, *args, **kwargs)
         allowed = ("convolution", *DARTS_OPERATIONS)

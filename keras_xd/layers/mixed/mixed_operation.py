@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import numpy as np
@@ -21,6 +21,7 @@ from keras_xd.layers.mixed.discrete_operation import (
     DARTS_OPERATIONS,
     DiscreteOperation,
     OperationLayer,
+    OperationOptions,
 )
 
 UPDATES = ("softmax", "exponentiated_gradient")
@@ -108,7 +109,7 @@ class MixedOperation(OperationLayer, SearchableLayer):
         candidates: Sequence[str] = DARTS_OPERATIONS,
         perturb: float | None = 0.1,
         update: str = "softmax",
-        **kwargs: Any,
+        **kwargs: Unpack[OperationOptions],
     ):
         super().__init__(rank, filters, kernel_size, *args, **kwargs)
         self.candidates = _checked_candidates(validation.collection(candidates, "candidates"))

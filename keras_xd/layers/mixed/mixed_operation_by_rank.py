@@ -1,11 +1,13 @@
 """Mixtures of operations of one and two dimensions."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Unpack
 
 import keras
 
 from keras_xd.core.type_aliases import (
     Activation,
+    BaseOptions,
     Config,
     Constraint,
     Initializer,
@@ -13,6 +15,15 @@ from keras_xd.core.type_aliases import (
     Sizes,
 )
 from keras_xd.layers.mixed.mixed_operation import MixedOperation
+
+
+class MixedOptions(BaseOptions, total=False):
+    """Keyword arguments of a mixture, beyond those of Keras' convolutions."""
+
+    candidates: Sequence[str]
+    perturb: float | None
+    update: str
+    partial_channels: int
 
 
 class _RankedMixedOperation(MixedOperation):
@@ -36,7 +47,7 @@ class _RankedMixedOperation(MixedOperation):
         activity_regularizer: Regularizer = None,
         kernel_constraint: Constraint = None,
         bias_constraint: Constraint = None,
-        **kwargs: Any,
+        **kwargs: Unpack[MixedOptions],
     ):
         super().__init__(
             self.fixed_rank,

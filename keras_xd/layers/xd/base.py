@@ -1,7 +1,7 @@
 """What all XD-operations share: K-matrices, frequency bias, channel gates, and how they compute."""
 
 import math
-from typing import Any
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -11,6 +11,7 @@ from keras_xd import kmatrix
 from keras_xd.core import validation
 from keras_xd.core.type_aliases import (
     Activation,
+    BaseOptions,
     Config,
     Constraint,
     Depth,
@@ -29,6 +30,18 @@ from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.layers.xd.warm_starts import MATRICES, initial
 
 LARGEST_DESCRIBED = 1024
+
+
+class XDOptions(BaseOptions, total=False):
+    """Keyword arguments that the layers have beyond those of Keras' convolutions."""
+
+    depth: Depth
+    radix: Radix
+    warm_start: str | warm_starts.Convolution
+    frequency_bias: bool | None
+    channel_gates: bool | None
+    architecture_regularizer: Regularizer
+    seed: int | None
 
 
 class XDLayer(MatrixArchitecture):
@@ -75,7 +88,7 @@ class XDLayer(MatrixArchitecture):
         channel_gates: bool | None,
         architecture_regularizer: Regularizer,
         seed: int | None,
-        **kwargs: Any,
+        **kwargs: Unpack[BaseOptions],
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.rank = validation.one_of(rank, (1, 2, 3), "rank")

@@ -1,6 +1,6 @@
 """An XD-operation that cannot look ahead."""
 
-from typing import Any
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -9,6 +9,7 @@ from keras import ops
 from keras_xd.core import validation
 from keras_xd.core.type_aliases import (
     Activation,
+    BaseOptions,
     Config,
     Constraint,
     Depth,
@@ -114,7 +115,7 @@ class XDCausalConv1D(XDLayer):
         channel_gates: bool | None = None,
         architecture_regularizer: Regularizer = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BaseOptions],
     ):
         validation.one_of(warm_start, tuple(STARTS), "warm_start")
         super().__init__(

@@ -1,12 +1,13 @@
 """XD-operations: convolutions whose Fourier transforms are searched."""
 
-from typing import Any
+from typing import Unpack
 
 import keras
 
 from keras_xd.core import validation
 from keras_xd.core.type_aliases import (
     Activation,
+    BaseOptions,
     Config,
     Constraint,
     Depth,
@@ -127,7 +128,7 @@ class XDConv(SlidingXDLayer):
         channel_gates: bool | None = None,
         architecture_regularizer: Regularizer = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BaseOptions],
     ):
         super().__init__(
             rank,

@@ -1,6 +1,6 @@
 """XD-operations of a fixed rank: drop-ins for Keras' `Conv1D`, `Conv2D` and `Conv3D`."""
 
-from typing import Any
+from typing import Unpack
 
 import keras
 
@@ -13,6 +13,7 @@ from keras_xd.core.type_aliases import (
     Sizes,
 )
 from keras_xd.layers.xd.conv import XDConv
+from keras_xd.layers.xd.sliding import SlidingXDOptions
 
 
 class _RankedXDConv(XDConv):
@@ -36,7 +37,7 @@ class _RankedXDConv(XDConv):
         activity_regularizer: Regularizer = None,
         kernel_constraint: Constraint = None,
         bias_constraint: Constraint = None,
-        **kwargs: Any,
+        **kwargs: Unpack[SlidingXDOptions],
     ):
         super().__init__(
             self.fixed_rank,

@@ -1,12 +1,13 @@
 """XD-operations in place of transposed convolutions."""
 
-from typing import Any
+from typing import Unpack
 
 import keras
 
 from keras_xd.core import validation
 from keras_xd.core.type_aliases import (
     Activation,
+    BaseOptions,
     Config,
     Constraint,
     Depth,
@@ -17,7 +18,7 @@ from keras_xd.core.type_aliases import (
 )
 from keras_xd.layers.xd import axis_layout, warm_starts
 from keras_xd.layers.xd.axis_layout import check_strides
-from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.base import XDLayer, XDOptions
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -110,7 +111,7 @@ class XDConvTranspose(XDLayer):
         channel_gates: bool | None = None,
         architecture_regularizer: Regularizer = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BaseOptions],
     ):
         super().__init__(
             rank,
@@ -204,7 +205,7 @@ class _RankedXDConvTranspose(XDConvTranspose):
         activity_regularizer: Regularizer = None,
         kernel_constraint: Constraint = None,
         bias_constraint: Constraint = None,
-        **kwargs: Any,
+        **kwargs: Unpack[XDOptions],
     ):
         super().__init__(
             self.fixed_rank,

@@ -1,12 +1,13 @@
 """XD-operations in place of depthwise convolutions."""
 
-from typing import Any
+from typing import Unpack
 
 import keras
 
 from keras_xd.core import validation
 from keras_xd.core.type_aliases import (
     Activation,
+    BaseOptions,
     Config,
     Constraint,
     Depth,
@@ -17,7 +18,7 @@ from keras_xd.core.type_aliases import (
     Sizes,
 )
 from keras_xd.layers.xd import warm_starts
-from keras_xd.layers.xd.sliding import SlidingXDLayer
+from keras_xd.layers.xd.sliding import SlidingXDLayer, SlidingXDOptions
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -105,7 +106,7 @@ class XDDepthwiseConv(SlidingXDLayer):
         channel_gates: bool | None = None,
         architecture_regularizer: Regularizer = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BaseOptions],
     ):
         super().__init__(
             rank,
@@ -181,7 +182,7 @@ class _RankedXDDepthwiseConv(XDDepthwiseConv):
         activity_regularizer: Regularizer = None,
         depthwise_constraint: Constraint = None,
         bias_constraint: Constraint = None,
-        **kwargs: Any,
+        **kwargs: Unpack[SlidingXDOptions],
     ):
         super().__init__(
             self.fixed_rank,

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import keras
 from keras import activations, ops
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Activation, Config, Shape, Tensor
+from keras_xd.core.type_aliases import Activation, Config, LayerOptions, Shape, Tensor
 from keras_xd.kmatrix import transform
 from keras_xd.kmatrix.transform import Analysis, Synthesis
 from keras_xd.layers.xd import functional
@@ -82,7 +82,7 @@ class StaticXD(keras.layers.Layer):
         use_bias: bool = True,
         activation: Activation = None,
         pieces: Sequence[int] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         if not isinstance(axes, (list, tuple)):

@@ -1,14 +1,22 @@
 """Layers that are fixed to one grid, used on another one."""
 
 import dataclasses
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import keras
 from keras import activations
 
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, flatten_layers
-from keras_xd.core.type_aliases import Activation, Config, Description, Shape, Sizes, Tensor
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Description,
+    LayerOptions,
+    Shape,
+    Sizes,
+    Tensor,
+)
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.layers.fourier import resampling
 from keras_xd.layers.xd import warm_starts
@@ -53,7 +61,11 @@ class Resampled(keras.layers.Layer):
     """
 
     def __init__(
-        self, layer: keras.layers.Layer, sizes: Sizes, activation: Activation = None, **kwargs: Any
+        self,
+        layer: keras.layers.Layer,
+        sizes: Sizes,
+        activation: Activation = None,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         if isinstance(layer, dict):

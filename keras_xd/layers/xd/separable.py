@@ -1,7 +1,7 @@
 """XD-operations in place of depthwise-separable convolutions."""
 
 import math
-from typing import Any
+from typing import Unpack
 
 import keras
 from keras import activations, constraints, initializers, regularizers
@@ -10,6 +10,7 @@ from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import (
     Activation,
+    BaseOptions,
     Config,
     Constraint,
     Depth,
@@ -24,6 +25,7 @@ from keras_xd.core.type_aliases import (
 from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.conv import XDConv
 from keras_xd.layers.xd.depthwise import XDDepthwiseConv
+from keras_xd.layers.xd.sliding import SlidingXDOptions
 
 POINTWISE = {1: keras.layers.Conv1D, 2: keras.layers.Conv2D, 3: keras.layers.Conv3D}
 # The arguments that are those of the depthwise layer inside, under the same names.
@@ -130,7 +132,7 @@ class XDSeparableConv(SearchableLayer):
         channel_gates: bool | None = None,
         architecture_regularizer: Regularizer = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BaseOptions],
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.filters = validation.positive_integer(filters, "filters")
@@ -289,6 +291,12 @@ class XDSeparableConv(SearchableLayer):
         }
 
 
+class XDSeparableOptions(SlidingXDOptions, total=False):
+    """Keyword arguments of the layers, beyond those of Keras' separable convolutions."""
+
+    search_pointwise: bool
+
+
 class _RankedXDSeparableConv(XDSeparableConv):
     """An `XDSeparableConv` whose rank is that of the class."""
 
@@ -313,7 +321,7 @@ class _RankedXDSeparableConv(XDSeparableConv):
         depthwise_constraint: Constraint = None,
         pointwise_constraint: Constraint = None,
         bias_constraint: Constraint = None,
-        **kwargs: Any,
+        **kwargs: Unpack[XDSeparableOptions],
     ):
         super().__init__(
             self.fixed_rank,

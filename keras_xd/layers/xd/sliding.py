@@ -6,7 +6,13 @@ from typing import Any
 from keras_xd.core import validation
 from keras_xd.core.type_aliases import Config, Sizes
 from keras_xd.layers.xd import axis_layout
-from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.base import XDLayer, XDOptions
+
+
+class SlidingXDOptions(XDOptions, total=False):
+    """Keyword arguments of the layers with windows, beyond those of Keras' convolutions."""
+
+    window_size: Sizes | None
 
 
 class SlidingXDLayer(XDLayer):
