@@ -58,7 +58,7 @@ def test_methods_are_trained_pruned_and_kept(images, no_graph, tmp_path, monkeyp
     results = dnarch.main(arguments)
     printed = capsys.readouterr().out
     files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert set(files) == {f"dnarch_cifar10.{suffix}" for suffix in ("json", "md", "png")}
+    assert set(files) == {f"dnarch_cifar10.{suffix}" for suffix in ("json", "md", "svg")}
     kept = json.loads(files["dnarch_cifar10.json"])
     assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
     assert kept["settings"]["training_samples"] == 9

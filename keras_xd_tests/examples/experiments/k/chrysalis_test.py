@@ -91,7 +91,7 @@ def test_searches_are_evaluated_in_three_ways_and_kept(
     arguments += ["--output", str(tmp_path / "new")]
     results = chrysalis.main([*arguments, "--keep", str(tmp_path / "kept")])
     files = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
-    assert set(files) == {f"chrysalis_transfer.{suffix}" for suffix in ("json", "md", "png")}
+    assert set(files) == {f"chrysalis_transfer.{suffix}" for suffix in ("json", "md", "svg")}
     kept = json.loads(files["chrysalis_transfer.json"])
     assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
     assert [run["method"] for run in kept["runs"]] == methods
