@@ -3,11 +3,14 @@
 import os
 import pathlib
 
+from keras_xd_tests.programs import COMPILE_QUICKLY
+
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # The tests run in several processes, so more threads in each would only get in each other's way.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 import keras
