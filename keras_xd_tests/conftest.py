@@ -1,7 +1,10 @@
 """Settings shared by all tests: quiet one-thread backends, fixed seeds, real data by path."""
 
+import functools
+import gc
 import os
 import pathlib
+import random
 
 from keras_xd_tests.programs import COMPILE_QUICKLY
 
@@ -16,8 +19,25 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+
+from keras_xd_tests import example_scripts
+
+TESTS = pathlib.Path(__file__).parent
+LONGEST = ("examples", "quickstart_test.py", "tuner_integration")
 
 pytest.register_assert_rewrite("keras_xd_tests.layer_checks")
+
+
+def pytest_collection_modifyitems(items):
+    """Run the folders with the longest tests first, so that no worker ends with one of them."""
+    items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0] not in LONGEST)
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector all modules and tests: KerasTuner runs it for every model."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item):
@@ -49,20 +69,38 @@ def data_path(request):
 
 
 @pytest.fixture(autouse=True)
-def fixed_seed():
-    """Seed Python, NumPy and the backend before every test."""
-    keras.utils.set_random_seed(20)
+def fixed_seed(request, monkeypatch):
+    """Seed Python, NumPy and the backend before every test.
+
+    Seeding TensorFlow clears its cache of kernels, which takes a seventh of the time of tests of
+    layers. There its own generator only shuffles the samples of a `fit`, which then seeds it,
+    unless the test has done so.
+    """
+    if request.path.relative_to(TESTS).parts[0] not in ("kmatrix", "layers"):
+        keras.utils.set_random_seed(20)
+        return
+    random.seed(20)
+    np.random.seed(20)
+    fit, set_seed = keras.Model.fit, tf.random.set_seed
+
+    def seed_once(seed):
+        monkeypatch.setattr(keras.Model, "fit", fit)
+        monkeypatch.setattr(tf.random, "set_seed", set_seed)
+        set_seed(seed)
+
+    @functools.wraps(fit)
+    def seeded_fit(*args, **kwargs):
+        seed_once(20)
+        return fit(*args, **kwargs)
+
+    monkeypatch.setattr(keras.Model, "fit", seeded_fit)
+    monkeypatch.setattr(tf.random, "set_seed", seed_once)
 
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Run Keras' functions eagerly: for scripts, whose tests would mostly compile graphs."""
-    compile_model = keras.Model.compile
-
-    def compile_eagerly(self, *args, jit_compile=False, **kwargs):
-        return compile_model(self, *args, run_eagerly=True, jit_compile=False, **kwargs)
-
-    monkeypatch.setattr(keras.Model, "compile", compile_eagerly)
+    """Run Keras' functions eagerly, as `example_scripts.run_eagerly` says."""
+    example_scripts.run_eagerly(monkeypatch)
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ import contextlib
 import pathlib
 import sys
 
+import keras
+
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 
 
@@ -19,3 +21,17 @@ def on_path():
         yield
     finally:
         sys.path[:] = before
+
+
+def run_eagerly(patch):
+    """Run Keras' functions eagerly: for scripts, whose tests would mostly compile graphs.
+
+    Args:
+        patch: pytest's `MonkeyPatch` that undoes it.
+    """
+    compile_model = keras.Model.compile
+
+    def compile_eagerly(self, *args, jit_compile=False, **kwargs):
+        return compile_model(self, *args, run_eagerly=True, jit_compile=False, **kwargs)
+
+    patch.setattr(keras.Model, "compile", compile_eagerly)

@@ -1,15 +1,16 @@
 """The quickstart runs in a small setting, and its data are what they are said to be."""
 
+import contextlib
 import importlib
+import io
 import os
-import subprocess
-import sys
+import tempfile
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd_tests.example_scripts import EXAMPLES, on_path
+from keras_xd_tests.example_scripts import on_path, run_eagerly
 
 SMALL = ("--subset", "200", "--epochs", "2", "--batch-size", "50")
 
@@ -27,14 +28,29 @@ def refusal(capsys, *arguments):
     return capsys.readouterr().err
 
 
-def test_runs_as_a_script(tmp_path):
-    command = [sys.executable, str(EXAMPLES / "quickstart.py"), *SMALL, "--seeds", "2"]
-    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "TMPDIR": str(tmp_path)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    """What a small run returned and printed, and its only folder in that of temporary files.
+
+    That the file starts as a script is tested with all scripts.
+    """
+    folder, here = tmp_path_factory.mktemp("temporary"), tmp_path_factory.mktemp("here")
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        run_eagerly(patch)
+        patch.chdir(here)
+        patch.setattr(tempfile, "tempdir", str(folder))
+        runs = quickstart.main([*SMALL, "--seeds", "2"])
+    # TensorFlow keeps the functions that it has generated until the process ends.
+    generated = set(folder.glob("__autograph_generated_file*.py"))
+    (output,) = set(folder.iterdir()) - generated
+    assert not any(here.iterdir())
+    return runs, printed.getvalue(), output
+
+
+def test_writes_a_table_pictures_and_models(result):
+    _, printed, output = result
+    lines = printed.splitlines()
     rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
     assert [row[0].strip() for row in rows] == ["model", "---", *quickstart.NAMES]
     assert {len(row) for row in rows} == {6}
@@ -42,7 +58,6 @@ def test_runs_as_a_script(tmp_path):
         for accuracy in row[1:3]:
             mean, deviation = map(float, accuracy.split("±"))
             assert 0 <= mean <= 1 and 0 <= deviation < 1
-    (output,) = tmp_path.iterdir()  # nothing is written but the temporary folder
     assert {path.name for path in output.iterdir()} == {
         "operators_plain.png",
         "operators_permuted.png",
@@ -50,9 +65,8 @@ def test_runs_as_a_script(tmp_path):
     }
 
 
-def test_main_measures_the_exported_models(tmp_path):
-    output = tmp_path / "result"
-    runs = quickstart.main([*SMALL, "--seeds", "1", "--output", str(output)])
+def test_main_measures_the_exported_models(result):
+    runs, _, output = result
     _, _, (inputs, labels) = [(x[:200], y[:200]) for x, y in digits.load()]
     inputs = {"plain": inputs, "permuted": permutation.permute(inputs, 0)}
     for kind in quickstart.KINDS:

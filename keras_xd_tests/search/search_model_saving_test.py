@@ -42,6 +42,17 @@ def whole():
     return history["loss"], architecture_variables(search)[0].numpy()
 
 
+@pytest.fixture(scope="module")
+def cuts(tmp_path_factory):
+    """The losses of one search that is fitted on and on and saved after 2, 3 and 4 epochs."""
+    folder, search, first = tmp_path_factory.mktemp("cuts"), search_model(), []
+    for cut, more in ((2, 2), (3, 1), (4, 1)):
+        first += losses(search, more)
+        search.save(folder / f"{cut}.keras")
+        search.save_weights(folder / f"{cut}.weights.h5")
+    return first, folder
+
+
 class Interruption(keras.callbacks.Callback):
     """Stops training as a killed process would, before one epoch or one batch."""
 
@@ -64,24 +75,20 @@ def losses(search, epochs, **arguments):
 
 
 @pytest.mark.parametrize("cut", [2, 3, 4])
-def test_keras_file_resumes_to_the_same_losses(cut, whole, tmp_path):
-    search = search_model()
-    first = losses(search, cut)
-    search.save(tmp_path / "search.keras")
-    loaded = keras.saving.load_model(tmp_path / "search.keras")
+def test_keras_file_resumes_to_the_same_losses(cut, whole, cuts):
+    first, folder = cuts
+    loaded = keras.saving.load_model(folder / f"{cut}.keras")
     assert isinstance(loaded, SearchModel)
-    assert first + losses(loaded, EPOCHS - cut) == whole[0]
+    assert first[:cut] + losses(loaded, EPOCHS - cut) == whole[0]
     np.testing.assert_array_equal(architecture_variables(loaded)[0].numpy(), whole[1])
 
 
 @pytest.mark.parametrize("cut", [2, 4])
-def test_weights_file_resumes_to_the_same_losses(cut, whole, tmp_path):
-    search = search_model()
-    first = losses(search, cut)
-    search.save_weights(tmp_path / "search.weights.h5")
+def test_weights_file_resumes_to_the_same_losses(cut, whole, cuts):
+    first, folder = cuts
     other = search_model(seed=5)
-    other.load_weights(tmp_path / "search.weights.h5")
-    assert first + losses(other, EPOCHS - cut) == whole[0]
+    other.load_weights(folder / f"{cut}.weights.h5")
+    assert first[:cut] + losses(other, EPOCHS - cut) == whole[0]
 
 
 @pytest.mark.parametrize("cut", [(1, None), (3, None), (5, None), (2, 1), (4, 2)])
