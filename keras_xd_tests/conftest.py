@@ -69,32 +69,35 @@ def data_path(request):
 
 
 @pytest.fixture(autouse=True)
-def fixed_seed(request, monkeypatch):
-    """Seed Python, NumPy and the backend before every test.
+def fixed_seed(monkeypatch):
+    """Seed Python and NumPy before every test, TensorFlow before the first use of its generator.
 
     Seeding TensorFlow clears its cache of kernels, which takes a seventh of the time of tests of
-    layers. There its own generator only shuffles the samples of a `fit`, which then seeds it,
-    unless the test has done so.
+    layers. Layers draw their seeds from Python; samples are shuffled by TensorFlow. A test that
+    sets other seeds keeps them.
     """
-    if request.path.relative_to(TESTS).parts[0] not in ("kmatrix", "layers"):
-        keras.utils.set_random_seed(20)
-        return
     random.seed(20)
     np.random.seed(20)
-    fit, set_seed = keras.Model.fit, tf.random.set_seed
+    set_seed, shuffles = tf.random.set_seed, ((keras.Model, "fit"), (tf.data.Dataset, "shuffle"))
+    originals = [(tf.random, "set_seed", set_seed)]
+    originals += [(owner, name, getattr(owner, name)) for owner, name in shuffles]
 
     def seed_once(seed):
-        monkeypatch.setattr(keras.Model, "fit", fit)
-        monkeypatch.setattr(tf.random, "set_seed", set_seed)
+        for original in originals:
+            monkeypatch.setattr(*original)
         set_seed(seed)
 
-    @functools.wraps(fit)
-    def seeded_fit(*args, **kwargs):
-        seed_once(20)
-        return fit(*args, **kwargs)
+    def seeded(function):
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            seed_once(20)
+            return function(*args, **kwargs)
 
-    monkeypatch.setattr(keras.Model, "fit", seeded_fit)
+        return call
+
     monkeypatch.setattr(tf.random, "set_seed", seed_once)
+    for owner, name, function in originals[1:]:
+        monkeypatch.setattr(owner, name, seeded(function))
 
 
 @pytest.fixture
