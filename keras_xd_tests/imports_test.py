@@ -41,6 +41,7 @@ ORDER = (
 )
 BACKENDS = {"tensorflow", "jax", "jaxlib", "torch", "tf_keras"}
 MAY_IMPORT_BACKENDS = (
+    "keras_xd.core.tracing",
     "keras_xd.search",
     "keras_xd.graph.exporting",
     "keras_xd.finalizing",

@@ -15,12 +15,14 @@ from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork
 from keras_xd.layers.ccnn.rendering import update_rendering
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
+from keras_xd.layers.cells.cell_architecture import CellArchitecture
 from keras_xd.layers.cells.cutout import Cutout
 from keras_xd.layers.cells.derived_cell import DerivedCell
+from keras_xd.layers.cells.deriving import derived_genotype
 from keras_xd.layers.cells.dynamic_conv import DynamicConv2D, DynamicKernel
 from keras_xd.layers.cells.features import FactorizedReduction, FeatureOperation, PointwiseOperation
 from keras_xd.layers.cells.genotypes import NOS_OPERATIONS
-from keras_xd.layers.cells.relaxed_cell import CellArchitecture, HeterogeneousCell, derived_genotype
+from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell
 from keras_xd.layers.fourier.resampling import FourierResampling
 from keras_xd.layers.fourier.spectral_conv import (
     SpectralConv,

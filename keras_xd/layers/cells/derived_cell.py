@@ -149,7 +149,7 @@ class DerivedCell(OperatorCell):
         outcomes = Outcomes(max(KERNEL_SIZES.values()))
         for number in range(3 * block, 3 * block + 2):
             _, name, source = self._edges[number]
-            x = nodes[source][..., : self.operation_filters]
+            x = self.operated(nodes[source])
             made = self.apply_operation(self.operations[number], name, x, training)
             if (
                 training

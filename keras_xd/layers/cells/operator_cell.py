@@ -100,17 +100,29 @@ class OperatorCell(keras.layers.Layer):
         common = self.common_values()
         for block in range(BLOCKS):
             made = self.first_tier(block, nodes, common, training)
-            others = [self._other_channels(nodes, n, common) for n in self.block_sources(block)]
-            surrogate = self._with_other_channels(made, others)
-            part = surrogate[..., : self.operation_filters]
-            made = self.second_tier(block, part, common, training)
-            others = [surrogate[..., self.operation_filters :]]
-            nodes.append(self._with_other_channels(made, others))
+            surrogate = made
+            if self.partial_channels > 1:
+                sources = self.block_sources(block)
+                others = [self._other_channels(nodes, n, common) for n in sources]
+                surrogate = self._with_other_channels(made, others)
+            made = self.second_tier(block, self.operated(surrogate), common, training)
+            if self.partial_channels > 1:
+                others = [surrogate[..., self.operation_filters :]]
+                made = self._with_other_channels(made, others)
+            nodes.append(made)
+        self.after_call(common, training)
         return ops.concatenate(nodes[INPUTS:], axis=-1)
 
     def common_values(self) -> dict[Any, Tensor]:
         """Return a dictionary of what is computed once in a call."""
         return {}
+
+    def operated(self, node: Tensor) -> Tensor:
+        """Return the channels of a node that the operations act on."""
+        return node if self.partial_channels == 1 else node[..., : self.operation_filters]
+
+    def after_call(self, common: dict[Any, Tensor], training: bool | None) -> None:
+        """Do what is left to do at the end of a call; nothing by default."""
 
     def apply_operation(
         self, operation: keras.layers.Layer, name: str, x: Tensor, training: bool | None
@@ -202,7 +214,7 @@ class OperatorCell(keras.layers.Layer):
         key = ("others", source)
         if key not in common:
             x, strides = nodes[source][..., self.operation_filters :], self.strides_from(source)
-            if strides > 1 and self.partial_channels > 1:  # some backends cannot pool no channels
+            if strides > 1:
                 steps = (strides, strides)
                 border = window_padding.borders(x.shape[1:-1], steps, steps, steps, "same")
                 x = window_padding.max_pool(x, steps, border, steps)
@@ -211,8 +223,6 @@ class OperatorCell(keras.layers.Layer):
 
     def _with_other_channels(self, made, others):
         """Return what operations made of some channels and the sum of other ones, interleaved."""
-        if self.partial_channels == 1:
-            return made
         together = ops.concatenate([made, sum(others)], axis=-1)
         return window_padding.shuffled(together, self.partial_channels)
 

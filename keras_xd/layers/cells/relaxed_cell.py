@@ -9,20 +9,20 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import shared_objects, validation
-from keras_xd.core.argument_types import check_types
-from keras_xd.core.searchable import SearchableLayer, flatten_layers, searchable_layers
+from keras_xd.core.searchable import SearchableLayer, searchable_layers
+from keras_xd.core.tracing import traced_part
 from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
 from keras_xd.graph import cloning
+from keras_xd.layers.cells.cell_architecture import CellArchitecture
 from keras_xd.layers.cells.derived_cell import DerivedCell, without_search
+from keras_xd.layers.cells.edge_stack import EdgeStack
 from keras_xd.layers.cells.genotypes import (
     BLOCKS,
     EDGES,
-    NOS_OPERATIONS,
+    INPUTS,
     SOURCES,
+    XD_OPERATIONS,
     CellGenotype,
-    Genotype,
-    checked_operations,
-    derive_cell,
     first_tier_edge,
     second_tier_edge,
 )
@@ -31,77 +31,18 @@ from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, OperatorCell, Outc
 SMALLEST_SHARE = 1e-5
 # Without weights of their own these give the same to all targets.
 _WITHOUT_WEIGHTS = ("max_pooling_3", "average_pooling_3")
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
-class CellArchitecture(keras.layers.Layer):
-    """The architecture weights that all cells of one kind in a network share.
-
-    One logit for each operation on each of the 18 edges, see `HeterogeneousCell`. The shares of
-    the operations on an edge are the softmax of its logits.
-
-    Args:
-        reduction: whether it is for reduction cells; for normal ones otherwise.
-        operations: names of the operations; XD-operations are added by
-            `(*NOS_OPERATIONS, "xd_3")`.
-        seed: an integer makes the first logits reproducible, normal numbers of standard deviation
-            0.001.
-
-    Raises:
-        ValueError: for unknown, equal or fewer than two operations, or none that makes features.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> architecture = layers.CellArchitecture(operations=(*layers.NOS_OPERATIONS, "xd_3"))
-    >>> architecture.build()
-    >>> tuple(architecture.logits.shape)
-    (18, 12)
-
-    Reference:
-        "Neural Operator Search", 2020, equation 7.
-    """
-
-    def __init__(
-        self,
-        reduction: bool = False,
-        operations: Sequence[str] = NOS_OPERATIONS,
-        seed: int | None = None,
-        **kwargs: Unpack[LayerOptions],
-    ):
-        super().__init__(**{"dtype": "float32", **kwargs})
-        self.reduction = validation.boolean(reduction, "reduction")
-        self.operations = checked_operations(operations)
-        self.seed = validation.seed(seed)
-
-    def build(self, input_shape: Shape | None = None) -> None:
-        self.logits = self.add_weight(
-            name="logits",
-            shape=(EDGES, len(self.operations)),
-            initializer=keras.initializers.RandomNormal(stddev=1e-3, seed=self.seed),
-            autocast=False,
-        )
-
-    @property
-    def shares(self) -> Tensor:
-        """The share of each operation on each edge, a tensor."""
-        return ops.softmax(ops.convert_to_tensor(self.logits), axis=-1)
-
-    @property
-    def genotype(self) -> CellGenotype:
-        """The cell that the logits decide on, see `keras_xd.genotypes.derive_cell`."""
-        return derive_cell(ops.convert_to_numpy(self.logits), self.operations)
-
-    def call(self, inputs: Tensor | None = None) -> Tensor:
-        return self.shares
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "reduction": self.reduction,
-            "operations": self.operations,
-            "seed": self.seed,
-        }
+# The node that each edge comes from, `None` for surrogate nodes.
+_EDGE_SOURCES = (*(source for sources in SOURCES for source in sources), *([None] * BLOCKS))
+# The same where the surrogate nodes of all blocks come after the others.
+_SURROGATE = len(SOURCES[-1])
+_EDGE_NODES = (*_EDGE_SOURCES[:-BLOCKS], *range(_SURROGATE, _SURROGATE + BLOCKS))
+# An operation whose outcomes are added up as those of each kind are.
+_KINDS = {
+    "features": "identity",
+    "spatial": "spatial_attention",
+    "channel": "channel_attention",
+    "kernel": "dynamic_5",
+}
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -132,6 +73,9 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             channels. What the inputs of a tier have in their other channels is added up (with
             strides as the maxima of windows of that size), put beside, and the channels of all
             parts are interleaved, as PC-DARTS does.
+        edge_layers: whether every operation on every edge is a layer, the form of models saved by
+            version 0.1. The default computes the same with the weights of all edges together, in
+            an `EdgeStack`, which takes a tenth of the time to trace.
 
     Call arguments:
         inputs: list of two tensors, the outputs of the cell before the last one and of the last.
@@ -170,11 +114,13 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         reduction: bool = False,
         previous_reduction: bool = False,
         partial_channels: int = 1,
+        edge_layers: bool = False,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(
             filters, reduction, previous_reduction, partial_channels, affine=False, **kwargs
         )
+        self.edge_layers = validation.boolean(edge_layers, "edge_layers")
         if isinstance(weights, dict):
             weights = keras.saving.deserialize_keras_object(weights)
         if not isinstance(weights, CellArchitecture) or weights.reduction != self.reduction:
@@ -185,6 +131,9 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             )
         # `weights` itself is what Keras calls the variables of a layer.
         self.architecture = weights
+        names = self.operation_names
+        self._layer_names = [n for n in names if self.edge_layers or n in XD_OPERATIONS]
+        stacked = [n for n in names if n not in self._layer_names]
         self._numbers, operations = {}, {}
         for block in range(BLOCKS):
             for source in SOURCES[block]:
@@ -193,10 +142,23 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             self._make_edge(block, None, operations)
         self.operations = tuple(layer for layer, _ in operations.values())
         self._sources = tuple(source for _, source in operations.values())
+        self.edges = None
+        if stacked:
+            strides = [self.strides_from(node) for node in range(_SURROGATE)]
+            self.edges = EdgeStack(
+                self.operation_filters,
+                stacked,
+                strides=strides + [1] * BLOCKS,
+                nodes=_EDGE_NODES,
+                name="edges",
+                dtype=self.dtype_policy,
+            )
 
     def build(self, input_shape: Sequence[Shape]) -> None:
         if not self.architecture.built:
             self.architecture.build()
+        if self.edges is not None:
+            self.edges.build()
         super().build(input_shape)
 
     @property
@@ -221,8 +183,19 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return [self.architecture.logits, *inner]
 
     def edge_operation(self, edge: int, operation: str) -> keras.layers.Layer:
-        """Return the layer of an operation on an edge, as numbered in `keras_xd.genotypes`."""
-        return self.operations[self._numbers[edge, operation]]
+        """Return the layer of an operation on an edge, as numbered in `keras_xd.genotypes`.
+
+        Without `edge_layers` it is a new one with the present weights, but for XD-operations.
+        """
+        if (edge, operation) in self._numbers:
+            return self.operations[self._numbers[edge, operation]]
+        source = _EDGE_SOURCES[edge]
+        strides = 1 if source is None else self.strides_from(source)
+        layer = self.make_operation(operation, strides, operation)
+        if self.built:
+            layer.build(self.node_shape(self.get_build_config()["input_shape"], source))
+            self.edges.fill(layer, edge, operation)
+        return layer
 
     def operation_shapes(
         self, input_shape: Sequence[Shape]
@@ -236,26 +209,39 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return SOURCES[block]
 
     def common_values(self) -> dict[Any, Tensor]:
-        """Return the shares that all edges look up."""
-        return {"shares": ops.cast(self.architecture.shares, self.compute_dtype)}
+        """Return the shares that all edges look up, and the weights of all edges."""
+        shares = self.architecture.shares
+        found = {"shares": ops.cast(shares, self.compute_dtype)}
+        if self.edges is not None:
+            if self._layer_names:
+                columns = [self.operation_names.index(name) for name in self.edges.operations]
+                shares = ops.take(shares, columns, axis=1)
+            found["rows"] = ops.unstack(shares)
+            found["weights"] = self.edges.edge_weights(), self.edges.node_weights()
+            found["statistics"] = {}, {}
+        return found
+
+    def after_call(self, common: dict[Any, Tensor], training: bool | None) -> None:
+        """Move the moving statistics of what is computed together."""
+        if training and self.edges is not None and self.edges.trainable:
+            self.edges.update(*common["statistics"])
 
     def first_tier(
         self, block: int, nodes: list[Tensor], common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
         """Return the surrogate node of a block: equations 2 and 3, relaxed."""
-        outcomes = Outcomes(self._largest_kernel)
+        made = []
         for source in SOURCES[block]:
-            x = nodes[source][..., : self.operation_filters]
-            self._add_edge(outcomes, first_tier_edge(block, source), x, common, training)
-        return outcomes.calibrated(outcomes.features)
+            x = self.operated(nodes[source])
+            made += self._edge_outcomes(first_tier_edge(block, source), x, common, training)
+        return self._combined(made)
 
     def second_tier(
         self, block: int, surrogate: Tensor, common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
         """Return the node of a block: equations 4 and 5, relaxed."""
-        outcomes = Outcomes(self._largest_kernel)
-        self._add_edge(outcomes, second_tier_edge(block), surrogate, common, training)
-        return outcomes.calibrated(outcomes.features)
+        edge = second_tier_edge(block)
+        return self._combined(self._edge_outcomes(edge, surrogate, common, training))
 
     def complexity(self, input_shape: Sequence[Shape]) -> float | Tensor:
         """The expected multiply–adds of one sample: those of each operation times its share.
@@ -266,11 +252,17 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         """
         shares = self.architecture.shares
         total = self.preprocessing_multiply_adds(input_shape)
-        for (edge, name), number in self._numbers.items():
-            operation, source = self.operations[number], self._sources[number]
-            count = self.operation_multiply_adds(operation, name, input_shape, source)
-            total = total + shares[edge, self.operation_names.index(name)] * count
-        return total
+        counts = np.zeros((EDGES, len(self.operation_names)))
+        known = {}
+        for edge, column in np.ndindex(counts.shape):
+            name, source = self.operation_names[column], _EDGE_SOURCES[edge]
+            strides = 1 if source is None else self.strides_from(source)
+            key = name, strides, source is None or source >= INPUTS
+            if key not in known:
+                operation = self.make_operation(name, strides, name)
+                known[key] = self.operation_multiply_adds(operation, name, input_shape, source)
+            counts[edge, column] = known[key]
+        return total + ops.sum(shares * ops.cast(counts, shares.dtype))
 
     def finalize(self) -> keras.layers.Layer:
         """Return a built `DerivedCell` of the `genotype` with the weights of its operations."""
@@ -320,12 +312,16 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return [np.log(np.maximum(shares, SMALLEST_SHARE)), *inner]
 
     def get_config(self) -> Config:
-        return {**super().get_config(), "weights": shared_objects.serialized(self.architecture)}
+        return {
+            **super().get_config(),
+            "weights": shared_objects.serialized(self.architecture),
+            "edge_layers": self.edge_layers,
+        }
 
-    @property
-    def _largest_kernel(self):
-        """The size of the largest dynamic kernel."""
-        return max(KERNEL_SIZES.get(name, 1) for name in self.operation_names)
+    @classmethod
+    def from_config(cls, config: Config) -> "HeterogeneousCell":
+        # Models of version 0.1 have a layer for each operation, and do not say so.
+        return super().from_config({"edge_layers": True, **config})
 
     def _searched(self):
         """Return the XD-operations inside."""
@@ -339,7 +335,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         """
         edge = second_tier_edge(block) if source is None else first_tier_edge(block, source)
         strides = 1 if source is None else self.strides_from(source)
-        for operation in self.operation_names:
+        for operation in self._layer_names:
             once = operation in _WITHOUT_WEIGHTS and source is not None
             key = (source, operation) if once else (edge, source, operation)
             if key not in made:
@@ -348,9 +344,15 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
                 made[key] = (self.make_operation(operation, strides, name), source)
             self._numbers[edge, operation] = list(made).index(key)
 
-    def _add_edge(self, outcomes, edge, x, common, training):
-        """Add what the operations of an edge make of a node, times their shares."""
-        for column, operation in enumerate(self.operation_names):
+    def _edge_outcomes(self, edge, x, common, training):
+        """Return what the operations of an edge make of a node, times their shares.
+
+        Returns:
+            List of dictionaries as those of `edge_products.outcomes`.
+        """
+        found = []
+        for operation in self._layer_names:
+            column = self.operation_names.index(operation)
             number = self._numbers[edge, operation]
             if number in common:
                 made = common[number]
@@ -358,43 +360,28 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
                 made = self.apply_operation(self.operations[number], operation, x, training)
                 if operation in _WITHOUT_WEIGHTS:
                     common[number] = made
-            outcomes.add(operation, common["shares"][edge, column] * made)
+            found.append({operation: common["shares"][edge, column] * made})
+        if self.edges is not None:
+            node, (weights, node_weights) = _EDGE_NODES[edge], common["weights"]
+            of_nodes, of_edges = common["statistics"]
+            if ("node", node) not in common:
+                values = self.edges.node_values(node, x, node_weights, training)
+                common["node", node], of_nodes[node] = values
+            made, of_edges[edge] = self.edges.outcomes(
+                edge, common["node", node], weights, common["rows"][edge], training
+            )
+            found.append(made)
+        return found
+
+    def _combined(self, made):
+        """Return the node that the outcomes of its edges make."""
+        largest = max(KERNEL_SIZES.get(name, 1) for name in self.operation_names)
+        return traced_part(_combined, largest)(made)[0]
 
 
-@check_types
-def derived_genotype(model: keras.layers.Layer) -> Genotype:
-    """Return what the relaxed cells of a model have decided on so far.
-
-    Args:
-        model: a built model with a `HeterogeneousCell` of each kind, all of a kind with the same
-            `CellArchitecture`, or a `keras_xd.SearchModel` of it.
-
-    Returns:
-        A `keras_xd.genotypes.Genotype`.
-
-    Raises:
-        ValueError: if a kind is missing, or cells of a kind have different architecture weights.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import layers
-    >>> inputs = keras.Input((8, 8, 3))
-    >>> kinds = [layers.CellArchitecture(r, ("identity", "dynamic_3")) for r in (False, True)]
-    >>> x = layers.HeterogeneousCell(2, kinds[0])([inputs, inputs])
-    >>> x = layers.HeterogeneousCell(2, kinds[1], reduction=True)([inputs, x])
-    >>> layers.derived_genotype(keras.Model(inputs, x)).reduction == kinds[1].genotype
-    True
-    """
-    found = {False: {}, True: {}}
-    for layer in flatten_layers(model):
-        if isinstance(layer, HeterogeneousCell):
-            found[layer.reduction][id(layer.architecture)] = layer.architecture
-    if any(len(architectures) != 1 for architectures in found.values()):
-        raise ValueError(
-            "A genotype is that of one normal and one reduction CellArchitecture, each shared by "
-            f"all cells of its kind. Received: a model with {len(found[False])} normal and "
-            f"{len(found[True])} reduction ones"
-        )
-    (normal,), (reduction,) = found[False].values(), found[True].values()
-    return Genotype(normal.genotype, reduction.genotype)
+def _combined(largest_kernel, made):
+    outcomes = Outcomes(largest_kernel)
+    for outcome in made:
+        for kind, value in outcome.items():
+            outcomes.add(_KINDS.get(kind, kind), value)
+    return outcomes.calibrated(outcomes.features), {}

@@ -9,8 +9,9 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import one_of
+from keras_xd.layers.cells.deriving import derived_genotype
 from keras_xd.layers.cells.genotypes import Genotype
-from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell, derived_genotype
+from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell
 
 
 class GenotypeLogger(keras.callbacks.Callback):

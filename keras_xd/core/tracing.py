@@ -1,0 +1,83 @@
+"""Functions that a backend traces once, however often a graph calls them."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+_CACHED = 128
+
+
+def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is traced once for all calls with inputs of equal shapes.
+
+    Without it a graph holds the operations of a function as often as it calls it. On TensorFlow
+    each call becomes one node, on JAX one call of a compiled function; on torch, which has no
+    graph, the function is called as it is.
+
+    Args:
+        function: takes structures of tensors and returns two: results, and float32 tensors of
+            which no gradients are asked. It depends on nothing else and changes nothing, no
+            variable in particular.
+
+    Returns:
+        The function. It keeps what it traced as long as it exists.
+
+    Example:
+
+    >>> from keras import ops
+    >>> from keras_xd.core.tracing import traced_once
+    >>> double = traced_once(lambda x: ({"twice": 2 * x}, ops.mean(x)))
+    >>> result, mean = double(ops.ones((3,)))
+    >>> float(result["twice"][0]), float(mean)
+    (2.0, 1.0)
+    """
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        return _traced_by_tensorflow(function)
+    if backend == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
+
+
+def _traced_by_tensorflow(function):
+    import tensorflow as tf
+
+    def as_bits(*arguments):
+        result, aside = function(*arguments)
+        return result, tf.nest.map_structure(lambda x: tf.bitcast(x, "int32"), aside)
+
+    # Inlined, every call would be optimized again; and so it would with the zeros that TensorFlow
+    # passes as gradients of outputs that have none, which integers do not have.
+    traced = tf.function(as_bits, autograph=False, experimental_attributes={"_noinline": True})
+
+    def call(*arguments):
+        # Keras' variables count as tensors, but TensorFlow would take them for arrays.
+        arguments = tf.nest.map_structure(
+            lambda x: x if x is None else tf.convert_to_tensor(x), arguments
+        )
+        result, aside = traced(*arguments)
+        return result, tf.nest.map_structure(lambda x: tf.bitcast(x, "float32"), aside)
+
+    return call
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def traced_part(function: Callable[..., Any], *fixed: Any) -> Callable[..., Any]:
+    """Return `traced_once` of a function whose first arguments are fixed, the same each time.
+
+    Args:
+        function: a function of a module.
+        *fixed: its first arguments, which can be hashed.
+
+    Example:
+
+    >>> from keras import ops
+    >>> from keras_xd.core.tracing import traced_part
+    >>> traced_part(ops.multiply, 2.0) is traced_part(ops.multiply, 2.0)
+    True
+    """
+    return traced_once(functools.partial(function, *fixed))

@@ -1,0 +1,263 @@
+"""The weights of the operations on all edges of a cell, those of one kind in one variable."""
+
+import math
+from collections.abc import Sequence
+from typing import Unpack
+
+import keras
+from keras import ops
+
+from keras_xd.core.tracing import traced_part
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.layers.cells.edge import (
+    ATTENTION_REDUCTION,
+    DEPTHWISE,
+    DYNAMIC_REDUCTION,
+    POOLING,
+    Edge,
+    depthwise_names,
+    is_separable,
+    kernel_sizes,
+)
+from keras_xd.layers.cells.edge_products import node_values, outcomes
+
+MOMENTUM = 0.9
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class EdgeStack(keras.layers.Layer):
+    """The operations on the edges of a cell.
+
+    The first axis of every variable is that of the edges: `variable[e]` is what the layer of one
+    operation would have, see `keras_xd.layers.FeatureOperation` and its like. So an optimizer has a
+    few variables to move, and all edges of equal shapes are one function, traced once.
+
+    Args:
+        filters: number of channels of every node and of what operations make.
+        operations: names of the operations.
+        strides: 1 or 2 for each node; the operations on it have these strides.
+        nodes: the number of the node that each edge comes from.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd.layers.cells.edge_stack import EdgeStack
+    >>> names = ("dilated_3", "identity", "dynamic_3")
+    >>> stack = EdgeStack(4, names, strides=[1, 2], nodes=[0, 1])
+    >>> stack.build()
+    >>> values, _ = stack.node_values(1, np.ones((2, 8, 8, 4), "float32"))
+    >>> shares = np.full(3, 1 / 3, "float32")
+    >>> made, _ = stack.outcomes(1, values, stack.edge_weights(), shares)
+    >>> made["features"].shape, made["kernel"].shape
+    (TensorShape([2, 4, 4, 4]), TensorShape([2, 3, 3, 4]))
+    """
+
+    def __init__(
+        self,
+        filters: int,
+        operations: Sequence[str],
+        strides: Sequence[int],
+        nodes: Sequence[int],
+        **kwargs: Unpack[LayerOptions],
+    ):
+        super().__init__(**kwargs)
+        self.filters, self.operations = filters, tuple(operations)
+        self.strides, self.nodes = tuple(strides), tuple(nodes)
+
+    def build(self, input_shape: Shape | None = None) -> None:
+        c, names = self.filters, self.operations
+        every = list(range(len(self.nodes)))
+        # The variable of each name, and the edges that have it.
+        self._stacked: dict[str, tuple[keras.Variable, list[int]]] = {}
+
+        def add(name, shape, fans=None, edges=every, **options):
+            """Add a weight of each edge, drawn as the layer of one edge would draw it."""
+            if fans:
+                limit = math.sqrt(6 / sum(fans))
+                options["initializer"] = keras.initializers.RandomUniform(-limit, limit)
+            variable = self.add_weight(name=name, shape=(len(edges), *shape), **options)
+            self._stacked[name] = variable, edges
+
+        for step in (0, 1):
+            again = depthwise_names(names, step)
+            for name in again:
+                size = DEPTHWISE[name][0]
+                fans = size**2 * c, size**2
+                add(f"{name}_depthwise_{step}", (size, size, c, 1), fans)
+            if again:
+                add(f"pointwise_{step}", (len(again), c, c), (c, c))
+        strided = [edge for edge in every if self.strides[self.nodes[edge]] > 1]
+        if "identity" in names and strided:
+            half = (c + 1) // 2
+            for name, width in (("even", half), ("odd", c - half)):
+                add(name, (c, width), (c, width), strided)
+        inner = max(c // ATTENTION_REDUCTION, 1)
+        if "spatial_attention" in names:
+            add("spatial_squeeze", (c, inner), (c, inner))
+            add("spatial_score", (3, 3, inner, 1), (9 * inner, 9))
+        if "channel_attention" in names:
+            add("channel_squeeze", (c, inner), (c, inner))
+            add("channel_excite", (inner, c), (inner, c))
+        inner, sizes = max(c // DYNAMIC_REDUCTION, 1), kernel_sizes(names)
+        if sizes:
+            add("bottleneck", (c, len(sizes) * inner), (c, inner))
+        for size in sizes:
+            add(f"transform_{size}", (size**2, c), (c, size**2))
+            add(f"decode_{size}", (c, inner), (inner, c))
+        poolings = c * sum(name in POOLING for name in names)
+        numbers = list(range(len(self.strides)))
+        for strides in (1, 2):
+            edges = [edge for edge in every if self.strides[self.nodes[edge]] == strides]
+            count = sum(p.stop - p.start for p in self._edge(strides, False).statistics.values())
+            for kind, initializer in (("mean", "zeros"), ("variance", "ones")):
+                options = {"trainable": False, "autocast": False, "initializer": initializer}
+                if edges and count:
+                    name = f"moving_{kind}" if strides == 1 else f"strided_moving_{kind}"
+                    add(name, (count,), edges=edges, **options)
+                if poolings and strides == 1:
+                    add(f"pooling_moving_{kind}", (poolings,), edges=numbers, **options)
+        self.built = True
+
+    def edge_weights(self) -> list[dict[str, Tensor]]:
+        """Return the weights of each edge by their names."""
+        return self._unstacked(len(self.nodes), lambda name: not name.startswith("pooling"))
+
+    def node_weights(self) -> list[dict[str, Tensor]]:
+        """Return the weights of each node by their names, the statistics of its poolings."""
+        return self._unstacked(len(self.strides), lambda name: name.startswith("pooling"))
+
+    def node_values(
+        self,
+        number: int,
+        x: Tensor,
+        weights: Sequence[dict[str, Tensor]],
+        training: bool | None = None,
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return what all edges from a node need, see `edge_products.node_values`.
+
+        Args:
+            number: of the node.
+            x: its features, `(batch, height, width, filters)`.
+            weights: those of `node_weights()`.
+            training: whether to normalise by the batch.
+        """
+        edge = self._edge(self.strides[number], training)
+        return traced_part(node_values, edge)(x, weights[number])
+
+    def outcomes(
+        self,
+        number: int,
+        node: dict[str, Tensor],
+        weights: Sequence[dict[str, Tensor]],
+        shares: Tensor,
+        training: bool | None = None,
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return what the operations on an edge make, see `edge_products.outcomes`.
+
+        Args:
+            number: of the edge.
+            node: the first of `node_values` of its node.
+            weights: those of `edge_weights()`.
+            shares: the shares of the operations, a float32 vector.
+            training: whether to normalise by the batch.
+        """
+        edge = self._edge(self.strides[self.nodes[number]], training)
+        return traced_part(outcomes, edge)(node, weights[number], shares)
+
+    def update(
+        self, nodes: dict[int, dict[str, Tensor]], edges: dict[int, dict[str, Tensor]]
+    ) -> None:
+        """Move the moving statistics towards those of a batch.
+
+        Args:
+            nodes: of each node, the second of its values in training.
+            edges: of each edge, the second of its outcomes in training.
+        """
+        for name, (variable, numbers) in self._stacked.items():
+            if "moving_" in name:
+                statistics = nodes if name.startswith("pooling") else edges
+                kind = name.removeprefix("strided_")
+                found = ops.stack([statistics[number][kind] for number in numbers])
+                variable.assign(variable * MOMENTUM + found * (1 - MOMENTUM))
+
+    def fill(self, layer: keras.layers.Layer, number: int, operation: str) -> None:
+        """Give the built layer of an operation the weights that it has on an edge.
+
+        Args:
+            layer: a `FeatureOperation`, attention or `DynamicKernel`.
+            number: of the edge.
+            operation: name of the operation.
+        """
+        node = self.nodes[number]
+        edge = self._edge(self.strides[node], False)
+        weights = {}
+        for name, (variable, numbers) in self._stacked.items():
+            place = node if name.startswith("pooling") else number
+            if place in numbers:
+                value = ops.convert_to_numpy(variable)[numbers.index(place)]
+                weights[name.removeprefix("strided_")] = value
+
+        def normalize(normalization, name, row=0):
+            variables = normalization.moving_mean, normalization.moving_variance
+            for variable, kind in zip(variables, ("mean", "variance"), strict=True):
+                if name == "pooling":
+                    values = weights[f"pooling_moving_{kind}"]
+                else:
+                    values = weights[f"moving_{kind}"][edge.statistics[name]]
+                variable.assign(values.reshape(-1, *variable.shape)[row])
+
+        def assign(convolution, matrix):
+            convolution.kernel.assign(matrix[None, None])
+
+        if operation in DEPTHWISE:
+            steps = {step.name: step for step in layer.steps}
+            for step in range(1 + is_separable(operation)):
+                row = depthwise_names(self.operations, step).index(operation)
+                kernel = weights[f"{operation}_depthwise_{step}"]
+                steps[f"depthwise_{step}"].kernel.assign(kernel)
+                assign(steps[f"pointwise_{step}"], weights[f"pointwise_{step}"][row])
+                normalize(steps[f"normalization_{step}"], f"pointwise_{step}", row)
+        elif operation in POOLING:
+            row = [name for name in self.operations if name in POOLING].index(operation)
+            normalize(layer.steps[-1], "pooling", row)
+        elif operation == "identity":
+            for step in layer.steps:  # none without strides
+                assign(step.even, weights["even"])
+                assign(step.odd, weights["odd"])
+                normalize(step.normalization, "reduction")
+        elif operation == "spatial_attention":
+            assign(layer.squeeze, weights["spatial_squeeze"])
+            normalize(layer.normalization, "spatial")
+            layer.score.kernel.assign(weights["spatial_score"])
+        elif operation == "channel_attention":
+            assign(layer.squeeze, weights["channel_squeeze"])
+            assign(layer.excite, weights["channel_excite"])
+        else:
+            row = kernel_sizes(self.operations).index(layer.kernel_size)
+            inner = layer.bottleneck.filters
+            columns = slice(row * inner, (row + 1) * inner)
+            assign(layer.bottleneck, weights["bottleneck"][:, columns])
+            normalize(layer.normalization, "bottleneck", row)
+            assign(layer.transform, weights[f"transform_{layer.kernel_size}"].T)
+            assign(layer.decode, weights[f"decode_{layer.kernel_size}"].T)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "operations": self.operations,
+            "strides": self.strides,
+            "nodes": self.nodes,
+        }
+
+    def _edge(self, strides, training):
+        return Edge(self.filters, strides, self.operations, bool(training) and self.trainable)
+
+    def _unstacked(self, count, wanted):
+        """Return the weights of each edge or node whose names are wanted."""
+        found = [{} for _ in range(count)]
+        for name, (variable, numbers) in self._stacked.items():
+            if wanted(name):
+                for number, value in zip(numbers, ops.unstack(variable), strict=True):
+                    found[number][name.removeprefix("strided_")] = value
+        return found
