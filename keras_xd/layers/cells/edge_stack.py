@@ -45,7 +45,8 @@ class EdgeStack(keras.layers.Layer):
     >>> names = ("dilated_3", "identity", "dynamic_3")
     >>> stack = EdgeStack(4, names, strides=[1, 2], nodes=[0, 1])
     >>> stack.build()
-    >>> values, _ = stack.node_values(1, np.ones((2, 8, 8, 4), "float32"))
+    >>> images = np.ones((2, 8, 8, 4), "float32")
+    >>> values, _ = stack.node_values(1, images, stack.node_weights())
     >>> shares = np.full(3, 1 / 3, "float32")
     >>> made, _ = stack.outcomes(1, values, stack.edge_weights(), shares)
     >>> made["features"].shape, made["kernel"].shape
