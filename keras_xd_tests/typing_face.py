@@ -70,6 +70,7 @@ def searchable_layers() -> list[keras.layers.Layer]:
         layers.Resampled(convolution, (8, 8)),
         layers.HeterogeneousCell(4, architecture, reduction=True, partial_channels=2),
         layers.ChannelAttention(reduction=4),
+        layers.SelfCalibration("dynamic_3", gate=None, reduction=4),
         layers.Cutout(8, seed=1),
         # wrong: layers.XDConv2D(4, 3, channel_gate=True),
         # wrong: layers.XDConv1D(4, 3, depth="two"),

@@ -23,6 +23,7 @@ from keras_xd.layers.cells.dynamic_conv import DynamicConv2D, DynamicKernel
 from keras_xd.layers.cells.features import FactorizedReduction, FeatureOperation, PointwiseOperation
 from keras_xd.layers.cells.genotypes import NOS_OPERATIONS
 from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell
+from keras_xd.layers.cells.self_calibration import SelfCalibration
 from keras_xd.layers.fourier.resampling import FourierResampling
 from keras_xd.layers.fourier.spectral_conv import (
     SpectralConv,
@@ -107,6 +108,7 @@ __all__ = [
     "Resampled",
     "SearchableLayer",
     "SearchableResampled",
+    "SelfCalibration",
     "SpatialAttention",
     "SpectralConv",
     "SpectralConv1D",
