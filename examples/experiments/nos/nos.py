@@ -2,7 +2,7 @@
 
     python examples/experiments/nos/nos.py search --keep kept
     python examples/experiments/nos/nos.py search --methods nos random --seeds 0 1 --epochs 5
-    python examples/experiments/nos/nos.py calibration
+    python examples/experiments/nos/nos.py calibration --seeds 0 1 2
 
 `search`: cells are searched in a small network, with DARTS, and a network of the cells derived is
 trained from scratch on all training images. Methods:
@@ -12,8 +12,13 @@ trained from scratch on all training images. Methods:
 - `features_guided`, `features`: the seven operations of DARTS alone;
 - `random`: cells drawn at random, the control.
 
-Every network is trained for as many epochs by the same recipe. `calibration`: ResNet-20 with one of
-the self-calibrations behind each of its three stages, and without.
+Every network is trained for as many epochs by the same recipe. `calibration`: ResNet-20 with a
+self-calibration behind each of its three stages, and without:
+
+- `none`: the plain network;
+- `dynamic_3`, `dynamic_5`, `spatial_attention`, `channel_attention`: the operation of that name,
+  with a gate that starts at zero;
+- the same with `_paper`: without the gate, as in the paper.
 
 Each finished run is kept in examples/results/nos_<experiment>.json at once, and not repeated when
 the script is started again with the same settings; several processes with different methods or
@@ -45,6 +50,9 @@ METHODS = {"search": nos_training.METHODS, "calibration": nos_training.CALIBRATI
 NUMBERS = {
     "epochs": 20,
     "batch_size": 64,
+}
+CALIBRATION_NUMBERS = {
+    "pool": 1,
 }
 SEARCH_NUMBERS = {
     "cells": 8,
@@ -101,7 +109,9 @@ def searched(method, seed, train, evaluation, options):
 def describe(options, train, evaluation):
     """Return what all runs of a results file have in common."""
     names = ["experiment", *NUMBERS, "evaluate_on"]
-    if options.experiment == "search":
+    if options.experiment == "calibration":
+        names += CALIBRATION_NUMBERS
+    else:
         names += [*SEARCH_NUMBERS, "drop_path", "teacher_alpha", "order"]
         names += ["guidance_weight", "guidance_form"]
     return {
@@ -116,7 +126,7 @@ def parse(arguments):
     parser.add_argument("experiment", choices=METHODS)
     parser.add_argument("--methods", nargs="+", help="by default all of the experiment")
     parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0])
-    for name, number in {**NUMBERS, **SEARCH_NUMBERS}.items():
+    for name, number in {**NUMBERS, **CALIBRATION_NUMBERS, **SEARCH_NUMBERS}.items():
         flag = "--" + name.replace("_", "-")
         parser.add_argument(flag, type=positive, default=number)
     parser.add_argument("--drop-path", type=parsing.fraction, default=0.2)
@@ -130,8 +140,8 @@ def parse(arguments):
     parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    shown = ["methods", "seeds", *NUMBERS, *SEARCH_NUMBERS, "drop_path", "teacher_alpha", "order"]
-    shown += ["guidance_weight", "guidance_form", "subset", "evaluate_on"]
+    shown = ["methods", "seeds", *NUMBERS, *CALIBRATION_NUMBERS, *SEARCH_NUMBERS, "drop_path"]
+    shown += ["teacher_alpha", "order", "guidance_weight", "guidance_form", "subset", "evaluate_on"]
     positional = [options.experiment]
     options.command = reporting.command("nos/nos.py", parser, options, shown, positional)
     allowed = METHODS[options.experiment]
@@ -140,8 +150,13 @@ def parse(arguments):
         parser.error(f"--methods of {options.experiment} are {', '.join(allowed)}")
     if min(options.cells, options.search_cells) < 3:
         parser.error("--cells and --search-cells must be at least 3")
+    if options.experiment == "search" and options.pool > 1:
+        parser.error("--pool is an option of calibration")
     try:
         train, evaluation = cifar10.load_data(options)
+        sizes = train[0].shape[1:3]
+        if any(size % options.pool for size in sizes):
+            raise ValueError(f"--pool must divide the sizes of the images, {sizes}")
         results = reporting.Results(
             f"nos_{options.experiment}",
             nos_report.page,

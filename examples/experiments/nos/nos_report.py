@@ -16,10 +16,16 @@ NAMES = {
     "random": "random cells of all operations",
     "none": "ResNet-20",
     "dynamic_3": "+ dynamic convolution 3 × 3",
+    "dynamic_3_paper": "+ dynamic convolution 3 × 3, paper's form",
     "dynamic_5": "+ dynamic convolution 5 × 5",
+    "dynamic_5_paper": "+ dynamic convolution 5 × 5, paper's form",
     "spatial_attention": "+ spatial attention",
+    "spatial_attention_paper": "+ spatial attention, paper's form",
     "channel_attention": "+ channel attention",
+    "channel_attention_paper": "+ channel attention, paper's form",
 }
+PAPER = "_paper"
+CALIBRATED = ("none", "dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
 TITLES = {
     "search": "Heterogeneous cells on CIFAR-10",
     "calibration": "Self-calibration behind the stages of ResNet-20 on CIFAR-10",
@@ -78,8 +84,13 @@ def texts(settings):
         "border of 4 pixels, and flipped."
     )
     if settings["experiment"] == "calibration":
+        width = settings["pool"]
+        squares = f"Each pixel is the mean of {width} × {width} of the image. " if width > 1 else ""
         return [
-            common,
+            squares + common,
+            "A calibration adds to the features what its operation makes of them, times a gate: "
+            "one learned number for each stage that starts at zero, or 1 in the paper's form. "
+            "Networks of one seed start with the same convolutions.",
             "SGD, rate 0.1 to 0 along a cosine, momentum 0.9, weight decay 1e-4, global norm of "
             "gradients cut at 5. The paper's network is ResNet-18, its table 1 has dilated dynamic "
             "convolutions too, which lowered the accuracy there.",
@@ -154,9 +165,23 @@ def _calibrations(runs, seeds):
         changes = {s: found[s] - without[s] for s in found if s in without and method != "none"}
         size = own[0]["parameters"]
         added = f"+ {size - plain:,}" if plain and method != "none" else f"{size:,}"
-        cells = [NAMES[method], *(reporting.cell(v, seeds, 2) for v in (found, changes)), added]
+        cells = [NAMES[method], *(reporting.cell(v, seeds, 2) for v in (found, changes))]
+        cells += [spread([run["deviation_at_start"] for run in own], 2), _gates(own), added]
         rows.append([*cells, f"{statistics.mean(run['seconds'] for run in own):.0f}"])
-    return reporting.table(["network", "error", "change", "parameters", "training s"], rows)
+    head = ["network", "error", "change", "logits at the start", "gates", "parameters"]
+    return [
+        *reporting.table([*head, "training s"], rows),
+        "Change: of the error against ResNet-20 of the same seed. Logits at the start: their "
+        "standard deviation before training. Gates: of the three stages after training, means over "
+        "the seeds.",
+        "",
+    ]
+
+
+def _gates(runs):
+    """Return the mean of each gate at the end as text."""
+    stages = zip(*(run["gates"] for run in runs), strict=True)
+    return ", ".join(f"{statistics.mean(stage):.2f}" for stage in stages) or "–"
 
 
 def _cells(runs):
@@ -181,6 +206,9 @@ def draw(settings, runs, path):
     Curves are the mean and the range over the seeds.
     """
     runs = ordered(runs)
+    if settings["experiment"] == "calibration":
+        style.save(_draw_calibrations(runs), path)
+        return
     searched = [run for run in runs if "search" in run]
     size = (4.6 + 5.0 * bool(searched), 2.8)
     figure, axes = reporting.panels(*size, 1 + bool(searched))
@@ -209,3 +237,21 @@ def draw(settings, runs, path):
         if "genotype" in run:
             cells = plot_genotype(Genotype.from_dict(run["genotype"]))
             style.save(cells, path.parent / picture_name(run))
+
+
+def _draw_calibrations(runs):
+    """Return a figure of the training accuracy by epoch: with the gate, and in the paper's form."""
+    figure, axes = reporting.panels(10, 3.2, 2, sharey=True)
+    forms = (("gate that starts at zero", ""), ("paper's form", PAPER))
+    for axis, (title, form) in zip(axes[0], forms, strict=True):
+        for number, operation in enumerate(CALIBRATED):
+            method = operation if operation == "none" else operation + form
+            own = select(runs, method=method)
+            if own:
+                curves = [[100 * value for value in run["training_accuracy"]] for run in own]
+                reporting.mean_and_range(axis, curves, number, NAMES[operation])
+        axis.set(title=title, xlabel="epoch")
+        reporting.by_whole_numbers(axis)
+        style.label_lines(axis)
+    axes[0, 0].set(ylabel="training accuracy, %")
+    return figure

@@ -12,7 +12,12 @@ from experiments.k.chrysalis_training import halves
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, random_genotype
 
 METHODS = ("nos_guided", "nos", "features_guided", "features", "random")
-CALIBRATIONS = ("none", "dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
+PAPER = "_paper"  # ends the name of an operation without the gate
+CALIBRATIONS = ("none",) + tuple(
+    f"{operation}{form}"
+    for operation in ("dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
+    for form in ("", PAPER)
+)
 MOMENTUM, WEIGHTS_RATE, WEIGHT_DECAY, CLIP = 0.9, 0.025, 3e-4, 5.0
 ARCHITECTURE_RATE, ARCHITECTURE_DECAY = 6e-4, 1e-3
 TEACHER_RATE, TEACHER_DECAY = 0.1, 1e-4
@@ -181,44 +186,68 @@ def retrain(genotype, train, evaluation, seed, options):
     }
 
 
-def calibrated_resnet(operation, shape):
-    """Return ResNet-20 with a self-calibration behind the last block of each stage.
+def pooled(images, width):
+    """Return uint8 images whose pixels are means of squares so many pixels wide."""
+    if width == 1:
+        return images
+    number, height, length, channels = images.shape
+    squares = images.reshape(number, height // width, width, length // width, width, channels)
+    return np.round(squares.mean((2, 4))).astype("uint8")
+
+
+def calibrated_resnet(method, shape):
+    """Return ResNet-20 with a `SelfCalibration` behind the last block of each stage.
+
+    With one seed its convolutions begin alike, whatever the method.
 
     Args:
-        operation: one of `CALIBRATIONS`. Features `x` become `x + x · attention(x)` or
-            `x + x ∗ kernel(x)`, or stay as they are for `"none"`.
+        method: one of `CALIBRATIONS`: an operation, with a gate that starts at zero, or in the
+            form of the paper, or `"none"`.
         shape: shape of one image.
     """
     model = keras_xd.models.resnet20(shape, 10)
-    if operation == "none":
+    if method == "none":
         return model
 
     def call(layer, *arguments, **keywords):
         x = layer(*arguments, **keywords)
         if not layer.name.endswith("_block3_relu2"):
             return x
-        name = f"{layer.name.partition('_')[0]}_{operation}"
-        if operation.startswith("dynamic"):
-            made = keras_xd.layers.DynamicConv2D(int(operation[-1]), name=name)(x)
-        elif operation == "spatial_attention":
-            made = x * keras_xd.layers.SpatialAttention(name=name)(x)
-        else:
-            made = x * keras_xd.layers.ChannelAttention(name=name)(x)
-        return keras.layers.Add(name=f"{name}_add")([x, made])
+        return keras_xd.layers.SelfCalibration(
+            method.removesuffix(PAPER),
+            gate=None if method.endswith(PAPER) else "zero",
+            name=f"{layer.name.partition('_')[0]}_calibration",
+        )(x)
 
-    return keras.models.clone_model(model, call_function=call)
+    calibrated = keras.models.clone_model(model, call_function=call)
+    for layer in model.layers:
+        calibrated.get_layer(layer.name).set_weights(layer.get_weights())
+    return calibrated
 
 
-def calibrate(operation, train, evaluation, seed, options):
+def calibrate(method, train, evaluation, seed, options):
     """Train ResNet-20 with an operation; return what was measured."""
-    model = calibrated_resnet(operation, train[0].shape[1:])
+    train, evaluation = [(pooled(images, options.pool), y) for images, y in (train, evaluation)]
+    model = calibrated_resnet(method, train[0].shape[1:])
+    deviation = deviation_at_start(model, train)
     begin = time.perf_counter()
     arguments = options.epochs, options.batch_size, seed, TEACHER_RATE, TEACHER_DECAY
     curve = fit_plain(model, train, *arguments)
     seconds = time.perf_counter() - begin
+    gates = [float(v) for v in model.trainable_variables if v.name == "residual_weight"]
     return {
         "accuracy": accuracy(model, evaluation),
         "parameters": count(model),
         "seconds": seconds,
+        "deviation_at_start": deviation,
+        "gates": [round(value, 4) for value in gates],
         "training_accuracy": [round(float(value), 5) for value in curve],
     }
+
+
+def deviation_at_start(model, data):
+    """Return the standard deviation of the logits of a batch, normalized by its statistics."""
+    weights = model.get_weights()
+    logits = model(normalize(data[0][:250]), training=True)
+    model.set_weights(weights)  # the moving statistics have seen the batch
+    return float(np.std(keras.ops.convert_to_numpy(logits)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import keras_xd
+from keras_xd import layers
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, Genotype, random_genotype
 from keras_xd_tests import example_scripts
 
@@ -115,24 +116,59 @@ def test_images_that_are_large_enough_have_an_auxiliary_output(eager, rng, monke
 
 def test_calibration_by_hand(rng):
     x = rng.normal(size=(2, 8, 8, 3)).astype("float32")
+    keras.utils.set_random_seed(0)
     without = nos_training.calibrated_resnet("none", (8, 8, 3))
-    for operation in nos_training.CALIBRATIONS[1:]:
-        model = nos_training.calibrated_resnet(operation, (8, 8, 3))
-        added = [layer for layer in model.layers if layer.name.endswith(operation)]
-        assert [layer.name for layer in added] == [f"stage{s}_{operation}" for s in (1, 2, 3)]
+    for method in nos_training.CALIBRATIONS[1:]:
+        keras.utils.set_random_seed(0)
+        model = nos_training.calibrated_resnet(method, (8, 8, 3))
+        added = [layer for layer in model.layers if isinstance(layer, layers.SelfCalibration)]
+        assert [layer.name for layer in added] == [f"stage{s}_calibration" for s in (1, 2, 3)]
+        operation = method.removesuffix("_paper")
+        assert {layer.operation for layer in added} == {operation}
+        assert {layer.gate for layer in added} == {None if method != operation else "zero"}
         sizes = [int(np.prod(v.shape)) for layer in added for v in layer.trainable_variables]
         assert nos_training.count(model) == nos_training.count(without) + sum(sizes)
+        # Networks of one seed begin alike, and with the gate are the plain one.
+        same = np.array_equal(model(x), without(x))
+        assert same == (method == operation)
+        for layer in without.layers:
+            for now, then in zip(
+                model.get_layer(layer.name).get_weights(), layer.get_weights(), strict=True
+            ):
+                np.testing.assert_array_equal(now, then)
         inside = keras.Model(
             model.input,
-            [
-                model.get_layer("stage2_block3_relu2").output,
-                model.get_layer(f"stage2_{operation}_add").output,
-            ],
+            [model.get_layer("stage2_block3_relu2").output, added[1].output],
         )
         before, after = map(np.array, inside(x, training=False))
-        made = np.array(added[1](before))
-        expected = before + (made if operation.startswith("dynamic") else before * made)
-        np.testing.assert_allclose(after, expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(after, added[1](before), rtol=1e-5, atol=1e-6)
+
+
+def test_pixels_are_means_of_squares(rng):
+    images = rng.integers(256, size=(2, 4, 6, 3)).astype("uint8")
+    found = nos_training.pooled(images, 2)
+    assert found.shape == (2, 2, 3, 3) and found.dtype == np.uint8
+    expected = np.round(images[1, 2:4, 4:6, 0].astype(float).mean())
+    assert found[1, 1, 2, 0] == expected
+    assert nos_training.pooled(images, 1) is images
+
+
+def test_a_calibration_is_measured_without_touching_the_statistics(images, tmp_path):
+    arguments = ["calibration", "--epochs", "1", "--batch-size", "4", "--pool", "2"]
+    arguments += ["--methods", "none", "channel_attention", "--output", str(tmp_path)]
+    none, attention = nos.main(arguments).runs
+    assert none["gates"] == [] and len(attention["gates"]) == 3
+    assert any(attention["gates"])  # which started at zero
+    assert none["deviation_at_start"] == pytest.approx(attention["deviation_at_start"])
+    keras.utils.set_random_seed(0)
+    model = nos_training.calibrated_resnet("none", (4, 4, 3))
+    before = model.get_weights()
+    data = (np.zeros((2, 4, 4, 3), "uint8"),)
+    assert nos_training.deviation_at_start(model, data) >= 0
+    for now, then in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+    page = (tmp_path / "nos_calibration.md").read_text()
+    assert "Each pixel is the mean of 2 × 2 of the image." in page and "--pool 2" in page
 
 
 def record(method, seed, accuracy, **more):
@@ -166,14 +202,22 @@ def test_tables_hold_means_and_differences(rng):
     assert "all operations minus random cells of all operations: -10.00 ± 7.07 points" in text
     assert "Written by `python 0` and `python 1`" in text
     runs = [record("none", 0, 0.8), record("dynamic_3", 0, 0.85), record("none", 1, 0.9)]
-    settings["experiment"] = "calibration"
+    for run in runs:
+        run |= {
+            "deviation_at_start": 2.0,
+            "gates": [0.1, -0.2, 0.3][: 3 * (run["accuracy"] == 0.85)],
+        }
+    settings |= {"experiment": "calibration", "pool": 1}
     text = nos_report.page(settings, runs, {"versions": "keras 3"})
-    assert "| ResNet-20 | 15.00 ± 7.07 | – | 1,040 | 7 |" in text
-    assert "| + dynamic convolution 3 × 3 | 15.00 (0) | -5.00 (0) | + 50 | 7 |" in text
+    assert "| ResNet-20 | 15.00 ± 7.07 | – | 2.00 ± 0.00 | – | 1,040 | 7 |" in text
+    start = "| + dynamic convolution 3 × 3 | 15.00 (0) | -5.00 (0) |"
+    assert f"{start} 2.00 | 0.10, -0.20, 0.30 | + 50 | 7 |" in text and "mean of" not in text
 
 
 def test_nonsense_is_refused(images, capsys, tmp_path):
     assert "at least 3" in refusal(capsys, "search", "--cells", "2")
     assert "--methods of calibration are" in refusal(capsys, "calibration", "--methods", "nos")
+    assert "--pool must divide" in refusal(capsys, "calibration", "--pool", "3")
+    assert "--pool is an option of" in refusal(capsys, "search", "--pool", "2")
     assert "0 to below 1" in refusal(capsys, "search", "--drop-path", "1")
     assert "invalid choice" in refusal(capsys, "train")
