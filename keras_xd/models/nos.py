@@ -22,6 +22,7 @@ def nos_search_network(
     partial_channels: int = 1,
     seed: int | None = None,
     name: str = "nos_search_network",
+    calibration_gate: str | None = None,
 ) -> keras.Model:
     """Return the small network that cells are searched in.
 
@@ -45,6 +46,7 @@ def nos_search_network(
         partial_channels: integer `k` saves memory: operations act on 1 / k of the channels.
         seed: an integer makes the first architecture weights reproducible.
         name: name of the model.
+        calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
 
     Returns:
         A `keras.Model`.
@@ -79,6 +81,7 @@ def nos_search_network(
             reduction,
             previous_reduction,
             partial_channels,
+            calibration_gate,
             name=name,
         )
 
@@ -99,6 +102,7 @@ def nos_network(
     drop_path: float = 0.3,
     seed: int | None = None,
     name: str = "nos_network",
+    calibration_gate: str | None = None,
 ) -> keras.Model:
     """Return the network that derived cells are evaluated in.
 
@@ -125,6 +129,7 @@ def nos_network(
         drop_path: the probability, from 0 to below 1.
         seed: an integer makes the drop-path reproducible.
         name: name of the model.
+        calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
 
     Returns:
         A `keras.Model`.
@@ -147,7 +152,7 @@ def nos_network(
     cells, channels, input_shape, classes = _checked(cells, channels, input_shape, classes)
     inputs = keras.Input(input_shape, name="image")
     x = _small_stem(inputs, channels)
-    cell = _derived(genotype, drop_path, seed)
+    cell = _derived(genotype, drop_path, seed, calibration_gate)
     outputs, places = _stacked(cell, [x, x], cells, channels, False)
     found = _classified(outputs[-1], classes)
     if auxiliary:
@@ -166,6 +171,7 @@ def nos_imagenet_network(
     drop_path: float = 0.0,
     seed: int | None = None,
     name: str = "nos_imagenet_network",
+    calibration_gate: str | None = None,
 ) -> keras.Model:
     """Return the network that derived cells are evaluated in on large images.
 
@@ -183,6 +189,7 @@ def nos_imagenet_network(
         drop_path: the probability, from 0 to below 1.
         seed: an integer makes the drop-path reproducible.
         name: name of the model.
+        calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
 
     Returns:
         A `keras.Model`.
@@ -212,7 +219,7 @@ def nos_imagenet_network(
     x = keras.layers.ReLU(name="stem1_relu")(x)
     first = _convolution(x, channels, 3, 2, "stem2")
     second = _convolution(keras.layers.ReLU(name="stem2_relu")(first), channels, 3, 2, "stem3")
-    cell = _derived(genotype, drop_path, seed)
+    cell = _derived(genotype, drop_path, seed, calibration_gate)
     outputs, places = _stacked(cell, [first, second], cells, channels, True)
     found = _classified(outputs[-1], classes)
     if auxiliary:
@@ -232,7 +239,7 @@ def _checked(cells, channels, input_shape, classes):
     )
 
 
-def _derived(genotype, drop_path, seed):
+def _derived(genotype, drop_path, seed, calibration_gate):
     """Return a function that makes the cells of a genotype."""
     numbers = iter(range(10**9))
 
@@ -245,6 +252,7 @@ def _derived(genotype, drop_path, seed):
             previous_reduction,
             drop_path,
             seed=None if seed is None else seed + number,
+            calibration_gate=calibration_gate,
             name=name,
         )
 

@@ -113,6 +113,21 @@ def test_files(tmp_path, rng):
     np.testing.assert_allclose(loaded(x), model(x), atol=1e-6)
 
 
+def test_the_gate_reaches_all_cells():
+    genotype = random_genotype(np.random.default_rng(2), ("identity", "channel_attention"))
+    for model in (
+        models.nos_network(genotype, 3, 2, (8, 8, 3), auxiliary=False, calibration_gate="zero"),
+        models.nos_imagenet_network(
+            genotype, 3, 2, (16, 16, 3), auxiliary=False, calibration_gate="zero"
+        ),
+        models.nos_search_network(
+            3, 2, (8, 8, 3), operations=("identity", "dynamic_3"), calibration_gate="zero"
+        ),
+    ):
+        gates = [model.get_layer(f"cell{n}").calibration_gate for n in (1, 2, 3)]
+        assert gates == ["zero"] * 3
+
+
 GOOD = {"cells": 3, "channels": 2, "input_shape": (32, 32, 3), "classes": 2}
 
 

@@ -43,6 +43,7 @@ class DerivedCell(OperatorCell):
             normalisation. `False` is the form in a search.
         partial_channels: as in `HeterogeneousCell`.
         seed: an integer makes drop-path reproducible.
+        calibration_gate: as in `HeterogeneousCell`.
 
     Call arguments:
         inputs: list of two tensors, the outputs of the cell before the last one and of the last.
@@ -79,10 +80,17 @@ class DerivedCell(OperatorCell):
         affine: bool = True,
         partial_channels: int = 1,
         seed: int | None = None,
+        calibration_gate: str | None = None,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(
-            filters, reduction, previous_reduction, partial_channels, affine=affine, **kwargs
+            filters,
+            reduction,
+            previous_reduction,
+            partial_channels,
+            affine=affine,
+            calibration_gate=calibration_gate,
+            **kwargs,
         )
         if isinstance(genotype_cell, dict):
             genotype_cell = CellGenotype.from_dict(genotype_cell)
@@ -131,6 +139,11 @@ class DerivedCell(OperatorCell):
         """The number of the edge and the name of each of `operations`, a list of pairs."""
         return [(edge, name) for edge, name, _ in self._edges]
 
+    @property
+    def used_operations(self) -> tuple[str, ...]:
+        """The names of all operations in the cell."""
+        return tuple(name for _, name, _ in self._edges)
+
     def operation_shapes(
         self, input_shape: Sequence[Shape]
     ) -> list[tuple[keras.layers.Layer, Shape]]:
@@ -158,7 +171,7 @@ class DerivedCell(OperatorCell):
             ):
                 made = self._dropped(made)
             outcomes.add(name, made)
-        return outcomes.calibrated(outcomes.features)
+        return outcomes.calibrated(outcomes.features, self.tier_gate(block))
 
     def second_tier(
         self, block: int, surrogate: Tensor, common: dict[Any, Tensor], training: bool | None
@@ -168,7 +181,8 @@ class DerivedCell(OperatorCell):
         _, name, _ = self._edges[3 * block + 2]
         layer = self.operations[3 * block + 2]
         outcomes.add(name, self.apply_operation(layer, name, surrogate, training))
-        return outcomes.calibrated(outcomes.features if is_feature(name) else surrogate)
+        features = outcomes.features if is_feature(name) else surrogate
+        return outcomes.calibrated(features, self.tier_gate(block, second=True))
 
     def multiply_adds(self, input_shape: Sequence[Shape]) -> int:
         """Return the multiply–adds of one sample; products with attention are not counted."""

@@ -23,8 +23,16 @@ from keras_xd.layers.cells.genotypes import (
     INPUTS,
     is_feature,
 )
+from keras_xd.layers.cells.self_calibration import GATES
 from keras_xd.layers.mixed import window_padding
 
+# An operation whose outcomes are added up as those of each kind are.
+_KINDS = {
+    "features": "identity",
+    "spatial": "spatial_attention",
+    "channel": "channel_attention",
+    "kernel": "dynamic_5",
+}
 KERNEL_SIZES = {name: int(name[-1]) for name in DYNAMIC_OPERATIONS}
 
 
@@ -32,7 +40,7 @@ class OperatorCell(keras.layers.Layer):
     """Base class of cells: two inputs brought to one shape, four blocks, their concatenation.
 
     A subclass makes its operations in the constructor, `self.operations`, and gives
-    `operation_shapes`, `block_sources`, `first_tier` and `second_tier`.
+    `used_operations`, `operation_shapes`, `block_sources`, `first_tier` and `second_tier`.
 
     Args:
         filters: number of channels of each node; the cell has four times as many.
@@ -44,6 +52,9 @@ class OperatorCell(keras.layers.Layer):
             windows of that size), put beside, and the channels of all parts are interleaved.
         affine: whether normalisations have a scale and an offset that are learned; `False` is the
             form in a search.
+        calibration_gate: `None`, or `"zero"` for a learned factor of what attention and dynamic
+            convolutions add in each tier of each block, `z = F + g · (F · A + F ∗ D)`, which starts
+            at 0.
 
     Example:
 
@@ -59,6 +70,7 @@ class OperatorCell(keras.layers.Layer):
         previous_reduction: bool = False,
         partial_channels: int = 1,
         affine: bool = True,
+        calibration_gate: str | None = None,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
@@ -67,6 +79,8 @@ class OperatorCell(keras.layers.Layer):
         self.previous_reduction = bool(previous_reduction)
         self.partial_channels = validation.positive_integer(partial_channels, "partial_channels")
         self.affine = validation.boolean(affine, "affine")
+        self.calibration_gate = validation.one_of(calibration_gate, GATES, "calibration_gate")
+        self.calibration_gates = None
         if self.filters % self.partial_channels:
             raise ValueError(
                 "`partial_channels` must divide `filters`. "
@@ -92,6 +106,10 @@ class OperatorCell(keras.layers.Layer):
         for operation, shape in self.operation_shapes(input_shape):
             if not operation.built:
                 operation.build(shape)
+        if self.calibration_gate and not all(map(is_feature, self.used_operations)):
+            self.calibration_gates = self.add_weight(
+                name="calibration_gates", shape=(2 * BLOCKS,), initializer="zeros"
+            )
 
     def call(self, inputs: Sequence[Tensor], training: bool | None = None) -> Tensor:
         nodes = [
@@ -123,6 +141,12 @@ class OperatorCell(keras.layers.Layer):
 
     def after_call(self, common: dict[Any, Tensor], training: bool | None) -> None:
         """Do what is left to do at the end of a call; nothing by default."""
+
+    def tier_gate(self, block: int, second: bool = False) -> Tensor | None:
+        """Return the gate of the first or second tier of a block, `None` without gates."""
+        if self.calibration_gates is None:
+            return None
+        return ops.convert_to_tensor(self.calibration_gates)[block + BLOCKS * second]
 
     def apply_operation(
         self, operation: keras.layers.Layer, name: str, x: Tensor, training: bool | None
@@ -188,6 +212,7 @@ class OperatorCell(keras.layers.Layer):
             "reduction": self.reduction,
             "previous_reduction": self.previous_reduction,
             "partial_channels": self.partial_channels,
+            "calibration_gate": self.calibration_gate,
         }
 
     def preprocessing_multiply_adds(self, input_shape: Sequence[Shape]) -> int:
@@ -258,16 +283,34 @@ class Outcomes:
         else:
             self.features = outcome if self.features is None else self.features + outcome
 
-    def calibrated(self, features):
+    def calibrated(self, features, gate=None):
         """Return features plus features times attention plus features convolved dynamically.
 
-        Equations 3 and 5 of the paper. The convolution is linear in its kernel, so that one with
-        the sum of all kernels is the sum of all convolutions.
+        Equations 3 and 5 of the paper; what is added is multiplied by `gate`, if there is one. The
+        convolution is linear in its kernel, so that one with the sum of all kernels is the sum of
+        all convolutions.
         """
+        gated = (lambda x: x) if gate is None else (lambda x: gate * x)  # before x has all sizes
         total = features
         if self.attention:
-            attention = sum(self.attention.values())
-            total = total + features * attention
+            total = total + features * gated(sum(self.attention.values()))
         if self.kernel is not None:
-            total = total + dynamic_depthwise_conv(features, self.kernel)
+            total = total + dynamic_depthwise_conv(features, gated(self.kernel))
         return total
+
+
+def combined(
+    kernel_size: int, made: Sequence[dict[str, Tensor]], gate: Tensor | None
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the node that the outcomes of its edges make, and nothing aside.
+
+    Args:
+        kernel_size: size that all dynamic kernels are widened to.
+        made: of each edge, weighted outcomes by the names of operations or of their kinds.
+        gate: factor of what attention and dynamic convolutions add, or `None`.
+    """
+    outcomes = Outcomes(kernel_size)
+    for outcome in made:
+        for kind, value in outcome.items():
+            outcomes.add(_KINDS.get(kind, kind), value)
+    return outcomes.calibrated(outcomes.features, gate), {}

@@ -26,7 +26,7 @@ from keras_xd.layers.cells.genotypes import (
     first_tier_edge,
     second_tier_edge,
 )
-from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
+from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, OperatorCell, combined
 
 SMALLEST_SHARE = 1e-5
 # Without weights of their own these give the same to all targets.
@@ -36,13 +36,6 @@ _EDGE_SOURCES = (*(source for sources in SOURCES for source in sources), *([None
 # The same where the surrogate nodes of all blocks come after the others.
 _SURROGATE = len(SOURCES[-1])
 _EDGE_NODES = (*_EDGE_SOURCES[:-BLOCKS], *range(_SURROGATE, _SURROGATE + BLOCKS))
-# An operation whose outcomes are added up as those of each kind are.
-_KINDS = {
-    "features": "identity",
-    "spatial": "spatial_attention",
-    "channel": "channel_attention",
-    "kernel": "dynamic_5",
-}
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -76,6 +69,8 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         edge_layers: whether every operation on every edge is a layer, the form of models saved by
             version 0.1. The default computes the same with the weights of all edges together, in
             an `EdgeStack`, which takes a tenth of the time to trace.
+        calibration_gate: `None` for the equations above, or `"zero"` for a learned gate `g` that
+            starts at 0, one for each tier of each block: `z = F + g · (F · A + F ∗ D)`.
 
     Call arguments:
         inputs: list of two tensors, the outputs of the cell before the last one and of the last.
@@ -115,10 +110,17 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         previous_reduction: bool = False,
         partial_channels: int = 1,
         edge_layers: bool = False,
+        calibration_gate: str | None = None,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(
-            filters, reduction, previous_reduction, partial_channels, affine=False, **kwargs
+            filters,
+            reduction,
+            previous_reduction,
+            partial_channels,
+            affine=False,
+            calibration_gate=calibration_gate,
+            **kwargs,
         )
         self.edge_layers = validation.boolean(edge_layers, "edge_layers")
         if isinstance(weights, dict):
@@ -165,6 +167,11 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     def shared_parts(self) -> dict[str, Any]:
         """What a copy of a model must copy once for all cells, by the name of the argument."""
         return {"weights": self.architecture}
+
+    @property
+    def used_operations(self) -> tuple[str, ...]:
+        """The names of all operations in the cell."""
+        return self.operation_names
 
     @property
     def operation_names(self) -> tuple[str, ...]:
@@ -234,14 +241,14 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         for source in SOURCES[block]:
             x = self.operated(nodes[source])
             made += self._edge_outcomes(first_tier_edge(block, source), x, common, training)
-        return self._combined(made)
+        return self._combined(made, self.tier_gate(block))
 
     def second_tier(
         self, block: int, surrogate: Tensor, common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
         """Return the node of a block: equations 4 and 5, relaxed."""
-        edge = second_tier_edge(block)
-        return self._combined(self._edge_outcomes(edge, surrogate, common, training))
+        made = self._edge_outcomes(second_tier_edge(block), surrogate, common, training)
+        return self._combined(made, self.tier_gate(block, second=True))
 
     def complexity(self, input_shape: Sequence[Shape]) -> float | Tensor:
         """The expected multiply–adds of one sample: those of each operation times its share.
@@ -273,6 +280,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             self.previous_reduction,
             affine=False,
             partial_channels=self.partial_channels,
+            calibration_gate=self.calibration_gate,
             name=self.name,
             dtype=self.dtype_policy,
             trainable=self.trainable,
@@ -285,6 +293,8 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         ]
         for old, new in pairs:
             cloning.copy_state(old, new)
+        if plain.calibration_gates is not None:
+            plain.calibration_gates.assign(self.calibration_gates)
         return without_search(plain)
 
     def describe(self) -> Description:
@@ -373,15 +383,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             found.append(made)
         return found
 
-    def _combined(self, made):
+    def _combined(self, made, gate):
         """Return the node that the outcomes of its edges make."""
         largest = max(KERNEL_SIZES.get(name, 1) for name in self.operation_names)
-        return traced_part(_combined, largest)(made)[0]
-
-
-def _combined(largest_kernel, made):
-    outcomes = Outcomes(largest_kernel)
-    for outcome in made:
-        for kind, value in outcome.items():
-            outcomes.add(_KINDS.get(kind, kind), value)
-    return outcomes.calibrated(outcomes.features), {}
+        return traced_part(combined, largest)(made, gate)[0]

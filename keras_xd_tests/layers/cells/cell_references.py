@@ -108,7 +108,7 @@ def shuffled(parts):
     return stacked.reshape(*stacked.shape[:3], -1)
 
 
-def cell(layer, inputs, weights):
+def cell(layer, inputs, weights, gates=(1,) * 8):
     """Return the outputs of a cell whose operations have the given weights, 0 for those not there.
 
     Dynamic kernels are applied one by one.
@@ -117,13 +117,15 @@ def cell(layer, inputs, weights):
         layer: a HeterogeneousCell, for its operations.
         inputs: two arrays.
         weights: array `(18, number of operations)`.
+        gates: eight factors of what attention and dynamic convolutions add, of the four first
+            tiers, then of the second ones.
     """
     first = factorized_reduction if layer.previous_reduction else pointwise_operation
     nodes = [first(layer.preprocessing[0], inputs[0])]
     nodes.append(pointwise_operation(layer.preprocessing[1], inputs[1]))
     edge, width, parts = 0, layer.filters // layer.partial_channels, layer.partial_channels
 
-    def tier(edges_and_nodes, base=None):
+    def tier(edges_and_nodes, gate, base=None):
         features, attention, kernels = None, 0, []
         for edge, x in edges_and_nodes:
             for name, weight in zip(layer.operation_names, weights[edge], strict=True):
@@ -140,7 +142,8 @@ def cell(layer, inputs, weights):
                     made = weight * feature_operation(operator, x)
                     features = made if features is None else features + made
         features = base if features is None else features
-        return features + features * attention + sum(dynamic(features, k) for k in kernels)
+        added = features * attention + sum(dynamic(features, k) for k in kernels)
+        return features + gate * added
 
     def with_others(made, others):
         if parts == 1:
@@ -159,7 +162,7 @@ def cell(layer, inputs, weights):
         used = [bool(np.any(weights[e])) for e, _ in edges]
         others = [other for other, is_used in zip(others, used, strict=True) if is_used]
         edge += len(nodes)
-        z = with_others(tier(edges), others)
-        y = tier([(14 + block, z[..., :width])], base=z[..., :width])
+        z = with_others(tier(edges, gates[block]), others)
+        y = tier([(14 + block, z[..., :width])], gates[4 + block], base=z[..., :width])
         nodes.append(with_others(y, [z[..., width:]]))
     return np.concatenate(nodes[2:], axis=-1)

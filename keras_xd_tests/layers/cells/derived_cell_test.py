@@ -26,31 +26,48 @@ IDENTITIES = genotype(*[((("identity", 0), ("identity", 1)), "identity")] * 4)
 POOLINGS = genotype(*[((("identity", 0), ("average_pooling_3", 1)), "identity")] * 4)
 
 
-def test_cell_equals_numpy(rng):
+@pytest.mark.parametrize("gate", [None, "zero"])
+def test_cell_equals_numpy(gate, rng):
     x = [rng.standard_normal(s).astype("float32") for s in ((2, 4, 5, 3), (2, 4, 5, 4))]
-    cell = layers.DerivedCell(MIXED, 16, reduction=True)
+    cell = layers.DerivedCell(MIXED, 16, reduction=True, calibration_gate=gate)
     cell.build([value.shape for value in x])
     randomized(cell, rng)
+    g = keras.ops.convert_to_numpy(cell.calibration_gates) if gate else np.ones(8)
+    assert len(set(g)) == (8 if gate else 1)
     op, r = cell.operations, cell_references
     a, b = (
         r.pointwise_operation(layer, value)
         for layer, value in zip(cell.preprocessing, x, strict=True)
     )
     z = r.feature_operation(op[0], a) + r.feature_operation(op[1], b)
-    nodes = [a, b, z + r.dynamic(z, r.dynamic_kernel(op[2], z))]
+    nodes = [a, b, z + g[4] * r.dynamic(z, r.dynamic_kernel(op[2], z))]
     f = r.feature_operation(op[4], nodes[2])
-    nodes.append(f + f * r.channel_attention(op[3], b))
+    nodes.append(f + g[1] * f * r.channel_attention(op[3], b))
     f = r.feature_operation(op[7], nodes[3])
-    z = f + r.dynamic(f, r.dynamic_kernel(op[6], a))
-    nodes.append(z + z * r.spatial_attention(op[8], z))
+    z = f + g[2] * r.dynamic(f, r.dynamic_kernel(op[6], a))
+    nodes.append(z + g[6] * z * r.spatial_attention(op[8], z))
     f = r.feature_operation(op[9], nodes[2])
-    z = f + f * r.spatial_attention(op[10], nodes[4])
-    nodes.append(z + z * r.channel_attention(op[11], z))
+    z = f + g[3] * f * r.spatial_attention(op[10], nodes[4])
+    nodes.append(z + g[7] * z * r.channel_attention(op[11], z))
     expected = np.concatenate(nodes[2:], -1).astype("float32")
     y = keras.ops.convert_to_numpy(cell(x))
     assert y.shape == cell.compute_output_shape([value.shape for value in x]) == (2, 2, 3, 64)
     assert_close(y, expected, 2e-5)
     assert keras_xd.complexity(cell) == cell.multiply_adds([value.shape for value in x])
+
+
+def test_gates_start_at_zero(rng):
+    x = [rng.standard_normal((2, 4, 4, 3)).astype("float32") for _ in range(2)]
+    cell = layers.DerivedCell(MIXED, 4, calibration_gate="zero")
+    cell.build([value.shape for value in x])
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(cell.calibration_gates), np.zeros(8))
+    config = json.loads(json.dumps(cell.get_config()))
+    assert layers.DerivedCell.from_config(config).calibration_gate == "zero"
+    del config["calibration_gate"]  # as in files of before
+    assert layers.DerivedCell.from_config(config).calibration_gate is None
+    alone = layers.DerivedCell(IDENTITIES, 4, calibration_gate="zero")
+    alone.build([value.shape for value in x])
+    assert alone.calibration_gates is None
 
 
 def test_file_and_configuration(rng, tmp_path):

@@ -57,3 +57,10 @@ def test_outcomes_are_added_by_kind(rng):
     outcomes.add("dynamic_3", kernel)
     expected = total * (1 + 2 * spatial + channel) + total
     np.testing.assert_allclose(outcomes.calibrated(total), expected, rtol=1e-5)
+    gated = total + 0.3 * (expected - total)
+    np.testing.assert_allclose(outcomes.calibrated(total, 0.3), gated, rtol=1e-5)
+
+
+def test_an_unknown_gate():
+    with pytest.raises(ValueError, match="`calibration_gate` must be one of 'zero', None"):
+        layers.DerivedCell(CELL, 2, calibration_gate="ones")

@@ -84,6 +84,59 @@ def test_cell_and_its_finalized_one_equal_numpy(
     assert_close(keras.ops.convert_to_numpy(plain(x)), expected.astype("float32"), 2e-5)
 
 
+def test_gates_start_at_zero_and_are_kept(rng, tmp_path):
+    names = ("dilated_3", "spatial_attention", "channel_attention", "dynamic_3")
+    architecture = layers.CellArchitecture(operations=names, seed=1)
+    cell = layers.HeterogeneousCell(4, architecture, calibration_gate="zero", name="cell")
+    x = inputs_of(rng)
+    cell.build([value.shape for value in x])
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(cell.calibration_gates), np.zeros(8))
+    randomized(cell, rng)
+    decide(architecture, rng)
+    shares = softmax(architecture.logits)
+    for gates in (np.zeros(8), rng.standard_normal(8).astype("float32")):
+        cell.calibration_gates.assign(gates)
+        expected = cell_references.cell(cell, x, shares, gates)
+        assert_close(keras.ops.convert_to_numpy(cell(x)), expected.astype("float32"), 2e-5)
+    without = cell_references.cell(cell, x, shares)
+    assert np.abs(without - expected).max() > 0.1
+
+    inputs = [keras.Input(value.shape[1:]) for value in x]
+    model = keras.Model(inputs, cell(inputs))
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    assert_close(keras.ops.convert_to_numpy(restored(x)), expected.astype("float32"), 2e-5)
+    plain = cell.finalize()
+    assert plain.calibration_gate == "zero"
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(plain.calibration_gates), gates)
+    weights = np.zeros((18, len(names)))
+    for number, block in enumerate(cell.genotype.blocks):
+        for name, source in block.first:
+            weights[genotypes.first_tier_edge(number, source), names.index(name)] = 1
+        weights[genotypes.second_tier_edge(number), names.index(block.second)] = 1
+    expected = cell_references.cell(cell, x, weights, gates)
+    assert_close(keras.ops.convert_to_numpy(plain(x)), expected.astype("float32"), 2e-5)
+
+    gates = [v for v in keras_xd.model_variables(model) if v is cell.calibration_gates]
+    assert len(gates) == 1  # trained with the weights, not with the architecture
+    keras_xd.reset_weights(model, seed=3)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(cell.calibration_gates), np.zeros(8))
+
+
+def test_a_configuration_without_the_gate_is_that_of_the_paper():
+    cell = layers.HeterogeneousCell(2, layers.CellArchitecture(operations=FEW))
+    config = cell.get_config()
+    assert config.pop("calibration_gate") is None
+    cell = layers.HeterogeneousCell.from_config(config)
+    cell.build([(None, 4, 4, 3)] * 2)
+    assert cell.calibration_gate is None and cell.calibration_gates is None
+    # Nor is there anything to gate among features alone.
+    features = layers.CellArchitecture(operations=("identity", "dilated_3"))
+    cell = layers.HeterogeneousCell(2, features, calibration_gate="zero")
+    cell.build([(None, 4, 4, 3)] * 2)
+    assert cell.calibration_gates is None
+
+
 def test_all_operations_of_the_paper_are_there():
     cell = layers.HeterogeneousCell(2, layers.CellArchitecture())
     assert cell.operation_names == genotypes.NOS_OPERATIONS == layers.NOS_OPERATIONS
