@@ -1,4 +1,4 @@
-"""Searches of sizes under a budget and of a heterogeneous cell with a teacher.
+"""Searches of sizes under a budget and of a cell with a teacher; self-calibration.
 
 `KERAS_BACKEND=jax python -m keras_xd_tests.backend_spaces_program` does the same on each backend
 and prints what came out as JSON.
@@ -91,6 +91,24 @@ def cell():
     return {**outcome(search, history, x), "genotype": str(architecture.genotype)}
 
 
+def calibration():
+    """A plain model with self-calibrations, with a gate and in the paper's form."""
+    x, y = data(6)
+    calibrations = [
+        layers.SelfCalibration(operation, gate)
+        for operation in ("dynamic_3", "spatial_attention", "channel_attention")
+        for gate in ("zero", None)
+    ]
+    pooled = [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(3)]
+    model = keras.Sequential(
+        [keras.Input((6, 6, 1)), keras.layers.Conv2D(2, 3), *calibrations, *pooled]
+    )
+    same_start(model).compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    history = model.fit(x, y, epochs=2, **FIT).history
+    return {"history": history, "outputs": numbers(model.predict(x, verbose=0))}
+
+
 if __name__ == "__main__":
-    results = {"sizes": sizes(), "cell": cell(), "backend": keras.backend.backend()}
+    results = {"sizes": sizes(), "cell": cell(), "calibration": calibration()}
+    results["backend"] = keras.backend.backend()
     print("RESULT " + json.dumps(results))

@@ -90,3 +90,10 @@ def test_a_cell_is_searched_and_derived(backend, spaces):
     assert ours.pop("genotype") == theirs.pop("genotype")
     assert ours["history"]["attention_transfer"][-1] < ours["history"]["attention_transfer"][0]
     assert_same_structure_and_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_features_are_calibrated(backend, spaces):
+    ours, theirs = (spaces[name]["calibration"] for name in (backend, "tensorflow"))
+    assert ours["history"]["loss"][0] != ours["history"]["loss"][1]
+    assert_same_structure_and_close(ours, theirs, rtol=1e-4, atol=1e-5)
