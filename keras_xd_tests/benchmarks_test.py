@@ -15,6 +15,7 @@ BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
 
 sys.path.insert(0, str(BENCHMARKS))
 try:
+    calibration_scale = importlib.import_module("calibration_scale")
     finalized = importlib.import_module("finalized")
     grammar_search = importlib.import_module("grammar_search")
     proposals = importlib.import_module("proposals")
@@ -112,3 +113,19 @@ def test_commands_of_readme_and_results_name_files_and_options_that_exist():
         shared = [p.read_text(encoding="utf-8") for f in folders for p in f.glob("*.py")]
         for option in re.findall(r"--[a-z-]+", options):
             assert any(f'"{option}"' in file for file in [source, *shared]), (name, option)
+
+
+def test_calibrated_cells_enlarge_features(rng):
+    genotype = calibration_scale.calibrating("dynamic_3", 0)
+    for cell in (genotype.normal, genotype.reduction):
+        assert [block.second for block in cell.blocks] == ["dynamic_3"] * 4
+        names = [sorted(name for name, _ in block.first) for block in cell.blocks]
+        assert all("dynamic_3" in pair for pair in names)
+    inputs = rng.random((4, 8, 8, 3)).astype("float32")
+    made = calibration_scale.networks(3, (8, 8, 3), 1)["derived, `dynamic_3` in all tiers"][0]
+    found = {}
+    for gate in (None, "zero"):
+        calibration_scale.keras.utils.set_random_seed(0)
+        found[gate] = calibration_scale.deviations(made(gate), inputs)
+        assert len(found[gate]) == 4
+    assert found[None][0] > 1.5 * found["zero"][0]
