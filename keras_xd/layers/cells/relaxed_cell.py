@@ -66,11 +66,11 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             channels. What the inputs of a tier have in their other channels is added up (with
             strides as the maxima of windows of that size), put beside, and the channels of all
             parts are interleaved, as PC-DARTS does.
+        calibration_gate: `None` for the equations above, or `"zero"` for a learned gate `g` that
+            starts at 0, one for each tier of each block: `z = F + g · (F · A + F ∗ D)`.
         edge_layers: whether every operation on every edge is a layer, the form of models saved by
             version 0.1. The default computes the same with the weights of all edges together, in
             an `EdgeStack`, which takes a tenth of the time to trace.
-        calibration_gate: `None` for the equations above, or `"zero"` for a learned gate `g` that
-            starts at 0, one for each tier of each block: `z = F + g · (F · A + F ∗ D)`.
 
     Call arguments:
         inputs: list of two tensors, the outputs of the cell before the last one and of the last.
@@ -109,8 +109,8 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         reduction: bool = False,
         previous_reduction: bool = False,
         partial_channels: int = 1,
-        edge_layers: bool = False,
         calibration_gate: str | None = None,
+        edge_layers: bool = False,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(

@@ -62,8 +62,8 @@ def test_cell_and_its_finalized_one_equal_numpy(
     reduction, previous, parts, names, edge_layers, rng
 ):
     architecture = layers.CellArchitecture(reduction, names, seed=1)
-    arguments = (4, architecture, reduction, previous, parts, edge_layers)
-    cell = layers.HeterogeneousCell(*arguments, name="cell")
+    arguments = (4, architecture, reduction, previous, parts)
+    cell = layers.HeterogeneousCell(*arguments, edge_layers=edge_layers, name="cell")
     x = inputs_of(rng, previous)
     y = cell(x)
     assert y.shape == cell.compute_output_shape([value.shape for value in x])
