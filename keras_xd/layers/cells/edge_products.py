@@ -139,7 +139,7 @@ class _Outcomes:
             if self.edge.strides == 1 and "identity" in self.edge.operations:
                 names.append("identity")
             rows = ops.reshape(ops.stack([self.shares[name] for name in names]), (-1, 1, 1))
-            rows = rows * np.eye(self.edge.filters, dtype="float32")
+            rows = ops.multiply(rows, np.eye(self.edge.filters, dtype="float32"))
             rows = ops.reshape(rows, (-1, self.edge.filters))
             parts.append(_product(self.node["shared"], rows))
         if "halves" in self.node:

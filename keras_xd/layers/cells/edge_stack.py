@@ -259,6 +259,7 @@ class EdgeStack(keras.layers.Layer):
         found = [{} for _ in range(count)]
         for name, (variable, numbers) in self._stacked.items():
             if wanted(name):
-                for number, value in zip(numbers, ops.unstack(variable), strict=True):
+                values = ops.unstack(ops.convert_to_tensor(variable))
+                for number, value in zip(numbers, values, strict=True):
                     found[number][name.removeprefix("strided_")] = value
         return found
