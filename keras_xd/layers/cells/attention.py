@@ -17,7 +17,7 @@ class ChannelAttention(keras.layers.Layer):
 
     `sigmoid(V relu(W mean(x)))` with matrices `W` to a part of the channels and `V` back, without
     biases. Multiply features with the outputs; adding the features, `x + x · attention(x)`, is the
-    paper's way.
+    paper's way, which `SelfCalibration` has with a gate and without.
 
     Args:
         reduction: the inner layer has the number of channels divided by this, one at least.

@@ -182,8 +182,8 @@ class DynamicKernel(keras.layers.Layer):
 class DynamicConv2D(keras.layers.Layer):
     """Depthwise convolution of images with kernels that are made of the images themselves.
 
-    Each sample is convolved with its own `DynamicKernel`. Add the outputs to the inputs to
-    calibrate features as the paper does.
+    Each sample is convolved with its own `DynamicKernel`. To calibrate features as the paper does
+    the outputs are added to the inputs: see `SelfCalibration`.
 
     Args:
         kernel_size: number of taps along each axis, an odd integer.

@@ -78,6 +78,7 @@ class EdgeStack(keras.layers.Layer):
                 options["initializer"] = keras.initializers.RandomUniform(-limit, limit)
             variable = self.add_weight(name=name, shape=(len(edges), *shape), **options)
             self._stacked[name] = variable, edges
+            setattr(self, name, variable)  # which TensorFlow's checkpoints look for
 
         for step in (0, 1):
             again = depthwise_names(names, step)

@@ -49,13 +49,13 @@ def network():
     return keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(x))
 
 
-@pytest.mark.parametrize("edge_layers", [False, True])
 @pytest.mark.parametrize(
-    "reduction, previous, parts, names",
+    "reduction, previous, parts, names, edge_layers",
     [
-        (False, False, 1, NAMES),
-        (True, False, 2, ("dilated_3", "max_pooling_3", "dynamic_3")),
-        (False, True, 2, ("identity", "spatial_attention")),
+        (False, False, 1, NAMES, False),
+        (True, False, 2, ("dilated_3", "max_pooling_3", "dynamic_3"), False),
+        (True, False, 2, ("dilated_3", "max_pooling_3", "dynamic_3"), True),
+        (False, True, 2, ("identity", "spatial_attention"), False),
     ],
 )
 def test_cell_and_its_finalized_one_equal_numpy(
@@ -217,8 +217,7 @@ def training_gradients(cell, x, logits):
     return y.numpy(), [g.numpy() for g in tape.gradient(loss, variables)]
 
 
-@pytest.mark.parametrize("size", [8, 7])
-@pytest.mark.parametrize("reduction", [False, True])
+@pytest.mark.parametrize("reduction, size", [(False, 8), (True, 7)])
 def test_training_equals_that_of_layers(reduction, size, rng):
     """Outputs, gradients and statistics are those of one layer for each operation and edge."""
     names = genotypes.NOS_OPERATIONS
