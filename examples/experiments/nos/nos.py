@@ -51,9 +51,6 @@ NUMBERS = {
     "epochs": 20,
     "batch_size": 64,
 }
-CALIBRATION_NUMBERS = {
-    "pool": 1,
-}
 SEARCH_NUMBERS = {
     "cells": 8,
     "channels": 16,
@@ -110,7 +107,7 @@ def describe(options, train, evaluation):
     """Return what all runs of a results file have in common."""
     names = ["experiment", *NUMBERS, "evaluate_on"]
     if options.experiment == "calibration":
-        names += CALIBRATION_NUMBERS
+        names.append("pool")
     else:
         names += [*SEARCH_NUMBERS, "drop_path", "teacher_alpha", "order"]
         names += ["guidance_weight", "guidance_form"]
@@ -126,9 +123,12 @@ def parse(arguments):
     parser.add_argument("experiment", choices=METHODS)
     parser.add_argument("--methods", nargs="+", help="by default all of the experiment")
     parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0])
-    for name, number in {**NUMBERS, **CALIBRATION_NUMBERS, **SEARCH_NUMBERS}.items():
+    for name, number in {**NUMBERS, **SEARCH_NUMBERS}.items():
         flag = "--" + name.replace("_", "-")
         parser.add_argument(flag, type=positive, default=number)
+    parser.add_argument(
+        "--pool", type=positive, default=1, help="average images over so many pixels, squared"
+    )
     parser.add_argument("--drop-path", type=parsing.fraction, default=0.2)
     parser.add_argument("--teacher-alpha", type=parsing.rate, default=84.0)
     parser.add_argument("--order", choices=["first_order", "second_order"], default="first_order")
@@ -140,7 +140,7 @@ def parse(arguments):
     parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    shown = ["methods", "seeds", *NUMBERS, *CALIBRATION_NUMBERS, *SEARCH_NUMBERS, "drop_path"]
+    shown = ["methods", "seeds", *NUMBERS, "pool", *SEARCH_NUMBERS, "drop_path"]
     shown += ["teacher_alpha", "order", "guidance_weight", "guidance_form", "subset", "evaluate_on"]
     positional = [options.experiment]
     options.command = reporting.command("nos/nos.py", parser, options, shown, positional)
