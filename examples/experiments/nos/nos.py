@@ -18,7 +18,8 @@ self-calibration behind each of its three stages, and without:
 - `none`: the plain network;
 - `dynamic_3`, `dynamic_5`, `spatial_attention`, `channel_attention`: the operation of that name,
   with a gate that starts at zero;
-- the same with `_paper`: without the gate, as in the paper.
+- the same with `_tanh`: the gate is the hyperbolic tangent of a number that starts at zero;
+- the same with `_paper`: without a gate, as in the paper.
 
 Each finished run is kept in examples/results/nos_<experiment>.json at once, and not repeated when
 the script is started again with the same settings; several processes with different methods or

@@ -16,15 +16,18 @@ NAMES = {
     "random": "random cells of all operations",
     "none": "ResNet-20",
     "dynamic_3": "+ dynamic convolution 3 × 3",
+    "dynamic_3_tanh": "+ dynamic convolution 3 × 3, tanh",
     "dynamic_3_paper": "+ dynamic convolution 3 × 3, paper's form",
     "dynamic_5": "+ dynamic convolution 5 × 5",
+    "dynamic_5_tanh": "+ dynamic convolution 5 × 5, tanh",
     "dynamic_5_paper": "+ dynamic convolution 5 × 5, paper's form",
     "spatial_attention": "+ spatial attention",
+    "spatial_attention_tanh": "+ spatial attention, tanh",
     "spatial_attention_paper": "+ spatial attention, paper's form",
     "channel_attention": "+ channel attention",
+    "channel_attention_tanh": "+ channel attention, tanh",
     "channel_attention_paper": "+ channel attention, paper's form",
 }
-PAPER = "_paper"
 CALIBRATED = ("none", "dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
 TITLES = {
     "search": "Heterogeneous cells on CIFAR-10",
@@ -89,7 +92,8 @@ def texts(settings):
         return [
             squares + common,
             "A calibration adds to the features what its operation makes of them, times a gate: "
-            "one learned number for each stage that starts at zero, or 1 in the paper's form. "
+            "one learned number for each stage that starts at zero, with tanh its hyperbolic "
+            "tangent, or 1 in the paper's form. "
             "Networks of one seed start with the same convolutions.",
             "SGD, rate 0.1 to 0 along a cosine, momentum 0.9, weight decay 1e-4, global norm of "
             "gradients cut at 5. The paper's network is ResNet-18, its table 1 has dilated dynamic "
@@ -240,9 +244,9 @@ def draw(settings, runs, path):
 
 
 def _draw_calibrations(runs):
-    """Return a figure of the training accuracy by epoch: with the gate, and in the paper's form."""
-    figure, axes = reporting.panels(10, 3.2, 2, sharey=True)
-    forms = (("gate that starts at zero", ""), ("paper's form", PAPER))
+    """Return a figure of the training accuracy by epoch, for each way to gate."""
+    forms = (("gate that starts at zero", ""), ("its tanh", "_tanh"), ("paper's form", "_paper"))
+    figure, axes = reporting.panels(14, 3.2, len(forms), sharey=True)
     for axis, (title, form) in zip(axes[0], forms, strict=True):
         for number, operation in enumerate(CALIBRATED):
             method = operation if operation == "none" else operation + form

@@ -10,13 +10,15 @@ from datasets.batches import ImageBatches, normalize
 import keras_xd
 from experiments.k.chrysalis_training import halves
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, random_genotype
+from keras_xd.layers.cells.self_calibration import gate_value
 
 METHODS = ("nos_guided", "nos", "features_guided", "features", "random")
-PAPER = "_paper"  # ends the name of an operation without the gate
+# What the names of methods end with, and the gates.
+FORMS = {"": "zero", "_tanh": "tanh", "_paper": None}
 CALIBRATIONS = ("none",) + tuple(
     f"{operation}{form}"
     for operation in ("dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
-    for form in ("", PAPER)
+    for form in FORMS
 )
 MOMENTUM, WEIGHTS_RATE, WEIGHT_DECAY, CLIP = 0.9, 0.025, 3e-4, 5.0
 ARCHITECTURE_RATE, ARCHITECTURE_DECAY = 6e-4, 1e-3
@@ -201,21 +203,21 @@ def calibrated_resnet(method, shape):
     With one seed its convolutions begin alike, whatever the method.
 
     Args:
-        method: one of `CALIBRATIONS`: an operation, with a gate that starts at zero, or in the
-            form of the paper, or `"none"`.
+        method: one of `CALIBRATIONS`: an operation and how it is gated, or `"none"`.
         shape: shape of one image.
     """
     model = keras_xd.models.resnet20(shape, 10)
     if method == "none":
         return model
+    form = next(form for form in reversed(FORMS) if method.endswith(form))
 
     def call(layer, *arguments, **keywords):
         x = layer(*arguments, **keywords)
         if not layer.name.endswith("_block3_relu2"):
             return x
         return keras_xd.layers.SelfCalibration(
-            method.removesuffix(PAPER),
-            gate=None if method.endswith(PAPER) else "zero",
+            method.removesuffix(form),
+            gate=FORMS[form],
             name=f"{layer.name.partition('_')[0]}_calibration",
         )(x)
 
@@ -234,7 +236,11 @@ def calibrate(method, train, evaluation, seed, options):
     arguments = options.epochs, options.batch_size, seed, TEACHER_RATE, TEACHER_DECAY
     curve = fit_plain(model, train, *arguments)
     seconds = time.perf_counter() - begin
-    gates = [float(v) for v in model.trainable_variables if v.name == "residual_weight"]
+    gates = [
+        float(keras.ops.convert_to_numpy(gate_value(layer.residual_weight, layer.gate)))
+        for layer in model.layers
+        if getattr(layer, "gate", None)
+    ]
     return {
         "accuracy": accuracy(model, evaluation),
         "parameters": count(model),

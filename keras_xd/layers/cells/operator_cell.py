@@ -23,7 +23,7 @@ from keras_xd.layers.cells.genotypes import (
     INPUTS,
     is_feature,
 )
-from keras_xd.layers.cells.self_calibration import GATES
+from keras_xd.layers.cells.self_calibration import GATES, gate_value
 from keras_xd.layers.mixed import window_padding
 
 # An operation whose outcomes are added up as those of each kind are.
@@ -54,7 +54,7 @@ class OperatorCell(keras.layers.Layer):
             form in a search.
         calibration_gate: `None`, or `"zero"` for a learned factor of what attention and dynamic
             convolutions add in each tier of each block, `z = F + g · (F · A + F ∗ D)`, which starts
-            at 0.
+            at 0, or `"tanh"` for the hyperbolic tangent of such a number.
 
     Example:
 
@@ -146,7 +146,8 @@ class OperatorCell(keras.layers.Layer):
         """Return the gate of the first or second tier of a block, `None` without gates."""
         if self.calibration_gates is None:
             return None
-        return ops.convert_to_tensor(self.calibration_gates)[block + BLOCKS * second]
+        gates = gate_value(self.calibration_gates, self.calibration_gate)
+        return gates[block + BLOCKS * second]
 
     def apply_operation(
         self, operation: keras.layers.Layer, name: str, x: Tensor, training: bool | None

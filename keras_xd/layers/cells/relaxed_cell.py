@@ -67,7 +67,8 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             strides as the maxima of windows of that size), put beside, and the channels of all
             parts are interleaved, as PC-DARTS does.
         calibration_gate: `None` for the equations above, or `"zero"` for a learned gate `g` that
-            starts at 0, one for each tier of each block: `z = F + g · (F · A + F ∗ D)`.
+            starts at 0, one for each tier of each block: `z = F + g · (F · A + F ∗ D)`; with
+            `"tanh"` it stays between -1 and 1.
         edge_layers: whether every operation on every edge is a layer, the form of models saved by
             version 0.1. The default computes the same with the weights of all edges together, in
             an `EdgeStack`, which takes a tenth of the time to trace.

@@ -12,7 +12,7 @@ from keras_xd.layers.cells.dynamic_conv import DynamicConv2D, image_channels
 from keras_xd.layers.cells.genotypes import ATTENTION_OPERATIONS, DYNAMIC_OPERATIONS
 
 OPERATIONS = DYNAMIC_OPERATIONS + ATTENTION_OPERATIONS
-GATES = ("zero", None)
+GATES = ("zero", "tanh", None)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -21,13 +21,14 @@ class SelfCalibration(keras.layers.Layer):
 
     `x + g · (x · attention(x))` or `x + g · (x ∗ kernel(x))`, where `∗` is the depthwise
     convolution of each sample with its own kernel. The gate `g` is one learned number that starts
-    at 0, so that a network with the layer starts as the network without it. With `gate=None` the
-    gate is 1, which is the paper's form: attention starts near 1 / 2 and the taps of a kernel add
-    up to 1, so that features start about 1.5 or 2 times as large.
+    at 0, or its hyperbolic tangent, so that a network with the layer starts as the network without
+    it. With `gate=None` the gate is 1, which is the paper's form: attention starts near 1 / 2 and
+    the taps of a kernel add up to 1, so that features start about 1.5 or 2 times as large.
 
     Args:
         operation: `"dynamic_3"`, `"dynamic_5"`, `"spatial_attention"` or `"channel_attention"`.
-        gate: `"zero"`, or `None` for the paper's form.
+        gate: `"zero"`; `"tanh"`, which keeps the gate between -1 and 1; or `None` for the paper's
+            form.
         reduction: as in the layer of the operation, `DynamicConv2D`, `SpatialAttention` or
             `ChannelAttention`; its default for `None`.
         affine: whether the normalisation has a scale and an offset that are learned. Channel
@@ -53,7 +54,7 @@ class SelfCalibration(keras.layers.Layer):
 
     Reference:
         "Neural Operator Search", 2020, equations 3 and 5; Bachlechner et al., "ReZero is all you
-        need", 2020.
+        need", 2020; Alayrac et al., "Flamingo", 2022 (tanh).
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class SelfCalibration(keras.layers.Layer):
         if self.operation in ATTENTION_OPERATIONS:
             made = inputs * made
         if self.gate:
-            made = ops.convert_to_tensor(self.residual_weight) * made
+            made = gate_value(self.residual_weight, self.gate) * made
         return inputs + made
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
@@ -116,3 +117,19 @@ class SelfCalibration(keras.layers.Layer):
             "reduction": self.reduction,
             "affine": self.affine,
         }
+
+
+def gate_value(weight: keras.Variable, gate: str) -> Tensor:
+    """Return what features are multiplied by, for one of `GATES` but `None`.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd.layers.cells.self_calibration import gate_value
+    >>> float(gate_value(keras.Variable(100.0), "zero"))
+    100.0
+    >>> float(gate_value(keras.Variable(100.0), "tanh"))
+    1.0
+    """
+    value = ops.convert_to_tensor(weight)
+    return ops.tanh(value) if gate == "tanh" else value

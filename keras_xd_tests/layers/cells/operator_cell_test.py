@@ -62,5 +62,14 @@ def test_outcomes_are_added_by_kind(rng):
 
 
 def test_an_unknown_gate():
-    with pytest.raises(ValueError, match="`calibration_gate` must be one of 'zero', None"):
+    with pytest.raises(ValueError, match="`calibration_gate` must be one of 'zero', 'tanh', None"):
         layers.DerivedCell(CELL, 2, calibration_gate="ones")
+
+
+def test_the_gate_of_a_tier_can_be_bounded():
+    operation = genotypes.BlockGenotype((("identity", 0), ("dynamic_3", 1)), "identity")
+    cell = layers.DerivedCell(genotypes.CellGenotype((operation,) * 4), 2, calibration_gate="tanh")
+    cell.build([(None, 4, 4, 3)] * 2)
+    cell.calibration_gates.assign(np.arange(8) / 4)
+    assert float(cell.tier_gate(2)) == pytest.approx(np.tanh(2 / 4))
+    assert float(cell.tier_gate(1, second=True)) == pytest.approx(np.tanh(5 / 4))

@@ -22,17 +22,18 @@ def addend(operation, layer, x):
     return cell_references.dynamic(x, cell_references.dynamic_kernel(inner.dynamic_kernel, x))
 
 
+@pytest.mark.parametrize("gate", ["zero", "tanh"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_the_gate_makes_the_identity_at_the_start(operation, rng):
+def test_the_gate_makes_the_identity_at_the_start(operation, gate, rng):
     x = rng.random((3, 5, 4, 16), "float32")  # as behind a rectification
-    layer = layers.SelfCalibration(operation)
+    layer = layers.SelfCalibration(operation, gate)
     for training in (False, True):
         np.testing.assert_array_equal(ops.convert_to_numpy(layer(x, training=training)), x)
     paper = ops.convert_to_numpy(layers.SelfCalibration(operation, gate=None)(x))
     assert np.mean(paper) > 1.2 * np.mean(x)
 
 
-@pytest.mark.parametrize("gate, factor", [("zero", -0.7), (None, 1.0)])
+@pytest.mark.parametrize("gate, factor", [("zero", -1.7), ("tanh", np.tanh(-1.7)), (None, 1.0)])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_equals_the_formula(operation, gate, factor, rng):
     x = rng.standard_normal((3, 5, 4, 32)).astype("float32")
@@ -40,7 +41,7 @@ def test_equals_the_formula(operation, gate, factor, rng):
     layer.build(x.shape)
     randomized(layer, rng)
     if gate:
-        layer.residual_weight.assign(factor)
+        layer.residual_weight.assign(-1.7)
     else:
         assert layer.residual_weight is None
     expected = x + factor * addend(operation, layer, x)
@@ -100,7 +101,7 @@ def test_multiply_adds_are_those_of_the_operation():
 def test_bad_arguments_and_shapes():
     with pytest.raises(ValueError, match="`operation` must be one of .*operation='identity'"):
         layers.SelfCalibration("identity")
-    with pytest.raises(ValueError, match="`gate` must be one of 'zero', None.*gate='one'"):
+    with pytest.raises(ValueError, match="`gate` must be one of 'zero', 'tanh', None.*gate='one'"):
         layers.SelfCalibration("dynamic_3", gate="one")
     with pytest.raises(ValueError, match="`reduction`"):
         layers.SelfCalibration("dynamic_3", reduction=0)

@@ -123,14 +123,15 @@ def test_calibration_by_hand(rng):
         model = nos_training.calibrated_resnet(method, (8, 8, 3))
         added = [layer for layer in model.layers if isinstance(layer, layers.SelfCalibration)]
         assert [layer.name for layer in added] == [f"stage{s}_calibration" for s in (1, 2, 3)]
-        operation = method.removesuffix("_paper")
+        operation = method.removesuffix("_paper").removesuffix("_tanh")
         assert {layer.operation for layer in added} == {operation}
-        assert {layer.gate for layer in added} == {None if method != operation else "zero"}
+        gates = {"": "zero", "_tanh": "tanh", "_paper": None}
+        assert {layer.gate for layer in added} == {gates[method.removeprefix(operation)]}
         sizes = [int(np.prod(v.shape)) for layer in added for v in layer.trainable_variables]
         assert nos_training.count(model) == nos_training.count(without) + sum(sizes)
         # Networks of one seed begin alike, and with the gate are the plain one.
         same = np.array_equal(model(x), without(x))
-        assert same == (method == operation)
+        assert same == (not method.endswith("_paper"))
         for layer in without.layers:
             for now, then in zip(
                 model.get_layer(layer.name).get_weights(), layer.get_weights(), strict=True
