@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+import keras_xd
 from keras_xd.grammar import read_term, spaces
 
 BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
@@ -18,6 +19,7 @@ try:
     calibration_scale = importlib.import_module("calibration_scale")
     finalized = importlib.import_module("finalized")
     grammar_search = importlib.import_module("grammar_search")
+    nos = importlib.import_module("nos")
     proposals = importlib.import_module("proposals")
 finally:
     sys.path.remove(str(BENCHMARKS))
@@ -129,3 +131,22 @@ def test_calibrated_cells_enlarge_features(rng):
         found[gate] = calibration_scale.deviations(made(gate), inputs)
         assert len(found[gate]) == 4
     assert found[None][0] > 1.5 * found["zero"][0]
+
+
+def test_a_step_of_cells_is_measured():
+    found = nos.measure(3, 2, 1, False, (8, 8, 3))
+    assert found["nodes"] < 8_000 and found["nodes in functions"] < 12_000
+    assert found["variables"] < 200
+    assert 0 < found["build and trace"] < found["first step"]
+    assert found["later step"] > 0 and found["memory"] > 0
+
+
+def test_cells_of_layers_are_those_of_version_0_1():
+    model = keras_xd.models.nos_search_network(3, 2, (4, 4, 3), operations=("identity", "xd_3"))
+    apart = nos.with_edge_layers(model)
+    cells = [layer for layer in apart.layers if layer.name.startswith("cell")]
+    assert all(cell.edge_layers for cell in cells) and len(cells) == 3
+    assert len(keras_xd.architecture_variables(apart)) == len(
+        keras_xd.architecture_variables(model)
+    )
+    assert apart.count_params() == model.count_params()

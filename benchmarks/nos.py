@@ -1,0 +1,152 @@
+"""Time, memory and nodes of the graph of the first step of a search of cells, and of later steps.
+
+    python benchmarks/nos.py [--sizes 3,8,64 8,16,16] [--edge-layers 3,8,64] [--dry-run]
+
+A search network of as many cells and channels of the first cell, for 32×32 images and with all
+eleven operations, takes first-order steps: one pass for the architecture and one for the weights,
+each with a batch of the given size. Every size is measured in a process of its own, bound to one
+core. With `--edge-layers` the same is measured for cells that have a layer for each operation on
+each edge, as version 0.1 had them; that takes minutes. The graph's nodes are those of one step,
+and of the functions that it calls, each counted once. The table is written to
+benchmarks/nos.md, or nowhere with `--dry-run`.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+RESULTS = pathlib.Path(__file__).with_suffix(".md")
+LATER_STEPS = 3
+SHAPE, CLASSES = (32, 32, 3), 10
+
+
+def processor_seconds():
+    """Return the seconds of the processor that this process has used."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def gibibytes():
+    """Return the largest memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def with_edge_layers(model):
+    """Return a search network with a layer for each operation on each edge."""
+    import keras
+
+    import keras_xd
+
+    shared = {}
+
+    def clone(layer):
+        if not isinstance(layer, keras_xd.layers.HeterogeneousCell):
+            return layer.__class__.from_config(layer.get_config())
+        config = {**layer.get_config(), "edge_layers": True}
+        config["weights"] = shared.setdefault(
+            layer.reduction,
+            layer.architecture.__class__.from_config(layer.architecture.get_config()),
+        )
+        return layer.__class__(**config)
+
+    return keras.models.clone_model(model, clone_function=clone)
+
+
+def measure(cells, channels, batch_size, edge_layers, shape=SHAPE):
+    """Return what is measured of a size, a dictionary."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    import keras_xd
+
+    start = processor_seconds()
+    model = keras_xd.models.nos_search_network(cells, channels, shape, CLASSES)
+    if edge_layers:
+        model = with_edge_layers(model)
+    search = keras_xd.SearchModel(model)
+    search.compile(
+        keras.optimizers.SGD(0.025, momentum=0.9, global_clipnorm=5.0),
+        keras.optimizers.Adam(6e-4, beta_1=0.5),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        mode="first_order",
+        jit_compile=False,
+    )
+    rng = np.random.default_rng(0)
+    # Every other sample is one of the architecture.
+    images = rng.normal(size=(2 * batch_size, *shape)).astype("float32")
+    data = tf.constant(images), tf.constant(rng.integers(CLASSES, size=2 * batch_size))
+    step = tf.function(lambda x, y: search.train_step((x, y)), autograph=False)
+    graph = step.get_concrete_function(*data).graph.as_graph_def()
+    traced = processor_seconds()
+    step(*data)
+    first = processor_seconds()
+    found = {
+        "build and trace": traced - start,
+        "first step": first - start,
+        "nodes": len(graph.node),
+        "nodes in functions": sum(len(f.node_def) for f in graph.library.function),
+        "variables": len(model.weights),
+    }
+    for _ in range(LATER_STEPS):
+        step(*data)
+    found["later step"] = (processor_seconds() - first) / LATER_STEPS
+    return {**found, "memory": gibibytes()}
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    kind = {"nargs": "*", "metavar": "CELLS,CHANNELS,BATCH"}
+    parser.add_argument("--sizes", default=["3,8,64", "8,16,16"], **kind)
+    parser.add_argument("--edge-layers", default=[], **kind)
+    parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
+    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.measure:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        size, layers = json.loads(options.measure)
+        print(json.dumps(measure(*size, layers)))
+        return
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
+    shown = sys.argv[1:] if arguments is None else arguments
+    command = " ".join(["python benchmarks/nos.py", *(w for w in shown if w != "--dry-run")])
+    lines = [
+        "# Steps of a search of cells",
+        "",
+        f"Written by `{command}`; {versions}, one core, float32, 32×32, eleven operations, first "
+        "order, without XLA. Seconds of the processor; the first step is that with building and "
+        "tracing the model.",
+        "",
+        "| cells | channels | batch | weights of | variables | nodes | in functions | "
+        "build and trace, s | first step, s | later step, s | memory, GiB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    runs = [(size, False) for size in options.sizes] + [(s, True) for s in options.edge_layers]
+    for text, layers in runs:
+        size = [int(number) for number in text.split(",")]
+        words = [sys.executable, __file__, "--measure", json.dumps([size, layers])]
+        result = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
+        found = json.loads(result.stdout.splitlines()[-1])
+        kind = "each operation" if layers else "all edges"
+        lines.append(
+            f"| {size[0]} | {size[1]} | {size[2]} | {kind} | {found['variables']} | "
+            f"{found['nodes']:,} | {found['nodes in functions']:,} | "
+            f"{found['build and trace']:.0f} | {found['first step']:.0f} | "
+            f"{found['later step']:.1f} | {found['memory']:.1f} |"
+        )
+        print(lines[-1], flush=True)
+    if not options.dry_run:
+        options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
