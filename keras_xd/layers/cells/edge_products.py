@@ -42,6 +42,7 @@ def node_values(
         Two dictionaries: the values for `outcomes`, and of the batch, in training, the means and
         variances by the names that `weights` has.
     """
+    x = ops.convert_to_tensor(x)
     names, found, statistics = edge.operations, {"features": x}, {}
     steps = (edge.strides, edge.strides)
     depthwise = depthwise_names(names)
@@ -108,7 +109,8 @@ class _Outcomes:
         self.edge, self.node, self.weights = edge, node, weights
         self.x = node["features"]
         self.sizes = [-(-n // edge.strides) for n in self.x.shape[1:-1]]
-        self.shares = dict(zip(edge.operations, ops.unstack(shares), strict=True))
+        shares = ops.unstack(ops.convert_to_tensor(shares))
+        self.shares = dict(zip(edge.operations, shares, strict=True))
         self.inverse_batch = 1 / ops.cast(ops.shape(self.x)[0], "float32")
         self.means, self.variances = [], []
 
