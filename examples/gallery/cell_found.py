@@ -48,7 +48,7 @@ def trained(genotype, train, test, channels, epochs, steps):
 
 def main(arguments=None):
     options = common.parse(__file__, __doc__, arguments)
-    channels, epochs, controls, count = (2, 1, 1, 32) if options.small else (4, 10, 2, None)
+    channels, epochs, controls, count = (2, 1, 1, 32) if options.small else (4, 7, 2, None)
     train, test = ((x[:count], y[:count]) for x, y in digits.load()[::2])
     steps = epochs * -(-len(train[0]) // 64)
     found, entropy = search(train, channels, epochs, steps)
