@@ -60,7 +60,7 @@ class SelfCalibration(keras.layers.Layer):
     def __init__(
         self,
         operation: str,
-        gate: str | None = "zero",
+        gate: str | None = "tanh",
         reduction: int | None = None,
         affine: bool = True,
         **kwargs: Any,
