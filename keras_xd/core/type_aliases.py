@@ -47,14 +47,10 @@ class LayerOptions(BaseOptions, total=False):
     activity_regularizer: Regularizer
 
 
-class ConvOptions(LayerOptions, total=False):
-    """Keyword arguments of a convolution of Keras after `filters` and `kernel_size`."""
+class KernelOptions(LayerOptions, total=False):
+    """Keyword arguments of a layer with a kernel, a bias and an activation."""
 
-    strides: Sizes
-    padding: str
     data_format: str | None
-    dilation_rate: Sizes
-    groups: int
     activation: Activation
     use_bias: bool
     kernel_initializer: Initializer
@@ -63,3 +59,12 @@ class ConvOptions(LayerOptions, total=False):
     bias_regularizer: Regularizer
     kernel_constraint: Constraint
     bias_constraint: Constraint
+
+
+class ConvOptions(KernelOptions, total=False):
+    """Keyword arguments of a convolution of Keras after `filters` and `kernel_size`."""
+
+    strides: Sizes
+    padding: str
+    dilation_rate: Sizes
+    groups: int

@@ -1,12 +1,12 @@
 """Features plus what attention or a dynamic convolution makes of them."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Shape, Tensor
+from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
 from keras_xd.layers.cells.dynamic_conv import DynamicConv2D, image_channels
 from keras_xd.layers.cells.genotypes import ATTENTION_OPERATIONS, DYNAMIC_OPERATIONS
@@ -63,7 +63,7 @@ class SelfCalibration(keras.layers.Layer):
         gate: str | None = "tanh",
         reduction: int | None = None,
         affine: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.operation = validation.one_of(operation, OPERATIONS, "operation")

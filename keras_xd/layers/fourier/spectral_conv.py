@@ -12,6 +12,7 @@ from keras_xd.core.type_aliases import (
     Config,
     Constraint,
     Initializer,
+    KernelOptions,
     LayerOptions,
     Regularizer,
     Shape,
@@ -45,20 +46,6 @@ class SpectralUniform(keras.initializers.Initializer):
 
     def get_config(self):
         return {"seed": self.seed}
-
-
-class SpectralOptions(LayerOptions, total=False):
-    """Keyword arguments of a `SpectralConv` after its modes."""
-
-    data_format: str | None
-    activation: Activation
-    use_bias: bool
-    kernel_initializer: Initializer
-    bias_initializer: Initializer
-    kernel_regularizer: Regularizer
-    bias_regularizer: Regularizer
-    kernel_constraint: Constraint
-    bias_constraint: Constraint
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -293,7 +280,7 @@ class SpectralConv1D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters: int, modes: int, **kwargs: Unpack[SpectralOptions]):
+    def __init__(self, filters: int, modes: int, **kwargs: Unpack[KernelOptions]):
         super().__init__(1, filters, modes, **kwargs)
 
     def get_config(self) -> Config:
@@ -329,7 +316,7 @@ class SpectralConv2D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters: int, modes: Sizes, **kwargs: Unpack[SpectralOptions]):
+    def __init__(self, filters: int, modes: Sizes, **kwargs: Unpack[KernelOptions]):
         super().__init__(2, filters, modes, **kwargs)
 
     def get_config(self) -> Config:
@@ -364,7 +351,7 @@ class SpectralConv3D(SpectralConv):
     ```
     """
 
-    def __init__(self, filters: int, modes: Sizes, **kwargs: Unpack[SpectralOptions]):
+    def __init__(self, filters: int, modes: Sizes, **kwargs: Unpack[KernelOptions]):
         super().__init__(3, filters, modes, **kwargs)
 
     def get_config(self) -> Config:
