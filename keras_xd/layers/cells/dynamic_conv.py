@@ -12,6 +12,8 @@ from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.mixed import window_padding
 
 WAYS = ("fold", "slices")
+# Of the normalisations that the searches of cells use.
+MOMENTUM, EPSILON = 0.9, 1e-5
 
 
 def dynamic_depthwise_conv(x, kernels, strides: int = 1, way: str | None = None):
@@ -262,9 +264,14 @@ def pointwise(filters: int, name: str, dtype, strides: int = 1) -> keras.layers.
 
 
 def batch_normalization(affine: bool, name: str, dtype) -> keras.layers.BatchNormalization:
-    """Return a normalisation with the constants that the searches of cells use."""
+    """Return a normalisation with the constants of the searches of cells."""
     return keras.layers.BatchNormalization(
-        momentum=0.9, epsilon=1e-5, center=affine, scale=affine, name=name, dtype=dtype
+        momentum=MOMENTUM,
+        epsilon=EPSILON,
+        center=affine,
+        scale=affine,
+        name=name,
+        dtype=dtype,
     )
 
 

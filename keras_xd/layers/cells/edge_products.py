@@ -15,6 +15,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core.type_aliases import Tensor
+from keras_xd.layers.cells.dynamic_conv import EPSILON
 from keras_xd.layers.cells.edge import (
     DEPTHWISE,
     POOLING,
@@ -23,8 +24,6 @@ from keras_xd.layers.cells.edge import (
     kernel_sizes,
 )
 from keras_xd.layers.mixed import window_padding
-
-EPSILON = 1e-5
 
 
 def node_values(
@@ -45,11 +44,12 @@ def node_values(
     x = ops.convert_to_tensor(x)
     names, found, statistics = edge.operations, {"features": x}, {}
     steps = (edge.strides, edge.strides)
-    depthwise = depthwise_names(names)
+    depthwise, reduces = depthwise_names(names), "identity" in names and edge.strides > 1
+    rectified = ops.relu(x) if depthwise or reduces else None
     if depthwise:
-        found["rectified"] = ops.relu(x)
+        found["rectified"] = rectified
         if any(DEPTHWISE[name][1] > 1 for name in depthwise) and _has_phases(edge, x):
-            found["phases"] = _phases(found["rectified"], edge.strides)
+            found["phases"] = _phases(rectified, edge.strides)
     shared = [_flat(_pooled(name, x, steps)) for name in names if name in POOLING]
     if shared:
         pooled = _joined(shared, -1)
@@ -66,8 +66,7 @@ def node_values(
         shared.append(_flat(x))
     if shared:
         found["shared"] = _joined(shared, -1)
-    if "identity" in names and edge.strides > 1:
-        rectified = ops.relu(x)
+    if reduces:
         moved = window_padding.extended(rectified, [(-1, n % 2) for n in x.shape[1:3]])
         halves = [window_padding.every(part, steps) for part in (rectified, moved)]
         found["halves"] = _flat(ops.concatenate(halves, axis=-1))

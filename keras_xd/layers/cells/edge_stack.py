@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_xd.core.tracing import traced_part
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.layers.cells.dynamic_conv import MOMENTUM
 from keras_xd.layers.cells.edge import (
     ATTENTION_REDUCTION,
     DEPTHWISE,
@@ -20,8 +21,6 @@ from keras_xd.layers.cells.edge import (
     kernel_sizes,
 )
 from keras_xd.layers.cells.edge_products import node_values, outcomes
-
-MOMENTUM = 0.9
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -182,9 +182,9 @@ class OperatorCell(keras.layers.Layer):
             )
         return list(sizes)
 
-    def strides_from(self, source: int) -> int:
-        """Return the strides of operations on a node."""
-        return 2 if self.reduction and source < INPUTS else 1
+    def strides_from(self, source: int | None) -> int:
+        """Return the strides of operations on a node; `None` is a surrogate node."""
+        return 2 if self.reduction and source is not None and source < INPUTS else 1
 
     def make_operation(self, operation: str, strides: int, name: str) -> keras.layers.Layer:
         """Return the layer of an operation by its name."""

@@ -15,6 +15,7 @@ from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape,
 from keras_xd.graph import cloning
 from keras_xd.layers.cells.cell_architecture import CellArchitecture
 from keras_xd.layers.cells.derived_cell import DerivedCell, without_search
+from keras_xd.layers.cells.edge import POOLING
 from keras_xd.layers.cells.edge_stack import EdgeStack
 from keras_xd.layers.cells.genotypes import (
     BLOCKS,
@@ -29,8 +30,6 @@ from keras_xd.layers.cells.genotypes import (
 from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, OperatorCell, combined
 
 SMALLEST_SHARE = 1e-5
-# Without weights of their own these give the same to all targets.
-_WITHOUT_WEIGHTS = ("max_pooling_3", "average_pooling_3")
 # The node that each edge comes from, `None` for surrogate nodes.
 _EDGE_SOURCES = (*(source for sources in SOURCES for source in sources), *([None] * BLOCKS))
 # The same where the surrogate nodes of all blocks come after the others.
@@ -147,11 +146,11 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         self._sources = tuple(source for _, source in operations.values())
         self.edges = None
         if stacked:
-            strides = [self.strides_from(node) for node in range(_SURROGATE)]
+            sources = [*range(_SURROGATE), *([None] * BLOCKS)]
             self.edges = EdgeStack(
                 self.operation_filters,
                 stacked,
-                strides=strides + [1] * BLOCKS,
+                strides=[self.strides_from(source) for source in sources],
                 nodes=_EDGE_NODES,
                 name="edges",
                 dtype=self.dtype_policy,
@@ -198,7 +197,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         if (edge, operation) in self._numbers:
             return self.operations[self._numbers[edge, operation]]
         source = _EDGE_SOURCES[edge]
-        strides = 1 if source is None else self.strides_from(source)
+        strides = self.strides_from(source)
         layer = self.make_operation(operation, strides, operation)
         if self.built:
             layer.build(self.node_shape(self.get_build_config()["input_shape"], source))
@@ -264,7 +263,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         known = {}
         for edge, column in np.ndindex(counts.shape):
             name, source = self.operation_names[column], _EDGE_SOURCES[edge]
-            strides = 1 if source is None else self.strides_from(source)
+            strides = self.strides_from(source)
             key = name, strides, source is None or source >= INPUTS
             if key not in known:
                 operation = self.make_operation(name, strides, name)
@@ -345,9 +344,9 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         without weights are made once for a node, all others once for each edge.
         """
         edge = second_tier_edge(block) if source is None else first_tier_edge(block, source)
-        strides = 1 if source is None else self.strides_from(source)
+        strides = self.strides_from(source)
         for operation in self._layer_names:
-            once = operation in _WITHOUT_WEIGHTS and source is not None
+            once = operation in POOLING and source is not None
             key = (source, operation) if once else (edge, source, operation)
             if key not in made:
                 start = f"surrogate_{block}" if source is None else f"node_{source}"
@@ -369,7 +368,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
                 made = common[number]
             else:
                 made = self.apply_operation(self.operations[number], operation, x, training)
-                if operation in _WITHOUT_WEIGHTS:
+                if operation in POOLING:
                     common[number] = made
             found.append({operation: common["shares"][edge, column] * made})
         if self.edges is not None:
