@@ -52,9 +52,10 @@ def save(drawn, options):
     print(f"{options.path}: {options.path.stat().st_size / 1000:.0f} kB, {seconds}")
 
 
-def adam(rate, steps):
+def adam(rate, steps, weight_decay=None):
     """Return Adam whose rate falls to 0 along a cosine."""
-    return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, steps))
+    schedule = keras.optimizers.schedules.CosineDecay(rate, steps)
+    return keras.optimizers.Adam(schedule, weight_decay=weight_decay)
 
 
 def accuracy(model, data):
