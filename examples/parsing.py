@@ -21,11 +21,14 @@ def positive(text):
     return int(text)
 
 
-def seed(text):
+def whole(text):
     """Return an integer of at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be an integer of at least 0, not {text!r}")
     return int(text)
+
+
+seed = whole
 
 
 def rate(text):

@@ -50,16 +50,22 @@ def _traced_by_tensorflow(function):
         result, aside = function(*arguments)
         return result, tf.nest.map_structure(lambda x: tf.bitcast(x, "int32"), aside)
 
-    # Inlined, every call would be optimized again; and so it would with the zeros that TensorFlow
-    # passes as gradients of outputs that have none, which integers do not have.
-    traced = tf.function(as_bits, autograph=False, experimental_attributes={"_noinline": True})
+    @functools.lru_cache(maxsize=_CACHED)
+    def traced(shapes):
+        # Inlined, every call would be optimized again; and so it would with the zeros that
+        # TensorFlow passes as gradients of outputs that have none, which integers do not have.
+        # Of its own for each shape: TensorFlow warns of one function that is traced often.
+        return tf.function(as_bits, autograph=False, experimental_attributes={"_noinline": True})
 
     def call(*arguments):
         # Keras' variables count as tensors, but TensorFlow would take them for arrays.
         arguments = tf.nest.map_structure(
             lambda x: x if x is None else tf.convert_to_tensor(x), arguments
         )
-        result, aside = traced(*arguments)
+        shapes = tuple(
+            None if x is None else (x.shape, x.dtype) for x in tf.nest.flatten(arguments)
+        )
+        result, aside = traced(shapes)(*arguments)
         return result, tf.nest.map_structure(lambda x: tf.bitcast(x, "float32"), aside)
 
     return call

@@ -9,19 +9,21 @@ from keras_xd.core.argument_types import check_types
 
 @check_types
 def resnet20(
-    input_shape: tuple[int, int, int], classes: int, name: str = "resnet20"
+    input_shape: tuple[int, int, int], classes: int, name: str = "resnet20", width: int = 16
 ) -> keras.Model:
     """Return ResNet-20 for small images, with shortcuts that have no parameters.
 
     A 3 × 3 convolution, then three stages of three blocks of two 3 × 3 convolutions each, with 16,
-    32 and 64 channels; stages 2 and 3 begin with stride 2. Their shortcuts take every second
-    pixel and pad the channels with zeros (option A of the paper). The 19 convolutions have no bias
-    and are named `conv` and `stage…_block…_conv…`. Batch normalisation has momentum 0.9.
+    32 and 64 channels: `width`, and 2 and 4 times as many. Stages 2 and 3 begin with stride 2.
+    Their shortcuts take every second pixel and pad the channels with zeros (option A of the paper).
+    The 19 convolutions have no bias and are named `conv` and `stage…_block…_conv…`. Batch
+    normalisation has momentum 0.9.
 
     Args:
         input_shape: shape of one image, channels where Keras' image data format has them.
         classes: number of outputs, which are logits.
         name: name of the model.
+        width: channels of the first stage, an even number.
 
     Returns:
         A `keras.Model`; 269,722 trainable parameters at `(32, 32, 3)` with 10 classes.
@@ -43,11 +45,14 @@ def resnet20(
     """
     input_shape = validation.integer_tuple(input_shape, 3, "input_shape")
     classes = validation.positive_integer(classes, "classes")
+    width = validation.positive_integer(width, "width")
+    if width % 2:
+        raise ValueError(f"`width` must be even: shortcuts pad half of it. Received: width={width}")
 
     inputs = keras.Input(input_shape, name="image")
-    x = _convolution(inputs, 16, 1, "conv")
+    x = _convolution(inputs, width, 1, "conv")
     x = keras.layers.ReLU(name="conv_relu")(x)
-    for stage, filters in enumerate((16, 32, 64), start=1):
+    for stage, filters in enumerate((width, 2 * width, 4 * width), start=1):
         for block in range(1, 4):
             strides = 2 if stage > 1 and block == 1 else 1
             x = _block(x, filters, strides, f"stage{stage}_block{block}")

@@ -53,6 +53,13 @@ def test_it_is_traced_once_for_all_calls():
     assert len(calls) == 4 and len(set(calls)) == 2  # forward and backward, twice each
 
 
+def test_many_shapes_are_no_reason_for_a_warning(caplog):
+    part = tracing.traced_once(lambda x: (2 * x, [ops.sum(x)]))
+    for number in range(1, 9):
+        part(ops.ones((number,)))
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("jit", [False, True])
 def test_a_model_trains_through_it(jit):
     class Scaled(keras.layers.Layer):

@@ -101,3 +101,11 @@ def test_bad_arguments():
         models.resnet20((32, 32), 10)
     with pytest.raises(ValueError, match="Received: classes=-1"):
         models.resnet20((32, 32, 3), -1)
+    with pytest.raises(ValueError, match="must be even.*Received: width=5"):
+        models.resnet20((32, 32, 3), 10, width=5)
+
+
+def test_width():
+    model = models.resnet20((8, 8, 3), 10, width=2)
+    assert [model.get_layer(f"stage{n}_block1_conv1").filters for n in (1, 2, 3)] == [2, 4, 8]
+    assert model(keras.ops.ones((1, 8, 8, 3))).shape == (1, 10)

@@ -10,7 +10,8 @@ trained from scratch on all training images. Methods:
 - `nos_guided`: all operations, guided by the attention of a PyramidNet trained before;
 - `nos`: the same without guidance;
 - `features_guided`, `features`: the seven operations of DARTS alone;
-- `random`: cells drawn at random, the control.
+- `random`: cells drawn at random, the control;
+- `resnet`: no cells but a plain ResNet-20 of `--resnet-width`, for the scale.
 
 Every network is trained for as many epochs by the same recipe. `calibration`: ResNet-20 with a
 self-calibration behind each of its three stages, and without:
@@ -62,7 +63,18 @@ SEARCH_NUMBERS = {
     "teacher_epochs": 10,
     "teacher_depth": 20,
     "cutout": 16,
+    "resnet_width": 12,
 }
+SEARCH_OPTIONS = (
+    "architecture_rate",
+    "architecture_decay",
+    "warmup_epochs",
+    "drop_path",
+    "teacher_alpha",
+    "order",
+    "guidance_weight",
+    "guidance_form",
+)
 
 
 def run(method, seed, train, evaluation, options):
@@ -71,6 +83,9 @@ def run(method, seed, train, evaluation, options):
     record = {"method": method, "kind": "cifar10", "seed": seed, "command": options.command}
     if options.experiment == "calibration":
         return record | nos_training.calibrate(method, train, evaluation, seed, options)
+    train, evaluation = [(nos_training.pooled(x, options.pool), y) for x, y in (train, evaluation)]
+    if method == "resnet":
+        return record | nos_training.train_plain(train, evaluation, seed, options)
     found = searched(method, seed, train, evaluation, options)
     # Networks of one seed begin alike, whatever came before.
     keras.utils.set_random_seed(seed)
@@ -106,12 +121,9 @@ def searched(method, seed, train, evaluation, options):
 
 def describe(options, train, evaluation):
     """Return what all runs of a results file have in common."""
-    names = ["experiment", *NUMBERS, "evaluate_on"]
-    if options.experiment == "calibration":
-        names.append("pool")
-    else:
-        names += [*SEARCH_NUMBERS, "drop_path", "teacher_alpha", "order"]
-        names += ["guidance_weight", "guidance_form"]
+    names = ["experiment", *NUMBERS, "pool", "evaluate_on"]
+    if options.experiment == "search":
+        names += [*SEARCH_NUMBERS, *SEARCH_OPTIONS]
     return {
         **{name: getattr(options, name) for name in names},
         "training_images": len(train[0]),
@@ -130,6 +142,9 @@ def parse(arguments):
     parser.add_argument(
         "--pool", type=positive, default=1, help="average images over so many pixels, squared"
     )
+    parser.add_argument("--architecture-rate", type=parsing.rate, default=6e-4)
+    parser.add_argument("--architecture-decay", type=parsing.fraction, default=1e-3)
+    parser.add_argument("--warmup-epochs", type=parsing.whole, default=0)
     parser.add_argument("--drop-path", type=parsing.fraction, default=0.2)
     parser.add_argument("--teacher-alpha", type=parsing.rate, default=84.0)
     parser.add_argument("--order", choices=["first_order", "second_order"], default="first_order")
@@ -141,8 +156,8 @@ def parse(arguments):
     parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    shown = ["methods", "seeds", *NUMBERS, "pool", *SEARCH_NUMBERS, "drop_path"]
-    shown += ["teacher_alpha", "order", "guidance_weight", "guidance_form", "subset", "evaluate_on"]
+    shown = ["methods", "seeds", *NUMBERS, "pool", *SEARCH_NUMBERS, *SEARCH_OPTIONS]
+    shown += ["subset", "evaluate_on"]
     positional = [options.experiment]
     options.command = reporting.command("nos/nos.py", parser, options, shown, positional)
     allowed = METHODS[options.experiment]
@@ -151,8 +166,6 @@ def parse(arguments):
         parser.error(f"--methods of {options.experiment} are {', '.join(allowed)}")
     if min(options.cells, options.search_cells) < 3:
         parser.error("--cells and --search-cells must be at least 3")
-    if options.experiment == "search" and options.pool > 1:
-        parser.error("--pool is an option of calibration")
     try:
         train, evaluation = cifar10.load_data(options)
         sizes = train[0].shape[1:3]

@@ -14,6 +14,7 @@ NAMES = {
     "features_guided": "operations of DARTS, guided",
     "features": "operations of DARTS",
     "random": "random cells of all operations",
+    "resnet": "plain ResNet-20",
     "none": "ResNet-20",
     "dynamic_3": "+ dynamic convolution 3 × 3",
     "dynamic_3_tanh": "+ dynamic convolution 3 × 3, tanh",
@@ -33,6 +34,7 @@ TITLES = {
     "search": "Heterogeneous cells on CIFAR-10",
     "calibration": "Self-calibration behind the stages of ResNet-20 on CIFAR-10",
 }
+SHARES = "nos_shares.svg"
 PAIRS = (
     ("nos_guided", "nos"),
     ("features_guided", "features"),
@@ -40,6 +42,7 @@ PAIRS = (
     ("nos_guided", "features_guided"),
     ("nos", "random"),
     ("nos_guided", "random"),
+    ("features", "random"),
 )
 
 
@@ -75,6 +78,8 @@ def page(settings, runs, written):
         f"![Training](nos_{settings['experiment']}.svg)",
         "",
     ]
+    if any("shares" in run for run in runs):
+        lines += [f"![Shares of the operations by epoch]({SHARES})", ""]
     if settings["experiment"] == "search":
         lines += _cells(runs)
     return "\n".join(lines)
@@ -86,11 +91,12 @@ def texts(settings):
         f"Batches of {settings['batch_size']}; images normalized, cropped at random places with a "
         "border of 4 pixels, and flipped."
     )
+    width = settings.get("pool", 1)
+    if width > 1:
+        common = f"Each pixel is the mean of {width} × {width} of the image. {common}"
     if settings["experiment"] == "calibration":
-        width = settings["pool"]
-        squares = f"Each pixel is the mean of {width} × {width} of the image. " if width > 1 else ""
         return [
-            squares + common,
+            common,
             "A calibration adds to the features what its operation makes of them, times a gate: "
             "one learned number for each stage that starts at zero, with tanh its hyperbolic "
             "tangent, or 1 in the paper's form. "
@@ -107,7 +113,9 @@ def texts(settings):
         f"the other half for the architecture, {settings['order'].replace('_', ' ')}, operations "
         f"on 1 / {settings['partial_channels']} of the channels. Weights: SGD, rate 0.025 to 0 "
         "along a cosine, momentum 0.9, weight decay 3e-4, global norm of gradients cut at 5; "
-        "architecture: Adam, rate 6e-4, beta_1 0.5, a decay of 1e-3 in the gradient.",
+        f"architecture: Adam, rate {settings.get('architecture_rate', 6e-4):g}, beta_1 0.5, a "
+        f"decay of {settings.get('architecture_decay', 1e-3):g} in the gradient, fixed for "
+        f"{reporting.plural(settings.get('warmup_epochs', 0), 'epoch')}.",
         f"Guidance: PyramidNet-{settings['teacher_depth']}, alpha {settings['teacher_alpha']:g}, "
         f"trained for {settings['teacher_epochs']} epochs on all training images; attention "
         f"transfer of weight {weight}, {settings['guidance_form']} form, on both levels.",
@@ -192,6 +200,8 @@ def _cells(runs):
     """Return the genotypes of all runs and links to their pictures."""
     lines = ["## Cells", ""]
     for run in runs:
+        if "genotype" not in run:
+            continue
         lines += [f"### {NAMES[run['method']]}, seed {run['seed']}", "", "```"]
         lines += [str(Genotype.from_dict(run["genotype"])), "```", ""]
         lines += [f"![Normal and reduction cell]({picture_name(run)})", ""]
@@ -237,10 +247,30 @@ def draw(settings, runs, path):
         reporting.by_whole_numbers(axis)
         style.label_lines(axis)
     style.save(figure, path)
+    if any("shares" in run for run in runs):
+        style.save(_draw_shares(runs), path.parent / SHARES)
     for run in runs:
         if "genotype" in run:
             cells = plot_genotype(Genotype.from_dict(run["genotype"]))
             style.save(cells, path.parent / picture_name(run))
+
+
+def _draw_shares(runs):
+    """Return a figure of the mean share of each operation by epoch, a panel for each search."""
+    methods = present([run for run in runs if "shares" in run], "method", NAMES)
+    figure, axes = reporting.panels(3.6 * len(methods), 3.0, len(methods), sharey=True)
+    for axis, method in zip(axes[0], methods, strict=True):
+        own = select(runs, method=method)
+        names = own[0]["operations"]
+        for number, name in enumerate(names):
+            curves = [[share[number] for share in run["shares"]["normal"]] for run in own]
+            drawn = style.curve(number, len(names))
+            reporting.mean_and_range(axis, curves, number, name.replace("_", " "), **drawn)
+        axis.set(title=NAMES[method], xlabel="epoch")
+        reporting.by_whole_numbers(axis)
+        style.label_lines(axis)
+    axes[0, 0].set(ylabel="mean share in normal cells", ylim=(0, None))
+    return figure
 
 
 def _draw_calibrations(runs):

@@ -12,7 +12,7 @@ from experiments.k.chrysalis_training import halves
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, random_genotype
 from keras_xd.layers.cells.self_calibration import gate_value
 
-METHODS = ("nos_guided", "nos", "features_guided", "features", "random")
+METHODS = ("nos_guided", "nos", "features_guided", "features", "random", "resnet")
 # What the names of methods end with, and the gates.
 FORMS = {"": "zero", "_tanh": "tanh", "_paper": None}
 CALIBRATIONS = ("none",) + tuple(
@@ -21,7 +21,6 @@ CALIBRATIONS = ("none",) + tuple(
     for form in FORMS
 )
 MOMENTUM, WEIGHTS_RATE, WEIGHT_DECAY, CLIP = 0.9, 0.025, 3e-4, 5.0
-ARCHITECTURE_RATE, ARCHITECTURE_DECAY = 6e-4, 1e-3
 TEACHER_RATE, TEACHER_DECAY = 0.1, 1e-4
 AUXILIARY_WEIGHT, SMALLEST_AUXILIARY = 0.4, 29
 XLA = False  # which takes minutes to compile so many small operations
@@ -56,6 +55,20 @@ def accuracy(model, data):
 def count(model):
     """Return the number of trained parameters."""
     return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+
+
+class ShareLogger(keras.callbacks.Callback):
+    """Notes after each epoch the mean share of each operation over the edges of both kinds."""
+
+    def on_train_begin(self, logs=None):
+        self.found = {"normal": [], "reduction": []}
+
+    def on_epoch_end(self, epoch, logs=None):
+        cells = [x for x in self.model.model.layers if hasattr(x, "operation_names")]
+        for kind, reduction in (("normal", False), ("reduction", True)):
+            cell = next(cell for cell in cells if cell.reduction == reduction)
+            mean = cell.describe()["shares"].mean(axis=0)
+            self.found[kind].append([round(float(share), 4) for share in mean])
 
 
 def fit_plain(model, data, epochs, batch_size, seed, rate, decay):
@@ -109,7 +122,7 @@ def search(method, data, seed, options, guide=None):
     )
     for variable in keras_xd.architecture_variables(model):
         # What DARTS adds to the gradient; Keras' own weight decay of Adam would not pass its slots.
-        variable.regularizer = keras.regularizers.L2(ARCHITECTURE_DECAY / 2)
+        variable.regularizer = keras.regularizers.L2(options.architecture_decay / 2)
     guidance = None
     if guide is not None:
         guidance = keras_xd.search.AttentionTransfer(
@@ -121,20 +134,26 @@ def search(method, data, seed, options, guide=None):
     searched = keras_xd.SearchModel(model)
     searched.compile(
         optimizer(options.search_epochs * len(training)),
-        keras.optimizers.Adam(ARCHITECTURE_RATE, beta_1=0.5),
+        keras.optimizers.Adam(options.architecture_rate, beta_1=0.5),
         LOSS(from_logits=True),
         metrics=["accuracy"],
         mode=options.order,
+        warmup_epochs=options.warmup_epochs,
         guidance=guidance,
         jit_compile=XLA,
     )
-    logger = keras_xd.callbacks.GenotypeLogger()
+    logger, shares = keras_xd.callbacks.GenotypeLogger(), ShareLogger()
     begin = time.perf_counter()
     history = searched.fit(
         training,
         architecture_data=held_out,
         epochs=options.search_epochs,
-        callbacks=[logger, keras_xd.callbacks.TerminateOnNonFinite()],
+        callbacks=[
+            logger,
+            shares,
+            keras_xd.callbacks.TerminateOnNonFinite(),
+            keras_xd.callbacks.CollapseGuard(),
+        ],
         verbose=0,
     ).history
     noted = {name: [round(float(v), 5) for v in values] for name, values in history.items()}
@@ -143,7 +162,15 @@ def search(method, data, seed, options, guide=None):
         "search_parameters": count(model),
         "search": noted,
         "genotypes": [str(genotype) for genotype in logger.genotypes],
+        "operations": list(operations),
+        "shares": shares.found,
     }
+
+
+def train_plain(train, evaluation, seed, options):
+    """Train a plain ResNet-20 by the recipe of the cells; return what was measured."""
+    network = keras_xd.models.resnet20(train[0].shape[1:], 10, width=options.resnet_width)
+    return _trained(network, train, evaluation, seed, options)
 
 
 def retrain(genotype, train, evaluation, seed, options):
@@ -160,7 +187,13 @@ def retrain(genotype, train, evaluation, seed, options):
         drop_path=options.drop_path,
         seed=seed,
     )
-    inputs = keras.Input(shape)
+    callbacks = [keras_xd.callbacks.DropPathSchedule()] if options.drop_path else []
+    return _trained(network, train, evaluation, seed, options, callbacks)
+
+
+def _trained(network, train, evaluation, seed, options, callbacks=()):
+    auxiliary = len(network.outputs) > 1
+    inputs = keras.Input(train[0].shape[1:])
     model = keras.Model(inputs, network(keras_xd.layers.Cutout(options.cutout, seed=seed)(inputs)))
     kind = LabelsTwice if auxiliary else ImageBatches
     batches = kind(*train, options.batch_size, seed, augment=True)
@@ -172,9 +205,7 @@ def retrain(genotype, train, evaluation, seed, options):
             "metrics": [["accuracy"], []],
         }
     model.compile(optimizer(options.epochs * len(batches)), jit_compile=XLA, **losses)
-    callbacks = [keras_xd.callbacks.TerminateOnNonFinite()]
-    if options.drop_path:
-        callbacks.append(keras_xd.callbacks.DropPathSchedule())
+    callbacks = [keras_xd.callbacks.TerminateOnNonFinite(), *callbacks]
     begin = time.perf_counter()
     history = model.fit(batches, epochs=options.epochs, callbacks=callbacks, verbose=0).history
     seconds = time.perf_counter() - begin

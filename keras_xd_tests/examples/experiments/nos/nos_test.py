@@ -57,7 +57,7 @@ def test_a_guided_search_is_measured_and_kept(
     arguments += ["--output", str(tmp_path / "new"), "--keep", str(tmp_path / "kept")]
     results = nos.main(arguments)
     files = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
-    pictures = {"nos_nos_guided_3.svg", "nos_random_3.svg"}
+    pictures = {"nos_nos_guided_3.svg", "nos_random_3.svg", "nos_shares.svg"}
     assert set(files) == {"nos_search.json", "nos_search.md", "nos_search.svg"} | pictures
     kept = json.loads(files["nos_search.json"])
     assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
@@ -67,6 +67,10 @@ def test_a_guided_search_is_measured_and_kept(
     assert set(found.normal.operations + found.reduction.operations) <= set(few_operations)
     assert guided["search"]["attention_transfer"][0] > 0
     assert 0.9 < guided["search"]["normal_entropy"][0] <= 1
+    assert guided["operations"] == list(few_operations)
+    for kind in ("normal", "reduction"):
+        assert len(guided["shares"][kind]) == 1
+        assert sum(guided["shares"][kind][0]) == pytest.approx(1, abs=1e-3)
     drawn = random_genotype(np.random.default_rng(3), few_operations)
     assert Genotype.from_dict(random["genotype"]) == drawn
     plain = keras_xd.models.nos_network(found, 3, 2, (8, 8, 3), 10, auxiliary=False)
@@ -91,6 +95,19 @@ def test_a_guided_search_is_measured_and_kept(
     assert again["genotype"] == guided["genotype"]
     assert "not overwritten" in refusal(capsys, *arguments, "--epochs", "3")
     assert (tmp_path / "new" / "nos_search.json").read_bytes() == files["nos_search.json"]
+
+
+def test_a_plain_network_is_trained_by_the_same_recipe(images, eager, tmp_path, monkeypatch):
+    monkeypatch.setattr(nos_training, "accuracy", lambda model, data: 0.5)
+    arguments = ["search", *SMALL, "--methods", "resnet", "--resnet-width", "2", "--pool", "2"]
+    results = nos.main([*arguments, "--output", str(tmp_path)])
+    (run,) = results.runs
+    plain = keras_xd.models.resnet20((4, 4, 3), 10, width=2)
+    assert run["parameters"] == nos_training.count(plain)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"nos_search.{ending}" for ending in ("json", "md", "svg")
+    }
+    assert "plain ResNet-20" in results.paths["md"].read_text()
 
 
 def test_images_that_are_large_enough_have_an_auxiliary_output(eager, rng, monkeypatch):
@@ -219,6 +236,5 @@ def test_nonsense_is_refused(images, capsys, tmp_path):
     assert "at least 3" in refusal(capsys, "search", "--cells", "2")
     assert "--methods of calibration are" in refusal(capsys, "calibration", "--methods", "nos")
     assert "--pool must divide" in refusal(capsys, "calibration", "--pool", "3")
-    assert "--pool is an option of" in refusal(capsys, "search", "--pool", "2")
     assert "0 to below 1" in refusal(capsys, "search", "--drop-path", "1")
     assert "invalid choice" in refusal(capsys, "train")
