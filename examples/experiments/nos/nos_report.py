@@ -91,7 +91,7 @@ def texts(settings):
         f"Batches of {settings['batch_size']}; images normalized, cropped at random places with a "
         "border of 4 pixels, and flipped."
     )
-    width = settings.get("pool", 1)
+    width, warmup = settings.get("pool", 1), settings.get("warmup_epochs", 0)
     if width > 1:
         common = f"Each pixel is the mean of {width} × {width} of the image. {common}"
     if settings["experiment"] == "calibration":
@@ -114,8 +114,8 @@ def texts(settings):
         f"on 1 / {settings['partial_channels']} of the channels. Weights: SGD, rate 0.025 to 0 "
         "along a cosine, momentum 0.9, weight decay 3e-4, global norm of gradients cut at 5; "
         f"architecture: Adam, rate {settings.get('architecture_rate', 6e-4):g}, beta_1 0.5, a "
-        f"decay of {settings.get('architecture_decay', 1e-3):g} in the gradient, fixed for "
-        f"{reporting.plural(settings.get('warmup_epochs', 0), 'epoch')}.",
+        f"decay of {settings.get('architecture_decay', 1e-3):g} in the gradient"
+        + (f", fixed for {reporting.plural(warmup, 'epoch')}." if warmup else "."),
         f"Guidance: PyramidNet-{settings['teacher_depth']}, alpha {settings['teacher_alpha']:g}, "
         f"trained for {settings['teacher_epochs']} epochs on all training images; attention "
         f"transfer of weight {weight}, {settings['guidance_form']} form, on both levels.",
