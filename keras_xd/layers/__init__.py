@@ -45,6 +45,8 @@ from keras_xd.layers.masked.convolutions import (
 from keras_xd.layers.masked.depth_mask import DepthMask, StaticDepthMask
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask, StaticMask
 from keras_xd.layers.masked.relative_mask import RelativeMask
+from keras_xd.layers.mixed.dash_conv import DashConv
+from keras_xd.layers.mixed.dash_conv_by_rank import DashConv1D, DashConv2D, DashConv3D
 from keras_xd.layers.mixed.discrete_operation import DiscreteOperation
 from keras_xd.layers.mixed.mixed_operation import MixedOperation
 from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation1D, MixedOperation2D
@@ -73,6 +75,10 @@ __all__ = [
     "CellArchitecture",
     "ChannelAttention",
     "Cutout",
+    "DashConv",
+    "DashConv1D",
+    "DashConv2D",
+    "DashConv3D",
     "DepthMask",
     "DerivedCell",
     "DifferentiableMask",

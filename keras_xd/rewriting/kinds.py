@@ -49,6 +49,11 @@ SEARCH_SPACES = {
         keras.layers.Conv1D: layers.MixedOperation1D,
         keras.layers.Conv2D: layers.MixedOperation2D,
     },
+    "dash": {
+        keras.layers.Conv1D: layers.DashConv1D,
+        keras.layers.Conv2D: layers.DashConv2D,
+        keras.layers.Conv3D: layers.DashConv3D,
+    },
 }
 # Dense layers are masked too; they are no operations of their own.
 MASKED = {
@@ -68,6 +73,7 @@ NO_TWIN = {
     "xd": "there is no searchable {}",
     "k_operation": "no K-operation replaces {}",
     "darts": "no mixture of operations replaces {}",
+    "dash": "no mixture of convolutions replaces {}",
     "masked": "there is no masked {}",
 }
 # The class of a layer in a skip connection, by its number of spatial axes.

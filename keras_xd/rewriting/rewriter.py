@@ -46,7 +46,7 @@ def rewrite(
     frozen, its architecture too. On request average poolings are rewritten and layers are put into
     identity skips. Everything else is copied with its weights; shared layers stay shared, a
     Sequential model stays one, and inputs and outputs keep their names and structure. Outputs equal
-    the original's up to float32 rounding, but for `to="darts"`.
+    the original's up to float32 rounding, but for `to="darts"` and `to="dash"`.
 
     Subclassed models and layers of several layers are rewritten where they hold layers: in
     attributes, lists, tuples and dictionaries, from their constructors on. They must be able to be
@@ -72,7 +72,8 @@ def rewrite(
             with its weights, as one of its operations. That one has the share `1 - perturb`, so
             this space starts as the same function for `perturb=0` only. The outputs of a layer
             are else `activation((1 - perturb) · convolution + perturb · m + bias)` with `m` the
-            mean of the layer's other operations on the same inputs. Or `"masked"`, where the sizes
+            mean of the layer's other operations on the same inputs. `"dash"` likewise, with a
+            `DashConv` of convolutions of many sizes and dilations. Or `"masked"`, where the sizes
             that the model has can be made smaller, as in DNArch: kernels, numbers of channels
             between layers, and residual blocks (Functional and Sequential models; see
             `docs/masked_models.md`). `finalize` cuts them. Or one of your own, by
@@ -98,7 +99,8 @@ def rewrite(
             as large as that, with the weights in the middle); for K-operations `warm_start`,
             `seed`, `kernel_size` and `operation`, a
             `keras_xd.layers.KOperation` that all of them share; for `"darts"` `perturb` (0.1),
-            `candidates` and `update` of `MixedOperation`, and not `depth` and `radix`; for
+            `candidates` and `update` of `MixedOperation`, and not `depth` and `radix`; for `"dash"`
+            `perturb`, `kernel_sizes`, `dilations` and more of `DashConv`, see docs/dash.md; for
             `"masked"` those of `keras_xd.rewriting.masked.MaskOptions` and no others: `masks`,
             `temperature`, `depth_temperature`, `initial_value` and `depth_groups`.
 

@@ -191,3 +191,42 @@ def test_what_has_no_mixture_is_left():
 def test_bad_options(options, message, rng):
     with pytest.raises(ValueError, match=message):
         keras_xd.rewrite(backbone(rng), to="darts", **options)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_dash_begins_as_the_model_and_its_result_goes_on_as_xd(rank, rng):
+    convolution = getattr(keras.layers, f"Conv{rank}D")
+    shape = (8, 7, 6)[:rank]
+    model = keras.Sequential(
+        [
+            keras.Input((*shape, 2)),
+            convolution(3, 3, padding="same", activation="relu", name="first"),
+            convolution(2, 3, 2, padding="same", name="strided"),
+        ]
+    )
+    sample_models.randomize(model, rng)
+    x = rng.standard_normal((2, *shape, 2)).astype("float32")
+    expected = model.predict(x, verbose=0)
+    options = {"kernel_sizes": (3, 5), "dilations": (1, 2)}
+    same = keras_xd.rewrite(model, to="dash", perturb=0, **options)
+    assert_close(same.predict(x, verbose=0), expected, 1e-5)
+
+    space = keras_xd.rewrite(model, to="dash", **options)
+    first, strided = space.get_layer("first"), space.get_layer("strided")
+    assert type(first) is getattr(keras_xd.layers, f"DashConv{rank}D")
+    forecast = keras_xd.forecast(model, to="dash", **options)
+    assert forecast.parameters_after == space.count_params()
+    for layer, name in ((first, "convolution_5_dilated_2"), (strided, "convolution_5")):
+        layer.logits.assign(150.0 * (np.array(layer.operation_names) == name))
+    expected = space.predict(x, verbose=0)
+    found = keras_xd.finalize(space)
+    assert {type(layer) for layer in found.layers} == {convolution}
+    assert_close(found.predict(x, verbose=0), expected, 1e-5)
+    searched = keras_xd.rewrite(found, to="xd")
+    assert_close(searched.predict(x, verbose=0), expected, 1e-5)
+
+
+def test_dash_refuses_what_the_convolutions_have():
+    model = keras.Sequential([keras.Input((8, 2)), keras.layers.Conv1D(3, 3)])
+    with pytest.raises(ValueError, match="`rewrite` takes the options .*'dilations'"):
+        keras_xd.rewrite(model, to="dash", kernel_size=5)

@@ -1,4 +1,4 @@
-"""Depthwise convolutions with long kernels: directly, or as products of spectra."""
+"""Convolutions with long kernels: depthwise ones directly or by spectra, full ones by spectra."""
 
 import math
 
@@ -72,6 +72,66 @@ def fourier(x, kernel, before, circular=False, masks=None, bins=None):
     return ops.moveaxis(y, 1, -1)
 
 
+def correlate(x, kernel, offsets, groups=1):
+    """Return `y[t] = Σ_j x[t + offsets[j]] · kernel[j]` by FFT; `x` is zero outside of its sizes.
+
+    Args:
+        x: tensor `(batch, *sizes, channels)` of known sizes.
+        kernel: float32 tensor `(taps, channels / groups, filters)`.
+        offsets: integer array `(taps, axes)`, smaller in absolute value than the sizes. Taps of
+            the same offset add up.
+        groups: number of groups that channels and filters are split into.
+
+    Returns:
+        Tensor `(batch, *sizes, filters)` of the type of `x`.
+    """
+    sizes, filters = tuple(x.shape[1:-1]), kernel.shape[-1]
+    lengths = correlation_lengths(sizes, offsets)
+    places = np.ravel_multi_index((-np.asarray(offsets) % lengths).T, lengths)
+    rows = ops.reshape(kernel, (len(places), -1))
+    rows = ops.segment_sum(rows, places.astype("int32"), math.prod(lengths))
+    rows = ops.reshape(ops.transpose(rows), (-1, *lengths))
+
+    bins = [length // 2 + 1 for length in lengths]
+    spectra = _spectrum(ops.moveaxis(ops.cast(x, "float32"), -1, 1), lengths, bins)
+    kept = tuple(spectra[0].shape[2:])
+    inputs = x.shape[-1] // groups
+    features = [ops.reshape(part, (-1, groups, inputs, math.prod(kept))) for part in spectra]
+    features = ops.transpose(ops.concatenate(features, axis=2), (3, 1, 0, 2))
+    real, imaginary = (
+        ops.transpose(
+            ops.reshape(part, (inputs, groups, filters // groups, -1)),
+            (3, 1, 0, 2),
+        )
+        for part in _spectrum(rows, lengths, bins)
+    )
+    # One real product for the complex one: (a + ib)(c + id) = (ac - bd) + i(ad + bc).
+    block = ops.concatenate(
+        [
+            ops.concatenate([real, imaginary], axis=-1),
+            ops.concatenate([-imaginary, real], axis=-1),
+        ],
+        axis=-2,
+    )
+    y = ops.transpose(ops.matmul(features, block), (2, 1, 3, 0))
+    parts = [ops.reshape(part, (-1, filters, *kept)) for part in ops.split(y, 2, axis=2)]
+    y = _inverse(*parts, lengths, lengths, bins)
+    for axis, size in enumerate(sizes, start=2):
+        y = y[(slice(None),) * axis + (slice(0, size),)]
+    return ops.cast(ops.moveaxis(y, 1, -1), x.dtype)
+
+
+def correlation_lengths(sizes, offsets):
+    """Return the length of the FFT of each axis that `correlate` takes, a list.
+
+    Args:
+        sizes: number of points of the input.
+        offsets: integer array `(taps, axes)`.
+    """
+    reach = np.abs(np.asarray(offsets)).max(axis=0)
+    return [fast_length(n + int(r)) for n, r in zip(sizes, reach, strict=True)]
+
+
 def transform_lengths(sizes, taps, circular=False, scaled=False):
     """Return the length of the FFT of each axis.
 
@@ -95,7 +155,7 @@ def transform_lengths(sizes, taps, circular=False, scaled=False):
                 f"Received: kernel_size={tuple(taps)}, sizes={tuple(sizes)}, circular={circular}"
             )
         return [n if circular else 2 * n for n in sizes]
-    return [_fast_length(n + k - 1) for n, k in zip(sizes, taps, strict=True)]
+    return [fast_length(n + k - 1) for n, k in zip(sizes, taps, strict=True)]
 
 
 def output_sizes(sizes, bins, circular=False):
@@ -125,7 +185,7 @@ def fast_bins(bins, sizes, circular=False):
         without prime factors above 5, or all is kept.
     """
     return [
-        b if circular or b >= n else min(_fast_length(b), n)
+        b if circular or b >= n else min(fast_length(b), n)
         for b, n in zip(bins, sizes, strict=True)
     ]
 
@@ -163,7 +223,7 @@ def expected_multiply_adds(sizes, taps, circular=False, resolutions=None):
     return direct, _of_transform(there) + _of_transform(back)
 
 
-def _fast_length(least):
+def fast_length(least):
     """Return the smallest number from `least` on without prime factors above 5."""
     length = least
     while True:

@@ -1,26 +1,16 @@
 """The operations of the DARTS search space, each as a plain layer."""
 
 import math
-from collections.abc import Sequence
+import re
 from typing import Any, Unpack
 
 import keras
-from keras import activations, constraints, initializers, ops, regularizers
+from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import (
-    Activation,
-    BaseOptions,
-    Config,
-    Constraint,
-    ConvOptions,
-    Initializer,
-    Regularizer,
-    Shape,
-    Sizes,
-    Tensor,
-)
+from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
 from keras_xd.layers.mixed import window_padding
+from keras_xd.layers.mixed.operation_layer import OperationLayer, OperationOptions
 
 # Kind, window size and dilation rate of each operation, the same along every axis.
 _OPERATIONS = {
@@ -34,204 +24,27 @@ _OPERATIONS = {
     "zero": ("zero", 1, 1),
 }
 DARTS_OPERATIONS = tuple(_OPERATIONS)
+_CONVOLUTION = re.compile("convolution_([1-9][0-9]*)(?:_dilated_([1-9][0-9]*))?")
 
 
-class OperationOptions(ConvOptions, total=False):
-    """Keyword arguments of an `OperationLayer` after the size of its kernel."""
-
-    partial_channels: int
-
-
-class OperationLayer(keras.layers.Layer):
-    """Base class of layers of DARTS operations whose outputs have the shape of a convolution's.
-
-    The convolution is the Keras one of the same arguments. A subclass tells what it computes of a
-    part of the channels (`operate`) and which weights that has (`build_operations`). Channels that
-    pass it by, bias and activation are added here.
-
-    Args:
-        rank: number of spatial axes, 1 or 2.
-        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
-            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
-        partial_channels: integer `k`; the operations act on the first 1 / k of the channels.
+def is_operation(name: object) -> bool:
+    """Return whether a name is that of an operation: one of DARTS', or of any convolution.
 
     Example:
 
-    >>> from keras_xd import layers
-    >>> layer = layers.DiscreteOperation(1, 4, "max_pooling_3")
-    >>> isinstance(layer, layers.mixed.discrete_operation.OperationLayer)
-    True
+    >>> from keras_xd.layers.mixed.discrete_operation import is_operation
+    >>> [is_operation(name) for name in ("skip", "convolution_7_dilated_3", "convolution_0")]
+    [True, True, False]
     """
+    return isinstance(name, str) and (name in _OPERATIONS or bool(_CONVOLUTION.fullmatch(name)))
 
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes = 3,
-        strides: Sizes = 1,
-        padding: str = "valid",
-        data_format: str | None = None,
-        dilation_rate: Sizes = 1,
-        groups: int = 1,
-        activation: Activation = None,
-        use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        *,
-        partial_channels: int = 1,
-        **kwargs: Unpack[BaseOptions],
-    ):
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        self.rank = validation.one_of(rank, (1, 2), "rank")
-        self.filters = validation.positive_integer(filters, "filters")
-        self.kernel_size = validation.integer_tuple(kernel_size, rank, "kernel_size")
-        self.strides = validation.integer_tuple(strides, rank, "strides")
-        padding = padding.lower() if isinstance(padding, str) else padding
-        paddings = ("valid", "same") + (("causal",) if rank == 1 else ())
-        self.padding = validation.one_of(padding, paddings, "padding")
-        data_format = keras.config.image_data_format() if data_format is None else data_format
-        formats = ("channels_last", "channels_first")
-        self.data_format = validation.one_of(data_format, formats, "data_format")
-        self.dilation_rate = validation.integer_tuple(dilation_rate, rank, "dilation_rate")
-        self.groups = validation.positive_integer(groups, "groups")
-        self.activation = activations.get(activation)
-        self.use_bias = validation.boolean(use_bias, "use_bias")
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
-        self.partial_channels = validation.positive_integer(partial_channels, "partial_channels")
-        if max(self.strides) > 1 and max(self.dilation_rate) > 1:
-            raise ValueError(
-                "`strides > 1` cannot be combined with `dilation_rate > 1`. "
-                f"Received: strides={self.strides}, dilation_rate={self.dilation_rate}"
-            )
-        if self.filters % self.partial_channels:
-            raise ValueError(
-                "`partial_channels` must divide `filters`. "
-                f"Received: partial_channels={partial_channels}, filters={filters}"
-            )
-        validation.channel_groups(self.groups, filters=self.operation_filters)
 
-    @property
-    def window(self) -> tuple[int, ...]:
-        """The number of places from the first to the last one that the convolution reads."""
-        return window_padding.spans(self.kernel_size, self.dilation_rate)
-
-    @property
-    def operation_filters(self) -> int:
-        """The number of output channels of the operations."""
-        return self.filters // self.partial_channels
-
-    def build(self, input_shape: Shape) -> None:
-        channels, _ = self.split_shape(input_shape)
-        self.input_spec = keras.layers.InputSpec(
-            ndim=self.rank + 2,
-            axes={-1 if self.data_format == "channels_last" else 1: channels},
-        )
-        self.build_operations(input_shape)
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias",
-                shape=(self.filters,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
-
-    def call(self, inputs: Tensor) -> Tensor:
-        last = self.data_format == "channels_last"
-        x = inputs if last else ops.moveaxis(inputs, 1, -1)
-        part = x.shape[-1] // self.partial_channels
-        y = self.operate(x[..., :part])
-        if self.partial_channels > 1:
-            y = self._with_other_channels(y, x[..., part:])
-        if self.bias is not None:
-            y = y + self.bias
-        return self.activation(y if last else ops.moveaxis(y, -1, 1))
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        _, sizes = self.split_shape(input_shape)
-        outputs = self.output_sizes(sizes)
-        if self.data_format == "channels_last":
-            return (input_shape[0], *outputs, self.filters)
-        return (input_shape[0], self.filters, *outputs)
-
-    def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "rank": self.rank,
-            "filters": self.filters,
-            "kernel_size": self.kernel_size,
-            "strides": self.strides,
-            "padding": self.padding,
-            "data_format": self.data_format,
-            "dilation_rate": self.dilation_rate,
-            "groups": self.groups,
-            "activation": activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-            "partial_channels": self.partial_channels,
-        }
-
-    def split_shape(self, input_shape: Shape) -> tuple[int, tuple[int, ...]]:
-        """Return the number of channels of an input shape and its spatial sizes.
-
-        Raises:
-            ValueError: for a wrong number of axes, a size that is unknown, too small an input or
-                channels that cannot be divided into groups.
-        """
-        if len(input_shape) != self.rank + 2 or None in input_shape[1:]:
-            raise ValueError(
-                f"Layer '{self.name}' needs inputs of {self.rank + 2} axes whose sizes, but for "
-                f"the batch's, are known. Received: input_shape={tuple(input_shape)}"
-            )
-        last = self.data_format == "channels_last"
-        channels = input_shape[-1 if last else 1]
-        sizes = tuple(input_shape[1:-1] if last else input_shape[2:])
-        if channels % self.partial_channels:
-            raise ValueError(
-                "`partial_channels` must divide the number of input channels. Received: "
-                f"partial_channels={self.partial_channels}, channels={channels}"
-            )
-        validation.channel_groups(self.groups, channels=channels // self.partial_channels)
-        if min(self.output_sizes(sizes)) < 1:
-            raise ValueError(
-                "The window of a layer with padding='valid' must fit its input. Received: "
-                f"input_shape={tuple(input_shape)}, kernel_size={self.kernel_size}, "
-                f"dilation_rate={self.dilation_rate}"
-            )
-        return channels, sizes
-
-    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the spatial sizes of the outputs: those of the Keras convolution."""
-        return window_padding.output_sizes(sizes, self.window, self.strides, self.padding)
-
-    def borders(self, sizes: Sequence[int], spans: Sequence[int]) -> list[tuple[int, int]]:
-        """Return how many places each axis is extended by for windows of some spans."""
-        return window_padding.borders(sizes, spans, self.window, self.strides, self.padding)
-
-    def _with_other_channels(self, y, x):
-        """Append the channels that pass the operations by, and shuffle all as PC-DARTS does."""
-        border = self.borders(x.shape[1:-1], self.strides)
-        x = window_padding.max_pool(x, self.strides, border, self.strides)
-        x = window_padding.with_channels(x, self.filters - self.operation_filters)
-        return window_padding.shuffled(ops.concatenate([y, x], axis=-1), self.partial_channels)
+def _window(name):
+    """Return the kind, the window size and the dilation rate of an operation."""
+    if name in _OPERATIONS:
+        return _OPERATIONS[name]
+    size, rate = _CONVOLUTION.fullmatch(name).groups(default="1")
+    return "convolution", int(size), int(rate)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -248,10 +61,12 @@ class DiscreteOperation(OperationLayer):
     on, those missing are zeros.
 
     Args:
-        rank: number of spatial axes, 1 or 2.
+        rank: number of spatial axes, 1 to 3.
         filters: number of output channels.
-        operation: one of `keras_xd.layers.mixed.discrete_operation.DARTS_OPERATIONS`, or
-            `"convolution"`, the one of the given `kernel_size` and `dilation_rate`.
+        operation: one of `keras_xd.layers.mixed.discrete_operation.DARTS_OPERATIONS`;
+            `"convolution"`, the one of the given `kernel_size` and `dilation_rate`; or
+            `"convolution_<k>"` and `"convolution_<k>_dilated_<d>"`, one of `k` taps along each
+            axis, of dilation 1 or `d`.
         kernel_size: integer or tuple, size of the window that output sizes are counted for.
         strides: integer or tuple.
         padding: `"valid"`, `"same"` or, for rank 1, `"causal"`.
@@ -288,6 +103,8 @@ class DiscreteOperation(OperationLayer):
         Liu et al., "DARTS: Differentiable Architecture Search", 2019; Xu et al., "PC-DARTS", 2020.
     """
 
+    ranks = (1, 2, 3)
+
     def __init__(
         self,
         rank: int,
@@ -299,11 +116,13 @@ class DiscreteOperation(OperationLayer):
     ):
         super().__init__(rank, filters, kernel_size, *args, **kwargs)
         allowed = ("convolution", *DARTS_OPERATIONS)
-        self.operation = validation.one_of(operation, allowed, "operation")
+        if not is_operation(operation):
+            validation.one_of(operation, allowed, "operation")
+        self.operation = operation
         if operation == "convolution":
             window = ("convolution", self.kernel_size, self.dilation_rate)
         else:
-            kind, size, rate = _OPERATIONS[operation]
+            kind, size, rate = _window(operation)
             window = (kind, (size,) * rank, (rate,) * rank)
         self.kind, self.size, self.rate = window
 

@@ -20,12 +20,13 @@ from keras_xd.core.type_aliases import (
 from keras_xd.layers.mixed.discrete_operation import (
     DARTS_OPERATIONS,
     DiscreteOperation,
-    OperationLayer,
-    OperationOptions,
+    is_operation,
 )
+from keras_xd.layers.mixed.operation_layer import OperationLayer, OperationOptions
 
 UPDATES = ("softmax", "exponentiated_gradient")
 SMALLEST_SHARE = 1e-5
+_CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
 # exp(-150) is zero in float32.
 _LOGIT_OF_ALL = 150.0
 
@@ -56,7 +57,8 @@ class MixedOperation(OperationLayer, SearchableLayer):
             Strides, padding and groups hold for all operations, initializers, regularizers and
             constraints for all kernels.
         candidates: names of the operations, of
-            `keras_xd.layers.mixed.discrete_operation.DARTS_OPERATIONS`. If none of them is the
+            `keras_xd.layers.mixed.discrete_operation.DARTS_OPERATIONS`, or `"convolution_<k>"` and
+            `"convolution_<k>_dilated_<d>"` of any size and dilation. If none of them is the
             convolution of `kernel_size` and `dilation_rate`, that is one more, the first, under
             the name `"convolution"`.
         perturb: what is left for the other operations at the start: that convolution has the share
@@ -227,7 +229,7 @@ class MixedOperation(OperationLayer, SearchableLayer):
         arguments = {name: getattr(self, name) for name in names}
         arguments["dtype"] = self.dtype_policy
         if found.is_keras_convolution and self.partial_channels == 1:
-            keras_class = (keras.layers.Conv1D, keras.layers.Conv2D)[self.rank - 1]
+            keras_class = _CONVOLUTIONS[self.rank - 1]
             plain = keras_class(kernel_size=found.size, dilation_rate=found.rate, **arguments)
         else:
             plain = DiscreteOperation(
@@ -339,9 +341,10 @@ class _ShareFloor(keras.constraints.Constraint):
 def _checked_candidates(candidates):
     """Return a tuple of different names of operations."""
     names = (candidates,) if isinstance(candidates, str) else tuple(candidates)
-    if not set(names) <= set(DARTS_OPERATIONS) or len(set(names)) < len(names):
+    if not all(map(is_operation, names)) or len(set(names)) < len(names):
         raise ValueError(
-            f"`candidates` must be different names of {DARTS_OPERATIONS}. "
+            f"`candidates` must be different names of {DARTS_OPERATIONS}, or "
+            "'convolution_<k>' and 'convolution_<k>_dilated_<d>'. "
             f"Received: candidates={candidates!r}"
         )
     return names

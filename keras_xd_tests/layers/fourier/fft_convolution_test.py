@@ -157,3 +157,26 @@ def test_long_kernels_are_cheaper_by_transform():
         by_taps, by_transform = convolution.multiply_adds(sizes, long)
         assert by_taps > by_transform
     assert convolution.multiply_adds((8,), (8,), circular=True) == (64, 64)
+
+
+@pytest.mark.parametrize(("sizes", "groups"), [((7,), 1), ((5, 6), 2), ((3, 4, 5), 1)])
+def test_correlation_of_all_channels(sizes, groups, rng):
+    rank, taps = len(sizes), 6
+    x = rng.normal(size=(2, *sizes, 4)).astype("float32")
+    kernel = rng.normal(size=(taps, 4 // groups, 6)).astype("float32")
+    offsets = np.stack([rng.integers(1 - n, n, size=taps) for n in sizes], axis=1)
+    expected = np.zeros((2, *sizes, 6))
+    for tap, offset in zip(kernel, offsets, strict=True):
+        moved = np.zeros_like(x)
+        target, source = [], []
+        for o, n in zip(offset, sizes, strict=True):
+            target.append(slice(max(-o, 0), n - max(o, 0)))
+            source.append(slice(max(o, 0), n - max(-o, 0)))
+        moved[(slice(None), *target)] = x[(slice(None), *source)]
+        for g in range(groups):
+            part = moved[..., g * 4 // groups : (g + 1) * 4 // groups]
+            place = slice(g * 6 // groups, (g + 1) * 6 // groups)
+            expected[..., place] += part @ tap[:, place]
+    found = convolution.correlate(x, kernel, offsets, groups)
+    assert found.shape == (2, *sizes, 6) and len(offsets[0]) == rank
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())

@@ -147,8 +147,8 @@ def test_layer_checks(arguments, shape):
 @pytest.mark.parametrize(
     "arguments, shape, message",
     [
-        ({"operation": "convolution_7"}, None, "`operation` must be one of 'convolution'"),
-        ({"rank": 3}, None, "`rank` must be one of 1, 2. Received: rank=3"),
+        ({"operation": "convolution_0"}, None, "`operation` must be one of 'convolution'"),
+        ({"rank": 4}, None, "`rank` must be one of 1, 2, 3. Received: rank=4"),
         ({"padding": "causal"}, None, "`padding` must be one of 'valid', 'same'"),
         ({"strides": 2, "dilation_rate": 2}, None, "cannot be combined"),
         ({"partial_channels": 4}, None, "divide `filters`. Received: partial_channels=4"),

@@ -312,7 +312,7 @@ def test_layer_checks(layer_class, arguments, shape, settled):
 @pytest.mark.parametrize(
     "arguments, shape, message",
     [
-        ({"candidates": ("convolution_7",)}, None, "different names of"),
+        ({"candidates": ("convolution_07",)}, None, "different names of"),
         ({"candidates": ("skip", "skip")}, None, "different names of"),
         ({"candidates": ("convolution_3",)}, None, "an operation beside the convolution"),
         ({"candidates": ()}, None, "an operation beside the convolution"),

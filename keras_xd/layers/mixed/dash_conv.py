@@ -1,0 +1,334 @@
+"""Mixtures of convolutions of many sizes and dilations, computed as one convolution."""
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
+from keras_xd.layers.fourier import fft_convolution
+from keras_xd.layers.mixed import window_padding
+from keras_xd.layers.mixed.mixed_operation import MixedOperation
+from keras_xd.layers.mixed.operation_layer import OperationOptions
+
+KERNEL_SIZES = (3, 5, 7, 9)
+DILATIONS = (1, 3, 7, 15)
+RELAXATIONS = ("softmax", "gumbel")
+CONVOLUTIONS = ("auto", "direct", "fourier")
+# How much longer a multiply–add of transforms takes than one of convolutions, measured on a CPU by
+# benchmarks/dash.py.
+_FOURIER_COST = 10.0
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DashConv(MixedOperation):
+    """A convolution of searched kernel size and dilation: all candidates in one convolution.
+
+    The candidates are convolutions of all `kernel_sizes` `k` with all `dilations` `d`, each with a
+    kernel `w_kd` of its own, and the convolution of the layer's own arguments. With the shares
+    `p = softmax(logits / temperature)`
+
+        y = activation( ( Σ_kd p_kd · place_d(w_kd) ) ∗ x + bias )
+
+    where `place_d` puts the taps `d` places apart with zeros between. Convolutions are linear in
+    their kernels, so this is the mixture `Σ p_kd (w_kd ∗ x)`, at the price of one convolution. Taps
+    that lie further off than the input is long are left out.
+
+    `finalize()` keeps the candidate of the largest share, without its share as a factor, as
+    `MixedOperation` does: a Keras convolution where Keras has it, else a `DiscreteOperation`.
+
+    Args:
+        rank: number of spatial axes, 1 to 3. `DashConv1D`, `DashConv2D`, `DashConv3D` fix it.
+        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
+            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
+        kernel_sizes: the sizes `k` of the candidates, the same along every axis.
+        dilations: the dilations `d`.
+        relaxation: `"softmax"`, or `"gumbel"`: in training Gumbel noise is added to the logits, new
+            in each step.
+        temperature: the divisor of the logits, above 0, at the start. It is the non-trainable
+            variable `temperature`, which callbacks may assign.
+        convolution: `"direct"`: one convolution for each dilation; `"fourier"`: one product of
+            spectra; `"auto"`: what is estimated to take less time.
+        perturb: what is left at the start for the candidates beside the layer's own convolution, or
+            `None` for equal shares, the paper's start.
+        update, partial_channels: as in `MixedOperation`; `update="exponentiated_gradient"` needs
+            `relaxation="softmax"` and `temperature=1`.
+        seed: an integer makes the noise reproducible.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
+        sizes but the batch's must be known.
+
+    Output shape:
+        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.DashConv(1, 8, 5, padding="same", kernel_sizes=(3, 9), dilations=(1, 15))
+    >>> layer(np.ones((2, 128, 4))).shape
+    TensorShape([2, 128, 8])
+    >>> layer.largest, type(layer.finalize()).__name__
+    ('convolution', 'Conv1D')
+
+    Reference:
+        Shen, Khodak, Talwalkar, "Efficient Architecture Search for Diverse Tasks", 2022.
+    """
+
+    ranks = (1, 2, 3)
+
+    def __init__(
+        self,
+        rank: int,
+        filters: int,
+        kernel_size: Sizes = 3,
+        *args: Any,
+        kernel_sizes: Sequence[int] = KERNEL_SIZES,
+        dilations: Sequence[int] = DILATIONS,
+        relaxation: str = "softmax",
+        temperature: float = 1.0,
+        convolution: str = "auto",
+        perturb: float | None = 0.1,
+        update: str = "softmax",
+        seed: int | None = None,
+        **kwargs: Unpack[OperationOptions],
+    ):
+        self.kernel_sizes = _different(kernel_sizes, "kernel_sizes")
+        self.dilations = _different(dilations, "dilations")
+        names = [
+            f"convolution_{size}" + (f"_dilated_{rate}" if rate > 1 else "")
+            for size in self.kernel_sizes
+            for rate in self.dilations
+            if size > 1 or rate == self.dilations[0]  # one tap has no distance to another
+        ]
+        super().__init__(
+            rank,
+            filters,
+            kernel_size,
+            *args,
+            candidates=names,
+            perturb=perturb,
+            update=update,
+            **kwargs,
+        )
+        self.relaxation = validation.one_of(relaxation, RELAXATIONS, "relaxation")
+        self.initial_temperature = float(validation.real_number(temperature, "temperature"))
+        if not 0 < self.initial_temperature < math.inf:
+            raise ValueError(
+                f"`temperature` must be above 0 and finite. Received: temperature={temperature!r}"
+            )
+        self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
+        if update != "softmax" and (relaxation != "softmax" or temperature != 1):
+            raise ValueError(
+                "update='exponentiated_gradient' needs relaxation='softmax' and temperature=1. "
+                f"Received: relaxation={relaxation!r}, temperature={temperature!r}"
+            )
+        self.seed = validation.seed(seed)
+        if relaxation == "gumbel":
+            self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def build_operations(self, input_shape: Shape) -> None:
+        """Make the kernels of all candidates, the logits and the temperature."""
+        super().build_operations(input_shape)
+        self.temperature = self.add_weight(
+            name="temperature",
+            shape=(),
+            initializer=keras.initializers.Constant(self.initial_temperature),
+            trainable=False,
+            autocast=False,
+        )
+
+    @property
+    def shares(self) -> Tensor:
+        """The share of each candidate without noise, a tensor."""
+        if self.update != "softmax":
+            return super().shares
+        return ops.softmax(ops.convert_to_tensor(self.logits) / self.temperature)
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        shares = self.shares
+        if training and self.relaxation == "gumbel":
+            smallest = keras.config.epsilon()
+            uniform = keras.random.uniform(
+                shares.shape, smallest, 1 - smallest, seed=self.seed_generator
+            )
+            noise = -ops.log(-ops.log(uniform))
+            logits = ops.convert_to_tensor(self.logits) + ops.cast(noise, self.logits.dtype)
+            shares = ops.softmax(logits / self.temperature)
+        return self.surrounded(inputs, functools.partial(self._mixture, shares))
+
+    def operate(self, x: Tensor) -> Tensor:
+        """Return the mixture of the candidates; inputs and outputs have their channels last."""
+        return self._mixture(self.shares, x)
+
+    def forms(self, input_shape: Shape) -> dict[str, int]:
+        """Return the multiply–adds of one sample in the forms `"direct"` and `"fourier"`.
+
+        Of the latter the transforms of the kernel, once a batch, are not counted.
+        """
+        return self._counts(self._operation_shape(input_shape)[1:])
+
+    def form(self, input_shape: Shape) -> str:
+        """Return the form that inputs of a shape are computed in, `"direct"` or `"fourier"`."""
+        return self._form(self._operation_shape(input_shape)[1:])
+
+    def _form(self, shape):
+        if self.convolution != "auto":
+            return self.convolution
+        counts = self._counts(shape)
+        return "direct" if counts["direct"] <= _FOURIER_COST * counts["fourier"] else "fourier"
+
+    def _counts(self, shape):
+        *sizes, channels = shape
+        pairs = channels // self.groups * self.operation_filters
+        places = math.prod(self.output_sizes(sizes))
+        taps = sum(math.prod(taps) for _, _, taps, _ in self._by_dilation(sizes))
+        points = math.prod(fft_convolution.correlation_lengths(sizes, self._offsets(sizes)[0]))
+        transforms = (channels + self.operation_filters) * points * math.log2(max(points, 2))
+        return {"direct": places * taps * pairs, "fourier": int(2 * points * pairs + transforms)}
+
+    def forecast(self, input_shape: Shape) -> dict[str, int]:
+        """Return the sizes the layer will have, as `MixedOperation.forecast` does."""
+        found = super().forecast(input_shape)
+        return {**found, "parameters": found["parameters"] + 1}  # the temperature
+
+    def get_config(self) -> Config:
+        config = {
+            **super().get_config(),
+            "kernel_sizes": self.kernel_sizes,
+            "dilations": self.dilations,
+            "relaxation": self.relaxation,
+            "temperature": self.initial_temperature,
+            "convolution": self.convolution,
+            "seed": self.seed,
+        }
+        del config["candidates"]
+        return config
+
+    def _mixture(self, shares, x):
+        form = self._form(tuple(x.shape[1:]))
+        weighted = [
+            ops.convert_to_tensor(operation.kernel) * ops.cast(share, operation.kernel.dtype)
+            for operation, share in zip(self.operations, ops.unstack(shares), strict=True)
+        ]
+        return (self._direct if form == "direct" else self._fourier)(x, weighted)
+
+    def _direct(self, x, kernels):
+        """Return the mixture by one convolution for each dilation."""
+        total, sizes = 0, tuple(x.shape[1:-1])
+        for rate, before, taps, members in self._by_dilation(sizes):
+            mixed = 0
+            for index, first in members:
+                kernel, padding = kernels[index], []
+                for axis, (low, count) in enumerate(zip(first, taps, strict=True)):
+                    # Taps from `start` to `stop` are in reach, and stand from `low` on.
+                    start, size = max(-low, 0), kernel.shape[axis]
+                    stop = max(min(size, count - low), start)
+                    kernel = kernel[(slice(None),) * axis + (slice(start, stop),)]
+                    padding.append((low + start, count - low - stop))
+                mixed = mixed + ops.pad(kernel, [*padding, (0, 0), (0, 0)])
+            reach = [
+                s * (outputs - 1) + d * (t - 1) + 1
+                for s, outputs, d, t in zip(
+                    self.strides, self.output_sizes(sizes), rate, taps, strict=True
+                )
+            ]
+            border = [(b, r - n - b) for b, r, n in zip(before, reach, sizes, strict=True)]
+            mixed = ops.cast(mixed, x.dtype)
+            total = total + window_padding.convolve(x, mixed, border, self.strides, rate)
+        return total
+
+    def _fourier(self, x, kernels):
+        """Return the mixture by one product of spectra."""
+        offsets, kept = self._offsets(tuple(x.shape[1:-1]))
+        rows = [
+            ops.reshape(kernel, (-1, *kernel.shape[self.rank :]))
+            for kernel in (ops.cast(kernel, "float32") for kernel in kernels)
+        ]
+        rows = ops.take(ops.concatenate(rows, axis=0), kept, axis=0)
+        y = fft_convolution.correlate(x, rows, offsets, self.groups)
+        y = window_padding.every(y, self.strides)
+        counts = self.output_sizes(x.shape[1:-1])
+        return y[(slice(None), *(slice(0, count) for count in counts))]
+
+    def _windows(self, sizes):
+        """Return for each candidate its rate, and the offset of its first tap from an output."""
+        found = []
+        for operation in self.operations:
+            spans = window_padding.spans(operation.size, operation.rate)
+            first = tuple(-before for before, _ in self.borders(sizes, spans))
+            found.append((operation.size, operation.rate, first))
+        return found
+
+    def _reach(self, sizes):
+        """Return for each axis the lowest and the highest offset that reads the input."""
+        last = [s * (n - 1) for s, n in zip(self.strides, self.output_sizes(sizes), strict=True)]
+        return [(-far, n - 1) for far, n in zip(last, sizes, strict=True)]
+
+    def _by_dilation(self, sizes):
+        """Return the convolutions of the direct form.
+
+        Each is a tuple: the rate, places before the first tap, number of taps, and a list of its
+        candidates' indices with the tap from which on they stand.
+        """
+        groups = {}
+        for index, (size, rate, first) in enumerate(self._windows(sizes)):
+            phase = tuple(f % d for f, d in zip(first, rate, strict=True))
+            groups.setdefault((rate, phase), []).append((index, size, first))
+        found = []
+        for (rate, _), members in groups.items():
+            lows, taps = [], []
+            for axis, (low, high) in enumerate(self._reach(sizes)):
+                d = rate[axis]
+                begin = min(first[axis] for _, _, first in members)
+                end = max(first[axis] + d * (size[axis] - 1) for _, size, first in members)
+                # The first and the last tap that are in reach.
+                begin += d * max(-((begin - low) // d), 0)
+                end -= d * max(-((high - end) // d), 0)
+                lows.append(begin)
+                taps.append((end - begin) // d + 1)
+            if min(taps) < 1:
+                continue
+            placed = [
+                (index, tuple((f - b) // d for f, b, d in zip(first, lows, rate, strict=True)))
+                for index, _, first in members
+            ]
+            found.append((rate, tuple(-low for low in lows), tuple(taps), placed))
+        return found
+
+    def _offsets(self, sizes):
+        """Return the offsets of all candidates' taps that are in reach, and which taps these are.
+
+        Taps are counted through all candidates, in the order of their kernels' entries.
+        """
+        offsets = [
+            [f + d * tap for f, d, tap in zip(first, rate, taps, strict=True)]
+            for size, rate, first in self._windows(sizes)
+            for taps in itertools.product(*map(range, size))
+        ]
+        offsets = np.array(offsets)
+        low, high = np.array(self._reach(sizes)).T
+        kept = np.flatnonzero(((offsets >= low) & (offsets <= high)).all(axis=1))
+        return offsets[kept], kept
+
+
+def _different(values, name):
+    """Return a tuple of different positive integers, at least one."""
+    values = tuple(validation.collection(values, name))
+    values = tuple(
+        validation.positive_integer(value, f"{name}[{n}]") for n, value in enumerate(values)
+    )
+    if not values or len(set(values)) < len(values):
+        raise ValueError(f"`{name}` must be different integers. Received: {name}={values}")
+    return values

@@ -1,0 +1,231 @@
+"""What layers of one or of several operations have in common: a convolution's output shape."""
+
+from collections.abc import Callable, Sequence
+from typing import Unpack
+
+import keras
+from keras import activations, constraints, initializers, ops, regularizers
+
+from keras_xd.core import validation
+from keras_xd.core.type_aliases import (
+    Activation,
+    BaseOptions,
+    Config,
+    Constraint,
+    ConvOptions,
+    Initializer,
+    Regularizer,
+    Shape,
+    Sizes,
+    Tensor,
+)
+from keras_xd.layers.mixed import window_padding
+
+
+class OperationOptions(ConvOptions, total=False):
+    """Keyword arguments of an `OperationLayer` after the size of its kernel."""
+
+    partial_channels: int
+
+
+class OperationLayer(keras.layers.Layer):
+    """Base class of layers of DARTS operations whose outputs have the shape of a convolution's.
+
+    The convolution is the Keras one of the same arguments. A subclass tells what it computes of a
+    part of the channels (`operate`) and which weights that has (`build_operations`). Channels that
+    pass it by, bias and activation are added here.
+
+    Args:
+        rank: number of spatial axes, one of the class attribute `ranks`.
+        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
+            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
+        partial_channels: integer `k`; the operations act on the first 1 / k of the channels.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layer = layers.DiscreteOperation(1, 4, "max_pooling_3")
+    >>> isinstance(layer, layers.mixed.operation_layer.OperationLayer)
+    True
+    """
+
+    ranks = (1, 2)
+
+    def __init__(
+        self,
+        rank: int,
+        filters: int,
+        kernel_size: Sizes = 3,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Sizes = 1,
+        groups: int = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        *,
+        partial_channels: int = 1,
+        **kwargs: Unpack[BaseOptions],
+    ):
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.rank = validation.one_of(rank, self.ranks, "rank")
+        self.filters = validation.positive_integer(filters, "filters")
+        self.kernel_size = validation.integer_tuple(kernel_size, rank, "kernel_size")
+        self.strides = validation.integer_tuple(strides, rank, "strides")
+        padding = padding.lower() if isinstance(padding, str) else padding
+        paddings = ("valid", "same") + (("causal",) if rank == 1 else ())
+        self.padding = validation.one_of(padding, paddings, "padding")
+        data_format = keras.config.image_data_format() if data_format is None else data_format
+        formats = ("channels_last", "channels_first")
+        self.data_format = validation.one_of(data_format, formats, "data_format")
+        self.dilation_rate = validation.integer_tuple(dilation_rate, rank, "dilation_rate")
+        self.groups = validation.positive_integer(groups, "groups")
+        self.activation = activations.get(activation)
+        self.use_bias = validation.boolean(use_bias, "use_bias")
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
+        self.partial_channels = validation.positive_integer(partial_channels, "partial_channels")
+        if max(self.strides) > 1 and max(self.dilation_rate) > 1:
+            raise ValueError(
+                "`strides > 1` cannot be combined with `dilation_rate > 1`. "
+                f"Received: strides={self.strides}, dilation_rate={self.dilation_rate}"
+            )
+        if self.filters % self.partial_channels:
+            raise ValueError(
+                "`partial_channels` must divide `filters`. "
+                f"Received: partial_channels={partial_channels}, filters={filters}"
+            )
+        validation.channel_groups(self.groups, filters=self.operation_filters)
+
+    @property
+    def window(self) -> tuple[int, ...]:
+        """The number of places from the first to the last one that the convolution reads."""
+        return window_padding.spans(self.kernel_size, self.dilation_rate)
+
+    @property
+    def operation_filters(self) -> int:
+        """The number of output channels of the operations."""
+        return self.filters // self.partial_channels
+
+    def build(self, input_shape: Shape) -> None:
+        channels, _ = self.split_shape(input_shape)
+        self.input_spec = keras.layers.InputSpec(
+            ndim=self.rank + 2,
+            axes={-1 if self.data_format == "channels_last" else 1: channels},
+        )
+        self.build_operations(input_shape)
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias",
+                shape=(self.filters,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+
+    def call(self, inputs: Tensor) -> Tensor:
+        return self.surrounded(inputs, self.operate)
+
+    def surrounded(self, inputs: Tensor, operate: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return what a function makes of the channels that the operations act on, and the rest.
+
+        Args:
+            inputs: the layer's inputs.
+            operate: takes and returns tensors with their channels last, as `operate` does.
+        """
+        last = self.data_format == "channels_last"
+        x = inputs if last else ops.moveaxis(inputs, 1, -1)
+        part = x.shape[-1] // self.partial_channels
+        y = operate(x[..., :part])
+        if self.partial_channels > 1:
+            y = self._with_other_channels(y, x[..., part:])
+        if self.bias is not None:
+            y = y + self.bias
+        return self.activation(y if last else ops.moveaxis(y, -1, 1))
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        _, sizes = self.split_shape(input_shape)
+        outputs = self.output_sizes(sizes)
+        if self.data_format == "channels_last":
+            return (input_shape[0], *outputs, self.filters)
+        return (input_shape[0], self.filters, *outputs)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "rank": self.rank,
+            "filters": self.filters,
+            "kernel_size": self.kernel_size,
+            "strides": self.strides,
+            "padding": self.padding,
+            "data_format": self.data_format,
+            "dilation_rate": self.dilation_rate,
+            "groups": self.groups,
+            "activation": activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
+            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
+            "kernel_constraint": constraints.serialize(self.kernel_constraint),
+            "bias_constraint": constraints.serialize(self.bias_constraint),
+            "partial_channels": self.partial_channels,
+        }
+
+    def split_shape(self, input_shape: Shape) -> tuple[int, tuple[int, ...]]:
+        """Return the number of channels of an input shape and its spatial sizes.
+
+        Raises:
+            ValueError: for a wrong number of axes, a size that is unknown, too small an input or
+                channels that cannot be divided into groups.
+        """
+        if len(input_shape) != self.rank + 2 or None in input_shape[1:]:
+            raise ValueError(
+                f"Layer '{self.name}' needs inputs of {self.rank + 2} axes whose sizes, but for "
+                f"the batch's, are known. Received: input_shape={tuple(input_shape)}"
+            )
+        last = self.data_format == "channels_last"
+        channels = input_shape[-1 if last else 1]
+        sizes = tuple(input_shape[1:-1] if last else input_shape[2:])
+        if channels % self.partial_channels:
+            raise ValueError(
+                "`partial_channels` must divide the number of input channels. Received: "
+                f"partial_channels={self.partial_channels}, channels={channels}"
+            )
+        validation.channel_groups(self.groups, channels=channels // self.partial_channels)
+        if min(self.output_sizes(sizes)) < 1:
+            raise ValueError(
+                "The window of a layer with padding='valid' must fit its input. Received: "
+                f"input_shape={tuple(input_shape)}, kernel_size={self.kernel_size}, "
+                f"dilation_rate={self.dilation_rate}"
+            )
+        return channels, sizes
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Return the spatial sizes of the outputs: those of the Keras convolution."""
+        return window_padding.output_sizes(sizes, self.window, self.strides, self.padding)
+
+    def borders(self, sizes: Sequence[int], spans: Sequence[int]) -> list[tuple[int, int]]:
+        """Return how many places each axis is extended by for windows of some spans."""
+        return window_padding.borders(sizes, spans, self.window, self.strides, self.padding)
+
+    def _with_other_channels(self, y, x):
+        """Append the channels that pass the operations by, and shuffle all as PC-DARTS does."""
+        border = self.borders(x.shape[1:-1], self.strides)
+        x = window_padding.max_pool(x, self.strides, border, self.strides)
+        x = window_padding.with_channels(x, self.filters - self.operation_filters)
+        return window_padding.shuffled(ops.concatenate([y, x], axis=-1), self.partial_channels)
