@@ -102,8 +102,8 @@ def label_lines(axes: Axes, labels: Sequence[str] | None = None, avoid: float = 
     """Write the label of each line beside its last visible point, in place of a legend.
 
     Labels that would lie on each other are moved apart and joined to their lines. They follow
-    their lines when limits of the axes change afterwards. Give the axes their scale and the figure
-    its size before.
+    their lines when limits of the axes, or their size, change afterwards. Give the axes their scale
+    before.
 
     Args:
         axes: axes with labelled lines. Lines without a label, or without a finite point, get none.
@@ -132,15 +132,15 @@ def label_lines(axes: Axes, labels: Sequence[str] | None = None, avoid: float = 
             "`labels` must have a text for each labelled line. "
             f"Received: {len(labels)} texts for {len(lines)} lines"
         )
-    root = axes.get_figure(root=True)
-    root.draw_without_rendering()
-    texts = [
+    axes.get_xlim(), axes.get_ylim()  # limits that follow from the data are set when they are read
+    labelled = _LineLabels(axes, lines, avoid)
+    labelled.texts = [
         axes.annotate(
             label,
             (1.0, 0.0),
             (1.04, 0.0),
             xycoords="axes fraction",
-            textcoords="axes fraction",
+            textcoords=labelled,
             color=line.get_color(),
             fontsize=_LABEL_SIZE,
             va="center",
@@ -157,40 +157,53 @@ def label_lines(axes: Axes, labels: Sequence[str] | None = None, avoid: float = 
         )
         for line, label in zip(lines, labels, strict=True)
     ]
-
-    def place(axes: Axes) -> list:
-        return _place_labels(axes, lines, texts, avoid)
-
     for change in ("xlim_changed", "ylim_changed"):
-        axes.callbacks.connect(change, place)
-    ordered = place(axes)
-    for text in texts:
+        axes.callbacks.connect(change, labelled.place)
+    ordered = labelled.place()
+    for text in labelled.texts:
         if text not in ordered:
             text.remove()
     return ordered
 
 
-def _place_labels(axes, lines, texts, avoid):
-    """Put each text beside the end of its line; return those of lines with an end, from below."""
-    to_axes = axes.transData + axes.transAxes.inverted()
-    found = []
-    for line, text in zip(lines, texts, strict=True):
-        points = np.column_stack([np.asarray(data, float) for data in line.get_data()])
-        places = to_axes.transform(points[np.isfinite(points).all(axis=1)])
-        places = places[np.isfinite(places).all(axis=1)]
-        if len(places):
-            # A line that leaves the axes ends where it is seen last, above or below the others.
-            seen = ((places > -1e-6) & (places < 1 + 1e-6)).all(axis=1)
-            last = np.flatnonzero(seen)[-1] if seen.any() else len(places) - 1
-            beyond = places[min(last + 1, len(places) - 1), 1]
-            found.append((places[last, 0], beyond, text))
-    found.sort(key=lambda end: end[1])
-    height = axes.get_window_extent().height * 72 / axes.get_figure(root=True).dpi
-    heights = apart([min(max(y, 0.0), 1.0) for _, y, _ in found], _LABEL_HEIGHT / height, avoid)
-    for (x, y, text), middle in zip(found, heights, strict=True):
-        text.xy = min(x, 1.0), min(max(y, 0.0), 1.0)
-        text.set_position((1.04, middle))
-    return [text for *_, text in found]
+class _LineLabels:
+    """The labels beside the lines of axes, which are their own coordinates as axes fractions.
+
+    How far they are apart follows from the height of the axes, which a layout sets when the figure
+    is drawn; so they are placed again whenever a drawing asks for their coordinates.
+    """
+
+    def __init__(self, axes, lines, avoid):
+        self.axes, self.lines, self.avoid = axes, lines, avoid
+        self.texts = []
+
+    def __call__(self, renderer):
+        self.place()
+        return self.axes.transAxes
+
+    def place(self, changed=None):
+        """Put each text beside the end of its line; return those of lines with an end, in order."""
+        axes = self.axes
+        to_axes = axes.transData + axes.transAxes.inverted()
+        found = []
+        for line, text in zip(self.lines, self.texts, strict=True):
+            points = np.column_stack([np.asarray(data, float) for data in line.get_data()])
+            places = to_axes.transform(points[np.isfinite(points).all(axis=1)])
+            places = places[np.isfinite(places).all(axis=1)]
+            if len(places):
+                # A line that leaves the axes ends where it is seen last, above or below the others.
+                seen = ((places > -1e-6) & (places < 1 + 1e-6)).all(axis=1)
+                last = np.flatnonzero(seen)[-1] if seen.any() else len(places) - 1
+                beyond = places[min(last + 1, len(places) - 1), 1]
+                found.append((places[last, 0], beyond, text))
+        found.sort(key=lambda end: end[1])
+        gap = _LABEL_HEIGHT / (axes.get_window_extent().height * 72)
+        gap *= axes.get_figure(root=True).dpi
+        heights = apart([min(max(y, 0.0), 1.0) for _, y, _ in found], gap, self.avoid)
+        for (x, y, text), middle in zip(found, heights, strict=True):
+            text.xy = min(x, 1.0), min(max(y, 0.0), 1.0)
+            text.set_position((1.04, middle))
+        return [text for *_, text in found]
 
 
 def apart(heights: Sequence[float], gap: float, lowest: float = 0.0) -> list[float]:

@@ -1,5 +1,7 @@
 """The style of pictures: files that repeat, labels that lie beside their curves and apart."""
 
+import pickle
+
 import matplotlib
 import matplotlib.colors
 import numpy as np
@@ -81,6 +83,40 @@ def test_labels_follow_their_lines_when_limits_change():
         assert text.get_position()[1] == pytest.approx(end, abs=0.05)
     axes.invert_yaxis()
     assert [text.get_position()[1] for text in texts] == pytest.approx([0.2, 0.1], abs=0.05)
+
+
+def test_labels_keep_apart_when_the_axes_get_lower(tmp_path):
+    figure = Figure(figsize=(3, 3), layout="constrained")
+    upper, lower = figure.subplots(2, 1)
+    for number in range(3):
+        upper.plot([0, 1], [0.0, 1.0], label=f"curve {number}")
+    texts = style.label_lines(upper)
+    for axes in (upper, lower):
+        axes.set(title="two\nlines", xlabel="two\nlines")
+    style.save(figure, tmp_path / "low.svg")
+    boxes = [Text.get_window_extent(text) for text in texts]
+    assert not any(a.overlaps(b) for a, b in zip(boxes[:-1], boxes[1:], strict=True))
+    gaps = np.diff([text.get_position()[1] for text in texts])
+    height = upper.get_window_extent().height * 72 / figure.dpi
+    np.testing.assert_allclose(gaps * height, 9.5, rtol=1e-4)
+
+
+def test_labelled_figures_are_copied():
+    figure = Figure(figsize=(3, 2), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1], [0.0, 1.0], label="curve")
+    style.label_lines(axes)
+    copied = pickle.loads(pickle.dumps(figure))
+    copied.draw_without_rendering()
+    assert [text.get_text() for text in copied.axes[0].texts] == ["curve"]
+
+
+def test_no_drawing_is_needed_to_label_lines(monkeypatch):
+    """A layout for each of many axes would take longer than the picture."""
+    axes = Figure(figsize=(3, 2), layout="constrained").subplots()
+    axes.plot([0, 1], [0.0, 1.0], label="curve")
+    monkeypatch.setattr(Figure, "draw", None)
+    style.label_lines(axes)
 
 
 def test_a_line_that_leaves_the_axes_has_its_label_where_it_is_seen_last():
