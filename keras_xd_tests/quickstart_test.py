@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_xd_tests.example_scripts import on_path, run_eagerly
 
-SMALL = ("--subset", "200", "--epochs", "2", "--batch-size", "50")
+SMALL = ("--subset", "60", "--epochs", "2", "--batch-size", "30")
 
 
 with on_path():
@@ -67,7 +67,7 @@ def test_writes_a_table_pictures_and_models(result):
 
 def test_main_measures_the_exported_models(result):
     runs, _, output = result
-    _, _, (inputs, labels) = [(x[:200], y[:200]) for x, y in digits.load()]
+    _, _, (inputs, labels) = [(x[:60], y[:60]) for x, y in digits.load()]
     inputs = {"plain": inputs, "permuted": permutation.permute(inputs, 0)}
     for kind in quickstart.KINDS:
         for name, record in runs[kind][0].items():

@@ -24,10 +24,10 @@ OPERATIONS = ("separable_3", "average_pooling_3", "identity", "channel_attention
 SHAPE = (8, 8, 1)
 
 
-def search(train, channels, epochs, steps):
+def search(train, operations, channels, epochs, steps):
     """Return the genotype found and, by kind of cell, the entropy after each epoch."""
     keras.utils.set_random_seed(0)
-    network = models.nos_search_network(3, channels, SHAPE, operations=OPERATIONS, seed=0)
+    network = models.nos_search_network(3, channels, SHAPE, operations=operations, seed=0)
     model = keras_xd.SearchModel(network)
     rates = common.adam(1e-2, steps), keras.optimizers.Adam(2e-2, beta_1=0.5)
     model.compile(*rates, common.LOSS, jit_compile=False)
@@ -49,11 +49,12 @@ def trained(genotype, train, test, channels, epochs, steps):
 def main(arguments=None):
     options = common.parse(__file__, __doc__, arguments)
     channels, epochs, controls, count = (2, 1, 1, 32) if options.small else (4, 7, 2, None)
+    operations = OPERATIONS[2:4] if options.small else OPERATIONS
     train, test = ((x[:count], y[:count]) for x, y in digits.load()[::2])
     steps = epochs * -(-len(train[0]) // 64)
-    found, entropy = search(train, channels, epochs, steps)
+    found, entropy = search(train, operations, channels, epochs, steps)
     rng = np.random.default_rng(0)
-    random = [genotypes.random_genotype(rng, OPERATIONS) for _ in range(controls)]
+    random = [genotypes.random_genotype(rng, operations) for _ in range(controls)]
     setting = (train, test, channels, epochs, steps)
     score, others = trained(found, *setting), [trained(each, *setting) for each in random]
     with style.context():

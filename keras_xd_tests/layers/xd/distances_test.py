@@ -1,8 +1,10 @@
+import functools
 import random
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_xd
 from keras_xd import layers, visualization
@@ -41,16 +43,24 @@ def at_start(layer, name):
     return copy
 
 
-def whole_map(layer):
+def whole_map(layer, call=None):
     """The matrix from all inputs to all outputs of a layer, by applying it to unit inputs."""
     shape = layer.get_build_config()["input_shape"][1:]
     units = np.eye(np.prod(shape), dtype="float32").reshape(-1, *shape)
-    return keras.ops.convert_to_numpy(layer(units)).reshape(len(units), -1).astype("float64")
+    return (
+        keras.ops.convert_to_numpy((call or layer)(units)).reshape(len(units), -1).astype("float64")
+    )
+
+
+@functools.lru_cache(maxsize=2)
+def traced(layer):
+    """The layer as a graph, which is called for many kernels."""
+    return tf.function(layer, autograph=False)
 
 
 def with_kernel(layer, kernel):
     layer.kernel.assign(kernel)
-    return whole_map(layer)
+    return whole_map(layer, traced(layer))
 
 
 def averaged_squares(a, b):

@@ -171,7 +171,7 @@ def test_pixels_are_means_of_squares(rng):
     assert nos_training.pooled(images, 1) is images
 
 
-def test_a_calibration_is_measured_without_touching_the_statistics(images, tmp_path):
+def test_a_calibration_is_measured_without_touching_the_statistics(images, eager, tmp_path):
     arguments = ["calibration", "--epochs", "1", "--batch-size", "4", "--pool", "2"]
     arguments += ["--methods", "none", "channel_attention", "--output", str(tmp_path)]
     none, attention = nos.main(arguments).runs

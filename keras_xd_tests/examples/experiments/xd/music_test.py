@@ -1,5 +1,6 @@
 """The music experiment: its data, its causal search spaces, and a small run of the script."""
 
+import functools
 import importlib
 import json
 
@@ -187,8 +188,10 @@ def test_the_causal_search_never_looks_ahead_and_the_other_does(options, rng):
 # The script
 
 
-def test_a_small_run_writes_its_results(eager, tmp_path):
+def test_a_small_run_writes_its_results(eager, tmp_path, monkeypatch):
     output = tmp_path / "results"
+    few = functools.partial(data.synthetic, (5, 2, 2), (20, 30))
+    monkeypatch.setattr(data, "synthetic", few)
     methods = ["undilated", "xd_causal", "xd_windowed"]
     arguments = [*SMALL, *SHORT, "--output", str(output), "--methods", *methods]
     records = experiment.main(arguments)
