@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import itertools
 import os
 import pathlib
 import random
@@ -24,6 +25,7 @@ import tensorflow as tf
 from keras_xd_tests import example_scripts
 
 TESTS = pathlib.Path(__file__).parent
+FINISHED = itertools.count(1)
 LONGEST = ("examples", "quickstart_test.py", "tuner_integration")
 
 pytest.register_assert_rewrite("keras_xd_tests.layer_checks")
@@ -38,6 +40,13 @@ def pytest_collection_finish():
     """Spare the garbage collector all modules and tests: KerasTuner runs it for every model."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_logfinish():
+    """Spare it what outlives the tests, too, which makes the last tests slower than the first."""
+    if next(FINISHED) % 100 == 0:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_runtest_setup(item):
