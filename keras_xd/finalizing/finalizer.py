@@ -6,13 +6,18 @@ from typing import Any
 
 import keras
 
+from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_layers
 from keras_xd.finalizing.bypass import split_streams
 from keras_xd.finalizing.pruning import has_masks, prune
+from keras_xd.finalizing.replacing import replace
+from keras_xd.finalizing.report import FinalizingReport
 from keras_xd.graph.exporting import export
 from keras_xd.graph.wrapped_model import Exchange, Rewritten
+from keras_xd.layers.xd.finalized import STORAGES
+from keras_xd.layers.xd.finalized_sizes import KEEPS
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.search import SearchModel
 
@@ -32,6 +37,8 @@ class FinalizedModel(AtomicSaving, keras.Model):
     >>> model.export("exported", verbose=False)
     >>> model.export("exported", verbose=False, overwrite=True)
     """
+
+    report: FinalizingReport | None = None  # that of `finalize`, which is not saved
 
     def export(
         self,
@@ -63,7 +70,13 @@ class FinalizedModel(AtomicSaving, keras.Model):
 
 
 @check_types
-def finalize(model: keras.Model) -> keras.Model:
+def finalize(
+    model: keras.Model,
+    *,
+    keep: str = "spectrum",
+    storage: str | None = None,
+    snap: float | None = None,
+) -> keras.Model:
     """Return a plain, fast model with the same outputs as a search space.
 
     Every searchable layer is replaced by its `finalize()`, under the same name; for an `XDConv`
@@ -75,27 +88,45 @@ def finalize(model: keras.Model) -> keras.Model:
     led around them. Everything else is copied with its weights. Nested models and shared
     layers stay so; `model` is left untouched.
 
-    An XD-operation is finalized to dense matrices and a complex weight for each frequency and pair
-    of channels, so it is larger and slower than the convolution that it replaced: ResNet-20 gets
-    50 times the parameters and about 4 times the time (`benchmarks/finalized.md`).
+    The spectrum of an XD-operation has a complex number for each frequency and pair of channels, so
+    it is larger than the convolution that it replaced: ResNet-20 gets 50 times the parameters.
+    `keep="kernel"` stores the kernel instead and computes the spectrum in every call, so that the
+    model is no larger than the search space. Only operations in graphs, in `XDSeparableConv` and in
+    `SearchableResampled` have this choice, and `storage` and `snap`; the XD-operations inside cells
+    keep their spectrum. `benchmarks/finalized.md` has sizes and times.
 
     The result is not compiled. It is a Functional model, or of a subclassed one a
     `keras_xd.graph.wrapped_model.Rewritten`. `model.save("model.keras")` is Keras' own;
-    reading the file again needs `import keras_xd`. `model.export(path)` is Keras' own too, except
-    that it refuses a path where there is something; the SavedModel needs neither keras_xd nor
-    Keras. Its signature's keys are the names of the inputs: those given, and `inputs`
-    (`inputs_0`, `inputs_1`, … of several) for an input without a name.
+    reading the file again needs `import keras_xd`, unless all searched layers were snapped to
+    layers of Keras. `model.export(path)` is Keras' own too, except that it refuses a path where
+    there is something; the SavedModel needs neither keras_xd nor Keras. Its signature's keys are
+    the names of the inputs: those given, and `inputs` (`inputs_0`, `inputs_1`, … of several) for an
+    input without a name.
 
     Args:
         model: a built search space (Functional, Sequential or subclassed), or a `SearchModel`.
+        keep: what is stored of XD-operations: `"spectrum"` for speed at small batches, `"kernel"`
+            for size, or `"auto"`: by layer, the kernel where that at least halves its weights and
+            forming the spectrum takes no more multiply–adds than AUTO times one sample does.
+        storage: `"float16"` or `"bfloat16"`: the data type that matrices, spectra and kernels of
+            XD-operations are stored in; computed in the layers' own type, not trained further.
+            `None` stores them as they are.
+        snap: a number between 0 and 1: an XD-operation whose linear map is within this relative
+            distance of what a plain layer computes becomes that layer, the one with the fewest
+            multiply–adds: `Conv…` of any kernel size, `…Transpose`, `DepthwiseConv…`,
+            `SeparableConv…`, `AveragePooling…`, `Identity`, a layer of zeros, or else a
+            `SpectralConv` (the Fourier operator). Outputs change by that. `None` snaps nothing.
 
     Returns:
-        A `FinalizedModel`; of a subclassed model a `Rewritten`.
+        A `FinalizedModel`; of a subclassed model a `Rewritten`; a `keras.Model` if all searched
+        layers were snapped to layers of Keras. Its attribute `report`, which is not saved, is a
+        `FinalizingReport` with a row for each searched layer; `print` shows a table.
 
     Raises:
         ValueError: if the model is not built, if nothing in it is searchable (a plain model needs
-            no finalizing), or if a searchable layer lies inside another layer that cannot be taken
-            apart, such as one made in the `build` of a layer.
+            no finalizing), if a searchable layer lies inside another layer that cannot be taken
+            apart, such as one made in the `build` of a layer, for an unknown `keep` or `storage`,
+            and for a `snap` that is not between 0 and 1.
 
     Example:
 
@@ -107,7 +138,11 @@ def finalize(model: keras.Model) -> keras.Model:
     >>> model = keras_xd.finalize(space)
     >>> type(model.get_layer("conv")).__name__
     'StaticXD'
+    >>> plain = keras_xd.finalize(space, snap=0.05)
+    >>> type(plain.get_layer("conv")).__name__, plain.report.rows[0].operation
+    ('Conv2D', 'convolution 3×3')
     """
+    _check_options(keep, storage, snap)
     if isinstance(model, SearchModel):
         model = model.model
     check_model(model)
@@ -120,12 +155,14 @@ def finalize(model: keras.Model) -> keras.Model:
             "`model` must have searchable layers; a model without them is plain already, so save "
             f"or export it as it is. Received: model '{model.name}'"
         )
-    done = set()
+    paths = {id(layer): path or layer.name for path, layer in searchable}
+    done, found = set(), {}
 
     def finalized(layer):
         """Return the plain layer of a searchable one, under its name."""
         done.update(id(inner) for inner in flatten_layers(layer))
-        plain = layer.finalize()
+        found[id(layer)] = replace(layer, keep, storage, snap)
+        plain = found[id(layer)].after
         plain.name = layer.name
         return plain
 
@@ -138,12 +175,31 @@ def finalize(model: keras.Model) -> keras.Model:
             "are there from the constructor on, and in TimeDistributed. Received: others, "
             f"{missed}"
         )
-    if isinstance(copy, Rewritten):
-        return copy
-    if isinstance(copy, keras.Sequential):
-        copy = keras.Model(copy.inputs[0], copy.outputs[0], name=copy.name)
-    copy = split_streams(copy)
-    return FinalizedModel(copy.input, copy.output, name=copy.name)
+    report = FinalizingReport(tuple(found[key].row(paths[key]) for key in paths if key in found))
+    if not isinstance(copy, Rewritten):
+        if isinstance(copy, keras.Sequential):
+            copy = keras.Model(copy.inputs[0], copy.outputs[0], name=copy.name)
+        copy = split_streams(copy)
+        kind = keras.Model if report.snapped and _is_of_keras(copy) else FinalizedModel
+        copy = kind(copy.input, copy.output, name=copy.name)
+    copy.report = report
+    return copy
+
+
+def _check_options(keep, storage, snap):
+    """Raise `ValueError` for options of `finalize` that are none."""
+    validation.one_of(keep, KEEPS, "keep")
+    validation.one_of(storage, (None, *STORAGES), "storage")
+    if snap is not None and not 0 < validation.real_number(snap, "snap") < 1:
+        raise ValueError(
+            "`snap` is a relative distance and must lie between 0 and 1, both excluded. "
+            f"Received: snap={snap!r}"
+        )
+
+
+def _is_of_keras(model):
+    """Return whether every layer of a model, and of models in it, is one of Keras' own."""
+    return all(type(layer).__module__.split(".")[0] == "keras" for layer in flatten_layers(model))
 
 
 def _stable_names(names):

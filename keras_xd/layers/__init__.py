@@ -63,6 +63,7 @@ from keras_xd.layers.xd.conv_transpose import (
 from keras_xd.layers.xd.depthwise import XDDepthwiseConv, XDDepthwiseConv1D, XDDepthwiseConv2D
 from keras_xd.layers.xd.distances import distance, nearest
 from keras_xd.layers.xd.finalized import StaticXD
+from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
 from keras_xd.layers.xd.resampled import Resampled, SearchableResampled
 from keras_xd.layers.xd.separable import XDSeparableConv, XDSeparableConv1D, XDSeparableConv2D
 
@@ -123,6 +124,7 @@ __all__ = [
     "StaticCCNNBlock",
     "StaticCKConv",
     "StaticDepthMask",
+    "StaticKernelXD",
     "StaticMask",
     "StaticXD",
     "XDCausalConv1D",

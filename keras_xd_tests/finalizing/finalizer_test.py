@@ -17,7 +17,8 @@ from keras_xd.core.searchable import (
     searchable_layers,
 )
 from keras_xd.finalizing import FinalizedModel, finalize
-from keras_xd.layers import StaticXD, XDConv2D
+from keras_xd.graph.wrapped_model import Rewritten
+from keras_xd.layers import CellArchitecture, HeterogeneousCell, StaticKernelXD, StaticXD, XDConv2D
 from keras_xd.rewriting import rewrite
 from keras_xd.search import SearchModel
 from keras_xd_tests import sample_models
@@ -257,3 +258,138 @@ def test_models_that_cannot_be_finalized():
 def test_finalized_weights_are_not_reset(rng):
     with pytest.raises(ValueError, match="finalized layer"):
         reset_weights(finalize(searched(sample_models.residual(), rng)))
+
+
+@pytest.mark.parametrize("make", sample_models.ALL)
+@pytest.mark.parametrize("options", [{"keep": "kernel"}, {"keep": "auto", "storage": "bfloat16"}])
+def test_forms_compute_the_same(make, options, rng, tmp_path):
+    space = searched(make(), rng, depth=2)
+    before = sample_models.fingerprint(space)
+    plain = finalize(space, **options)
+    inputs = sample_models.inputs_of(space, rng)
+    error = 3e-2 if "storage" in options else RELATIVE_ERROR
+    sample_models.assert_same_outputs(space, plain, inputs, error)
+    assert sample_models.fingerprint(space) == before
+    static = [layer for _, layer in named_layers(plain) if isinstance(layer, StaticXD)]
+    assert len(static) == len(plain.report.rows) > 0
+    if options["keep"] == "kernel":
+        assert all(type(layer) is StaticKernelXD for layer in static)
+        assert plain.count_params() <= space.count_params()
+    plain.save(tmp_path / "plain.keras")
+    loaded = keras.models.load_model(tmp_path / "plain.keras")
+    sample_models.assert_same_outputs(plain, loaded, inputs, RELATIVE_ERROR)
+    assert loaded.report is None
+
+
+def test_the_report_tells_sizes(rng):
+    space = searched(sample_models.residual(), rng)
+    spectrum, kernel = finalize(space).report, finalize(space, keep="kernel").report
+    assert [row.name for row in spectrum.rows] == [row.name for row in kernel.rows]
+    for row, other in zip(spectrum.rows, kernel.rows, strict=True):
+        assert (row.form, other.form) == ("spectrum", "kernel")
+        layer = space.get_layer(row.name)
+        assert row.parameters_before == other.parameters_before == layer.count_params()
+        assert row.multiply_adds_after == row.multiply_adds_before > 0
+        assert (row.forming, other.forming > 0) == (0, True)
+        assert row.bytes_after == 4 * row.parameters_after
+        assert row.operation is row.distance is row.left_because is None
+
+
+def test_snapping_is_never_done_unasked_and_tells_what_it_does(rng):
+    space = rewrite(sample_models.randomize(sample_models.residual(), rng))
+    moved = space.get_layer("block0_b").architecture_variables[0]
+    moved.assign(moved + rng.normal(size=moved.shape))
+    assert not finalize(space).report.snapped
+    plain = finalize(space, snap=0.01, keep="kernel")
+    rows = {row.name: row for row in plain.report.rows}
+    assert type(plain) is FinalizedModel and rows["block0_b"].form == "kernel"
+    assert rows["block0_b"].distance > 0.01 and "tolerance" in rows["block0_b"].left_because
+    assert set(plain.report.snapped) == set(rows) - {"block0_b"}
+    assert rows["stem"].operation == "convolution 3×3" and rows["stem"].distance < 1e-3
+    assert rows["stem"].multiply_adds_after < rows["stem"].multiply_adds_before
+    assert type(plain.get_layer("stem")) is layers.Conv2D
+    sample_models.assert_same_outputs(space, plain, sample_models.inputs_of(space, rng), 1e-4)
+
+
+LOADING = SERVING[: SERVING.index("import numpy as np")].replace(
+    '"keras_xd", "keras")', '"keras_xd",)'
+)
+
+
+@pytest.mark.parametrize("make", [sample_models.residual, sample_models.nested])
+def test_a_wholly_snapped_model_loads_without_the_package(make, tmp_path, rng):
+    space = rewrite(sample_models.randomize(make(), rng))
+    plain = finalize(space, snap=0.01)
+    assert type(plain) is not FinalizedModel and len(plain.report.snapped) > 1
+    inputs = sample_models.inputs_of(space, rng)
+    sample_models.assert_same_outputs(space, plain, inputs, 1e-4)
+    plain.save(tmp_path / "plain.keras")
+    np.save(tmp_path / "inputs.npy", inputs)
+    program = (
+        LOADING
+        + """
+import keras, numpy as np
+model = keras.models.load_model("plain.keras")
+np.save("outputs.npy", model(np.load("inputs.npy")))
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ""},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "outputs.npy"), plain(inputs), atol=1e-5)
+
+
+def test_operations_in_cells_keep_their_spectrum_and_the_report_tells(rng):
+    inputs = keras.Input((4, 4, 3))
+    cell = HeterogeneousCell(2, CellArchitecture(operations=("xd_3", "identity")))
+    space = keras.Model(inputs, cell([inputs, inputs]))
+    cell.architecture.logits.assign(keras.ops.ones_like(cell.architecture.logits) * [5.0, 0.0])
+    (row,) = finalize(space, keep="kernel").report.rows
+    assert row.form == "finalized" and "keep their spectrum" in row.left_because
+    assert finalize(space).report.rows[0].left_because is None
+
+
+class TwoLayers(keras.Model):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.first, self.second = layers.Conv2D(2, 3, padding="same"), layers.Conv2D(2, 3)
+
+    def call(self, inputs):
+        return self.second(self.first(inputs))
+
+
+def test_subclassed_models_have_a_report_too(rng):
+    model = TwoLayers()
+    model(np.ones((1, 6, 6, 1)))
+    space = rewrite(model)
+    plain = finalize(space, keep="kernel", snap=1e-2)
+    assert type(plain) is Rewritten
+    assert [row.form for row in plain.report.rows] == ["snapped"] * 2
+    inputs = rng.normal(size=(2, 6, 6, 1)).astype("float32")
+    np.testing.assert_allclose(plain(inputs), space(inputs), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"snap": 0}, r"between 0 and 1, both excluded. Received: snap=0"),
+        ({"snap": 1.0}, r"Received: snap=1.0"),
+        ({"snap": -0.1}, r"Received: snap=-0.1"),
+        ({"snap": float("nan")}, r"snap=nan"),
+        ({"snap": "near"}, r"snap='near'"),
+        ({"snap": True}, r"snap=True"),
+        ({"keep": "all"}, r"keep='all'"),
+        ({"storage": "float64"}, r"storage='float64'"),
+    ],
+)
+def test_options_are_checked_before_any_work(options, message):
+    with pytest.raises(ValueError, match=message):
+        finalize(sample_models_named("image"), **options)
+    with pytest.raises(ValueError, match="must be built"):
+        finalize(keras.Sequential([XDConv2D(1, 3)]), keep="auto", snap=0.1)

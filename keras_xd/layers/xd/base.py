@@ -22,11 +22,9 @@ from keras_xd.core.type_aliases import (
     Shape,
     Tensor,
 )
-from keras_xd.kmatrix import product
 from keras_xd.layers.xd import axis_layout, functional, penalties, warm_starts
-from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
 from keras_xd.layers.xd.axis_layout import AxisGeometry
-from keras_xd.layers.xd.finalized import StaticXD
+from keras_xd.layers.xd.folding import FoldedOperation
 from keras_xd.layers.xd.warm_starts import MATRICES, initial
 
 LARGEST_DESCRIBED = 1024
@@ -44,7 +42,7 @@ class XDOptions(BaseOptions, total=False):
     seed: int | None
 
 
-class XDLayer(MatrixArchitecture):
+class XDLayer(FoldedOperation):
     """Base class of the layers that compute `Σ_j C[i, j] · Re(K · diag(L w[i, j] + b) · M · x_j)`.
 
     A subclass has the attributes `filters`, `kernel_size`, `padding` and `groups` (the channel
@@ -228,10 +226,6 @@ class XDLayer(MatrixArchitecture):
         weights += sizes.pop("channel_gates") * self.channel_gates
         return {"parameters": weights + sizes["matrix_parameters"], **sizes}
 
-    def finalize(self) -> keras.layers.Layer:
-        """Return a built `StaticXD` layer: `K`, `L w` and `M` multiplied out, same outputs."""
-        return StaticXD.from_tensors(self, *self._folded())
-
     def describe(self) -> Description:
         """Return how far the operation is from its start, and its matrices.
 
@@ -326,27 +320,6 @@ class XDLayer(MatrixArchitecture):
         channels = self.input_spec.axes[-1 if self.data_format == "channels_last" else 1]
         shape = (channels // self.groups, self.filters)
         return initial.initial_channel_gates(self.warm_start, *shape, self.groups, self.start_dtype)
-
-    def _folded(self):
-        """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
-        weights = [w for name in MATRICES for w in self._matrix_tensors(name)]
-        kernel_plans = functional.kernel_plans(self._plans)
-        folded = product.fold(weights, [*self._plans, *kernel_plans, *self._plans])
-        k_factors, l_factors, m_factors = (
-            folded[i * self.rank : (i + 1) * self.rank] for i in range(len(MATRICES))
-        )
-        kernel = self._grouped_kernel()
-        spectrum = functional.spectrum(kernel, l_factors, kernel_plans, self._placements)
-        if self._frequency_bias is not None:
-            b = ops.reshape(ops.convert_to_tensor(self._frequency_bias), (-1, 2, 1, 1))
-            spectrum = functional.biased(spectrum, ops.cast(b, kernel.dtype))
-        if self._channel_gates is not None:
-            gates = ops.cast(ops.convert_to_tensor(self._channel_gates), kernel.dtype)
-            spectrum = [gates * piece for piece in spectrum]
-        analyses, syntheses = functional.transforms(
-            m_factors, k_factors, self._plans, self._geometry
-        )
-        return analyses, spectrum, syntheses
 
     def _split_shape(self, input_shape):
         return functional.split_shape(input_shape, self.rank, self.data_format, self.name)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Self, Unpack
 
 import keras
+import numpy as np
 from keras import activations, ops
 
 from keras_xd import kmatrix
@@ -16,6 +17,8 @@ from keras_xd.layers.xd import functional
 
 # By these a spectrum was cut into pieces where the configuration in a file does not tell them.
 _LARGEST_PIECE, _MOST_PIECES = 2**21, 8
+STORAGES = ("float16", "bfloat16")
+LARGEST_HALF = 65504.0  # of float16
 DATA_FORMATS = ("channels_last", "channels_first")
 
 
@@ -43,6 +46,8 @@ class StaticXD(keras.layers.Layer):
         activation: activation function, or `None`.
         pieces: by how many frequencies of the first axis the spectrum is cut into weights, a list
             of integers; `None` cuts it into at most 8, of about 2²¹ numbers.
+        storage: `"float16"` or `"bfloat16"`: the data type that matrices and spectrum are stored
+            in. They are not trained then. All is computed in the layer's own data type.
 
     Input shape:
         That of the layer it came from, at the same spatial sizes.
@@ -82,6 +87,7 @@ class StaticXD(keras.layers.Layer):
         use_bias: bool = True,
         activation: Activation = None,
         pieces: Sequence[int] | None = None,
+        storage: str | None = None,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
@@ -105,6 +111,7 @@ class StaticXD(keras.layers.Layer):
                 "`pieces` must add up to the number of frequencies of the first axis. "
                 f"Received: pieces={self.pieces}, n={axes[0]['n']}"
             )
+        self.storage = validation.one_of(storage, (None, *STORAGES), "storage")
 
     @classmethod
     def from_tensors(
@@ -113,49 +120,48 @@ class StaticXD(keras.layers.Layer):
         analyses: Sequence[Analysis],
         spectrum: Sequence[Tensor],
         syntheses: Sequence[Synthesis],
+        storage: str | None = None,
     ) -> Self:
-        """Make the static layer of an `XDConv` from what its `call` computes from weights."""
-        axes = []
-        for analysis, synthesis in zip(analyses, syntheses, strict=True):
-            plan = analysis.plan
-            axes.append(
-                {
-                    "n": plan.n,
-                    "radices": list(plan.radices),
-                    "groups": list(plan.groups),
-                    "size": analysis.size,
-                    "input_stride": analysis.stride,
-                    "output_size": synthesis.size,
-                    "stride": synthesis.stride,
-                    "analysis": _matrix_specification(analysis),
-                    "synthesis": _matrix_specification(synthesis),
-                }
-            )
-        frequencies = math.prod(axis["n"] for axis in axes)
+        """Make the static layer of an `XDConv` from what its `call` computes from weights.
+
+        Raises:
+            ValueError: if a number is too large for the type it is to be stored in.
+        """
+        axes = [_axis(*both) for both in zip(analyses, syntheses, strict=True)]
+        shape = layer.get_build_config()["input_shape"]
         static = cls(
             axes,
-            channels=spectrum[0].shape[2] * layer.groups,
+            channels=shape[-1 if layer.data_format == "channels_last" else 1],
             filters=layer.filters,
             groups=layer.groups,
             data_format=layer.data_format,
             use_bias=layer.use_bias,
             activation=layer.activation,
-            pieces=[piece.shape[0] * axes[0]["n"] // frequencies for piece in spectrum],
             activity_regularizer=layer.activity_regularizer,
             name=layer.name,
             dtype=layer.dtype_policy,
             trainable=layer.trainable,
+            storage=storage,
+            **cls.spectrum_arguments(axes, spectrum),
         )
-        static.build(layer.get_build_config()["input_shape"])
-        for weight, value in zip(
-            static._matrices, [m for t in (*analyses, *syntheses) for m in t.matrices], strict=True
-        ):
-            weight.assign(ops.copy(value))
-        for weight, value in zip(static.spectrum, spectrum, strict=True):
+        static.build(shape)
+        matrices = static.stored_matrices([m for t in (*analyses, *syntheses) for m in t.matrices])
+        pairs = zip((*static._matrices, *static.spectrum), (*matrices, *spectrum), strict=True)
+        for weight, value in pairs:
+            if storage is not None:
+                _check_range(layer, value, storage)
             weight.assign(ops.copy(value))
         if layer.use_bias:
             static.bias.assign(ops.copy(layer.bias))
         return static
+
+    @classmethod
+    def spectrum_arguments(
+        cls, axes: Sequence[dict[str, Any]], spectrum: Sequence[Tensor]
+    ) -> dict[str, Any]:
+        """Return the arguments that tell the shapes of the weights in `spectrum`."""
+        frequencies = math.prod(axis["n"] for axis in axes)
+        return {"pieces": [piece.shape[0] * axes[0]["n"] // frequencies for piece in spectrum]}
 
     def build(self, input_shape: Shape) -> None:
         sizes = [axis["size"] for axis in self.axes]
@@ -163,34 +169,34 @@ class StaticXD(keras.layers.Layer):
         # Tuples, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
         self._matrices = tuple(
             self.add_weight(
-                name=f"{name}{index}_{position}",
-                shape=tuple(shape),
+                name=name,
+                shape=shape,
                 initializer="glorot_uniform",
                 trainable=False,
+                dtype=self.storage,
             )
-            for name in ("analysis", "synthesis")
-            for index, axis in enumerate(self.axes)
-            for position, shape in enumerate(axis[name]["shapes"])
+            for name, shape in self._matrix_shapes()
         )
-        others = math.prod(axis["n"] for axis in self.axes[1:])
         self.spectrum = tuple(
             self.add_weight(
-                name=f"spectrum_{index}",
-                shape=(frequencies * others, 2, self.channels // self.groups, self.filters),
+                name=name,
+                shape=shape,
                 initializer="glorot_uniform",
+                trainable=trained and self.storage is None,
+                dtype=self.storage,
             )
-            for index, frequencies in enumerate(self.pieces)
+            for name, shape, trained in self._spectrum_shapes()
         )
         self.bias = None
         if self.use_bias:
             self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
 
     def call(self, inputs: Tensor) -> Tensor:
-        matrices = iter(ops.convert_to_tensor(weight) for weight in self._matrices)
+        matrices = iter(self._computed_matrices([self._computed(w) for w in self._matrices]))
         analyses = [self._transform("analysis", i, matrices) for i in range(len(self.axes))]
         syntheses = [self._transform("synthesis", i, matrices) for i in range(len(self.axes))]
         x = functional.to_columns(inputs, self.data_format)
-        spectrum = [ops.convert_to_tensor(piece) for piece in self.spectrum]
+        spectrum = self._computed_spectrum([self._computed(weight) for weight in self.spectrum])
         outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
         if self.bias is not None:
             outputs = outputs + self.bias
@@ -233,7 +239,43 @@ class StaticXD(keras.layers.Layer):
             "use_bias": self.use_bias,
             "activation": activations.serialize(self.activation),
             "pieces": list(self.pieces),
+            "storage": self.storage,
         }
+
+    def stored_matrices(self, matrices: Sequence[Tensor]) -> list[Tensor]:
+        """Return what is stored of the matrices of all transforms: here all of them."""
+        return list(matrices)
+
+    def _matrix_shapes(self):
+        """Return the name and shape of each weight that holds a matrix of a transform."""
+        return [
+            (f"{name}{index}_{position}", tuple(shape))
+            for name in ("analysis", "synthesis")
+            for index, axis in enumerate(self.axes)
+            for position, shape in enumerate(axis[name]["shapes"])
+        ]
+
+    def _spectrum_shapes(self):
+        """Return name, shape and whether it is trained of each weight of the spectrum."""
+        others = math.prod(axis["n"] for axis in self.axes[1:])
+        channels = (self.channels // self.groups, self.filters)
+        return [
+            (f"spectrum_{index}", (frequencies * others, 2, *channels), True)
+            for index, frequencies in enumerate(self.pieces)
+        ]
+
+    def _computed(self, weight):
+        """Return a weight as a tensor of the type that is computed in."""
+        value = ops.convert_to_tensor(weight)
+        return value if self.storage is None else ops.cast(value, self.compute_dtype)
+
+    def _computed_matrices(self, matrices):
+        """Return the matrices of all transforms from what is stored of them."""
+        return matrices
+
+    def _computed_spectrum(self, spectrum):
+        """Return the pieces of the spectrum from the weights that hold it."""
+        return spectrum
 
     def _transform(self, name, index, matrices):
         axis = self.axes[index]
@@ -249,6 +291,32 @@ class StaticXD(keras.layers.Layer):
             stride=axis["input_stride" if forward else "stride"],
             pair=index > 0,
             repeat=False,
+        )
+
+
+def _axis(analysis, synthesis):
+    """Return the entry in `axes` of the two transforms of an axis."""
+    plan = analysis.plan
+    return {
+        "n": plan.n,
+        "radices": list(plan.radices),
+        "groups": list(plan.groups),
+        "size": analysis.size,
+        "input_stride": analysis.stride,
+        "output_size": synthesis.size,
+        "stride": synthesis.stride,
+        "analysis": _matrix_specification(analysis),
+        "synthesis": _matrix_specification(synthesis),
+    }
+
+
+def _check_range(layer, value, storage):
+    """Raise `ValueError` if a number becomes infinite in a shorter type."""
+    largest = float(np.max(np.abs(ops.convert_to_numpy(value)), initial=0.0))
+    if storage == "float16" and largest > LARGEST_HALF:
+        raise ValueError(
+            f"Numbers stored in float16 must not be larger than {LARGEST_HALF:.0f}; take "
+            f"'bfloat16'. Received: {largest:.3g} in layer '{layer.name}', storage={storage!r}"
         )
 
 

@@ -61,14 +61,32 @@ def kernel_plans(plans):
     )
 
 
-def spectrum(kernel, factors, plans, placements):
+def kernel_matrices(factors, plans, placements):
+    """Return the columns of `L` that meet the kernel: `L` applied to the placed unit vectors.
+
+    Args:
+        factors: factors of `L` for each axis.
+        plans: the `Plan` that they were folded by, see `kernel_plans`.
+        placements: array `(n, k)` of each axis, from `AxisGeometry.placement`.
+
+    Returns:
+        List of tensors `(n, 2, k)` by axis, real and imaginary part.
+    """
+    matrices = []
+    for factor, plan, placement in zip(factors, plans, placements, strict=True):
+        dtype = keras.backend.standardize_dtype(factor[0].blocks.dtype)
+        unit_vectors = ops.convert_to_tensor(placement[None], dtype=dtype)
+        matrices.append(transform.analysis(factor, plan, pair=False)(unit_vectors)[0])
+    return matrices
+
+
+def spectrum(kernel, matrices, repeat=True):
     """Return `L w`: the kernel put on the circle and transformed along every axis.
 
     Args:
         kernel: tensor of shape `(*kernel_size, channels / groups, filters)`.
-        factors: factors of `L` for each axis.
-        plans: the `Plan` that they were folded by, see `kernel_plans`.
-        placements: array `(n, k)` of each axis, from `AxisGeometry.placement`.
+        matrices: the columns of `L` for each axis, from `kernel_matrices`.
+        repeat: whether matrices are repeated for the data, as in `kmatrix.transform.Transform`.
 
     Returns:
         List of tensors `(frequencies, 2, channels / groups, filters)`, real and imaginary part: the
@@ -76,33 +94,31 @@ def spectrum(kernel, factors, plans, placements):
     """
     kernel = ops.convert_to_tensor(kernel)
     *_, channels, filters = kernel.shape
-    pieces = spectrum_pieces([plan.n for plan in plans], channels, filters)
+    sizes = [matrix.shape[0] for matrix in matrices]
+    pieces = spectrum_pieces(sizes, channels, filters)
+
+    def times(matrix, data):
+        return ops.matmul(product.repeated(matrix, data.shape[:1]) if repeat else matrix, data)
+
     result, rows = kernel, 1
-    for axis, (factor, plan, placement) in enumerate(zip(factors, plans, placements, strict=True)):
-        taps = placement.shape[1]
-        # The columns of L at the kernel's positions: L applied to the placed unit vectors.
-        dtype = keras.backend.standardize_dtype(factor[0].blocks.dtype)
-        unit_vectors = ops.convert_to_tensor(placement[None], dtype=dtype)
-        matrix = transform.analysis(factor, plan, pair=False)(unit_vectors)[0]
+    for axis, (n, matrix) in enumerate(zip(sizes, matrices, strict=True)):
+        taps = matrix.shape[-1]
         if axis > 0:
             matrix = product.complex_blocks(*ops.unstack(matrix, axis=1))  # (n, 2, taps, 2)
             matrix = ops.transpose(matrix, (0, 1, 3, 2))
             taps = 2 * taps
-        matrix = ops.cast(ops.reshape(matrix, (plan.n * 2, taps)), kernel.dtype)
+        matrix = ops.cast(ops.reshape(matrix, (n * 2, taps)), kernel.dtype)
         result = ops.reshape(result, (rows, taps, -1))
-        if axis < len(plans) - 1:
-            result = ops.matmul(product.repeated(matrix, (rows,)), result)
-        rows *= plan.n
-    if len(plans) == 1:
+        if axis < len(sizes) - 1:
+            result = times(matrix, result)
+        rows *= n
+    if len(sizes) == 1:
         cut = _split(matrix, [2 * frequencies for frequencies in pieces])
         products = [ops.matmul(rows_of_matrix, result) for rows_of_matrix in cut]
     else:
-        inner = math.prod(plan.n for plan in plans[1:-1])
+        inner = math.prod(sizes[1:-1])
         cut = _split(result, [inner * frequencies for frequencies in pieces])
-        products = [
-            ops.matmul(product.repeated(matrix, rows_of_result.shape[:1]), rows_of_result)
-            for rows_of_result in cut
-        ]
+        products = [times(matrix, rows_of_result) for rows_of_result in cut]
     return [ops.reshape(piece, (-1, 2, channels, filters)) for piece in products]
 
 

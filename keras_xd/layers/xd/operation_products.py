@@ -116,6 +116,14 @@ def _own_kernel(a, b):
     return aa, bb, aa + bb - 2 * ab
 
 
+def own_norm(a):
+    """Return `‖A‖²` of the real linear map that an operation has with its own kernel."""
+    total = 0.0
+    for same in (np.conj, np.positive):
+        total += np.sum(a.spectrum * along_axes(_grams(a, a, same), same(a.spectrum)))
+    return float(max(np.real(total) / 2, 0.0))
+
+
 def _map_products(a, b, products):
     """Return the inner products `<A, A>`, `<B, B>` and `<A, B>` of real linear maps.
 
@@ -142,16 +150,16 @@ def _averaged_products(x, y, grams, weights, same):
     average = 1.0
     for gram, (placed, other) in zip(grams, weights, strict=True):
         average = average * np.sum(gram * (placed @ other.T)) / placed.shape[1]
-    return average + np.sum(x.bias * _along_axes(grams, same(y.bias)))
+    return average + np.sum(x.bias * along_axes(grams, same(y.bias)))
 
 
 def _spectrum_products(x, y, grams, weights, same):
     """Take the spectra of the kernel, summed over all pairs of channels."""
-    return np.sum(x.spectrum * _along_axes(grams, same(y.spectrum)))
+    return np.sum(x.spectrum * along_axes(grams, same(y.spectrum)))
 
 
-def _along_axes(matrices, array):
-    """Multiply the leading axes of an array by a matrix each."""
+def along_axes(matrices, array):
+    """Return an array whose leading axes are multiplied by a matrix each."""
     for axis, matrix in enumerate(matrices):
         array = np.moveaxis(np.tensordot(matrix, array, (1, axis)), 0, axis)
     return array
@@ -198,7 +206,7 @@ def _products(x, y):
     """Return the inner product of the parts `A_0` of two operations."""
     total = 0.0
     for same in (np.conj, np.positive):
-        total += np.real(np.sum(x.bias * _along_axes(_grams(x, y, same), same(y.bias)))) / 2
+        total += np.real(np.sum(x.bias * along_axes(_grams(x, y, same), same(y.bias)))) / 2
     return total
 
 

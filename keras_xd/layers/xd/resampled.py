@@ -200,10 +200,13 @@ class SearchableResampled(Resampled, SearchableLayer):
         """Multiply–adds of one sample: the layer's and those of the resampling."""
         return self.layer.complexity(self._inner_shape(input_shape)) + self._resampling(input_shape)
 
-    def finalize(self) -> keras.layers.Layer:
-        """Return a built `Resampled` layer around the finalized layer."""
+    def finalize(self, keep: str = "spectrum", storage: str | None = None) -> keras.layers.Layer:
+        """Return a built `Resampled` layer around the finalized layer.
+
+        The arguments are those of `XDConv.finalize`.
+        """
         static = Resampled(
-            self.layer.finalize(),
+            self.layer.finalize(keep, storage),
             self.sizes,
             activation=self.activation,
             name=self.name,

@@ -248,10 +248,13 @@ class XDSeparableConv(SearchableLayer):
             }
         return {name: value + second.get(name, 0) for name, value in first.items()}
 
-    def finalize(self) -> keras.layers.Layer:
-        """Return the static depthwise layer and the pointwise one, one after the other."""
+    def finalize(self, keep: str = "spectrum", storage: str | None = None) -> keras.layers.Layer:
+        """Return the static depthwise layer and the pointwise one, one after the other.
+
+        The arguments are those of `XDConv.finalize`, for each operation that is searched.
+        """
         if self.search_pointwise:
-            pointwise = self.pointwise.finalize()
+            pointwise = self.pointwise.finalize(keep, storage)
         else:
             pointwise = type(self.pointwise).from_config(self.pointwise.get_config())
             pointwise.build(self.pointwise.get_build_config()["input_shape"])
@@ -259,8 +262,9 @@ class XDSeparableConv(SearchableLayer):
         shape = self.get_build_config()["input_shape"]
         # An input of a shorter type than the layers' would round what it is given.
         dtype = "float64" if self.compute_dtype == "float64" else None
-        layers = [keras.Input(shape[1:], dtype=dtype), self.depthwise.finalize(), pointwise]
-        return keras.Sequential(layers, name=self.name)
+        depthwise = self.depthwise.finalize(keep, storage)
+        stack = [keras.Input(shape[1:], dtype=dtype), depthwise, pointwise]
+        return keras.Sequential(stack, name=self.name)
 
     def describe(self) -> Description:
         """Return what describes both operations, `depthwise/…` and `pointwise/…`."""

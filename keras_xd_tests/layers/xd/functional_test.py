@@ -60,7 +60,10 @@ def test_the_operation_is_its_definition(rng, monkeypatch, sizes, pieces, groups
     numbers = 2 * math.prod(plan.n for plan in plans) * channels // groups * filters
     monkeypatch.setattr(functional, "LARGEST_PIECE", -(-numbers // pieces))
     placements = [g.placement() for g in geometry]
-    spectrum = functional.spectrum(kernel, l_factors, plans, placements)
+    matrices = functional.kernel_matrices(l_factors, plans, placements)
+    spectrum = functional.spectrum(kernel, matrices)
+    for piece, other in zip(spectrum, functional.spectrum(kernel, matrices, False), strict=True):
+        np.testing.assert_allclose(piece, other, rtol=1e-5, atol=1e-5)
     assert len(spectrum) == pieces
     analyses, syntheses = functional.transforms(m, k, plans, geometry)
     result = np.array(functional.apply(x, analyses, spectrum, syntheses, groups))

@@ -1,0 +1,115 @@
+"""One searched layer and what takes its place, with a row for the report."""
+
+import dataclasses
+
+import keras
+
+from keras_xd.core.searchable import SearchableLayer, flatten_layers
+from keras_xd.finalizing.report import LayerReport
+from keras_xd.finalizing.snapping import Snap, snap
+from keras_xd.graph.cost import multiply_adds
+from keras_xd.layers import StaticKernelXD
+from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.distances import OPERATIONS
+from keras_xd.rewriting.comparison import tensor_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Replacement:
+    """A layer in place of a searched one.
+
+    Attributes:
+        before, after: the two layers.
+        form: as in `LayerReport`.
+        snap: what `snap` found, or `None`.
+        reason: as `left_because` in `LayerReport`.
+    """
+
+    before: SearchableLayer
+    after: keras.layers.Layer
+    form: str
+    snap: Snap | None = None
+    reason: str | None = None
+
+    def row(self, path: str) -> LayerReport:
+        """Return the row of the report, once both layers are built.
+
+        Args:
+            path: the layer's name there.
+        """
+        return _row(path, self.before, self.after, self.form, self.snap, self.reason)
+
+
+def replace(
+    layer: SearchableLayer,
+    keep: str = "spectrum",
+    storage: str | None = None,
+    tolerance: float | None = None,
+) -> Replacement:
+    """Return what takes the place of a searched layer.
+
+    Args:
+        layer: the searched layer.
+        keep, storage: as in `keras_xd.finalize`.
+        tolerance: the relative distance within which an operation is snapped, `None` for never.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> from keras_xd.finalizing.replacing import replace
+    >>> layer = layers.XDConv1D(2, 3, padding="same")
+    >>> layer.build((None, 16, 2))
+    >>> found = replace(layer, tolerance=0.05)
+    >>> type(found.after).__name__, found.form
+    ('Conv1D', 'snapped')
+    """
+    if not isinstance(layer, OPERATIONS):
+        inside = any(isinstance(inner, XDLayer) for inner in flatten_layers(layer))
+        asked = (keep, storage, tolerance) != ("spectrum", None, None)
+        reason = f"the operations in a {type(layer).__name__} keep their spectrum"
+        reason = reason if inside and asked else None
+        return Replacement(layer, layer.finalize(), "finalized", None, reason)
+    found = None if tolerance is None else snap(layer, tolerance)
+    if found is not None and found.layer is not None:
+        return Replacement(layer, found.layer, "snapped", found)
+    plain = layer.finalize(keep, storage)
+    kernels = any(isinstance(inner, StaticKernelXD) for inner in flatten_layers(plain))
+    form = "kernel" if kernels else "spectrum"
+    return Replacement(layer, plain, form, found, found and found.reason)
+
+
+def _row(path, layer, plain, form, found, reason):
+    shape = (layer.get_build_config() or {}).get("input_shape")
+    before, after = (_count(part, shape) for part in (layer, plain))
+    if form == "snapped" and after is None:
+        after = 0  # poolings and the like, by the convention of `keras_xd.complexity`
+    kernels = [inner for inner in flatten_layers(plain) if isinstance(inner, StaticKernelXD)]
+    return LayerReport(
+        path,
+        type(layer).__name__,
+        type(plain).__name__,
+        form,
+        None if found is None else found.operation,
+        None if found is None else found.distance,
+        reason,
+        layer.count_params(),
+        plain.count_params(),
+        _bytes(layer),
+        _bytes(plain),
+        None if before is None else int(before),
+        None if after is None else int(after),
+        sum(inner.forming_multiply_adds() for inner in kernels),
+    )
+
+
+def _count(layer, shape):
+    """Return the multiply–adds of a layer, `None` where they are unknown."""
+    try:
+        return None if shape is None else multiply_adds(layer, shape)
+    except ValueError:  # a part that no call has built
+        return None
+
+
+def _bytes(layer):
+    """Return the bytes of the weights of a layer."""
+    return sum(tensor_bytes(weight.shape, weight.dtype) for weight in layer.weights)

@@ -1,0 +1,88 @@
+"""What `finalize` has made of each searched layer."""
+
+import dataclasses
+from typing import Any
+
+from keras_xd.core.tables import aligned
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerReport:
+    """One layer in a `FinalizingReport`; `…_after` is of the layer in its place.
+
+    Attributes:
+        name: the layer's path.
+        kind_before, kind_after: names of the classes.
+        form: `"spectrum"` or `"kernel"` of an XD-operation; `"snapped"` where a plain layer took
+            its place; `"finalized"` for every other kind of search.
+        operation: what the plain layer computes or, where the operation stays, the nearest one;
+            `None` unless snapping was asked for.
+        distance: the relative distance of the two linear maps, likewise.
+        left_because: why an operation was not snapped, or why `keep` did not apply; or `None`.
+        parameters_before, parameters_after: number of weights.
+        bytes_before, bytes_after: bytes of the weights.
+        multiply_adds_before, multiply_adds_after: of one sample, at the sizes that the layer was
+            built for; `None` if unknown.
+        forming: multiply–adds of forming the spectrum from a kernel, once a call.
+    """
+
+    name: str
+    kind_before: str
+    kind_after: str
+    form: str
+    operation: str | None
+    distance: float | None
+    left_because: str | None
+    parameters_before: int
+    parameters_after: int
+    bytes_before: int
+    bytes_after: int
+    multiply_adds_before: int | None
+    multiply_adds_after: int | None
+    forming: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class FinalizingReport:
+    """What `finalize` leaves as `report` at its result; `str()` of it is a table.
+
+    Attributes:
+        rows: a `LayerReport` for each searched layer.
+    """
+
+    rows: tuple[LayerReport, ...]
+
+    @property
+    def snapped(self) -> tuple[str, ...]:
+        """The names of the layers that became plain ones."""
+        return tuple(row.name for row in self.rows if row.form == "snapped")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows as plain Python values, `{"rows": [{…}, …]}`."""
+        return {"rows": [dataclasses.asdict(row) for row in self.rows]}
+
+    def __str__(self) -> str:
+        table = [("layer", "kind", "form", "distance", "parameters", "multiply–adds", "bytes")]
+        for row in self.rows:
+            distance = "" if row.operation is None else f"{row.distance:.2g} from {row.operation}"
+            if row.left_because is not None:
+                distance = f"{distance}; {row.left_because}" if distance else row.left_because
+            after = _number(row.multiply_adds_after)
+            if row.forming:
+                after += f" + {row.forming:,} a call"
+            table.append(
+                (
+                    row.name,
+                    f"{row.kind_before} → {row.kind_after}",
+                    row.form,
+                    distance,
+                    f"{row.parameters_before:,} → {row.parameters_after:,}",
+                    f"{_number(row.multiply_adds_before)} → {after}",
+                    f"{row.bytes_before:,} → {row.bytes_after:,}",
+                )
+            )
+        return "\n".join(aligned(table))
+
+
+def _number(value):
+    return "?" if value is None else f"{int(value):,}"

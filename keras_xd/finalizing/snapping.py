@@ -1,0 +1,212 @@
+"""Searched operations that are nearly what a plain layer computes, replaced by that layer."""
+
+import dataclasses
+
+import keras
+import numpy as np
+from keras import activations, ops
+
+from keras_xd import layers
+from keras_xd.finalizing.plain_fits import LinearMap, kept_frequencies
+from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
+from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.distances import LARGEST_SIZE
+
+POOLINGS = (
+    keras.layers.AveragePooling1D,
+    keras.layers.AveragePooling2D,
+    keras.layers.AveragePooling3D,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Snap:
+    """What `snap` found.
+
+    Attributes:
+        layer: the built plain layer, or `None` where the operation stays.
+        operation: what the plain layer computes, or of the nearest one.
+        distance: its relative distance, `None` where none could be compared.
+        reason: why the operation stays, or `None`.
+    """
+
+    layer: keras.layers.Layer | None
+    operation: str | None
+    distance: float | None
+    reason: str | None = None
+
+
+def snap(layer: keras.layers.Layer, tolerance: float) -> Snap:
+    """Return the plain layer that a searched operation is within a distance of.
+
+    Of all plain layers within the tolerance it is the one with the fewest multiply–adds. The
+    Fourier operator, which is a layer of this package, is taken where no layer of Keras is.
+
+    Args:
+        layer: a built `XDConv` or a relative.
+        tolerance: the largest relative distance of the linear maps.
+    """
+    if isinstance(layer, layers.XDSeparableConv):
+        return _separable(layer, tolerance)
+    if not isinstance(layer, XDLayer):
+        return Snap(None, None, None, "no plain layer works on another grid")
+    if max(plan.n for plan in layer.plans) > LARGEST_SIZE:
+        return Snap(None, None, None, f"an axis has more than {LARGEST_SIZE} points")
+    found = LinearMap(layer)
+    if found.is_zero:
+        plain = _zero(layer, found)
+        if plain is not None:
+            return Snap(plain, "zero", 0.0)
+    fits = _fits(found)
+    for candidates in (fits, found.fourier_operators()):
+        within = [fit for fit in candidates if fit.distance <= tolerance]
+        if within:
+            best = min(within, key=lambda fit: (fit.multiply_adds, fit.distance))
+            return Snap(_plain(layer, found, best), str(best), best.distance)
+        fits = fits + [fit for fit in candidates if fit not in fits]
+    if not fits:
+        return Snap(None, None, None, "no plain layer has these sizes of inputs and outputs")
+    nearest = min(fits, key=lambda fit: (round(fit.distance, 4), fit.multiply_adds))
+    return Snap(None, str(nearest), nearest.distance, "farther than the tolerance")
+
+
+def _fits(found):
+    """Return a `Fit` for each layer of Keras that could take the place of an operation."""
+    layer = found.layer
+    if isinstance(layer, layers.XDDepthwiseConv):
+        fits = found.convolutions(depthwise=True)
+    else:
+        fits = found.convolutions()
+        if layer.groups == 1 and layer.filters % found.channels == 0 and not found.transposed:
+            if _depthwise_kind(layer) is not None:
+                fits += found.convolutions(depthwise=True)
+    linear = layer.activation in (None, activations.linear)
+    has_bias = layer.use_bias and np.any(ops.convert_to_numpy(layer.bias))
+    if not has_bias:
+        fits += [fit for fit in found.poolings() if linear or fit.operation == "identity"]
+    return fits
+
+
+def _plain(layer, found, fit):
+    """Return the built plain layer of a fit, with its weights."""
+    arguments = {"name": layer.name, "dtype": layer.dtype_policy, "trainable": layer.trainable}
+    if fit.operation == "identity":
+        if layer.activation not in (None, activations.linear):
+            return _built(keras.layers.Activation(layer.activation, **arguments), layer)
+        return _built(keras.layers.Identity(**arguments), layer)
+    arguments["data_format"] = layer.data_format
+    if fit.operation == "average pooling":
+        pool = POOLINGS[layer.rank - 1]
+        windows = {"pool_size": fit.kernel_size, "strides": layer.strides, "padding": fit.padding}
+        return _built(pool(**windows, **arguments), layer)
+    arguments |= {"activation": layer.activation, "use_bias": layer.use_bias}
+    if fit.operation == "Fourier operator":
+        plain = layers.SpectralConv(layer.rank, layer.filters, fit.kernel_size, **arguments)
+        return _built(plain, layer, _spectral_weights(layer, found, fit))
+    arguments |= {"strides": layer.strides, "padding": fit.padding, "dilation_rate": fit.dilation}
+    kernel = found.kernel_of(fit)
+    return _convolution(layer, fit, kernel, found.channels, arguments)
+
+
+def _convolution(layer, fit, kernel, channels, arguments):
+    """Return a built convolution of the kind of a fit."""
+    if fit.operation == "depthwise convolution":
+        multiplier = layer.filters // channels
+        kind = _depthwise_kind(layer)
+        if kind is not None:
+            kernel = kernel.reshape(*fit.kernel_size, channels, multiplier)
+            plain = kind(fit.kernel_size, depth_multiplier=multiplier, **arguments)
+        else:
+            kernel = kernel[..., None, :]
+            kind = CONVOLUTIONS[layer.rank - 1]
+            plain = kind(layer.filters, fit.kernel_size, groups=channels, **arguments)
+    elif isinstance(layer, layers.XDConvTranspose):
+        kernel = np.moveaxis(kernel, -1, -2)
+        kind = TRANSPOSED[layer.rank - 1]
+        extra = {"output_padding": layer.output_padding}
+        plain = kind(layer.filters, fit.kernel_size, **extra, **arguments)
+    else:
+        kind = CONVOLUTIONS[layer.rank - 1]
+        plain = kind(layer.filters, fit.kernel_size, groups=layer.groups, **arguments)
+    return _built(plain, layer, [kernel])
+
+
+def _depthwise_kind(layer):
+    """Return the depthwise layer of Keras for an operation's rank and strides, or `None`."""
+    if layer.rank > len(DEPTHWISE) or len(set(layer.strides)) > 1:
+        return None
+    return DEPTHWISE[layer.rank - 1]
+
+
+def _spectral_weights(layer, found, fit):
+    """Return the kernel of a spectral convolution, `(2, *frequencies, channels, filters)`."""
+    sizes = [g.size for g in layer.geometry]
+    index, factors = kept_frequencies(fit.kernel_size, sizes)
+    kernel = found.spectral_kernel(sizes)[np.ix_(*index)] * (factors > 0)[..., None, None]
+    return [np.stack([kernel.real, kernel.imag])]
+
+
+def _zero(layer, found):
+    """Return a built layer whose outputs are zeros, but for bias and activation, or `None`."""
+    arguments = {"name": layer.name, "dtype": layer.dtype_policy, "trainable": layer.trainable}
+    linear = layer.activation in (None, activations.linear)
+    if found.is_square and linear and not layer.use_bias:
+        return _built(keras.layers.Rescaling(0.0, **arguments), layer)
+    fits = found.convolutions(depthwise=isinstance(layer, layers.XDDepthwiseConv))
+    if not fits:
+        return None
+    fit = min(fits, key=lambda one: one.multiply_adds)
+    plain = _plain(layer, found, fit)
+    plain.kernel.assign(ops.zeros_like(plain.kernel))
+    return plain
+
+
+def _separable(layer, tolerance):
+    """Return the separable convolution of Keras that both parts of an operation are near to."""
+    if layer.rank > len(SEPARABLE) or len(set(layer.strides)) > 1:
+        return Snap(None, None, None, "Keras has no separable convolution of this rank and strides")
+    if max(plan.n for plan in layer.depthwise.plans) > LARGEST_SIZE:
+        return Snap(None, None, None, f"an axis has more than {LARGEST_SIZE} points")
+    depthwise = LinearMap(layer.depthwise)
+    fits = depthwise.convolutions(depthwise=True)
+    if not fits:
+        return Snap(None, None, None, "no plain layer has these sizes of inputs and outputs")
+    kernel, distance = layer.pointwise.kernel, 0.0
+    if layer.search_pointwise:
+        pointwise = LinearMap(layer.pointwise)
+        ones = [fit for fit in pointwise.convolutions() if set(fit.kernel_size) == {1}]
+        distance, kernel = ones[0].distance, pointwise.kernel_of(ones[0])
+    within = [fit for fit in fits if max(fit.distance, distance) <= tolerance]
+    if not within:
+        nearest = min(fits, key=lambda fit: (round(fit.distance, 4), fit.multiply_adds))
+        name, farther = str(nearest).replace("depthwise", "separable"), "farther than the tolerance"
+        return Snap(None, name, max(nearest.distance, distance), farther)
+    best = min(within, key=lambda fit: (fit.multiply_adds, fit.distance))
+    plain = SEPARABLE[layer.rank - 1](
+        layer.filters,
+        best.kernel_size,
+        strides=layer.strides,
+        padding=best.padding,
+        data_format=layer.data_format,
+        dilation_rate=best.dilation,
+        depth_multiplier=layer.depth_multiplier,
+        activation=layer.activation,
+        use_bias=layer.use_bias,
+        name=layer.name,
+        dtype=layer.dtype_policy,
+        trainable=layer.trainable,
+    )
+    shape = (*best.kernel_size, depthwise.channels, layer.depth_multiplier)
+    weights = [depthwise.kernel_of(best).reshape(shape), kernel]
+    name = str(best).replace("depthwise", "separable")
+    return Snap(_built(plain, layer, weights), name, max(best.distance, distance))
+
+
+def _built(plain, layer, weights=()):
+    """Return a layer built on the inputs of another, with weights and the bias of that one."""
+    plain.build(layer.get_build_config()["input_shape"])
+    if weights:
+        bias = [layer.bias] if layer.use_bias else []
+        values = [ops.convert_to_numpy(value) for value in (*weights, *bias)]
+        plain.set_weights(values)
+    return plain

@@ -1,0 +1,143 @@
+"""How large a finalized XD-operation is in each of its forms, and which form to take."""
+
+import dataclasses
+import math
+
+from keras_xd import kmatrix
+from keras_xd.core import validation
+from keras_xd.kmatrix import radix, transform
+
+KEEPS = ("spectrum", "kernel", "auto")
+# The rule of "auto": how much smaller the kernel must be, and what forming may cost beside it.
+LEAST_SAVING, MOST_FORMING = 0.5, 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """The sizes of a finalized XD-operation.
+
+    Attributes:
+        keep: the form, `"spectrum"` or `"kernel"`.
+        parameters: number of weights.
+        multiply_adds: of one sample, without forming the spectrum.
+        forming: multiply–adds of forming the spectrum `L w`, once a call; 0 where it is stored.
+    """
+
+    keep: str
+    parameters: int
+    multiply_adds: int
+    forming: int
+
+
+def sizes(keep, geometry, plans, depths, widths, *, use_bias, frequency_bias, channel_gates):
+    """Return the `Sizes` of an operation.
+
+    Args:
+        keep: `"spectrum"`, `"kernel"` or `"auto"`.
+        geometry: the `AxisGeometry` of each axis.
+        plans: the `Plan` of each axis in the search.
+        depths: depth of `K`, `L` and `M`.
+        widths: number of channels, filters and channel groups.
+        use_bias: whether outputs have a bias.
+        frequency_bias: whether the spectrum has one.
+        channel_gates: whether there are gates; without a bias of the spectrum the kernel has them.
+    """
+    validation.one_of(keep, KEEPS, "keep")
+    channels, filters, groups = widths
+    connections = channels // groups * filters
+    frequencies = math.prod(plan.n for plan in plans)
+    bias = filters * bool(use_bias)
+    found = {}
+    if keep != "kernel":
+        stored = _numbers(geometry, plans, depths, [axis > 0 for axis in range(len(plans))])
+        stored += 2 * frequencies * connections
+        count = _multiply_adds(geometry, plans, depths, channels, filters)
+        count += 4 * frequencies * connections
+        found["spectrum"] = Sizes("spectrum", stored + bias, count, 0)
+    if keep != "spectrum":
+        compact = compact_plans(geometry, plans, depths)
+        stored = _numbers(geometry, compact, depths, [True] * len(plans)) // 2
+        stored += sum(2 * plan.n * g.kernel_size for plan, g in zip(plans, geometry, strict=True))
+        stored += math.prod(g.kernel_size for g in geometry) * connections
+        if frequency_bias:
+            stored += 2 * frequencies + connections * bool(channel_gates)
+        count = _multiply_adds(geometry, compact, depths, channels, filters)
+        count += 4 * frequencies * connections
+        forming = _forming(geometry, plans, connections)
+        found["kernel"] = Sizes("kernel", stored + bias, count, forming)
+    return found[keep] if keep != "auto" else _choice(**found)
+
+
+def compact_plans(geometry, plans, depths):
+    """Return the plans by which `K` and `M` are stored beside a kernel.
+
+    Each has the fewest groups, which is the fastest, of those with no more numbers than the search
+    has on this axis; `L` is stored as the columns that meet the kernel.
+    """
+    return tuple(_compact_plan(g, plan, depths) for g, plan in zip(geometry, plans, strict=True))
+
+
+def _compact_plan(g, plan, depths):
+    allowed = kmatrix.parameter_count(plan.n, plan.radices, sum(depths))
+    allowed -= 2 * plan.n * g.kernel_size
+
+    def stored(candidate):
+        return _numbers([g], [candidate], depths, [True]) // 2
+
+    counts = range(1, len(plan.radices) + 1)
+    candidates = [radix.balanced(plan.n, plan.radices, count) for count in counts]
+    fitting = [candidate for candidate in candidates if stored(candidate) <= allowed]
+    return fitting[0] if fitting else min(candidates, key=stored)
+
+
+def _choice(spectrum, kernel):
+    """Return the form that "auto" takes."""
+    smaller = kernel.parameters <= LEAST_SAVING * spectrum.parameters
+    cheap = kernel.forming <= MOST_FORMING * kernel.multiply_adds
+    return kernel if smaller and cheap else spectrum
+
+
+def _numbers(geometry, plans, depths, pairs):
+    """Return how many numbers the matrices of `K` and `M` have, multiplied out in use.
+
+    Half of those of an axis with pairs are the others in another place.
+    """
+    return sum(
+        transform.multiply_adds(plan, depth, size=size, stride=stride, pair=pair, columns=1)
+        for g, plan, pair in zip(geometry, plans, pairs, strict=True)
+        for depth, size, stride in (
+            (depths[2], g.size, g.input_stride),
+            (depths[0], g.output_size, g.stride),
+        )
+    )
+
+
+def _multiply_adds(geometry, plans, depths, channels, filters):
+    """Return the multiply–adds of both transforms of one sample."""
+    total, before = 0, 1
+    after_in = math.prod(g.size for g in geometry)
+    after_out = math.prod(g.output_size for g in geometry)
+    for axis, (plan, g) in enumerate(zip(plans, geometry, strict=True)):
+        after_in //= g.size
+        after_out //= g.output_size
+        for depth, size, stride, columns in (
+            (depths[2], g.size, g.input_stride, before * after_in * channels),
+            (depths[0], g.output_size, g.stride, before * after_out * filters),
+        ):
+            total += transform.multiply_adds(
+                plan, depth, size=size, stride=stride, pair=axis > 0, columns=columns
+            )
+        before *= plan.n
+    return total
+
+
+def _forming(geometry, plans, connections):
+    """Return the multiply–adds of the spectrum of a kernel."""
+    total, before = 0, 1
+    taps = math.prod(g.kernel_size for g in geometry)
+    for axis, (plan, g) in enumerate(zip(plans, geometry, strict=True)):
+        taps //= g.kernel_size
+        pair = 2 if axis else 1
+        total += before * 2 * plan.n * pair * g.kernel_size * taps * connections
+        before *= plan.n
+    return total

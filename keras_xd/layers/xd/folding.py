@@ -1,0 +1,105 @@
+"""An XD-operation multiplied out: for every call of a search, and once where it is over."""
+
+import keras
+from keras import ops
+
+from keras_xd.core.type_aliases import Shape
+from keras_xd.kmatrix import product
+from keras_xd.layers.xd import finalized_sizes, functional
+from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
+from keras_xd.layers.xd.finalized import StaticXD
+from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
+from keras_xd.layers.xd.warm_starts import MATRICES
+
+
+class FoldedOperation(MatrixArchitecture):
+    """Base class of `XDLayer`: what its matrices, kernel, bias and gates multiply out to.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> layer = layers.XDConv2D(8, 3, padding="same")
+    >>> sizes = layer.finalized_sizes((None, 32, 32, 8), keep="kernel")
+    >>> sizes.parameters < layer.forecast((None, 32, 32, 8))["parameters"]
+    True
+    """
+
+    def finalized_sizes(self, input_shape: Shape, keep: str = "spectrum") -> finalized_sizes.Sizes:
+        """Return the sizes of what `finalize` makes, on inputs of a shape, without building it.
+
+        Args:
+            input_shape: the shape, batch size included.
+            keep: as in `finalize`.
+
+        Returns:
+            A `Sizes`: the form, `parameters`, `multiply_adds`, and those of `forming` the spectrum.
+        """
+        channels, _ = self._split_shape(input_shape)
+        geometry, plans = self._sizes(input_shape)
+        filters, groups = self._output_channels(channels), self._channel_groups(channels)
+        return finalized_sizes.sizes(
+            keep,
+            geometry,
+            plans,
+            self.depth,
+            (channels, filters, groups),
+            use_bias=self.use_bias,
+            frequency_bias=self.frequency_bias,
+            channel_gates=self.channel_gates,
+        )
+
+    def finalize(self, keep: str = "spectrum", storage: str | None = None) -> keras.layers.Layer:
+        """Return a built layer of dense matrices with the same outputs.
+
+        Args:
+            keep: `"spectrum"` stores `C ∘ (L w + b)` (`StaticXD`), `"kernel"` stores `w` and
+                computes the spectrum in every call (`StaticKernelXD`), `"auto"` takes one of them
+                by the rule of `keras_xd.finalize`.
+            storage: `"float16"` or `"bfloat16"` to store the weights so; `None`: as they are.
+        """
+        keep = self.finalized_sizes(self.get_build_config()["input_shape"], keep).keep
+        if keep == "spectrum":
+            return StaticXD.from_tensors(self, *self._folded(), storage=storage)
+        plans = finalized_sizes.compact_plans(self._geometry, self._plans, self.depth)
+        analyses, matrices, syntheses = self._transforms(plans)
+        kernel = self._grouped_kernel()
+        b, gates = self._extras(kernel.dtype)
+        if b is None and gates is not None:
+            kernel, gates = gates * kernel, None
+        spectrum = [*matrices, kernel, *(part for part in (b, gates) if part is not None)]
+        return StaticKernelXD.from_tensors(self, analyses, spectrum, syntheses, storage=storage)
+
+    def _folded(self):
+        """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
+        analyses, matrices, syntheses = self._transforms(self._plans)
+        kernel = self._grouped_kernel()
+        b, gates = self._extras(kernel.dtype)
+        spectrum = functional.spectrum(kernel, matrices)
+        if b is not None:
+            spectrum = functional.biased(spectrum, b)
+        if gates is not None:
+            spectrum = [gates * piece for piece in spectrum]
+        return analyses, spectrum, syntheses
+
+    def _transforms(self, plans):
+        """Return the transforms by `M`, the columns of `L` in use and the transforms by `K`.
+
+        Args:
+            plans: by what `K` and `M` are folded on each axis.
+        """
+        weights = [w for name in MATRICES for w in self._matrix_tensors(name)]
+        kernel_plans = functional.kernel_plans(self._plans)
+        folded = product.fold(weights, [*plans, *kernel_plans, *plans])
+        k_factors, l_factors, m_factors = (
+            folded[i * self.rank : (i + 1) * self.rank] for i in range(len(MATRICES))
+        )
+        matrices = functional.kernel_matrices(l_factors, kernel_plans, self._placements)
+        analyses, syntheses = functional.transforms(m_factors, k_factors, plans, self._geometry)
+        return analyses, matrices, syntheses
+
+    def _extras(self, dtype):
+        """Return `b`, of shape `(frequencies, 2, 1, 1)`, and the gates `C`, or `None` for each."""
+        b, gates = self._frequency_bias, self._channel_gates
+        if b is not None:
+            b = ops.cast(ops.reshape(ops.convert_to_tensor(b), (-1, 2, 1, 1)), dtype)
+        return b, None if gates is None else ops.cast(ops.convert_to_tensor(gates), dtype)

@@ -1,0 +1,55 @@
+import numpy as np
+
+from keras_xd import layers
+from keras_xd.finalizing.replacing import replace
+
+
+def built(layer, shape):
+    layer.build((None, *shape))
+    return layer
+
+
+def test_rows_of_every_form(rng):
+    layer = built(layers.XDConv1D(2, 3, padding="same"), (16, 2))
+    for options, form, kind in (
+        ({}, "spectrum", "StaticXD"),
+        ({"keep": "kernel"}, "kernel", "StaticKernelXD"),
+        ({"keep": "kernel", "storage": "float16"}, "kernel", "StaticKernelXD"),
+        ({"tolerance": 0.05}, "snapped", "Conv1D"),
+    ):
+        found = replace(layer, **options)
+        plain, row = found.after, found.row("conv")
+        assert (row.name, row.form, row.kind_after) == ("conv", form, kind)
+        assert type(plain).__name__ == kind and row.parameters_after == plain.count_params()
+        halves = plain.count_params() - 2  # all but the bias
+        expected = 8 + 2 * halves if "storage" in options else 4 * plain.count_params()
+        assert row.bytes_after == expected
+    assert row.multiply_adds_after == 16 * 3 * 2 * 2
+
+
+def test_parts_of_a_separable_operation_have_one_row(rng):
+    layer = built(layers.XDSeparableConv1D(4, 3, search_pointwise=True), (12, 3))
+    found = replace(layer, "kernel")
+    plain, row = found.after, found.row("conv")
+    assert row.form == "kernel" and row.forming == sum(
+        inner.forming_multiply_adds()
+        for inner in plain.layers
+        if isinstance(inner, layers.StaticKernelXD)
+    )
+    inputs = rng.normal(size=(2, 12, 3)).astype("float32")
+    np.testing.assert_allclose(plain(inputs), layer(inputs), atol=1e-5)
+
+
+def test_a_resampled_operation_keeps_its_kernel(rng):
+    inner = layers.XDConv1D(2, 3, padding="circular")
+    layer = built(layers.SearchableResampled(inner, 8), (16, 2))
+    found = replace(layer, "kernel", "bfloat16", tolerance=0.5)
+    plain, row = found.after, found.row("conv")
+    assert row.form == "kernel" and "another grid" in row.left_because
+    assert type(plain.layer) is layers.StaticKernelXD and plain.layer.storage == "bfloat16"
+
+
+def test_other_searches_are_finalized_as_they_are():
+    layer = built(layers.MixedOperation1D(4, 3, padding="same"), (8, 4))
+    row = replace(layer, "kernel", tolerance=0.5).row("mixed")
+    assert row.form == "finalized" and row.left_because is None
