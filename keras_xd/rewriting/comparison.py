@@ -10,11 +10,12 @@ import keras
 import numpy as np
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.searchable import SearchableLayer, named_layers
+from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_layers
 from keras_xd.core.tables import aligned
 from keras_xd.graph import skips
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.graph.wrapped_model import every_call
+from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
 from keras_xd.rewriting import kinds
 from keras_xd.rewriting.candidates import check_model, find_candidates
 
@@ -35,8 +36,9 @@ class LayerComparison:
         multiply_adds_before, multiply_adds_after: of one sample, summed over the layer's calls;
             `None` if unknown.
         memory_before, memory_after: bytes of the weights, of the outputs for one sample, summed
-            over the layer's calls, and, for an XD-operation, of the kernel's spectrum `L w` (two
-            numbers for each frequency, input channel of a group, and filter).
+            over the layer's calls, and, for an XD-operation that is searched or keeps its kernel,
+            of the kernel's spectrum `L w` (two numbers for each frequency, input channel of a
+            group, and filter).
     """
 
     name: str
@@ -102,7 +104,8 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
     Each layer in place of another is run on the very inputs that the other gets in `model`, in
     nested and shared layers too, so that errors do not add up along the network. A layer that was
     put into a skip connection is compared with the identity. This measures rounding right after
-    `rewrite`, and how far a search has gone afterwards. A finalized model can be compared likewise.
+    `rewrite`, and how far a search has gone afterwards. A finalized model can be compared likewise,
+    snapped layers too as long as it has its `report`.
 
     Args:
         model: the original model.
@@ -155,13 +158,17 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
 
     for layer, argument in every_call(model, wanted, inputs, insert):
         arguments[id(layer)].append(argument)
+    snapped = getattr(getattr(rewritten, "report", None), "snapped", ())  # that of `finalize`
     rows = []
     for candidate in candidates:
         path, layer = candidate.path, candidate.layer or skipped.get(candidate.path)
         if layer is None or (candidate.operation == "pooling" and not poolings):
             continue
         called = arguments[id(layer)]
-        rows.append(_layer_comparison(path, layer, counterparts[path], candidate.reason, called))
+        reason = candidate.reason
+        if type(layer) is type(counterparts[path]) and path not in snapped:
+            reason = reason or "it was not chosen"
+        rows.append(_layer_comparison(path, layer, counterparts[path], reason, called))
     outputs = [keras.tree.flatten(m(inputs, training=False)) for m in (model, rewritten)]
     errors = [_relative_error(*pair) for pair in zip(*outputs, strict=True)]
     return Comparison(tuple(rows), max(errors))
@@ -183,16 +190,15 @@ def _check_order(model, rewritten, counterparts):
         )
 
 
-def pair(before, after):
-    """Return the text of a number before and after."""
-    return " → ".join("?" if value is None else f"{value:,}" for value in (before, after))
+def pair(before, after, finalized=None):
+    """Return the text of a number before and after, and finalized where that is known."""
+    numbers = (before, after) if finalized is None else (before, after, finalized)
+    return " → ".join("?" if value is None else f"{value:,}" for value in numbers)
 
 
 def _layer_comparison(path, layer, other, reason, arguments):
     identity = isinstance(layer, keras.layers.Identity)
-    if type(layer) is type(other):
-        reason = reason or "it was not chosen"
-    else:
+    if type(layer) is not type(other):
         reason = None
     outputs = [(layer(argument), other(argument)) for argument in arguments]
     errors = [_relative_error(*both) for both in outputs]
@@ -206,6 +212,9 @@ def _layer_comparison(path, layer, other, reason, arguments):
     if hasattr(other, "forecast") and arguments:
         spectrum = other.forecast(arguments[0].shape)["spectrum"]
         memory[1] += tensor_bytes((spectrum,), other.compute_dtype)
+    for inner in flatten_layers(other):
+        if isinstance(inner, StaticKernelXD):
+            memory[1] += tensor_bytes((inner.formed_numbers,), inner.compute_dtype)
     return LayerComparison(
         path,
         "identity" if identity else type(layer).__name__,

@@ -1,14 +1,16 @@
-"""What a rewritten model will cost, before anything is built."""
+"""What a rewritten model will cost, searched and finalized, before anything is built."""
 
 import dataclasses
 from typing import Any
 
 import keras
 
+from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.tables import aligned
 from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph.cost import complexity, uncounted_layers
+from keras_xd.layers.xd.finalized_sizes import KEEPS
 from keras_xd.rewriting.comparison import layer_multiply_adds, pair, tensor_bytes
 from keras_xd.rewriting.rewriter import plan
 
@@ -21,6 +23,9 @@ class LayerForecast:
         name, kind_before, kind_after, left_because, parameters_before, parameters_after,
             multiply_adds_before, multiply_adds_after, memory_before, memory_after: as in
             `LayerComparison`; `None` where a size is unknown.
+        parameters_finalized, multiply_adds_finalized, memory_finalized: of the layer that
+            `finalize` would make of that one; `None` where it depends on what the search finds.
+        keep: the form of that layer, `"spectrum"` or `"kernel"`; `None` if it has none.
     """
 
     name: str
@@ -33,6 +38,10 @@ class LayerForecast:
     multiply_adds_after: int | None
     memory_before: int
     memory_after: int
+    parameters_finalized: int | None = None
+    multiply_adds_finalized: int | None = None
+    memory_finalized: int | None = None
+    keep: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +58,8 @@ class Forecast:
             rows.
         uncounted: paths of the layers that the multiply–adds leave out, because no formula is known
             for them.
+        parameters_finalized, multiply_adds_finalized, memory_finalized: those of the whole model
+            after `finalize`, `None` if those of a row are.
     """
 
     rows: tuple[LayerForecast, ...]
@@ -59,6 +70,9 @@ class Forecast:
     memory_before: int
     memory_after: int
     uncounted: tuple[str, ...] = ()
+    parameters_finalized: int | None = None
+    multiply_adds_finalized: int | None = None
+    memory_finalized: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the attributes as plain Python values, `rows` as a list of dictionaries."""
@@ -68,6 +82,8 @@ class Forecast:
         table = [("layer", "kind", "parameters", "multiply–adds", "bytes")]
         for row in self.rows:
             kind = f"{row.kind_before} → {row.kind_after}"
+            if row.keep is not None:
+                kind += f" → {row.keep}"
             if row.left_because is not None:
                 kind = f"{row.kind_before}, left: {row.left_because}"
             table.append((row.name, kind, *_cells(row)))
@@ -89,6 +105,7 @@ def forecast(
     padding: str = "exact",
     only: Selection = None,
     skip: Selection = None,
+    keep: str = "spectrum",
     **layer_options: Any,
 ) -> Forecast:
     """Return what `rewrite` with the same arguments would make of a model, without building it.
@@ -99,12 +116,14 @@ def forecast(
     Args:
         model: a built model, as in `rewrite`.
         to, operations, depth, radix, padding, only, skip, **layer_options: as in `rewrite`.
+        keep: as in `keras_xd.finalize`, for the sizes of the finalized model.
 
     Returns:
-        A `Forecast`.
+        A `Forecast`, with the sizes of the model, of the search space and of what `finalize` would
+        make of it beside each other.
 
     Raises:
-        ValueError: as `rewrite`.
+        ValueError: as `rewrite`, and for an unknown `keep`.
 
     Warns:
         UserWarning: as `keras_xd.complexity`, for layers without a count.
@@ -113,20 +132,21 @@ def forecast(
 
     >>> import keras
     >>> import keras_xd
-    >>> model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Conv2D(2, 3, name="conv")])
-    >>> forecast = keras_xd.forecast(model, depth=3)
-    >>> forecast.parameters_after == keras_xd.rewrite(model, depth=3).count_params()
+    >>> model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Conv2D(1, 3, name="conv")])
+    >>> forecast = keras_xd.forecast(model)
+    >>> forecast.parameters_after == keras_xd.rewrite(model).count_params()
     True
-    >>> print(forecast)
-    layer        kind               parameters  multiply–adds  bytes
-    -----------  -----------------  ----------  -------------  -----------
-    conv         Conv2D → XDConv2D  20 → 1,748  648 → 7,808    368 → 8,304
-    whole model                     20 → 1,748  648 → 7,808    368 → 8,304
+    >>> print(forecast)  # backbone → search space → finalized
+    layer        kind                          parameters      multiply–adds        bytes
+    -----------  ----------------------------  --------------  -------------------  -------------------
+    conv         Conv2D → XDConv2D → spectrum  10 → 370 → 433  144 → 2,208 → 2,208  104 → 1,832 → 1,796
+    whole model                                10 → 370 → 433  144 → 2,208 → 2,208  104 → 1,832 → 1,796
     """
+    validation.one_of(keep, KEEPS, "keep")
     options = {"depth": depth, "radix": radix, **layer_options}
     found, chosen = plan(model, to, operations, options, padding, only, skip)
     new_layers = {candidate.path: new for candidate, new in chosen}
-    rows = [_row(candidate, new_layers.get(candidate.path)) for candidate in found]
+    rows = [_row(candidate, new_layers.get(candidate.path), keep) for candidate in found]
     before = {
         "parameters": model.count_params(),
         "multiply_adds": _known_complexity(model),
@@ -150,15 +170,25 @@ def forecast(
         after["multiply_adds"] += sum(
             row.multiply_adds_after - row.multiply_adds_before for row in changed
         )
+    finalized = {name: _finalized_total(name, value, rows) for name, value in before.items()}
     return Forecast(
         tuple(rows),
+        **{f"{name}_finalized": value for name, value in finalized.items()},
         **{f"{name}_before": value for name, value in before.items()},
         **{f"{name}_after": value for name, value in after.items()},
         uncounted=tuple(uncounted_layers(model)),
     )
 
 
-def _row(candidate, new):
+def _finalized_total(name, before, rows):
+    """Return a count of the whole finalized model, from that of the original and all rows."""
+    pairs = [(getattr(row, f"{name}_before"), getattr(row, f"{name}_finalized")) for row in rows]
+    if before is None or any(None in pair for pair in pairs):
+        return None
+    return before + sum(finalized - own for own, finalized in pairs)
+
+
+def _row(candidate, new, keep):
     """Return the row of a candidate and the new layer in its place, if there is one."""
     layer, shapes = candidate.layer, [candidate.shape] * candidate.calls
     kind = "identity" if layer is None else type(layer).__name__
@@ -172,17 +202,23 @@ def _row(candidate, new):
     numbers = [parameters] * 2 + [multiply_adds] * 2 + [memory] * 2
     if new is None:
         reason = candidate.reason or "it was not chosen"
-        return LayerForecast(candidate.path, kind, kind, reason, *numbers)
+        own = (parameters, multiply_adds, memory)
+        return LayerForecast(candidate.path, kind, kind, reason, *numbers, *own)
     sizes = new.forecast(candidate.shape)
     output = new.compute_output_shape(candidate.shape)[1:]
     numbers[1] = sizes["parameters"]
     numbers[3] = sizes["multiply_adds"] * candidate.calls
-    numbers[5] = (
-        tensor_bytes((sizes["parameters"],), new.variable_dtype)
-        + tensor_bytes(output, new.compute_dtype) * candidate.calls
-        + tensor_bytes((sizes["spectrum"],), new.compute_dtype)
-    )
-    return LayerForecast(candidate.path, kind, type(new).__name__, None, *numbers)
+    outputs = tensor_bytes(output, new.compute_dtype) * candidate.calls
+    spectrum = tensor_bytes((sizes["spectrum"],), new.compute_dtype)
+    numbers[5] = tensor_bytes((sizes["parameters"],), new.variable_dtype) + outputs + spectrum
+    finalized = (None, None, None, None)
+    if hasattr(new, "finalized_sizes"):
+        form = new.finalized_sizes(candidate.shape, keep)
+        memory = tensor_bytes((form.parameters,), new.variable_dtype) + outputs
+        memory += spectrum if form.keep == "kernel" else 0
+        count = form.multiply_adds * candidate.calls
+        finalized = (form.parameters, count, memory, form.keep)
+    return LayerForecast(candidate.path, kind, type(new).__name__, None, *numbers, *finalized)
 
 
 def _shared_parameters(chosen):
@@ -211,8 +247,7 @@ def _known_complexity(model):
 
 def _cells(counts):
     """Return the last cells of a row of the table."""
-    return (
-        pair(counts.parameters_before, counts.parameters_after),
-        pair(counts.multiply_adds_before, counts.multiply_adds_after),
-        pair(counts.memory_before, counts.memory_after),
+    return tuple(
+        pair(*(getattr(counts, f"{name}_{when}") for when in ("before", "after", "finalized")))
+        for name in ("parameters", "multiply_adds", "memory")
     )

@@ -86,7 +86,16 @@ FINALIZED = {
     "residual": lambda: finalized(sample_models.residual()),
     "several": lambda: finalized(sample_models.shared()),
     "masked": masked_model,
+    "kernel": lambda: kept("kernel", keras_xd.models.lenet((28, 28, 1), 10)),
+    "kernel_groups": lambda: kept("kernel", sequence_model(groups=2), depth=2),
+    "kernel_float16": lambda: kept("kernel", sequence_model(), "float16"),
+    "spectrum_float16": lambda: kept("spectrum", sequence_model(), "float16"),
+    "spectrum_bfloat16": lambda: kept("spectrum", sequence_model(), "bfloat16"),
 }
+
+
+def kept(keep, model, storage=None, **options):
+    return keras_xd.finalize(keras_xd.rewrite(model, **options), keep=keep, storage=storage)
 
 
 def finalized(model, **options):
@@ -127,7 +136,19 @@ def test_litert_files_are_served(name, tmp_path, rng):
         assert_served(lambda inputs: runner(**inputs), model, rng, batch)
 
 
-@pytest.mark.parametrize("name", ["lenet", "sequence", "groups", "k_operation"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lenet",
+        "sequence",
+        "groups",
+        "k_operation",
+        "kernel",
+        "kernel_groups",
+        "kernel_float16",
+        "spectrum_float16",
+    ],
+)
 def test_onnx_files_are_served(name, tmp_path, rng):
     import onnxruntime
 
@@ -272,3 +293,15 @@ def test_operators_of_onnx_files_are_checked_without_a_runtime(tmp_path, monkeyp
     spectral = keras_xd.finalize(keras_xd.rewrite(spectral_model()))
     with pytest.raises(ValueError, match="cannot be exported"):
         spectral.export(tmp_path / "n.onnx", format="onnx", verbose=False)
+
+
+@pytest.mark.parametrize("name", ["kernel", "kernel_float16", "spectrum_bfloat16"])
+def test_saved_models_of_every_form_are_served(name, tmp_path, rng):
+    model = FINALIZED[name]()
+    model.export(tmp_path / "m", verbose=False)
+    served = tf.saved_model.load(tmp_path / "m")
+    inputs = sample_models.inputs_of(model, rng, 3)
+    expected = np.array(model(inputs, training=False))
+    np.testing.assert_allclose(
+        served.serve(inputs), expected, atol=RELATIVE_ERROR * np.max(np.abs(expected))
+    )

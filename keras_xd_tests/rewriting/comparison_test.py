@@ -197,3 +197,12 @@ def test_a_search_space_before_its_original_is_refused(rng):
     for second in (model, finalize(space)):
         with pytest.raises(ValueError, match="give the search space second. Received.*'causal'"):
             compare(space, second, x)
+
+
+def test_a_snapped_layer_is_compared(rng):
+    model = sample_models.randomize(sample_models.sequential(), rng)
+    plain = finalize(rewrite(model), snap=0.01)
+    inputs = sample_models.inputs_of(model, rng)
+    for row in compare(model, plain, inputs).rows:
+        assert row.left_because is None and 0 < row.relative_error < 1e-4
+        assert (row.kind_before, row.parameters_before) == (row.kind_after, row.parameters_after)

@@ -55,7 +55,8 @@ def test_forecast_is_what_becomes(make, arguments, rng):
     }
     for row in expected.rows:
         actual = rows[row.name].__dict__
-        assert row.__dict__ == {name: actual[name] for name in row.__dict__}
+        known = {name: value for name, value in row.__dict__.items() if name in actual}
+        assert known == {name: actual[name] for name in known} and len(known) == 10
     assert expected.parameters_before == model.count_params()
     assert expected.parameters_after == space.count_params()
     assert expected.multiply_adds_before == complexity(model)
@@ -160,3 +161,35 @@ def test_forecast_needs_no_weights(monkeypatch):
     with pytest.raises(AssertionError, match="a weight was made"):
         rewrite(model)
     assert np.isfinite(model.count_params())
+
+
+@pytest.mark.parametrize("make", [*sample_models.ALL, every_kind])
+@pytest.mark.parametrize("keep", ["spectrum", "kernel", "auto"])
+def test_finalized_sizes_are_those_of_the_finalized_model(make, keep):
+    model = make()
+    expected = forecast(model, depth=2, keep=keep)
+    plain = keras_xd.finalize(rewrite(model, depth=2), keep=keep)
+    assert expected.parameters_finalized == plain.count_params()
+    assert expected.multiply_adds_finalized == complexity(plain)
+    found = {row.name: row for row in plain.report.rows}
+    for row in expected.rows:
+        if row.left_because is None:
+            assert row.parameters_finalized == found[row.name].parameters_after
+            assert row.multiply_adds_finalized % found[row.name].multiply_adds_after == 0
+        else:
+            assert row.parameters_finalized == row.parameters_before
+    inputs = sample_models.inputs_of(model, np.random.default_rng(0), batch=2)
+    compared = {row.name: row.memory_after for row in compare(model, plain, inputs).rows}
+    for row in expected.rows:
+        assert row.memory_finalized == compared[row.name]
+    text = str(expected).splitlines()[-1]
+    assert f"→ {plain.count_params():,}  " in text
+
+
+def test_what_the_search_decides_has_no_finalized_size():
+    model = keras.Sequential([keras.Input((8, 8, 2)), layers.Conv2D(2, 3, padding="same")])
+    found = forecast(model, to="darts")
+    assert found.parameters_finalized is found.multiply_adds_finalized is None
+    assert found.rows[0].keep is found.memory_finalized is None
+    with pytest.raises(ValueError, match="keep='all'"):
+        forecast(model, keep="all")

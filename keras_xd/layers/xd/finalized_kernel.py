@@ -98,6 +98,12 @@ class StaticKernelXD(StaticXD):
         """The kernel `w`, of shape `(*kernel_size, channels / groups, filters)`."""
         return self.spectrum[len(self.axes)]
 
+    @property
+    def formed_numbers(self) -> int:
+        """How many numbers the spectrum has that every call forms."""
+        frequencies = math.prod(axis["n"] for axis in self.axes)
+        return 2 * frequencies * (self.channels // self.groups) * self.filters
+
     def forming_multiply_adds(self) -> int:
         """Return the multiply–adds of forming the spectrum, which every call does once."""
         total, before, taps = 0, 1, math.prod(self.kernel_size)

@@ -22,7 +22,7 @@ from keras_xd.core.type_aliases import (
     Sizes,
     Tensor,
 )
-from keras_xd.layers.xd import warm_starts
+from keras_xd.layers.xd import finalized_sizes, warm_starts
 from keras_xd.layers.xd.conv import XDConv
 from keras_xd.layers.xd.depthwise import XDDepthwiseConv
 from keras_xd.layers.xd.sliding import SlidingXDOptions
@@ -247,6 +247,27 @@ class XDSeparableConv(SearchableLayer):
                 "multiply_adds": math.prod(between[1:]) * self.filters,
             }
         return {name: value + second.get(name, 0) for name, value in first.items()}
+
+    def finalized_sizes(self, input_shape: Shape, keep: str = "spectrum") -> finalized_sizes.Sizes:
+        """Return the sizes of what `finalize` makes, as `XDConv.finalized_sizes`.
+
+        The form is `"kernel"` if that of the depthwise operation is.
+        """
+        first = self.depthwise.finalized_sizes(input_shape, keep)
+        between = self.depthwise.compute_output_shape(input_shape)
+        if self.search_pointwise:
+            second = self.pointwise.finalized_sizes(between, keep)
+        else:
+            channels = between[-1 if self.data_format == "channels_last" else 1]
+            weights = channels * self.filters + self.filters * bool(self.use_bias)
+            count = math.prod(between[1:]) * self.filters
+            second = finalized_sizes.Sizes(first.keep, weights, count, 0)
+        return finalized_sizes.Sizes(
+            first.keep,
+            first.parameters + second.parameters,
+            first.multiply_adds + second.multiply_adds,
+            first.forming + second.forming,
+        )
 
     def finalize(self, keep: str = "spectrum", storage: str | None = None) -> keras.layers.Layer:
         """Return the static depthwise layer and the pointwise one, one after the other.
