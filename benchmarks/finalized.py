@@ -1,11 +1,13 @@
-"""Size and latency of finalized models beside their backbones.
+"""Size, latency and error of finalized models of every form, beside their backbones.
 
-    python benchmarks/finalized.py [--cases lenet cnn1d resnet20] [--depth 1] [--rounds 15]
+    python benchmarks/finalized.py [--cases lenet cnn1d resnet20 fno tcn] [--depth 1] [--rounds 15]
 
-Each backbone is rewritten (every convolution an XD-operation), finalized and exported; both
+Each backbone is rewritten (every convolution an XD-operation) and finalized in every form: with
+the spectrum, with the kernel, by the rule of "auto", and the first two stored in float16. All
 SavedModels are loaded and called in turn, in one process and without XLA. Parameters, bytes of the
-exported folders and the median milliseconds of a call at batch 1 and 32 are written to
-benchmarks/finalized.md, or nowhere with `--dry-run`.
+weights and of the exported folders, the median milliseconds of a call at batch 1, 32 and 256, and
+the largest difference to the outputs of the search space are written to benchmarks/finalized.md, or
+nowhere with `--dry-run`.
 """
 
 import argparse
@@ -19,7 +21,14 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 RESULTS = pathlib.Path(__file__).with_suffix(".md")
-BATCHES = (1, 32)
+BATCHES = (1, 32, 256)
+FORMS = {
+    "spectrum": {"keep": "spectrum"},
+    "kernel": {"keep": "kernel"},
+    "auto": {"keep": "auto"},
+    "spectrum, float16": {"keep": "spectrum", "storage": "float16"},
+    "kernel, float16": {"keep": "kernel", "storage": "float16"},
+}
 
 
 def lenet():
@@ -47,15 +56,33 @@ def resnet20():
     return keras_xd.models.resnet20((32, 32, 3), 10)
 
 
+def fno():
+    import keras_xd
+
+    return keras_xd.models.fno((256, 2), width=32, operation="convolution", padding="same")
+
+
+def tcn():
+    import keras_xd
+
+    return keras_xd.models.tcn((128, 88), 88, channels=64)
+
+
 CASES = {
-    "lenet": ("LeNet, 28×28", lenet),
-    "cnn1d": ("3 convolutions, 256 steps", cnn1d),
-    "resnet20": ("ResNet-20, 32×32", resnet20),
+    "lenet": ("LeNet, 28×28", lenet, {}),
+    "cnn1d": ("3 convolutions, 256 steps", cnn1d, {}),
+    "resnet20": ("ResNet-20, 32×32", resnet20, {}),
+    "fno": ("FNO with convolutions, 256 points", fno, {"padding": "circular"}),
+    "tcn": ("TCN, 128 steps", tcn, {}),
 }
 
 
 def folder_bytes(folder):
     return sum(path.stat().st_size for path in pathlib.Path(folder).rglob("*") if path.is_file())
+
+
+def weight_bytes(model):
+    return sum(weight.nbytes for weight in model.get_weights())
 
 
 def served(model, folder):
@@ -79,47 +106,72 @@ def medians(loaded, inputs, rounds):
 
 
 def measure(name, depth, rounds):
-    """Return the two rows, dictionaries, of a backbone and of its finalized search space."""
+    """Return the rows, dictionaries by name: the backbone, the search space and each form."""
     import numpy as np
     import tensorflow as tf
 
     import keras_xd
 
-    backbone = CASES[name][1]()
-    finalized = keras_xd.finalize(keras_xd.rewrite(backbone, depth=depth))
-    rows = [{"parameters": model.count_params()} for model in (backbone, finalized)]
+    _, make, options = CASES[name]
+    backbone = make()
+    space = keras_xd.rewrite(backbone, depth=depth, **options)
+    models = {"backbone": backbone}
+    models |= {form: keras_xd.finalize(space, **FORMS[form]) for form in FORMS}
+    rows = {
+        kind: {"parameters": model.count_params(), "weights": weight_bytes(model)}
+        for kind, model in (*models.items(), ("search space", space))
+    }
+    kept = [row.form for row in models["auto"].report.rows]
+    rows["auto"]["kernels"] = f"{kept.count('kernel')} of {len(kept)}"
+    rng = np.random.default_rng(0)
+
+    def inputs_of(batch):
+        return tf.constant(rng.normal(size=(batch, *backbone.input_shape[1:])), tf.float32)
+
+    samples = inputs_of(8)
+    expected = np.asarray(space(samples, training=False))
     with tempfile.TemporaryDirectory() as folder:
         loaded = []
-        for row, model, kind in zip(rows, (backbone, finalized), "bf", strict=True):
-            row["bytes"], exported = served(model, os.path.join(folder, kind))
+        for number, (kind, model) in enumerate(models.items()):
+            rows[kind]["bytes"], exported = served(model, os.path.join(folder, str(number)))
             loaded.append(exported)
-        rng = np.random.default_rng(0)
+            if kind != "backbone":
+                error = np.max(np.abs(exported.serve(samples).numpy() - expected))
+                rows[kind]["error"] = float(error / np.max(np.abs(expected)))
         for batch in BATCHES:
-            inputs = tf.constant(rng.normal(size=(batch, *backbone.input_shape[1:])), tf.float32)
-            for row, value in zip(rows, medians(loaded, inputs, rounds), strict=True):
-                row[batch] = value
+            count = rounds if batch < BATCHES[-1] else -(-rounds // 3)
+            found = medians(loaded, inputs_of(batch), count)
+            for kind, value in zip(models, found, strict=True):
+                rows[kind][batch] = value
     return rows
 
 
 def table(results):
     """Return the lines of the table."""
-    lines = [
-        "| model | parameters | ratio | exported MB | ratio | ms, batch 1 | ratio | ms, batch 32 "
-        "| ratio |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for name, (before, after) in results.items():
-        for kind, row in (("backbone", before), ("finalized", after)):
-            cells = [f"{CASES[name][0]}, {kind}"]
-            values = {
-                "parameters": f"{row['parameters']:,}",
-                "bytes": f"{row['bytes'] / 1e6:.2f}",
-                **{batch: f"{row[batch]:.2f}" for batch in BATCHES},
-            }
-            for key, text in values.items():
-                cells += [text, "" if row is before else f"{row[key] / before[key]:.1f}"]
+    head = ["model", "parameters", "ratio", "weights, MB", "exported, MB"]
+    for batch in BATCHES:
+        head += [f"ms, batch {batch}", "ratio"]
+    lines = [f"| {' | '.join([*head, 'error'])} |", "|" + "---|" * (len(head) + 1)]
+    for name, rows in results.items():
+        before = rows["backbone"]
+        for kind in ("backbone", "search space", *FORMS):
+            row = rows[kind]
+            text = f"{CASES[name][0]}, {kind}"
+            if "kernels" in row:
+                text += f" ({row['kernels']} keep the kernel)"
+            cells = [text, f"{row['parameters']:,}", _ratio(row, before, "parameters")]
+            cells.append(f"{row['weights'] / 1e6:.2f}")
+            cells.append(f"{row['bytes'] / 1e6:.2f}" if "bytes" in row else "")
+            for batch in BATCHES:
+                cells.append(f"{row[batch]:.2f}" if batch in row else "")
+                cells.append(_ratio(row, before, batch))
+            cells.append(f"{row['error']:.1e}" if "error" in row else "")
             lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _ratio(row, before, key):
+    return f"{row[key] / before[key]:.1f}" if row is not before and key in row else ""
 
 
 def main(words=None):
@@ -134,11 +186,16 @@ def main(words=None):
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
     command = f"python benchmarks/finalized.py --cases {' '.join(options.cases)}"
     command += f" --depth {options.depth} --rounds {options.rounds}"
+    load = os.getloadavg()[0]
+    threads = os.environ.get("TF_NUM_INTRAOP_THREADS", os.cpu_count())
     lines = [
-        "# Size and latency of finalized models",
+        "# Size, latency and error of finalized models",
         "",
-        f"Written by `{command}`; {versions}, {os.cpu_count()} cores, CPU, float32, without XLA. "
-        "Exported SavedModels, medians; ratios are to the backbone.",
+        f"Written by `{command}`; {versions}, {threads} threads, CPU, computed in float32, without "
+        "XLA. Exported SavedModels called in turn, medians; ratios are to the backbone. The load "
+        f"of the machine was {load:.1f} of {os.cpu_count()} cores at the end: the times "
+        "of one case are comparable with each other only. The error is the largest difference to "
+        "the outputs of the search space, relative to the largest of these.",
         "",
         *table(results),
     ]

@@ -92,8 +92,11 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path):
     output = tmp_path / "finalized.md"
     words = ["--cases", "cnn1d", "--rounds", "1", "--output", str(output)]
     (rows,) = finalized.main(words).values()
-    backbone, found = rows
+    backbone, found, kernel = (rows[kind] for kind in ("backbone", "spectrum", "kernel"))
     assert found["parameters"] > backbone["parameters"] and found["bytes"] > backbone["bytes"]
+    assert kernel["parameters"] <= rows["search space"]["parameters"] < found["parameters"]
+    assert rows["kernel, float16"]["weights"] < 0.6 * kernel["weights"]
+    assert found["error"] < 1e-5 < rows["spectrum, float16"]["error"] < 1e-2
     ratio = found["parameters"] / backbone["parameters"]
     text = output.read_text()
     assert f"| {found['parameters']:,} | {ratio:.1f} |" in text

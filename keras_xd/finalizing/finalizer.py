@@ -91,9 +91,10 @@ def finalize(
     The spectrum of an XD-operation has a complex number for each frequency and pair of channels, so
     it is larger than the convolution that it replaced: ResNet-20 gets 50 times the parameters.
     `keep="kernel"` stores the kernel instead and computes the spectrum in every call, so that the
-    model is no larger than the search space. Only operations in graphs, in `XDSeparableConv` and in
-    `SearchableResampled` have this choice, and `storage` and `snap`; the XD-operations inside cells
-    keep their spectrum. `benchmarks/finalized.md` has sizes and times.
+    model is no larger than the search space unless its kernels are long (`docs/deploying.md`).
+    Only operations in graphs, in `XDSeparableConv` and in `SearchableResampled` have this choice,
+    and `storage` and `snap`; the XD-operations inside cells keep their spectrum.
+    `benchmarks/finalized.md` has sizes and times.
 
     The result is not compiled. It is a Functional model, or of a subclassed one a
     `keras_xd.graph.wrapped_model.Rewritten`. `model.save("model.keras")` is Keras' own;
@@ -107,7 +108,7 @@ def finalize(
         model: a built search space (Functional, Sequential or subclassed), or a `SearchModel`.
         keep: what is stored of XD-operations: `"spectrum"` for speed at small batches, `"kernel"`
             for size, or `"auto"`: by layer, the kernel where that at least halves its weights and
-            forming the spectrum takes no more multiply–adds than AUTO times one sample does.
+            forming the spectrum takes no more multiply–adds than the layer does for one sample.
         storage: `"float16"` or `"bfloat16"`: the data type that matrices, spectra and kernels of
             XD-operations are stored in; computed in the layers' own type, not trained further.
             `None` stores them as they are.

@@ -77,9 +77,9 @@ def _fits(found):
         fits = found.convolutions(depthwise=True)
     else:
         fits = found.convolutions()
-        if layer.groups == 1 and layer.filters % found.channels == 0 and not found.transposed:
-            if _depthwise_kind(layer) is not None:
-                fits += found.convolutions(depthwise=True)
+        several = 1 < found.channels and layer.filters % found.channels == 0
+        if several and layer.groups == 1 and not found.transposed and _depthwise_kind(layer):
+            fits += found.convolutions(depthwise=True)
     linear = layer.activation in (None, activations.linear)
     has_bias = layer.use_bias and np.any(ops.convert_to_numpy(layer.bias))
     if not has_bias:

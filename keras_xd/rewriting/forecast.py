@@ -132,15 +132,15 @@ def forecast(
 
     >>> import keras
     >>> import keras_xd
-    >>> model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Conv2D(1, 3, name="conv")])
+    >>> model = keras.Sequential([keras.Input((4, 4, 1)), keras.layers.Conv2D(1, 3, name="conv")])
     >>> forecast = keras_xd.forecast(model)
     >>> forecast.parameters_after == keras_xd.rewrite(model).count_params()
     True
     >>> print(forecast)  # backbone → search space → finalized
-    layer        kind                          parameters      multiply–adds        bytes
-    -----------  ----------------------------  --------------  -------------------  -------------------
-    conv         Conv2D → XDConv2D → spectrum  10 → 370 → 433  144 → 2,208 → 2,208  104 → 1,832 → 1,796
-    whole model                                10 → 370 → 433  144 → 2,208 → 2,208  104 → 1,832 → 1,796
+    layer        kind                          parameters      multiply–adds   bytes
+    -----------  ----------------------------  --------------  --------------  --------------
+    conv         Conv2D → XDConv2D → spectrum  10 → 202 → 177  36 → 608 → 608  56 → 952 → 724
+    whole model                                10 → 202 → 177  36 → 608 → 608  56 → 952 → 724
     """
     validation.one_of(keep, KEEPS, "keep")
     options = {"depth": depth, "radix": radix, **layer_options}

@@ -195,3 +195,8 @@ def test_the_cheapest_within_the_tolerance_is_taken(rng):
     found = snap(layer, 0.05)
     assert found.operation == "depthwise convolution 3×3"
     assert type(found.layer) is keras.layers.DepthwiseConv2D
+
+
+def test_a_single_channel_needs_no_depthwise_convolution():
+    layer = built(layers.XDConv2D(4, 3, padding="same"), (6, 6, 1))
+    assert type(snap(layer, 1e-3).layer) is keras.layers.Conv2D
