@@ -85,6 +85,17 @@ def one_of(value, allowed, name):
     return value
 
 
+def letters(value, allowed, name):
+    """Return a string, or raise `ValueError` for letters not `allowed` or that occur twice."""
+    found = set(value) if isinstance(value, str) else None
+    if found is None or len(found) < len(value) or not found <= set(allowed):
+        raise ValueError(
+            f"`{name}` must be a string of different letters among {allowed!r}. "
+            f"Received: {name}={value!r}"
+        )
+    return value
+
+
 def channel_groups(groups, filters=None, channels=None):
     """Raise `ValueError` unless `groups` divides the numbers of channels that are given."""
     for count, name in ((filters, "filters"), (channels, "channels")):

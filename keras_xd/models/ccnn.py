@@ -24,7 +24,7 @@ def ccnn(
     initial_kernel_size: float | None = None,
     temperatures: tuple[float, float, float] = (25.0, 25.0, 8.0),
     dropout: float = 0.0,
-    statistics: str = "batch",
+    statistics: str = "moving",
     rendering: str = "static",
     per_channel: bool = False,
     seed: int | None = None,
@@ -57,12 +57,13 @@ def ccnn(
         vocabulary: number of different tokens, integers, where the inputs are such.
         kernel_size: number of taps of the largest kernel; `None`: the size of the inputs.
         padding: as in `layers.CKConv`.
-        network: the `layers.KernelNetwork` for all kernels; `None`: one of its default settings.
+        network: the `layers.KernelNetwork` for all kernels; `None`: 32 Gabor filters (`"magnet"`)
+            of half the highest frequency that the grid of taps can hold, `(taps - 1) / 8`.
         initial_blocks, initial_channels, initial_kernel_size: sizes that the masks begin with.
         temperatures: steepness of the masks on frequencies, channels and blocks. A mask takes at
             least 2.57 / temperature of its axis.
         dropout: share of the entries between the linear layers that are set to zero in training.
-        statistics: what inference normalizes by, `"batch"` or `"moving"`: see
+        statistics: what inference normalizes by, `"moving"` or `"batch"`: see
             `layers.use_statistics`.
         rendering: `"static"` or `"dynamic"`: see `layers.CCNNBlock`.
         per_channel: whether `keras_xd.complexity` counts convolutions as they are carried out, for
@@ -97,20 +98,20 @@ def ccnn(
     channels = validation.positive_integer(channels, "channels")
     classes = validation.positive_integer(classes, "classes")
     input_shape = _checked_shape(input_shape, vocabulary)
-    learn = layers.ccnn.block.checked_letters(learn, "KRWD")
+    learn = validation.letters(learn, "KRWD", "learn")
     if not isinstance(temperatures, (tuple, list)) or len(temperatures) != 3:
         raise ValueError(
             "`temperatures` must be three numbers, of frequencies, channels and blocks. "
             f"Received: temperatures={temperatures!r}"
         )
+    tokens = vocabulary is not None
     of_resolution, of_width, of_depth = temperatures
     if network is None:
-        network = layers.KernelNetwork(seed=seed, name="kernel_network")
+        network = _network(kernel_size or max(input_shape[: 1 if tokens else -1]), seed)
     depth = None
     if "D" in learn:
         depth = layers.DepthMask(blocks, of_depth, initial_blocks, name="depth")
 
-    tokens = vocabulary is not None
     inputs = keras.Input(input_shape, dtype="int32" if tokens else None, name="inputs")
     x = inputs
     if tokens:
@@ -141,6 +142,12 @@ def ccnn(
     if not dense:
         x = _mean(len(x.shape) - 2)(x)
     return keras.Model(inputs, _linear(classes, seed, "decoder")(x), name=name)
+
+
+def _network(taps, seed):
+    """Return Gabor filters of half the highest frequency that a grid of some taps can hold."""
+    frequency = max((taps - 1) / 8, 0.5)
+    return layers.KernelNetwork("magnet", frequency=frequency, seed=seed, name="kernel_network")
 
 
 def _checked_shape(input_shape, vocabulary):

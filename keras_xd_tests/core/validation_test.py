@@ -115,3 +115,11 @@ def test_collection():
     for value in ("a", 3, None, {"a": 1}):
         with pytest.raises(ValueError, match="`candidates` must be a list or tuple"):
             validation.collection(value, "candidates")
+
+
+def test_letters():
+    assert validation.letters("RK", "KRW", "learn") == "RK"
+    assert validation.letters("", "KRW", "learn") == ""
+    for value in ("KK", "k", None, 3):
+        with pytest.raises(ValueError, match="different letters among 'KRW'. Received: learn="):
+            validation.letters(value, "KRW", "learn")

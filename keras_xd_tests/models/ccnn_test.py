@@ -230,7 +230,7 @@ def test_dynamic_rendering_trains_as_static_does(rng):
 
 def test_a_served_network_may_use_moving_statistics(rng):
     x = rng.normal(1.0, 2.0, size=(4, 8, 2)).astype("float32")
-    model = ccnn(2, 6, (8, 2), 2)
+    model = ccnn(2, 6, (8, 2), 2, statistics="batch")
     model(x, training=True)
     plain = keras_xd.finalize(model)
     assert np.abs(plain(x)[:2] - plain(x[:2])).max() > 1e-3
@@ -262,3 +262,16 @@ def test_bad_arguments_are_refused(changes, message):
     arguments = {"blocks": 2, "channels": 20, "input_shape": (8, 3), "classes": 2, **changes}
     with pytest.raises(ValueError, match=message):
         models.ccnn(**arguments)
+
+
+@pytest.mark.parametrize("shape", [(64, 3), (12, 16, 3)])
+def test_a_network_begins_with_outputs_of_the_size_of_its_inputs(shape, rng):
+    """The means of GELUs add up: 1.5 (1 + 4 · 0.65)² = 19, of the decoder, encoder, 4 branches."""
+    x = rng.normal(size=(4, *shape)).astype("float32")
+    smooth = np.cumsum(x, axis=1) / np.sqrt(shape[0] / 2)
+    for learn in ("", "K", "KRWD"):
+        model = models.ccnn(4, 32, shape, 10, learn=learn, seed=1)
+        assert model.get_layer("block1").network.kind == "magnet"
+        assert model.get_layer("block1").normalization.statistics == "moving"
+        for inputs in (x, smooth):
+            assert 0.02 < np.var(model(inputs, training=True)) < 19

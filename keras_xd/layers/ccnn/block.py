@@ -20,6 +20,7 @@ from keras_xd.core.type_aliases import (
 )
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
 from keras_xd.layers.ccnn.ck_conv import PADDINGS, RENDERINGS, CKConv
+from keras_xd.layers.ccnn.continuous_kernel import SCALINGS
 from keras_xd.layers.ccnn.finalized_block import (
     StaticCCNNBlock,
     add_linear,
@@ -47,8 +48,7 @@ class CCNNBlock(SearchableLayer):
     The convolution is a `CKConv`. The width masks `m` are sigmoid masks over the channels, which
     begin with half of them; they come after the bias and before the nonlinearity, so that a
     masked channel is zero. Inputs and outputs have all channels and the full resolution. The depth
-    mask, one for all blocks of a network, makes a block the identity where it is zero. Batch
-    normalization uses the statistics of the batch, in inference too.
+    mask, one for all blocks of a network, makes a block the identity where it is zero.
 
     With `rendering="dynamic"` only the channels under the masks at the last update are computed,
     and nothing of a block whose depth mask is zero then: see `update_rendering`.
@@ -64,10 +64,11 @@ class CCNNBlock(SearchableLayer):
         width_temperature, resolution_temperature: steepness of the masks. A mask takes at least
             2.57 / temperature of its axis.
         dropout: share of the entries that are set to zero in training.
-        statistics: what inference normalizes by, `"batch"` or `"moving"`: see `use_statistics`.
+        statistics: what inference normalizes by, `"moving"` or `"batch"`: see `use_statistics`.
         rendering: `"static"` or `"dynamic"`.
         per_channel: whether the multiply–adds of the convolution are counted as they are carried
             out, for each channel, or as in the paper once.
+        kernel_scaling: as in `CKConv`.
         seed: an integer makes the first weights reproducible.
 
     Input shape:
@@ -108,15 +109,16 @@ class CCNNBlock(SearchableLayer):
         width_temperature: float = 25.0,
         resolution_temperature: float = 25.0,
         dropout: float = 0.0,
-        statistics: str = "batch",
+        statistics: str = "moving",
         rendering: str = "static",
         per_channel: bool = False,
+        kernel_scaling: str = "mask",
         seed: int | None = None,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
         self.network = shared_objects.restored(network, KernelNetwork, "network")
-        self.learn = checked_letters(learn, "KRW")
+        self.learn = validation.letters(learn, "KRW", "learn")
         self.depth = shared_objects.restored(depth, DepthMask, "depth")
         self.index = index if self.depth is None else self.depth.checked_index(index)
         if not validation.is_integer(index):
@@ -138,6 +140,7 @@ class CCNNBlock(SearchableLayer):
         self.statistics = validation.one_of(statistics, STATISTICS, "statistics")
         self.rendering = validation.one_of(rendering, RENDERINGS, "rendering")
         self.per_channel = validation.boolean(per_channel, "per_channel")
+        self.kernel_scaling = validation.one_of(kernel_scaling, SCALINGS, "kernel_scaling")
         self.seed = validation.seed(seed)
         masks.sigmoid_range(width_temperature)
         masks.sigmoid_range(resolution_temperature)
@@ -179,6 +182,7 @@ class CCNNBlock(SearchableLayer):
             learn_resolution="R" in self.learn,
             temperature=self.resolution_temperature,
             rendering=self.rendering,
+            kernel_scaling=self.kernel_scaling,
             data_format="channels_last",
             seed=self.seed,
             name="convolution",
@@ -193,7 +197,9 @@ class CCNNBlock(SearchableLayer):
         self.upsampling = FourierUpsampling(
             sizes, data_format="channels_last", name="upsampling", dtype=self.dtype_policy
         )
-        self.linear = add_linear(self, (channels,) * 3, self.seed)
+        # The kernels begin for the channels that the masks leave.
+        left = [mask.initial_sizes[0] for mask in self.width_masks[:2]] or [channels] * 2
+        self.linear = add_linear(self, (channels,) * 3, left, self.seed)
         self._channels = channels
         self._counts = tuple(before.get("counts", (channels,) * 3))
         self._present = before.get("present", True)
@@ -371,8 +377,14 @@ class CCNNBlock(SearchableLayer):
             "statistics": self.statistics,
             "rendering": self.rendering,
             "per_channel": self.per_channel,
+            "kernel_scaling": self.kernel_scaling,
             "seed": self.seed,
         }
+
+    @classmethod
+    def from_config(cls, config: Config) -> "CCNNBlock":
+        # Files of version 0.1 have the former kernels, and do not say so: see `CKConv`.
+        return super().from_config({"kernel_scaling": "taps", **config})
 
     def _masked(self, x, place):
         if not self.width_masks:
@@ -389,18 +401,3 @@ class CCNNBlock(SearchableLayer):
     def _zero(self):
         """Return 0 with a gradient, of zeros, for every variable that a call would use."""
         return 0.0 * sum(ops.sum(ops.convert_to_tensor(v)) for v in self.trainable_variables)
-
-
-def checked_letters(learn, allowed):
-    """Return a string of letters for what is learned.
-
-    Raises:
-        ValueError: for other letters than those allowed, or one that occurs twice.
-    """
-    letters = set(learn) if isinstance(learn, str) else None
-    if letters is None or len(letters) < len(learn) or not letters <= set(allowed):
-        raise ValueError(
-            f"`learn` must be a string of different letters among {allowed!r}. "
-            f"Received: learn={learn!r}"
-        )
-    return learn

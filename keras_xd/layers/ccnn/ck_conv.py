@@ -5,7 +5,7 @@ from typing import Unpack
 
 import keras
 import numpy as np
-from keras import initializers, ops
+from keras import ops
 
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.searchable import SearchableLayer
@@ -21,8 +21,9 @@ from keras_xd.core.type_aliases import (
     Sizes,
     Tensor,
 )
+from keras_xd.layers.ccnn.continuous_kernel import SCALINGS, ContinuousKernel
 from keras_xd.layers.ccnn.finalized_ck_conv import CONVOLUTIONS, LongConvolution, StaticCKConv
-from keras_xd.layers.ccnn.kernel_network import KernelNetwork, grid
+from keras_xd.layers.ccnn.kernel_network import KernelNetwork
 from keras_xd.layers.fourier import fft_convolution
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
@@ -32,13 +33,14 @@ RENDERINGS = ("static", "dynamic")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class CKConv(LongConvolution, SearchableLayer):
+class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
     """Depthwise convolution with a continuous kernel, a Gaussian mask, and learned downsampling.
 
     The kernel of `K` taps on each axis is a function of coordinates from -1 to 1, made by a small
     network that layers may share, times a mask that is learned:
 
-        w(c) = (A · network(c) + a) · exp(-Σ_d (c_d - μ_d)² / (2 width_d²))
+        w(c) = m(c) · (A · standardized(network(c)) + a / Σ_c m(c))
+        m(c) = exp(-Σ_d (c_d - μ_d)² / (2 width_d²))
         y[t] = Σ_j w(c_j) x[t + j - left] + bias       for each channel
 
     The mask is zero below 0.1, and its width, one for each axis, is learned. `μ` is 0, or with
@@ -76,6 +78,10 @@ class CKConv(LongConvolution, SearchableLayer):
         convolution: `"direct"`, `"fourier"`, or `"auto"`: what takes fewer multiply–adds, in
             dynamic rendering with the taps of the moment. Frequencies are masked by FFT only.
         rendering: `"static"` or `"dynamic"`.
+        kernel_scaling: `"mask"`: features have mean 0 and one size under the mask, so that
+            outputs begin with the variance of the inputs, whatever the mask and the network (see
+            `keras_xd.layers.ccnn.continuous_kernel`); `"taps"`, the form of files of version 0.1:
+            `w = m · (A · network + a)`, and `A` begins for the number of taps.
         data_format, activation, use_bias, bias_initializer: as in a Keras convolution.
         architecture_regularizer: regularizer of the variables of the masks.
         seed: an integer makes the first weights reproducible, of the layer's own network too.
@@ -117,6 +123,7 @@ class CKConv(LongConvolution, SearchableLayer):
         temperature: float = 25.0,
         convolution: str = "auto",
         rendering: str = "static",
+        kernel_scaling: str = "mask",
         data_format: str | None = None,
         activation: Activation = None,
         use_bias: bool = True,
@@ -127,8 +134,9 @@ class CKConv(LongConvolution, SearchableLayer):
     ):
         super().__init__(**kwargs)
         self.rank = validation.one_of(rank, (1, 2), "rank")
+        self.kernel_scaling = validation.one_of(kernel_scaling, SCALINGS, "kernel_scaling")
         self.network = network = shared_objects.restored(network, KernelNetwork, "network")
-        self.kernel_network = self._own_network(seed) if network is None else network
+        self.kernel_network = self.own_network(seed) if network is None else network
         if kernel_size is not None:
             kernel_size = validation.integer_tuple(kernel_size, rank, "kernel_size")
         self.kernel_size = kernel_size
@@ -191,18 +199,7 @@ class CKConv(LongConvolution, SearchableLayer):
                 f"Received: layer '{self.name}' of {self.rank}, network '{network.name}' of "
                 f"{network.input_spec.axes[-1]}"
             )
-        # So that the outputs begin with the variance of the inputs, whatever the kernel's size.
-        scale = 1 / math.sqrt(math.prod(points))
-        draw = initializers.HeUniform(seed=self.seed)
-        self.head = self.add_weight(
-            name="head",
-            shape=(network.units, channels),
-            initializer=lambda shape, dtype=None: scale * draw(shape, dtype),
-            autocast=False,
-        )
-        self.head_bias = self.add_weight(
-            name="head_bias", shape=(channels,), initializer="zeros", autocast=False
-        )
+        self.add_head(channels, math.prod(points))
         self._add_bias(channels)
         self._supports = [(0, k) for k in self._taps]
         self._bins = None
@@ -246,7 +243,7 @@ class CKConv(LongConvolution, SearchableLayer):
     @property
     def kernel(self) -> Tensor:
         """The kernel as it is used, a float tensor `(*taps, channels)`."""
-        return self._rendered_kernel(self._supports)
+        return self.rendered_kernel(self._supports)
 
     def call(self, inputs: Tensor) -> Tensor:
         return self.convolve(inputs)
@@ -256,7 +253,7 @@ class CKConv(LongConvolution, SearchableLayer):
         channels, _ = self._split_shape(inputs.shape)
         return self._convolve(
             inputs,
-            self._rendered_kernel(self._supports, channels),
+            self.rendered_kernel(self._supports, channels),
             [left - start for left, (start, _) in zip(self._left, self._supports, strict=True)],
             None if self.resolution_mask is None else self.resolution_mask.values,
             self._bins,
@@ -280,7 +277,7 @@ class CKConv(LongConvolution, SearchableLayer):
         """
         before = self._supports, self._bins
         if self.rendering == "dynamic":
-            self._supports = self._current_supports()
+            self._supports = self.supports()
             if self.resolution_mask is not None:
                 bins = [masks.support(values)[1] for values in self.resolution_mask.values]
                 self._bins = fft_convolution.fast_bins(bins, self._sizes, self.circular)
@@ -313,10 +310,10 @@ class CKConv(LongConvolution, SearchableLayer):
 
     def finalize(self) -> keras.layers.Layer:
         """Return a built `StaticCKConv` with the taps under the mask, same outputs."""
-        supports = self._current_supports() if self.rendering == "static" else self._supports
+        supports = self.supports() if self.rendering == "static" else self._supports
         return StaticCKConv.from_layer(
             self,
-            self._rendered_kernel(supports),
+            self.rendered_kernel(supports),
             [left - start for left, (start, _) in zip(self._left, supports, strict=True)],
             None if self.resolution_mask is None else self.resolution_mask.values,
             self._bins,
@@ -327,13 +324,13 @@ class CKConv(LongConvolution, SearchableLayer):
 
         `taps` is the number under the mask, and the kernel holds these.
         """
-        supports = self._current_supports()
+        supports = self.supports()
         result = {}
         for axis, (start, stop) in enumerate(supports):
             result[f"kernel_size/{axis}"] = float(self.kernel_sizes[axis])
             result[f"taps/{axis}"] = float(stop - start)
             result[f"resolution/{axis}"] = float(self.resolutions[axis])
-        return {**result, "kernel": ops.convert_to_numpy(self._rendered_kernel(supports))}
+        return {**result, "kernel": ops.convert_to_numpy(self.rendered_kernel(supports))}
 
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return what the masks draw."""
@@ -352,13 +349,16 @@ class CKConv(LongConvolution, SearchableLayer):
             "temperature": self.temperature,
             "convolution": self.convolution,
             "rendering": self.rendering,
+            "kernel_scaling": self.kernel_scaling,
             **self._common_config(),
             "architecture_regularizer": keras.regularizers.serialize(self.architecture_regularizer),
             "seed": self.seed,
         }
 
-    def _own_network(self, seed):
-        return KernelNetwork(seed=seed)
+    @classmethod
+    def from_config(cls, config: Config) -> "CKConv":
+        # Files of version 0.1 have kernels of the former form, and do not say so.
+        return super().from_config({"kernel_scaling": "taps", **config})
 
     @property
     def _left(self):
@@ -367,24 +367,3 @@ class CKConv(LongConvolution, SearchableLayer):
 
     def _masks(self):
         return [mask for mask in (self.kernel_mask, self.resolution_mask) if mask is not None]
-
-    def _current_supports(self):
-        """Return `(start, stop)` of the taps under the mask, of each axis."""
-        if self.kernel_mask is None:
-            return [(0, k) for k in self._taps]
-        return [masks.support(values) for values in self.kernel_mask.values]
-
-    def _rendered_kernel(self, supports, channels=None):
-        """Return the kernel at the taps `start` to `stop` of each axis, a float32 tensor.
-
-        With `channels`, only of so many channels, the first ones.
-        """
-        features = self.kernel_network(ops.convert_to_tensor(grid(self._taps, supports)))
-        head = ops.convert_to_tensor(self.head)[:, :channels]
-        kernel = ops.matmul(features, head) + ops.convert_to_tensor(self.head_bias)[:channels]
-        kernel = ops.reshape(kernel, (*(stop - start for start, stop in supports), head.shape[1]))
-        if self.kernel_mask is None:
-            return kernel
-        pairs = zip(self.kernel_mask.values, supports, strict=True)
-        mask = masks.product([values[start:stop] for values, (start, stop) in pairs])
-        return kernel * ops.expand_dims(mask, -1)

@@ -30,6 +30,7 @@ class CKConvOptions(LayerOptions, total=False):
     temperature: float
     convolution: str
     rendering: str
+    kernel_scaling: str
     data_format: str | None
     activation: Activation
     use_bias: bool
@@ -131,7 +132,8 @@ class _FlexConv(_RankedCKConv):
             )
         self.alias_penalty = alias_penalty
 
-    def _own_network(self, seed):
+    def own_network(self, seed: int | None) -> KernelNetwork:
+        """Return a network of Gabor filters."""
         # The filters begin around the kernel that the search begins with.
         spread = masks.gaussian_edge(masks.INITIAL_WIDTH)
         return KernelNetwork("magnet", units=32, spread=spread, seed=seed)

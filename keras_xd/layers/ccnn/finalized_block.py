@@ -128,7 +128,7 @@ class StaticCCNNBlock(keras.layers.Layer):
         self.upsampling = FourierUpsampling(
             sizes, data_format="channels_last", name="upsampling", dtype=self.dtype_policy
         )
-        self.linear = add_linear(self, self.widths)
+        self.linear = add_linear(self, self.widths, self.widths)
         self.scale = self.add_weight(
             name="scale", shape=(), initializer=initializers.Ones(), trainable=False
         )
@@ -186,17 +186,23 @@ def block_multiply_adds(points, r, widths, of_channel=None):
     return points * a + convolution + r * (a * b + 2 * b + b * c + c)
 
 
-def add_linear(layer, widths, seed=None):
+def add_linear(layer, widths, left, seed=None):
     """Give a layer the weights of its two linear layers, pairs of a kernel and a bias.
 
     Args:
         layer: the layer, in its `build`.
         widths: channels before, between and after them.
+        left: how many of those before and between are not masked.
         seed: an integer makes the first weights reproducible.
     """
     pairs = []
     for step, name in enumerate(("middle", "output")):
-        draw = initializers.HeUniform(None if seed is None else seed + 1 + step)
+        draw = initializers.VarianceScaling(
+            2 * widths[step] / left[step],
+            "fan_in",
+            "uniform",
+            None if seed is None else seed + 1 + step,
+        )
         kernel = layer.add_weight(
             name=f"kernel_{name}", shape=widths[step : step + 2], initializer=draw
         )

@@ -32,8 +32,11 @@ class KernelNetwork(keras.layers.Layer):
     - `"magnet"`: products `g_i(c) · (A h_{i-1} + b)` of `hidden_layers + 1` Gabor filters
       `g_i(c) = exp(-½ Σ_d (γ_d (c_d - μ_d))²) · sin(W c + b)`.
 
-    On a grid of `k` points frequencies above `(k - 1) / 4` alias: a frequency far above that makes
-    the first kernels noise, which depends on the grid.
+    On a grid of `k` points frequencies above `(k - 1) / 4` alias. `frequency` is in cycles for each
+    unit of coordinates that run from -1 to 1, as in the papers' code, and not divided by the number
+    of points: those of the papers, thousands, are far above what their grids hold. The first
+    kernels are noise then, each tap by itself, and mean nothing on another grid. A half of
+    `(k - 1) / 4` makes kernels that vary from tap to tap and that a finer grid continues.
 
     Args:
         kind: `"fourier"`, `"siren"` or `"magnet"`.
@@ -64,8 +67,8 @@ class KernelNetwork(keras.layers.Layer):
     >>> inputs = keras.Input((32, 8))
     >>> x = layers.CKConv1D(network)(inputs)
     >>> x = layers.CKConv1D(network)(x)
-    >>> len(keras.Model(inputs, x).trainable_variables)  # 5 of the network, 4 of each layer
-    13
+    >>> len(keras.Model(inputs, x).trainable_variables)  # 16 of the network, 4 of each layer
+    24
 
     Reference:
         Romero and Zeghidour, "DNArch", 2023, section 2.2; Tancik et al., "Fourier features", 2020;
@@ -75,8 +78,8 @@ class KernelNetwork(keras.layers.Layer):
 
     def __init__(
         self,
-        kind: str = "fourier",
-        units: int = 128,
+        kind: str = "magnet",
+        units: int = 32,
         hidden_layers: int = 2,
         frequency: float = 8.0,
         features: int = 128,

@@ -7,14 +7,13 @@ import tensorflow as tf
 from keras import ops
 
 from keras_xd import layers, masks
-from keras_xd.layers.ccnn.block import checked_letters
 from keras_xd_tests.layer_checks import check_layer
 
 erf = np.vectorize(math.erf)
 
 
 def network():
-    return layers.KernelNetwork(units=4, features=4, frequency=2.0, seed=1, name="network")
+    return layers.KernelNetwork("fourier", 4, features=4, frequency=2.0, seed=1, name="network")
 
 
 def built(input_shape, learn="KRW", depth=None, **kwargs):
@@ -66,7 +65,7 @@ def test_static_rendering_runs_under_xla(rng):
 def test_masks_stand_where_the_paper_has_them(shape, rng):
     """Against NumPy: after the bias and before the nonlinearity, the depth on the branch alone."""
     x = rng.normal(size=shape).astype("float32")
-    block = built(shape, "KW", depth_mask(0.6), index=1)
+    block = built(shape, "KW", depth_mask(0.6), index=1, statistics="batch")
     w = {v.path.split("/", 1)[1]: ops.convert_to_numpy(v) for v in block.trainable_variables}
     a, b, c = (ops.convert_to_numpy(mask.values[0]) for mask in block.width_masks)
     axes = tuple(range(len(shape) - 1))
@@ -229,10 +228,3 @@ def test_bad_arguments_are_refused(kwargs, message):
 def test_axes_of_unknown_size_are_refused(shape):
     with pytest.raises(ValueError, match="known size.*None"):
         layers.CCNNBlock().build(shape)
-
-
-def test_letters():
-    assert checked_letters("RK", "KRW") == "RK" and checked_letters("", "KRW") == ""
-    for learn in ("KK", "k", None, 3):
-        with pytest.raises(ValueError, match="different letters among 'KRW'. Received: learn="):
-            checked_letters(learn, "KRW")

@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from keras_xd_tests.layer_checks import check_layer
 
 
 def network(**kwargs):
-    return layers.KernelNetwork(units=8, features=8, **{"frequency": 2.0, "seed": 1, **kwargs})
+    options = {"units": 8, "features": 8, "frequency": 2.0, "seed": 1, **kwargs}
+    return layers.KernelNetwork("fourier", **options)
 
 
 def built(input_shape, own=None, rank=None, **kwargs):
@@ -28,14 +31,20 @@ def numpy_kernel(layer):
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(sizes))
     features = ops.convert_to_numpy(layer.kernel_network(grid.astype("float32")))
     head, bias = (ops.convert_to_numpy(w) for w in (layer.head, layer.head_bias))
-    kernel = (features @ head + bias).reshape(*sizes, -1)
     widths = ops.convert_to_numpy(layer.kernel_mask.length)
     centre = 1.0 if layer.padding == "causal" else 0.0
-    for axis, (x, width) in enumerate(zip(axes, widths, strict=True)):
+    along = []
+    for x, width in zip(axes, widths, strict=True):
         mask = np.exp(-((x - centre) ** 2) / (2 * width**2))
         mask[mask < 0.1 * (1 - 1e-5)] = 0
-        kernel = np.moveaxis(np.moveaxis(kernel, axis, -1) * mask, -1, axis)
-    return kernel
+        along.append(mask)
+    mask = functools.reduce(np.multiply.outer, along).reshape(-1, 1)
+    if layer.kernel_scaling == "mask":
+        varying = features - (mask * features).sum(axis=0) / mask.sum()
+        size = np.sqrt(np.mean(np.square(mask * varying).sum(axis=0)))
+        features = varying * np.sqrt(1 - np.square(mask).sum() / mask.sum() ** 2) / size
+        bias = bias / mask.sum()
+    return (mask * (features @ head + bias)).reshape(*sizes, -1)
 
 
 @pytest.mark.parametrize(
@@ -68,11 +77,13 @@ def test_layer(init_kwargs, input_shape, run_jit):
     )
 
 
+@pytest.mark.parametrize("scaling", ["mask", "taps"])
 @pytest.mark.parametrize("size", [4, 5])
 @pytest.mark.parametrize("way", ["direct", "fourier"])
-def test_outputs_are_those_of_the_keras_convolution(size, way, rng):
+def test_outputs_are_those_of_the_keras_convolution(size, way, scaling, rng):
     x = rng.normal(size=(2, 9, 8, 3)).astype("float32")
-    layer = built(x.shape, kernel_size=size, initial_kernel_size=3.0, convolution=way)
+    options = {"initial_kernel_size": 3.0, "convolution": way, "kernel_scaling": scaling}
+    layer = built(x.shape, kernel_size=size, **options)
     kernel = numpy_kernel(layer)
     plain = keras.layers.DepthwiseConv2D(size, padding="same")
     plain.build(x.shape)
@@ -216,10 +227,17 @@ def test_complexity_is_differentiable_in_the_offsets():
     assert gradient == pytest.approx((ends[0] - ends[1]) / 2e-2, rel=1e-3)
 
 
-def test_outputs_begin_with_the_variance_of_the_inputs(rng):
-    x = rng.normal(size=(8, 64, 32)).astype("float32")
-    wide = layers.CKConv(1, layers.KernelNetwork(seed=1), initial_kernel_size=32.0, seed=1)
-    assert 0.2 < np.std(wide(x)) < 3
+def test_a_configuration_of_former_files_makes_the_former_kernel(rng):
+    """They do not say how kernels are scaled, and a layer without a network had another one."""
+    config = layers.CKConv1D(seed=1).get_config()
+    del config["kernel_scaling"]
+    layer = layers.CKConv1D.from_config(config)
+    layer.build((None, 8, 3))
+    own = layer.kernel_network
+    found = [layer.kernel_scaling, own.kind, own.units, own.hidden_layers, own.frequency]
+    assert [*found, own.features] == ["taps", "fourier", 128, 2, 8.0, 128]
+    np.testing.assert_allclose(layer.kernel, numpy_kernel(layer), atol=1e-5)
+    assert layers.CKConv1D(seed=1).kernel_network.kind == "magnet"
 
 
 def test_one_network_is_shared_by_a_model_and_its_file(tmp_path, rng):
@@ -292,6 +310,7 @@ def test_random_architectures_are_admissible():
         ({"convolution": "fft"}, "convolution='fft'"),
         ({"convolution": "direct", "learn_resolution": True}, "convolution='direct'"),
         ({"rendering": "both"}, "rendering='both'"),
+        ({"kernel_scaling": "none"}, "kernel_scaling='none'"),
         ({"temperature": 1.0, "learn_resolution": True}, "temperature=1.0"),
     ],
 )

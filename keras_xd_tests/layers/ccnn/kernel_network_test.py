@@ -64,17 +64,17 @@ def test_magnet_is_that_of_numpy():
 
 def test_parameters_are_those_of_the_published_network():
     """256 features, 128, 128 and the outputs of 4 blocks of 140 channels: 283,218 with the rest."""
-    network = layers.KernelNetwork()
+    network = layers.KernelNetwork("fourier", 128)
     network.build((None, 1))
     count = network.count_params() - 128  # without the random frequencies
     assert count == 256 * 128 + 128 + 128 * 128 + 128
-    more = layers.KernelNetwork(hidden_layers=3)
+    more = layers.KernelNetwork("fourier", 128, hidden_layers=3)
     more.build((None, 1))
     assert more.count_params() - network.count_params() == 16512
 
 
 def test_random_frequencies_have_their_scale():
-    network = layers.KernelNetwork(features=4000, frequency=3.0, seed=0)
+    network = layers.KernelNetwork("fourier", features=4000, frequency=3.0, seed=0)
     network.build((None, 2))
     assert np.std(weights(network)["frequencies"]) == pytest.approx(6 * np.pi, rel=0.02)
 

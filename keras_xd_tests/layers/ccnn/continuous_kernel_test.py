@@ -1,0 +1,136 @@
+"""Kernels that keep the variance of what they are convolved with, from the first step on."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_xd import layers
+from keras_xd.layers.ccnn.continuous_kernel import standardized
+
+CHANNELS = 64
+# The kinds, with frequencies from far below to far above what a grid can hold.
+NETWORKS = [
+    ("magnet", 0.5),
+    ("magnet", 4.0),
+    ("magnet", 2976.0),
+    ("siren", 1.0),
+    ("siren", 30.0),
+    ("fourier", 0.5),
+    ("fourier", 8.0),
+    ("fourier", 21500.0),
+]
+# Points and taps of each axis, and the padding.
+GRIDS = [
+    ((64,), None, "same"),
+    ((64,), 33, "causal"),
+    ((300,), None, "circular"),
+    ((16, 12), None, "circular"),
+    ((24, 24), 33, "same"),
+]
+
+
+def made(kind, frequency, sizes, taps, padding, **kwargs):
+    layer = layers.CKConv(
+        len(sizes),
+        layers.KernelNetwork(kind, frequency=frequency, seed=3),
+        taps,
+        padding=padding,
+        seed=5,
+        **kwargs,
+    )
+    layer.build((None, *sizes, CHANNELS))
+    return layer
+
+
+def kernels(layer):
+    """Return the kernels, `(points, channels)`."""
+    return ops.convert_to_numpy(layer.kernel).reshape(-1, CHANNELS)
+
+
+@pytest.mark.parametrize("first", [3.0, 7.0, None, "unmasked"])
+@pytest.mark.parametrize("sizes, taps, padding", GRIDS)
+@pytest.mark.parametrize("kind, frequency", NETWORKS)
+def test_every_kernel_keeps_the_variance(kind, frequency, sizes, taps, padding, first, rng):
+    masked = {"learn_kernel_size": False}
+    if first != "unmasked":
+        masked = {"initial_kernel_size": first}
+    layer = made(kind, frequency, sizes, taps, padding, **masked)
+    found = kernels(layer)
+    # Σ w² for inputs that are independent, (Σ w)² for those that are constant under the kernel.
+    assert 0.7 < np.mean(np.sum(found**2, axis=0)) < 1.4
+    assert 0.7 < np.mean(np.sum(found, axis=0) ** 2) < 1.4
+    x = rng.normal(size=(2, *sizes, CHANNELS)).astype("float32")
+    if first == 3.0:  # zeros around the inputs take from the variance of large kernels
+        assert 0.5 < np.var(layer(x)) < 2
+
+
+@pytest.mark.parametrize("width", [0.05, 0.2, 0.6, 3.0])
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("kind, frequency", NETWORKS)
+def test_it_stays_so_when_the_mask_changes(kind, frequency, rank, width):
+    layer = made(kind, frequency, (40,) * rank, 33, "same", initial_kernel_size=5.0)
+    layer.kernel_mask.length.assign([width] * rank)
+    found = kernels(layer)
+    assert 0.6 < np.mean(np.sum(found**2, axis=0)) < 1.5
+    np.testing.assert_allclose(np.sum(found, axis=0), layer.head_bias, atol=1e-4)
+
+
+@pytest.mark.parametrize("padding", ["same", "circular"])
+@pytest.mark.parametrize("temperature", [25.0, 50.0])
+def test_all_frequencies_that_a_mask_leaves_keep_their_variance(padding, temperature, rng):
+    options = {"learn_resolution": True, "temperature": temperature, "initial_kernel_size": 5.0}
+    layer = made("magnet", 8.0, (64,), None, padding, **options)
+    x = rng.normal(size=(4, 64, CHANNELS)).astype("float32")
+    assert 0.5 < np.var(layer(x)) < 2
+    layer.resolution_mask.length.assign([-0.1])
+    mask = ops.convert_to_numpy(layer.resolution_mask.values[0])
+    assert 0.5 < np.var(layer(x)) / np.mean(mask**2) < 2
+
+
+def test_features_are_standardized_under_the_mask(rng):
+    features = np.abs(rng.normal(size=(9, 4))) + 3
+    mask = rng.uniform(size=(9, 1))
+    mask[7:] = 0
+    found = ops.convert_to_numpy(standardized(features, mask))
+    np.testing.assert_allclose((mask * found).sum(axis=0), 0, atol=1e-6)
+    taps = mask.sum() ** 2 / (mask**2).sum()
+    assert np.mean(((mask * found) ** 2).sum(axis=0)) == pytest.approx(1 - 1 / taps, rel=1e-5)
+    scaled = standardized(0.01 * features, mask)
+    np.testing.assert_allclose(scaled, found, rtol=1e-4, atol=1e-5)
+
+
+def test_a_single_tap_is_the_constant_with_a_finite_gradient():
+    layer = layers.CKConv1D(
+        layers.KernelNetwork(seed=1), kernel_size=1, learn_kernel_size=False, seed=1
+    )
+    layer.build((None, 6, 3))
+    with tf.GradientTape() as tape:
+        kernel = layer.kernel
+    np.testing.assert_allclose(kernel[0], layer.head_bias, atol=1e-6)
+    sources = [v.value for v in layer.trainable_variables]
+    for gradient in tape.gradient(kernel, sources, unconnected_gradients="zero"):
+        assert np.all(np.isfinite(gradient))
+
+
+def test_features_that_hardly_vary_are_not_blown_up():
+    features = 1 + 1e-7 * np.arange(5.0)[:, None]
+    found = ops.convert_to_numpy(standardized(features.astype("float32"), np.ones((5, 1), "f")))
+    assert np.abs(found).max() < 0.1
+
+
+def test_the_gradient_follows_the_mask_through_the_scale():
+    layer = made("magnet", 4.0, (17,), None, "same", initial_kernel_size=7.0)
+    width, draw = layer.kernel_mask.length, np.random.default_rng(0).normal(size=(17, CHANNELS))
+
+    def value():
+        return ops.sum(layer.kernel * draw.astype("float32"))
+
+    with tf.GradientTape() as tape:
+        result = value()
+    gradient = float(tape.gradient(result, width.value)[0])
+    start, ends = float(width[0]), []
+    for step in (1e-3, -1e-3):
+        width.assign([start + step])
+        ends.append(float(value()))
+    assert gradient == pytest.approx((ends[0] - ends[1]) / 2e-3, rel=0.02)
