@@ -65,23 +65,30 @@ def test_multiply_adds_by_hand(model):
     masks["s0b0_a_width"].length.assign([0.1])
     masks["s1b1_a_width"].length.assign([0.3])
     masks["hidden_width"].length.assign([-0.2])
-    masks["depth_8x8"].length.assign([0.2])
+    masks["depth_8x8"].length.assign([0.8])
     space.get_layer("s0b1_a").kernel_mask.length.assign([0.2, 0.3])
 
-    def channels(points, offset, temperature=25):
-        return points * (offset + np.log(9) / temperature + 1) / 2
-
-    edge = np.sqrt(-2 * np.log(0.1))
-    first, last = channels(4, 0.1), channels(6, 0.3)
-    share = channels(2, 0.2, 8) - 1
-    assert 0 < share < 1
+    # Coordinates are those of `linspace(-1, 1, points)`, up to the edge of the mask.
+    first, last = 2, 4  # -1 and -1/3 ≤ 0.19; -1, …, 0.2 ≤ 0.39
     by_hand = 64 * 9 * 3 * 4  # stem
     by_hand += 64 * (25 * 4 * first + 9 * first * 4)
-    by_hand += 64 * share * ((5 * 0.2 * edge) * (5 * 0.3 * edge) * 4 * 4 + 9 * 4 * 4)
+    by_hand += 64 * (1 * 3 * 4 * 4 + 9 * 4 * 4)  # taps at 0; at -0.5, 0 and 0.5
     by_hand += 16 * (25 * 4 * 6 + 9 * 6 * 6 + 4 * 6)
     by_hand += 16 * (25 * 6 * last + 9 * last * 6)
-    by_hand += 6 * channels(5, -0.2) + channels(5, -0.2) * 3
-    np.testing.assert_allclose(float(keras_xd.complexity(space)), by_hand, rtol=1e-5)
+    by_hand += 6 * 2 + 2 * 3
+    assert float(keras_xd.complexity(space)) == by_hand
+    assert keras_xd.complexity(keras_xd.finalize(space)) == by_hand
+    masks["depth_8x8"].length.assign([0.7])  # 1 - 0.7 exceeds ln 9 / 8
+    assert float(keras_xd.complexity(space)) == by_hand - 64 * (1 * 3 * 4 * 4 + 9 * 4 * 4)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_search_counts_what_is_left_of_the_model(model, seed):
+    space = keras_xd.rewrite(model, to="masked")
+    keras_xd.randomize_architecture(space, seed=seed)
+    counted = float(keras_xd.complexity(space))
+    assert counted < keras_xd.complexity(model)
+    assert counted == keras_xd.complexity(keras_xd.finalize(space))
 
 
 def shared_masks(space):
@@ -161,14 +168,14 @@ def test_nested_and_shared_layers(rng):
 
 
 def test_a_step_towards_a_target_lowers_the_multiply_adds(model, rng, tmp_path):
-    space = keras_xd.rewrite(model, to="masked", initial_value=0.1)
+    space = keras_xd.rewrite(model, to="masked", masks="width", initial_value=0.1)
     before = float(keras_xd.complexity(space))
     search = keras_xd.SearchModel(space)
     search.compile(
         keras.optimizers.SGD(0.0),
         keras.optimizers.SGD(0.005),
         keras.losses.MeanSquaredError(),
-        complexity_target=before / 4,
+        complexity_target=before / 2,
         complexity_weight=1.0,
         run_eagerly=True,
         jit_compile=False,
@@ -176,9 +183,9 @@ def test_a_step_towards_a_target_lowers_the_multiply_adds(model, rng, tmp_path):
     x = images(rng)
     history = search.fit(x, np.zeros((2, 3)), epochs=2, verbose=0)
     values = history.history["complexity"]
-    np.testing.assert_allclose(values[0], 4, rtol=1e-5)
+    np.testing.assert_allclose(values[0], 2, rtol=1e-5)
     after = float(keras_xd.complexity(space))
-    assert values[1] < values[0] and before / 4 < after < 0.99 * before
+    assert values[1] < values[0] and before / 2 < after < 0.99 * before
     search.save(tmp_path / "search.keras")
     again = keras.models.load_model(tmp_path / "search.keras")
     np.testing.assert_array_equal(again(x, training=False), search(x, training=False))

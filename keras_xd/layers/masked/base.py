@@ -162,12 +162,21 @@ class MaskedLayer(SearchableLayer):
         return shape[self.channel_axis]
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
-        """Multiply–adds of one sample, with the learned sizes in place of the given ones."""
+        """Multiply–adds of one sample that are left once the model is finalized.
+
+        Taps, channels and blocks count whole, those that the masks leave, and have the gradients of
+        the learned sizes.
+        """
         outputs = self.compute_output_shape(input_shape)
-        channels = _size(self.input_width, self.channels_of(input_shape))
-        filters = _size(self.output_width, self.channels_of(outputs))
+        channels = _count(self.input_width, self.channels_of(input_shape))
+        filters = _count(self.output_width, self.channels_of(outputs))
         positions = math.prod(outputs[1:]) // self.channels_of(outputs)
-        return positions * math.prod(self.kernel_sizes) * self.count(channels, filters) * self.share
+        taps = math.prod(self.window)
+        if self.kernel_mask is not None:
+            masked = math.prod(self.window[axis - 1] for axis in self.kernel_mask.axis)
+            taps = taps // masked * math.prod(self.kernel_mask.counts)
+        present = 1 if self.depth_mask is None else self.depth_mask.presence[self.block[0]]
+        return positions * taps * self.count(channels, filters) * present
 
     def count(self, channels: float | Tensor, filters: float | Tensor) -> float | Tensor:
         """Return the multiply–adds of one tap at one place."""
@@ -344,5 +353,5 @@ def build_mask(mask, points):
         )
 
 
-def _size(mask, points):
-    return points if mask is None else mask.sizes[0]
+def _count(mask, points):
+    return points if mask is None else mask.counts[0]

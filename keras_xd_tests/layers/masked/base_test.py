@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_xd
 from keras_xd.layers import MaskedConv1D, MaskedConv2D, MaskedDense, RelativeMask
@@ -35,7 +36,8 @@ def test_multiply_adds_by_hand():
     channels = 6 * (0.2 + np.log(9) / 25 + 1) / 2
     share = np.clip(3 * (-0.1 + np.log(9) / 8 + 1) / 2 - 1, 0, 1)
     assert 0 < share < 1
-    by_hand = 4 * taps * 2 * channels * share, 4 * channels * 3
+    # What is left: 3 of 5 taps, 4 of 6 channels, the second of three blocks.
+    by_hand = 4 * 3 * 2 * 4 * 1, 4 * 4 * 3
     np.testing.assert_allclose(first.complexity((None, 8, 2)), by_hand[0], rtol=1e-5)
     np.testing.assert_allclose(second.complexity((None, 4, 6)), by_hand[1], rtol=1e-5)
     np.testing.assert_allclose(keras_xd.complexity(model), sum(by_hand), rtol=1e-5)
@@ -45,6 +47,18 @@ def test_multiply_adds_by_hand():
     np.testing.assert_allclose(described["second"]["input_channels"], channels, rtol=1e-5)
     np.testing.assert_allclose(described["first"]["share"], share, rtol=1e-5)
     assert described["first"]["taps/0"] == 3
+
+
+def test_counts_have_the_gradients_of_the_sizes():
+    model = chain()
+    first, second = lengths(model, 0.3, 0.2, -0.1)
+    masks = [first.kernel_mask, first.output_width, first.depth_mask]
+    with tf.GradientTape() as tape:
+        count = keras_xd.complexity(model)
+    found = tape.gradient(count, [mask.length.value for mask in masks])
+    of_taps, of_channels = 5 * np.sqrt(-2 * np.log(0.1)), 6 / 2
+    expected = [4 * 2 * 4 * of_taps, (4 * 3 * 2 + 4 * 3) * of_channels, 4 * 3 * 2 * 4 * 3 / 2]
+    np.testing.assert_allclose(np.ravel(found), expected, rtol=1e-5)
 
 
 def test_the_beginning_has_the_multiply_adds_of_the_layers_of_keras():
