@@ -2,7 +2,7 @@
 
 from keras_xd.grammar import spaces
 from keras_xd.grammar.building import build
-from keras_xd.grammar.constraints import Connected, Downsamplings
+from keras_xd.grammar.constraints import Connected, Downsamplings, InputDependent
 from keras_xd.grammar.grammar import Grammar
 from keras_xd.grammar.graphs import NetworkGraph, network_graph, operation_graph
 from keras_xd.grammar.motifs import expand, motif_terms
@@ -13,6 +13,7 @@ __all__ = [
     "Connected",
     "Downsamplings",
     "Grammar",
+    "InputDependent",
     "NetworkGraph",
     "TOPOLOGIES",
     "Term",

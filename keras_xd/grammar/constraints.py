@@ -63,11 +63,56 @@ class Connected:
         return state is True
 
 
+class InputDependent:
+    """The output of a term must depend on its input.
+
+    A constant does not, nor does a function of nothing but constants. Parts of a term may be
+    constant, as long as another part leads from the input to the output.
+
+    Args:
+        constants: names of the primitives whose value does not depend on their input.
+        topologies: dictionary from operators to `Topology`; `None` for
+            `keras_xd.grammar.TOPOLOGIES`. Any other operator depends on the input if one of its
+            arguments does.
+
+    Example:
+
+    >>> from keras_xd.grammar import Grammar, InputDependent
+    >>> constraint = InputDependent(["one"])
+    >>> grammar = Grammar("S -> Residual2 OP OP OP \\n OP -> tanh | one", constraints=[constraint])
+    >>> grammar.count(), grammar.count(constrained=True)
+    (8, 5)
+    """
+
+    def __init__(self, constants: Iterable[str], topologies: Mapping[str, Topology] | None = None):
+        self.constants = frozenset(constants)
+        self.topologies = TOPOLOGIES if topologies is None else dict(topologies)
+
+    def state(self, operator: str, states: tuple[bool, ...]) -> bool:
+        """Return the state of a term: whether its output depends on its input.
+
+        Args:
+            operator: the term's operator.
+            states: tuple of the states of its arguments.
+        """
+        if not states:
+            return operator not in self.constants
+        topology = self.topologies.get(operator)
+        if topology is None:
+            return any(states)
+        edges = [edge for edge, depends in _edges(topology, operator, states) if depends]
+        return topology.output in _reached(edges, topology.inputs)
+
+    def accepts(self, state: bool) -> bool:
+        """Return whether a whole term may have this state."""
+        return state
+
+
 class Downsamplings:
     """Every path from the input of a term to its output must have the same number of strides.
 
     Only so can the paths be added up. Hierarchical NAS-Bench-201 has this in its nonterminals; a
-    grammar that has not may have this constraint.
+    grammar that has not may have this constraint. What lies on no such path does not count.
 
     Args:
         levels: how many strides lie on every path of a whole term.
@@ -87,6 +132,8 @@ class Downsamplings:
     """
 
     _CUT = "cut"
+    # A part with different paths or too many strides, which may stand where nothing passes.
+    _WRONG = "wrong"
 
     def __init__(
         self,
@@ -104,15 +151,16 @@ class Downsamplings:
         self.topologies = TOPOLOGIES if topologies is None else dict(topologies)
         self.zero = zero
 
-    def state(self, operator: str, states: tuple[int | str, ...]) -> int | str | None:
-        """Return the number of strides on every path of a term, "cut" where there is no path.
+    def state(self, operator: str, states: tuple[int | str, ...]) -> int | str:
+        """Return the number of strides on every path of a term.
 
         Args:
             operator: the term's operator.
             states: tuple of the states of its arguments.
 
         Returns:
-            A hashable state, or `None` if the paths differ or have too many strides.
+            A number; "cut" where there is no path; "wrong" if the paths differ or have too many
+            strides.
         """
         if operator == self.zero:
             return self._CUT
@@ -120,7 +168,7 @@ class Downsamplings:
             return self._allowed(int(operator in self.strided))
         topology = self.topologies.get(operator)
         if topology is None:
-            return states[0] if len(set(states)) == 1 else None
+            return states[0] if len(set(states)) == 1 else self._WRONG
         open_edges = [pair for pair in _edges(topology, operator, states) if pair[1] != self._CUT]
         alive = _reached([edge for edge, _ in open_edges], topology.inputs)
         backwards = [(-to, -source) for (source, to), _ in open_edges]
@@ -128,12 +176,14 @@ class Downsamplings:
         found = dict.fromkeys(topology.inputs, 0)
         for (source, to), level in sorted(open_edges):
             if source in alive and to in alive:
+                if level == self._WRONG:
+                    return level
                 if found.setdefault(to, found[source] + level) != found[source] + level:
-                    return None
+                    return self._WRONG
         return self._allowed(found.get(topology.output, self._CUT))
 
     def _allowed(self, state):
-        return state if state == self._CUT or state <= self.levels else None
+        return state if state == self._CUT or state <= self.levels else self._WRONG
 
     def accepts(self, state: int | str) -> bool:
         """Return whether a whole term may have this state."""

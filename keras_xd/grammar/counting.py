@@ -1,7 +1,7 @@
 """Exact numbers of terms by nonterminal, depth bound and constraint state. Pure Python."""
 
 _LARGEST_COUNT_BITS = 1 << 20
-_MOST_COMBINATIONS = 100_000
+_MOST_COMBINATIONS = 500_000
 
 
 class Counts:

@@ -7,9 +7,9 @@ import re
 from keras_xd.core import validation
 
 # Not a parser generator: a line is read by one expression, and errors name the production at fault.
-_TOKEN = re.compile(r"\[[^\]\[]*\]|->|\||[^\s\[\]()|#]+|\S")
+_TOKEN = re.compile(r"\[[^\]\[]*\]|->|\||(?:(?!->)[^\s\[\]()|#])+|\S")
 _WEIGHT = re.compile(r"\[\s*([0-9.eE+-]+)\s*\]")
-_SYMBOL = re.compile(r"[^\s\[\]()|#]+")
+_SYMBOL = re.compile(r"(?:(?!->)[^\s\[\]()|#])+")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # one object each, compared by identity
@@ -150,8 +150,8 @@ def read_productions(text):
 
 
 def is_symbol(text):
-    """Return whether `text` can be a symbol: not empty, without white space and `()[]|#`."""
-    return isinstance(text, str) and bool(_SYMBOL.fullmatch(text)) and text != "->"
+    """Return whether `text` can be a symbol: not empty, without white space, `->` and `()[]|#`."""
+    return isinstance(text, str) and bool(_SYMBOL.fullmatch(text))
 
 
 def _alternatives(tokens, number, line):

@@ -1,7 +1,7 @@
 """Spaces of architectures as grammars: those of the papers, and one of searchable operations."""
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.grammar.constraints import Connected
+from keras_xd.grammar.constraints import Connected, InputDependent
 from keras_xd.grammar.grammar import Grammar
 
 __all__ = [
@@ -178,6 +178,8 @@ def darts_cell() -> Grammar:
 def activation_functions() -> Grammar:
     """Return the space of activation functions: unary and binary functions of two levels.
 
+    What is drawn depends on its input: `constant` never stands everywhere.
+
     Example:
 
     >>> from keras_xd.grammar import spaces
@@ -200,7 +202,8 @@ def activation_functions() -> Grammar:
         L1 -> BinaryTopo BINARY UNARY UNARY id id | UnaryTopo UNARY
         BINARY -> {" | ".join(_BINARY.split())}
         UNARY -> {" | ".join(_UNARY.split())}
-        """
+        """,
+        constraints=[InputDependent(["constant"])],
     )
 
 

@@ -3,6 +3,7 @@
 Nothing here recurses, so that a term may be as deep as memory allows.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -116,6 +117,17 @@ class Term:
         return self._written(
             lambda node: f"{node.operator}(" if node.arguments else node.operator, "", ", "
         )
+
+    def digest(self) -> str:
+        """Return eight hexadecimal digits that tell this term from others, for tables and titles.
+
+        Example:
+
+        >>> from keras_xd.grammar import read_term
+        >>> read_term("(S Linear2 conv relu)").digest()
+        'e32bc957'
+        """
+        return hashlib.blake2b(str(self).encode(), digest_size=4).hexdigest()
 
     def _written(self, opened, first, separator):
         """Text of the tree: `opened(node)`, then the arguments, then a bracket."""

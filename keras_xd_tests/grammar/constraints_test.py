@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_xd.grammar import TOPOLOGIES, Connected, Downsamplings, Grammar, Term
+from keras_xd.grammar import TOPOLOGIES, Connected, Downsamplings, Grammar, InputDependent, Term
 from keras_xd.grammar.constraints import Together
 
 PLAIN = [name for name in TOPOLOGIES if name not in ("DARTS", "BinaryTopo")]
@@ -44,21 +44,48 @@ def test_downsamplings_are_those_of_every_path(name, levels, data):
     drawn = data.draw(st.lists(operations, min_size=count, max_size=count))
     constraint = Downsamplings(levels, strided=["down"])
     states = tuple(constraint.state(operation, ()) for operation in drawn)
-    if None in states:
-        assert levels == 0 and "down" in drawn
-        return
     found = {path.count("down") for path in paths(topology, drawn)}
-    expected = "cut" if not found else found.pop() if len(found) == 1 else None
-    if expected != "cut" and expected is not None and expected > levels:
-        expected = None
+    expected = "cut" if not found else found.pop() if len(found) == 1 else "wrong"
+    if expected != "cut" and expected != "wrong" and expected > levels:
+        expected = "wrong"
     assert constraint.state(name, states) == expected
+
+
+def test_downsamplings_do_not_judge_branches_that_nothing_passes():
+    """The branches on the first two edges are in vain, however many strides they have."""
+    text = """
+        S  -> Residual2 A OP OP
+        A  -> Linear2 OP OP | Residual2 OP OP OP
+        OP -> id | zero | down
+    """
+    grammar = Grammar(text, constraints=[Downsamplings(1, ["down"])])
+    many = "(A Linear2 (OP down) (OP down))"
+    different = "(A Residual2 (OP down) (OP id) (OP id))"
+    for dead in (many, different):
+        grammar.check(grammar.parse(f"(S Residual2 {dead} (OP down) (OP zero))"))
+        for rest in ("(OP id) (OP id)", "(OP down) (OP id)", "(OP zero) (OP id)"):
+            with pytest.raises(ValueError, match="violates the constraints"):
+                grammar.check(grammar.parse(f"(S Residual2 {dead} {rest})"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(PLAIN), st.data())
+def test_input_dependent_means_a_path_without_constants(name, data):
+    topology = TOPOLOGIES[name]
+    count = len(topology.edges)
+    drawn = data.draw(st.lists(st.sampled_from(["tanh", "zero"]), min_size=count, max_size=count))
+    constraint = InputDependent(["zero"])
+    states = tuple(constraint.state(operation, ()) for operation in drawn)
+    assert constraint.state(name, states) == bool(paths(topology, drawn))
 
 
 def test_other_operators_need_all_of_their_arguments():
     assert Connected().state("blend", (True, True)) is True
     assert Connected().state("blend", (True, False)) is None
     levels = Downsamplings(2, ["down"])
-    assert levels.state("blend", (1, 1)) == 1 and levels.state("blend", (1, 0)) is None
+    assert levels.state("blend", (1, 1)) == 1 and levels.state("blend", (1, 0)) == "wrong"
+    assert InputDependent(["one"]).state("blend", (False, True)) is True
+    assert InputDependent(["one"]).state("blend", (False, False)) is False
 
 
 def test_accepted_states():
@@ -70,7 +97,8 @@ def test_several_constraints_are_one():
     both = Together([Connected(), Downsamplings(1, ["down"])])
     assert both.state("down", ()) == (True, 1)
     assert both.state("Linear2", ((True, 1), (True, 0))) == (True, 1)
-    assert both.state("Linear2", ((True, 1), (True, 1))) is None
+    assert both.state("Linear2", ((True, 1), (True, 1))) == (True, "wrong")
+    assert not both.accepts((True, "wrong"))
     assert both.accepts((True, 1)) and not both.accepts((True, 0))
 
 

@@ -71,7 +71,7 @@ def test_infinite_depth_is_refused():
 
 def test_too_many_combinations_are_refused():
     text = f"S -> f {'OP ' * 20} \n OP -> x | y"
-    with pytest.raises(ValueError, match="at most 100000 combinations"):
+    with pytest.raises(ValueError, match="at most 500000 combinations"):
         Counts(rules(text), Parity()).by_state("S", 2)
     assert Counts(rules(text)).by_state("S", 2) == {(): 2**20}
 

@@ -45,6 +45,12 @@ def test_rules_print_as_they_are_read(drawn):
         assert {side[:2]: side[2] for side in written(text)[left]} == expected
 
 
+def test_spaces_around_arrows_and_bars_are_free():
+    spaced = "S -> f A b | x \n A -> y [2] | z-1 | > | -"
+    assert written("S->f A b|x\nA->y[2]|z-1|>|-") == written(spaced)
+    assert written("S ->x\n|y") == written("S -> x | y")
+
+
 def test_weights_print_exactly():
     text = "S -> x [0.1234567890123] | y [1e-09] | z"
     assert written(str(rules(text))) == written(text)
@@ -73,6 +79,9 @@ def test_weights_print_exactly():
         ("S -> x [1", "A weight is"),
         ("S -> f(x)", "free of brackets"),
         ("S -> x -> y", "free of brackets"),
+        ("S -> x->y", "free of brackets"),
+        ("S->x->y", "free of brackets"),
+        ("->x", "A line reads"),
         ("S -> T \n T -> x", "must be a terminal"),
         ("S -> x \n T -> y", "reachable"),
         ("S -> f S", "finite term"),
@@ -132,5 +141,5 @@ def test_long_chains_need_no_recursion():
 
 def test_symbols():
     assert is_symbol("conv3x3") and is_symbol("share:cell") and is_symbol("ä")
-    for text in ("", "a b", "a(", "[", "a|b", "#", "->", None):
+    for text in ("", "a b", "a(", "[", "a|b", "#", "->", "a->b", None):
         assert not is_symbol(text)

@@ -148,6 +148,23 @@ def test_operations_of_the_activation_functions():
     assert len(productions["UNARY"]) == 25 and len(productions["BINARY"]) == 10
 
 
+def test_activation_functions_depend_on_their_input():
+    functions = spaces.activation_functions()
+    constant = "(L1 UnaryTopo (UNARY constant))"
+    relu = "(L1 UnaryTopo (UNARY relu))"
+    functions.check(functions.parse(f"(L2 BinaryTopo (BINARY add) {constant} {relu} id id)"))
+    for dead in (
+        f"(L2 UnaryTopo {constant})",
+        f"(L2 BinaryTopo (BINARY add) {constant} {constant} id id)",
+        "(L2 UnaryTopo (L1 BinaryTopo (BINARY add) (UNARY constant) (UNARY constant) id id))",
+    ):
+        with pytest.raises(ValueError, match="violates the constraints"):
+            functions.check(functions.parse(dead))
+    # Of 25 unary functions one is constant; binary ones are only where both arguments are.
+    inner, dead = 10 * 25**2 + 25, 10 + 1
+    assert functions.count(constrained=True) == 10 * (inner**2 - dead**2) + inner - dead
+
+
 def test_darts_nodes_have_two_different_inputs():
     sides = spaces.darts_cell().rules.productions
     for node in range(2, 6):

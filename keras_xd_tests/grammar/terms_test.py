@@ -165,3 +165,10 @@ def test_any_text_is_a_term_or_a_value_error(text):
 def test_messages_say_where():
     with pytest.raises(ValueError, match=r"OPS has no production.*\(position 12\)"):
         Grammar("S -> f OPS \n OPS -> x").parse("(S f   (OPS y))")
+
+
+def test_digests_tell_terms_apart_and_are_the_same_in_every_process():
+    texts = [f"(S Linear2 {a} {b})" for a in "xyz" for b in "xyz"]
+    assert len({read_term(text).digest() for text in texts}) == 9
+    assert read_term(" ( S  Linear2 x y)").digest() == read_term("(S Linear2 x y)").digest()
+    assert read_term("(S Linear2 conv relu)").digest() == "e32bc957"
