@@ -101,7 +101,7 @@ def search(space, error, strategy, seed, trials, initial, folder):
     tuner = Tuner(oracle, directory=folder, project_name=f"{strategy}{seed}")
     tuner.error = error
     tuner.search(verbose=0)
-    ran = [oracle.trials[name] for name in sorted(oracle.trials)]
+    ran = list(oracle.trials.values())
     terms = [space.parse(trial.hyperparameters.get("network")) for trial in ran]
     errors = [np.nan if trial.score is None else trial.score for trial in ran]
     known = [trial.metrics for trial in ran if trial.metrics.exists("seconds")]

@@ -18,11 +18,21 @@ from tuner_integration.acquisition import evolve
 from tuner_integration.feature_files import FeatureFiles
 from tuner_integration.kernels import HierarchicalKernel
 from tuner_integration.points import PointSpace
+from tuner_integration.summaries import short_values
 from tuner_integration.surrogate import Surrogate
+from tuner_integration.trial_states import (
+    ENDED,
+    TrialLimit,
+    check_objective,
+    described_objective,
+    forget_results,
+    repaired_state,
+)
 
 _STRATEGIES = ("bayesian", "evolution", "random")
-_ENDED = ("COMPLETED", "FAILED")
 _TRIES = 50
+_HOPELESS = 10
+_ID_WIDTH = 4
 
 
 class GrammarOracle(keras_tuner.Oracle):
@@ -52,8 +62,9 @@ class GrammarOracle(keras_tuner.Oracle):
         sample: how many it samples.
         seed: integer ≥ 0; `None` for a random one.
         topologies: dictionary from operators to `Topology`, for operators of one's own.
-        max_consecutive_failed_trials: after how many failures in a row the search ends with an
-            error; by default never, as that error would leave a distributed search waiting.
+        max_consecutive_failed_trials: after how many failures in a row the search ends with
+            KerasTuner's error, which leaves a distributed search waiting. `None`: the search stops
+            if its first 10 trials have failed, and never once a trial has completed.
         **kwargs: of `keras_tuner.Oracle`: `hyperparameters`, `tune_new_entries`,
             `allow_new_entries`, `max_retries_per_trial`.
 
@@ -98,7 +109,7 @@ class GrammarOracle(keras_tuner.Oracle):
         sample: int = 10,
         seed: int | None = None,
         topologies: Mapping[str, Topology] | None = None,
-        max_consecutive_failed_trials: int = sys.maxsize,
+        max_consecutive_failed_trials: int | None = None,
         **kwargs: Any,
     ):
         _check(grammars)
@@ -114,7 +125,11 @@ class GrammarOracle(keras_tuner.Oracle):
             objective=objective,
             max_trials=max_trials,
             seed=seed,
-            max_consecutive_failed_trials=max_consecutive_failed_trials,
+            max_consecutive_failed_trials=(
+                sys.maxsize
+                if max_consecutive_failed_trials is None
+                else max_consecutive_failed_trials
+            ),
             **kwargs,
         )
         if seed is not None:
@@ -134,9 +149,24 @@ class GrammarOracle(keras_tuner.Oracle):
         }
         self._surrogate = Surrogate(kernels, None)
         self._parsed = {}
+        self._gives_up = max_consecutive_failed_trials is None
+        display = self._display
+        display.format_value = short_values(display.format_value, display.col_width)
+
+    @property
+    def max_trials(self) -> int | None:
+        """The largest number of trials, which may be raised at any time."""
+        width = len(next(iter(self.trials))) if self.trials else _ID_WIDTH
+        return None if self._max_trials is None else TrialLimit(self._max_trials, width)
+
+    @max_trials.setter
+    def max_trials(self, value: int | None) -> None:
+        self._max_trials = value
 
     def populate_space(self, trial_id: str) -> dict[str, Any]:
         """Return the values of a new trial, see `keras_tuner.Oracle.populate_space`."""
+        if self._gives_up and self._nothing_works():
+            return {"status": "STOPPED"}
         space = PointSpace(self.grammars, self.hyperparameters)
         points = {name: self._point(space, trial) for name, trial in self.trials.items()}
         # The generator depends on nothing that would have to be saved.
@@ -151,6 +181,10 @@ class GrammarOracle(keras_tuner.Oracle):
         if point is None:
             return {"status": "STOPPED"}
         return {"status": "RUNNING", "values": space.values(point)}
+
+    def _nothing_works(self):
+        statuses = [self.trials[name].status for name in self.end_order]
+        return len(statuses) >= _HOPELESS and "COMPLETED" not in statuses
 
     def _point(self, space, trial):
         """The point of a trial, whose terms are parsed once."""
@@ -220,6 +254,11 @@ class GrammarOracle(keras_tuner.Oracle):
             warnings.simplefilter("ignore", RuntimeWarning)
             super().score_trial(trial)
 
+    def get_best_trials(self, num_trials: int = 1) -> list[Trial]:
+        """Return the best trials, the best first, of those that have completed."""
+        trials = super().get_best_trials(num_trials)
+        return [trial for trial in trials if trial.status == "COMPLETED"]
+
     def update_space(self, hyperparameters: keras_tuner.HyperParameters) -> None:
         """Add hyperparameters, see `keras_tuner.Oracle.update_space`.
 
@@ -246,6 +285,7 @@ class GrammarOracle(keras_tuner.Oracle):
         return {
             **super().get_state(),
             "grammars": {name: str(grammar) for name, grammar in self.grammars.items()},
+            "objective": described_objective(self.objective),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -255,7 +295,7 @@ class GrammarOracle(keras_tuner.Oracle):
         reported its objective has ended, one that the oracle did not know yet is run.
 
         Raises:
-            ValueError: the state is of a search with other grammars.
+            ValueError: the state is of a search with other grammars or another objective.
         """
         texts = {name: str(grammar) for name, grammar in self.grammars.items()}
         if state["grammars"] != texts:
@@ -263,24 +303,48 @@ class GrammarOracle(keras_tuner.Oracle):
                 "A search goes on with the grammars that it began with; give the new one another "
                 f"`project_name`. Received: {texts}"[:400]
             )
-        # Files are found in any order.
-        self.trials = dict(sorted(self.trials.items()))
+        check_objective(self.objective, state.get("objective"), self.trials.values())
+        # Files are found in any order, and ids may have different widths.
+        self.trials = dict(sorted(self.trials.items(), key=lambda pair: int(pair[0])))
+        state = {**state, "run_times": dict(state["run_times"])}
         for trial in self.trials.values():
-            if trial.status not in _ENDED and trial.metrics.exists(self.objective.name):
-                self.score_trial(trial)
-                trial.status = "FAILED" if np.isnan(trial.score) else "COMPLETED"
-                self._save_trial(trial)
-        ended = [name for name, trial in self.trials.items() if trial.status in _ENDED]
-        ongoing = {t: name for t, name in state["ongoing_trials"].items() if name not in ended}
-        waiting = [name for name in state["retry_queue"] if name not in ended]
-        super().set_state({**state, "ongoing_trials": ongoing, "retry_queue": waiting})
+            if trial.status not in ENDED and trial.metrics.exists(self.objective.name):
+                self._end_reported(trial, state)
+        state = repaired_state(state, self.trials)
+        ended = [name for name, trial in self.trials.items() if trial.status in ENDED]
+        known = {*ended, *state["retry_queue"], *state["ongoing_trials"].values()}
+        super().set_state(state)
         for name in ended:
             if name not in self.end_order:
                 self.end_order.append(name)
                 self.update_space(self.trials[name].hyperparameters)
         self.start_order += [name for name in self.trials if name not in self.start_order]
-        known = {*ended, *waiting, *ongoing.values()}
         self._retry_queue += [name for name in self.trials if name not in known]
+
+    def _end_reported(self, trial, state):
+        """End a trial whose process was killed after its report, or let it run again."""
+        name, times = trial.trial_id, state["run_times"]
+        self.score_trial(trial)
+        if not np.isnan(trial.score):
+            trial.status = "COMPLETED"
+        elif name in state["retry_queue"]:
+            forget_results(trial)
+        elif times.get(name, 0) < self.max_retries_per_trial:
+            times[name] = times.get(name, 0) + 1
+            forget_results(trial)
+        else:
+            trial.status = "FAILED"
+        self._save_trial(trial)
+
+    def _set_project_dir(self, directory, project_name):
+        super()._set_project_dir(directory, project_name)
+        files.remove_all_leftovers(os.path.join(str(directory), project_name))
+
+    def _retry(self, trial):
+        again = super()._retry(trial)
+        if again:
+            forget_results(trial)
+        return again
 
     def save(self) -> None:
         """Save the state so that its file is never there in part."""

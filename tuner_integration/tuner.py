@@ -1,7 +1,10 @@
 """A KerasTuner tuner whose trials are architectures."""
 
 import contextlib
+import importlib.util
+import inspect
 import json
+import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +15,14 @@ from keras_tuner.engine.trial import Trial
 from keras_tuner.engine.tuner import maybe_distribute
 
 from keras_xd.core import files, validation
+from keras_xd.search.callbacks.event_file import EventFile
 from tuner_integration.oracle import GrammarOracle
+from tuner_integration.summaries import (
+    last_failure,
+    shown_values,
+    summary_of_results,
+    summary_of_space,
+)
 
 _RUNNING = ("RUNNING", "IDLE")
 
@@ -26,6 +36,8 @@ class GrammarTuner(keras_tuner.Tuner):
     - the hypermodel gets the terms themselves, parsed, after the hyperparameters;
     - weights are kept of the best `max_checkpoints` trials only, those of others are deleted as
       soon as a trial ends;
+    - values and scores of the trials are written for TensorBoard's HParams, to the folder
+      `tensorboard` of the project;
     - a search that is killed goes on when the program is started again, from its first trial on.
       A trial that has reported its results is never run again.
 
@@ -42,7 +54,8 @@ class GrammarTuner(keras_tuner.Tuner):
             `executions_per_trial` and `max_model_size`.
 
     Raises:
-        ValueError: the oracle is another one, or `max_checkpoints` is out of its range.
+        ValueError: the oracle is another one, `max_checkpoints` is out of its range, or the
+            hypermodel does not take the hyperparameters and the terms.
 
     Example:
 
@@ -104,8 +117,61 @@ class GrammarTuner(keras_tuner.Tuner):
             hypermodel = TermHyperModel(hypermodel, self.grammars)
         super().__init__(oracle, hypermodel, **kwargs)
 
+    def search(self, *fit_args: Any, **fit_kwargs: Any) -> None:
+        """Search, see `keras_tuner.Tuner.search`.
+
+        Raises:
+            RuntimeError: no trial has completed.
+        """
+        super().search(*fit_args, **fit_kwargs)
+        if not self._is_worker() and self.oracle.trials and not self.oracle.get_best_trials():
+            raise RuntimeError(
+                "No trial has completed. Mend what made them fail, then search again with "
+                f"`overwrite=True`. Received: {last_failure(self.oracle.trials.values())}"
+            )
+
+    def get_best_hyperparameters(self, num_trials: int = 1) -> list:
+        """Return the hyperparameters of the best trials that have completed, the best first.
+
+        Raises:
+            ValueError: no trial has completed.
+        """
+        self._check_completed()
+        return super().get_best_hyperparameters(num_trials)
+
+    def get_best_models(self, num_models: int = 1) -> list:
+        """Return the models of the best trials that have completed, the best first.
+
+        Raises:
+            ValueError: no trial has completed, or the weights of one were not kept.
+        """
+        self._check_completed()
+        return super().get_best_models(num_models)
+
+    def _check_completed(self):
+        if not self.oracle.get_best_trials():
+            trials = () if self._is_worker() else self.oracle.trials.values()
+            raise ValueError(f"No trial has completed. Received: {last_failure(trials)}")
+
+    def results_summary(self, num_trials: int = 10) -> None:
+        """Print the best trials that have completed, with an outline of each term."""
+        trials = self.oracle.get_best_trials(num_trials)
+        head = ["Results summary", f"Results in {self.project_dir}"]
+        head += [f"Showing {num_trials} best trials", str(self.oracle.objective)]
+        print("\n".join([*head, *summary_of_results(trials, self.grammars)]))
+
+    def search_space_summary(self, extended: bool = False) -> None:
+        """Print the hyperparameters, and which of them are terms."""
+        print("\n".join(summary_of_space(self.oracle.get_space(), self.grammars)))
+
     def get_best_terms(self, num_trials: int = 1) -> list:
-        """Return the terms of the best trials, the best first, as dictionaries by their names."""
+        """Return the terms of the best trials that have completed, the best first.
+
+        Each entry is a dictionary from names to terms.
+
+        Raises:
+            ValueError: no trial has completed.
+        """
         return [
             {name: grammar.parse(hp.get(name)) for name, grammar in self.grammars.items()}
             for hp in self.get_best_hyperparameters(num_trials)
@@ -128,10 +194,15 @@ class GrammarTuner(keras_tuner.Tuner):
         """Write the state, so that also what is killed in its first trial goes on."""
         super().on_search_begin()
         self.save()
+        if not self._is_worker():
+            for trial in self.oracle.trials.values():
+                if not os.path.exists(self._board_folder(trial)):
+                    self._write_hparams(trial)
 
     def on_trial_end(self, trial: Trial) -> None:
         """End the trial, then delete the weights that are not to be kept."""
         super().on_trial_end(trial)
+        self._write_hparams(self.oracle.get_trial(trial.trial_id))
         if self.max_checkpoints is not None:
             self._delete_checkpoints()
 
@@ -141,6 +212,20 @@ class GrammarTuner(keras_tuner.Tuner):
             self.oracle.save()
         content = json.dumps(self.get_state())
         files.write(self._get_tuner_fname(), content.encode(), overwrite=True)
+
+    def _board_folder(self, trial):
+        return os.path.join(self.project_dir, "tensorboard", trial.trial_id)
+
+    def _write_hparams(self, trial):
+        """Write values and score of a completed trial for TensorBoard, if it is installed."""
+        if trial.status != "COMPLETED" or importlib.util.find_spec("tensorboard") is None:
+            return
+        file = EventFile(self._board_folder(trial))
+        file.start_session(shown_values(trial.hyperparameters.values, self.grammars))
+        if math.isfinite(trial.score):
+            file.scalar(self.oracle.objective.name, trial.score, 0)
+        file.end_session()
+        file.close()
 
     def _build_hypermodel(self, hp):
         model = super()._build_hypermodel(hp)
@@ -165,6 +250,25 @@ class GrammarTuner(keras_tuner.Tuner):
                     os.remove(path)
 
 
+def _check_hypermodel(hypermodel, names):
+    """Refuse a function that cannot be called with the hyperparameters and the terms."""
+    is_model = isinstance(hypermodel, keras_tuner.HyperModel)
+    # KerasTuner wraps the method of the object in one that takes any arguments.
+    build = type(hypermodel).build if is_model else hypermodel
+    try:
+        signature = inspect.signature(build)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*([None] * (1 + is_model)), *names)
+    except TypeError as error:
+        given = f"{getattr(build, '__name__', 'hypermodel')}{signature}"
+        raise ValueError(
+            "The hypermodel must take the hyperparameters and a term for each grammar: "
+            f"build(hp, {', '.join(names)}). Received: {given}"
+        ) from error
+
+
 class TermHyperModel(keras_tuner.HyperModel):
     """Gives a hypermodel the terms of its trial.
 
@@ -175,6 +279,7 @@ class TermHyperModel(keras_tuner.HyperModel):
 
     def __init__(self, hypermodel, grammars: dict):
         super().__init__()
+        _check_hypermodel(hypermodel, list(grammars))
         self.hypermodel = hypermodel
         self.grammars = grammars
 

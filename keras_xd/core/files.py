@@ -99,11 +99,27 @@ def remove_leftovers(path: str) -> None:
         path: the name of the file that was to be written.
     """
     for leftover in glob.glob(f"{glob.escape(path)}.*.unfinished*"):
-        found = re.match(
-            r"(?:(?P<host>.+)-)?(?P<process>\d+)\.unfinished", leftover[len(path) + 1 :]
-        )
-        if found is None:
-            continue
+        _remove_abandoned(leftover, leftover[len(path) + 1 :])
+
+
+def remove_all_leftovers(folder: str | os.PathLike) -> None:
+    """Remove what processes that were killed have left of files in a folder and those under it.
+
+    Args:
+        folder: the folder; nothing is done if it does not exist.
+    """
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            # The name of the file itself may have dots, that of the machine has none.
+            ending = re.search(r"[^.]+\.unfinished[^/]*$", name)
+            if ending:
+                _remove_abandoned(os.path.join(parent, name), ending.group())
+
+
+def _remove_abandoned(leftover, ending):
+    """Remove an unfinished file, by what follows the name that it was to get."""
+    found = re.match(r"(?:(?P<host>.+)-)?(?P<process>\d+)\.unfinished", ending)
+    if found is not None:
         with contextlib.suppress(FileNotFoundError):
             if _is_abandoned(leftover, found["host"], int(found["process"])):
                 os.remove(leftover)

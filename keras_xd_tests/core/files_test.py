@@ -62,6 +62,23 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path):
     assert set(os.listdir(tmp_path)) == {"file", *kept}
 
 
+def test_all_leftovers_in_a_folder_are_removed(tmp_path):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    host = files_host(socket.gethostname())
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    removed = ["file.json", "a/file", "a/b/file.weights.h5"]
+    for name in removed:
+        (tmp_path / f"{name}.{host}-{process.pid}.unfinished").touch()
+    kept = [f"a/file.{host}-{os.getppid()}.unfinished", "a/file.json", "a/notes.unfinished"]
+    for name in kept:
+        (tmp_path / name).touch()
+    files.remove_all_leftovers(tmp_path)
+    found = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
+    assert sorted(found) == sorted(kept)
+    files.remove_all_leftovers(tmp_path / "missing")
+
+
 def files_host(name):
     return re.sub(r"[^\w-]", "_", name)
 

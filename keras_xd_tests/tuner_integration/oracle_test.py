@@ -113,14 +113,14 @@ def test_what_was_killed_between_two_files_is_neither_lost_nor_repeated(tmp_path
     folder = tmp_path / "search"
     path = folder / "oracle.json"
     state = json.loads(path.read_text())
-    started = [name for name in state["start_order"] if name != "4"]
+    started = [name for name in state["start_order"] if name != "0004"]
     # The oracle does not know that 5 and 6 have ended, and 4 not at all.
     edit(path, end_order=state["end_order"][:4], start_order=started)
-    edit(path, ongoing_trials={"a": "5", "b": "6"})
-    unfinished = folder / "trial_4" / "trial.json"
+    edit(path, ongoing_trials={"a": "0005", "b": "0006"})
+    unfinished = folder / "trial_0004" / "trial.json"
     edit(unfinished, status="RUNNING", score=None, metrics={"metrics": {}})
     # 6 has reported the objective, but did not come to its end.
-    reported = folder / "trial_6" / "trial.json"
+    reported = folder / "trial_0006" / "trial.json"
     score = json.loads(reported.read_text())["score"]
     edit(reported, status="RUNNING", score=None)
     ran = []
@@ -130,24 +130,25 @@ def test_what_was_killed_between_two_files_is_neither_lost_nor_repeated(tmp_path
         return loss(values)
 
     oracle = search(tmp_path, cell_oracle(7), counted).oracle
-    assert ran == [oracle.trials["4"].hyperparameters.values["cell"]]
-    assert sorted(oracle.end_order) == sorted(oracle.start_order) == list("0123456")
+    assert ran == [oracle.trials["0004"].hyperparameters.values["cell"]]
+    assert sorted(oracle.end_order) == sorted(oracle.start_order)
+    assert oracle.start_order == [f"000{number}" for number in (0, 1, 2, 3, 5, 6, 4)]
     assert {trial.status for trial in oracle.trials.values()} == {"COMPLETED"}
-    assert oracle.trials["6"].score == score
+    assert oracle.trials["0006"].score == score
 
 
 def test_a_reported_nan_is_a_failure_after_loading(tmp_path):
     search(tmp_path, cell_oracle(2))
     oracle = cell_oracle(2)
     oracle._set_project_dir(tmp_path, "search")
-    path = tmp_path / "search" / "trial_1" / "trial.json"
+    path = tmp_path / "search" / "trial_0001" / "trial.json"
     state = json.loads(path.read_text())
     state["metrics"]["metrics"]["loss"]["observations"][0]["value"] = [math.nan]
     edit(path, status="RUNNING", metrics=state["metrics"])
-    edit(tmp_path / "search" / "oracle.json", ongoing_trials={"tuner0": "1"}, end_order=["0"])
+    edit(tmp_path / "search" / "oracle.json", ongoing_trials={"tuner0": "0001"}, end_order=["0000"])
     oracle.reload()
-    assert oracle.trials["1"].status == "FAILED"
-    assert oracle.end_order == ["0", "1"]
+    assert oracle.trials["0001"].status == "FAILED"
+    assert oracle.end_order == ["0000", "0001"]
 
 
 def test_files_of_any_order_give_the_same_proposals(tmp_path):
@@ -170,6 +171,46 @@ def test_a_search_does_not_go_on_with_another_grammar(tmp_path):
     other = GrammarOracle({"cell": SMALL}, kt.Objective("loss", "min"), 3)
     with pytest.raises(ValueError, match="goes on with the grammars"):
         search(tmp_path, other)
+
+
+@pytest.mark.parametrize("objective", [("loss", "max"), ("seconds", "min")])
+@pytest.mark.parametrize("version", ["0.2.0", "now"])
+def test_a_search_does_not_go_on_with_another_objective(tmp_path, objective, version):
+    search(tmp_path, cell_oracle(2))
+    if version == "0.2.0":  # which did not name the objective
+        path = tmp_path / "search" / "oracle.json"
+        state = json.loads(path.read_text())
+        assert state.pop("objective") == {"name": "loss", "direction": "min"}
+        path.write_text(json.dumps(state))
+    other = GrammarOracle({"cell": CELLS}, kt.Objective(*objective), 3)
+    with pytest.raises(ValueError, match="goes on with the objective"):
+        search(tmp_path, other)
+    assert len(search(tmp_path, cell_oracle(3)).oracle.trials) == 3
+
+
+def test_ids_stay_sorted_when_there_are_more_trials(tmp_path):
+    search(tmp_path, cell_oracle(2))
+    oracle = search(tmp_path, cell_oracle(12)).oracle
+    assert sorted(oracle.trials) == list(oracle.trials) == oracle.start_order
+    assert oracle.start_order == [f"{number:04d}" for number in range(12)]
+    assert oracle.max_trials == 12 and f"{oracle.max_trials}" == "12"
+    # A project of version 0.2.0 keeps the ids that it has.
+    oracle.trials = {f"{int(name):02d}": trial for name, trial in oracle.trials.items()}
+    assert str(oracle.max_trials) == "12"
+    oracle.max_trials = None
+    assert oracle.max_trials is None and oracle.remaining_trials() is None
+
+
+def test_a_trial_that_is_retried_reports_anew(tmp_path):
+    calls = []
+
+    def function(values):
+        calls.append(values)
+        return math.nan if len(calls) == 2 else loss(values)
+
+    oracle = search(tmp_path, cell_oracle(3, max_retries_per_trial=1), function).oracle
+    assert len(calls) == 4 and calls[1] == calls[2]
+    assert [trial.status for trial in oracle.trials.values()] == ["COMPLETED"] * 3
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -1,11 +1,12 @@
 """Searches whose trials compute a number, in processes that are killed or work together.
 
-python -m keras_xd_tests.tuner_integration.tuner_program killed <folder>
+python -m keras_xd_tests.tuner_integration.tuner_program killed <folder> [--retries <number>]
 python -m keras_xd_tests.tuner_integration.tuner_program worker <folder> [--die <trial>]
 """
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import signal
@@ -36,6 +37,7 @@ class Tuner(GrammarTuner):
     runs = None
     seconds = 0.0
     die_in = None
+    fails_once = None
 
     def run_trial(self, trial, **options):
         self.ran = [*getattr(self, "ran", ()), trial.trial_id]
@@ -43,6 +45,10 @@ class Tuner(GrammarTuner):
         if len(self.ran) == self.die_in:
             die()
         time.sleep(self.seconds)
+        marker = self.runs.with_name(f"failed_{trial.trial_id}")
+        if int(trial.trial_id) == self.fails_once and not marker.exists():
+            marker.touch()
+            return {"loss": math.nan}
         rate = trial.hyperparameters.Float("rate", 0.0, 1.0)
         value = 1 + trial.hyperparameters.get("cell").count("avg_pool") + rate
         if self.seconds:
@@ -50,7 +56,7 @@ class Tuner(GrammarTuner):
         return {"loss": value}
 
 
-def tuner(folder, trials, runs):
+def tuner(folder, trials, runs, retries=0):
     oracle = GrammarOracle(
         {"cell": CELLS},
         kt.Objective("loss", "min"),
@@ -59,14 +65,16 @@ def tuner(folder, trials, runs):
         levels=(0,),
         candidates=6,
         seed=2,
+        max_retries_per_trial=retries,
     )
     tuner = Tuner(oracle, directory=folder, project_name="search")
     tuner.runs = runs
+    tuner.fails_once = 1 if retries else None
     return tuner
 
 
-def search(folder, runs):
-    tuner(folder, TRIALS, runs).search(verbose=0)
+def search(folder, runs, retries):
+    tuner(folder, TRIALS - (retries > 0), runs, retries).search(verbose=0)
 
 
 def in_child(function, *arguments):
@@ -83,7 +91,7 @@ def in_child(function, *arguments):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def killed_search(folder, runs, point):
+def killed_search(folder, runs, retries, point):
     """Search, and die before or after the `point // 2`-th file is put into its place."""
     replace, number = os.replace, -1
 
@@ -97,7 +105,7 @@ def killed_search(folder, runs, point):
             die()
 
     os.replace = replaced
-    search(folder, runs)
+    search(folder, runs, retries)
 
 
 def found(folder):
@@ -114,11 +122,12 @@ def found(folder):
 
 
 def reported(folder):
-    """Return the trials whose results are on the disk."""
+    """Return the trials whose results are on the disk, not counting NaN."""
     names = []
     for path in folder.glob("search/trial_*/trial.json"):
         trial = json.loads(path.read_text())
-        if "loss" in trial["metrics"]["metrics"]:
+        loss = trial["metrics"]["metrics"].get("loss")
+        if loss and not math.isnan(loss["observations"][0]["value"][0]):
             names.append(trial["trial_id"])
     return names
 
@@ -127,24 +136,25 @@ def lines(path):
     return path.read_text().split() if path.exists() else []
 
 
-def killed(folder):
+def killed(folder, retries):
     (folder / "whole").mkdir()
-    in_child(search, folder / "whole", folder / "whole" / "runs")
+    in_child(search, folder / "whole", folder / "whole" / "runs", retries)
     searches, point = [], 0
     while True:
         place = folder / str(point)
         place.mkdir()
-        status = in_child(killed_search, place, place / "before", point)
+        status = in_child(killed_search, place, place / "before", retries, point)
         if status == 0:  # there are no more files
             break
         record = {"status": status, "reported": reported(place)}
-        in_child(search, place, place / "after")
+        in_child(search, place, place / "after", retries)
         searches.append(
             {
                 **record,
                 "ran_before": lines(place / "before"),
                 "ran_after": lines(place / "after"),
                 "found": found(place),
+                "unfinished": [str(path) for path in place.rglob("*.unfinished*")],
             }
         )
         point += 1
@@ -168,9 +178,10 @@ def main():
     parser.add_argument("kind", choices=["killed", "worker"])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--die", type=int)
+    parser.add_argument("--retries", type=int, default=0)
     options = parser.parse_args()
     if options.kind == "killed":
-        result = killed(options.folder)
+        result = killed(options.folder, options.retries)
     else:
         result = worker(options.folder, options.die)
     print("RESULT " + json.dumps(result))

@@ -1,12 +1,17 @@
 """The tuner: terms to trained models, checkpoints, and searches that are killed."""
 
 import json
+import math
 import os
+import shutil
 import signal
 
 import keras
 import keras_tuner as kt
 import pytest
+from tensorboard.backend.event_processing import event_accumulator
+from tensorboard.plugins.hparams import metadata
+from tensorboard.util import tensor_util
 
 from keras_xd import grammar
 from keras_xd.grammar import Grammar, Term
@@ -112,9 +117,108 @@ def test_failed_trials_leave_no_weights(tmp_path, rng):
             raise RuntimeError("no memory")
 
     tuner = Failing(oracle(2), compiled, max_checkpoints=3, directory=tmp_path)
-    tuner.search(x, y, validation_data=(x, y), verbose=0)
+    with pytest.raises(RuntimeError, match="2 failed trials, the last with: RuntimeError: no mem"):
+        tuner.search(x, y, validation_data=(x, y), verbose=0)
     assert [trial.status for trial in tuner.oracle.trials.values()] == ["FAILED"] * 2
     assert not checkpoints(tuner)
+    for best in (tuner.get_best_models, tuner.get_best_terms, tuner.get_best_hyperparameters):
+        with pytest.raises(ValueError, match="No trial has completed. Received: 2 failed .*no mem"):
+            best()
+
+
+class Computing(GrammarTuner):
+    """Computes a function of the trial's number instead of training."""
+
+    function = staticmethod(float)
+
+    def run_trial(self, trial, **options):
+        return {"val_loss": self.function(int(trial.trial_id))}
+
+
+def computing(folder, trials, function=float, **options):
+    tuner = Computing(oracle(trials, **options), directory=folder, project_name="computed")
+    tuner.function = function
+    return tuner
+
+
+def test_a_search_in_which_nothing_works_stops(tmp_path):
+    ran = []
+
+    def failing(number):
+        ran.append(number)
+        raise RuntimeError("wrong data")
+
+    with pytest.raises(RuntimeError, match="10 failed trials, the last with: .*wrong data"):
+        computing(tmp_path, 25, failing).search(verbose=0)
+    assert ran == list(range(10))
+    with pytest.raises(RuntimeError, match="No trial has completed"):
+        computing(tmp_path, 25, failing).search(verbose=0)
+    assert len(ran) == 10
+
+    def failing_after_the_first(number):
+        return 1.0 if number == 0 else failing(number)
+
+    tuner = computing(tmp_path / "later", 15, failing_after_the_first)
+    tuner.search(verbose=0)
+    assert len(tuner.oracle.trials) == 15 and len(tuner.get_best_terms(5)) == 1
+
+
+def test_only_completed_trials_are_best(tmp_path):
+    tuner = computing(tmp_path, 4, lambda number: math.nan if number % 2 else number)
+    tuner.search(verbose=0)
+    assert len(tuner.get_best_terms(4)) == len(tuner.get_best_hyperparameters(4)) == 2
+    assert [trial.score for trial in tuner.oracle.get_best_trials(9)] == [0.0, 2.0]
+
+
+def test_a_hypermodel_without_terms_is_refused(tmp_path):
+    def build(hp):
+        return None
+
+    class Model(kt.HyperModel):
+        def build(self, hp, term):
+            return None
+
+    for hypermodel, given in ((build, r"build\(hp\)"), (Model(), r"build\(self, hp, term\)")):
+        with pytest.raises(ValueError, match=rf"build\(hp, network, activation\). .*{given}"):
+            GrammarTuner(oracle(3), hypermodel, directory=tmp_path)
+
+
+def test_tables_and_summaries_are_short(tmp_path, capsys):
+    def build(hp, network):
+        hp.Float("rate", 0.0, 1.0)
+
+    large = grammar.spaces.hierarchical_nas_bench_201()
+    searched = GrammarOracle({"network": large}, kt.Objective("val_loss", "min"), 2, seed=1)
+    tuner = Computing(searched, build, directory=tmp_path, project_name="large")
+    tuner.search_space_summary()
+    tuner.search()
+    tuner.results_summary()
+    printed = capsys.readouterr().out
+    assert len(printed) < 3_000
+    for trial in tuner.oracle.trials.values():
+        digest = large.parse(trial.hyperparameters.get("network")).digest()
+        assert f"#{digest} Linear" in printed  # the live table
+        assert f"network: #{digest}, " in printed and " nodes, Linear" in printed  # the summary
+    assert "Score: 0.0" in printed and "network (terms)" in printed and "rate (Float)" in printed
+
+
+def test_values_and_scores_are_written_for_tensorboard(tmp_path):
+    tuner = computing(tmp_path, 3, lambda number: math.nan if number == 1 else 0.25 * number)
+    tuner.search(verbose=0)
+    folder = tmp_path / "computed" / "tensorboard"
+    assert sorted(os.listdir(folder)) == ["0000", "0002"]
+    shutil.rmtree(folder / "0000")  # as if the process had been killed before
+    tuner.search(verbose=0)
+    for name in ("0000", "0002"):
+        values = tuner.oracle.trials[name].hyperparameters.values
+        events = event_accumulator.EventAccumulator(str(folder / name)).Reload()
+        content = events.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
+        found = metadata.parse_session_start_info_plugin_data(content).hparams
+        assert set(found) == set(values)
+        digest = SPACE.parse(values["network"]).digest()
+        assert found["network"].string_value.startswith(f"#{digest}, ")
+        (score,) = events.Tensors("val_loss")
+        assert tensor_util.make_ndarray(score.tensor_proto) == 0.25 * int(name)
 
 
 def test_arguments_are_checked(tmp_path):
@@ -139,11 +243,29 @@ def test_nothing_that_ended_is_lost_or_repeated_whenever_it_is_killed(tmp_path):
         before, after = search["ran_before"], search["ran_after"]
         # What was reported is on the disk and does not run again; all else runs exactly once.
         assert set(search["reported"]) <= set(before)
-        assert sorted(search["reported"] + after) == list("012")
+        assert sorted(search["reported"] + after) == ["0000", "0001", "0002"]
+        assert not search["unfinished"]
         repeated += len(set(before) & set(after))
         assert search["found"] == whole
     # Only what was killed between the end of a trial and the file that says so.
     assert repeated == 3
+
+
+def test_what_has_completed_never_runs_again_where_trials_are_retried(tmp_path):
+    """The second trial reports NaN when it runs first, and waits for its second run."""
+    result = programs.run(PROGRAM, "killed", tmp_path, "--retries", "1")
+    whole, searches = result["whole"], result["searches"]
+    assert whole["statuses"] == ["COMPLETED"] * 2 and len(searches) > 40
+    for search in searches:
+        assert search["status"] == -signal.SIGKILL
+        after = search["ran_after"]
+        assert not set(search["reported"]) & set(after)
+        assert {*search["reported"], *after} == {"0000", "0001"}
+        assert after.count("0000") <= 1 and after.count("0001") <= 2
+        if "0001" in search["ran_before"]:
+            assert after.count("0001") <= 1
+        for key in ("values", "scores", "statuses"):
+            assert search["found"][key] == whole[key]
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def searched(tuner_class, oracle, build, data, options, name):
 
 def scores(oracle):
     """Return the score of every trial in the order of their numbers, NaN of those that failed."""
-    trials = [oracle.trials[name] for name in sorted(oracle.trials)]
+    trials = list(oracle.trials.values())
     return [math.nan if t.score is None or t.status != "COMPLETED" else t.score for t in trials]
 
 
@@ -95,7 +95,7 @@ def write(name, title, parts, settings, oracle, output, pictures=None):
     output.mkdir(parents=True, exist_ok=True)
     trials = [
         {"values": oracle.trials[trial].hyperparameters.values, "score": None if s != s else s}
-        for trial, s in zip(sorted(oracle.trials), scores(oracle), strict=True)
+        for trial, s in zip(oracle.trials, scores(oracle), strict=True)
     ]
     objective = {"name": oracle.objective.name, "direction": oracle.objective.direction}
     found = {"title": title, "parts": parts, "settings": settings, "objective": objective}
