@@ -17,7 +17,7 @@ from keras_xd.grammar import Grammar, Topology
 from tuner_integration.acquisition import evolve
 from tuner_integration.feature_files import FeatureFiles
 from tuner_integration.kernels import HierarchicalKernel
-from tuner_integration.points import PointSpace
+from tuner_integration.points import PointSpace, TriedPoints
 from tuner_integration.summaries import short_values
 from tuner_integration.surrogate import Surrogate
 from tuner_integration.trial_states import (
@@ -33,6 +33,7 @@ _STRATEGIES = ("bayesian", "evolution", "random")
 _TRIES = 50
 _HOPELESS = 10
 _ID_WIDTH = 4
+_KEPT_NETWORKS = 20_000
 
 
 class GrammarOracle(keras_tuner.Oracle):
@@ -41,9 +42,10 @@ class GrammarOracle(keras_tuner.Oracle):
     A term is a hyperparameter `hp.Fixed(name, …)` whose value this oracle sets: declare nothing,
     and read it by `grammar.parse(hp.get(name))`. Its default is `grammar.first()`.
 
-    No point is proposed twice; when no new one is found, the search stops. Trials that fail or
-    give NaN count as bad as the worst score so far. The same seed proposes the same points, also
-    after a project was loaded again, if the trials end in the same order.
+    No point is proposed twice, and terms that build the same network (see
+    `keras_xd.grammar.network_digest`) are one; when no new one is found, the search stops. Trials
+    that fail or give NaN count as bad as the worst score so far. The same seed proposes the same
+    points, also after a project was loaded again, if the trials end in the same order.
 
     Args:
         grammars: dictionary from names of hyperparameters to `keras_xd.grammar.Grammar`s.
@@ -141,6 +143,7 @@ class GrammarOracle(keras_tuner.Oracle):
         self.candidates = candidates
         self.population = population
         self.sample = sample
+        self.topologies = topologies
         for name, grammar in self.grammars.items():
             self.hyperparameters.Fixed(name, str(grammar.first()))
             grammar.parse(self.hyperparameters.get(name))
@@ -149,6 +152,7 @@ class GrammarOracle(keras_tuner.Oracle):
         }
         self._surrogate = Surrogate(kernels, None)
         self._parsed = {}
+        self._networks = {}
         self._gives_up = max_consecutive_failed_trials is None
         display = self._display
         display.format_value = short_values(display.format_value, display.col_width)
@@ -169,18 +173,24 @@ class GrammarOracle(keras_tuner.Oracle):
             return {"status": "STOPPED"}
         space = PointSpace(self.grammars, self.hyperparameters)
         points = {name: self._point(space, trial) for name, trial in self.trials.items()}
+        tried = self._tried(points.values())
         # The generator depends on nothing that would have to be saved.
         rng = np.random.default_rng([self.seed, len(self.trials)])
         point = None
         ended = [name for name in self.end_order if name in points]
         if len(ended) >= self.initial_trials and self.strategy != "random":
             propose = self._evolved if self.strategy == "evolution" else self._improving
-            point = propose(space, points, ended, rng)
+            point = propose(space, points, ended, tried, rng)
         if point is None:
-            point = _new_point(space, set(points.values()), rng)
+            point = _new_point(space, tried, rng)
         if point is None:
             return {"status": "STOPPED"}
         return {"status": "RUNNING", "values": space.values(point)}
+
+    def _tried(self, points):
+        if len(self._networks) > _KEPT_NETWORKS:
+            self._networks.clear()
+        return TriedPoints(points, self.topologies, self._networks)
 
     def _nothing_works(self):
         statuses = [self.trials[name].status for name in self.end_order]
@@ -213,7 +223,7 @@ class GrammarOracle(keras_tuner.Oracle):
             scores = np.log(scores + 1e-8)
         return np.where(np.isnan(scores), np.nanmax(scores), scores)
 
-    def _improving(self, space, points, ended, rng):
+    def _improving(self, space, points, ended, tried, rng):
         errors = self._errors(ended)
         pending = [point for name, point in points.items() if name not in set(ended)]
         self._surrogate.space = space
@@ -231,15 +241,14 @@ class GrammarOracle(keras_tuner.Oracle):
             start,
             space.vary,
             rng,
-            refused=set(points.values()),
+            refused=tried,
             children=max(count // 3, 1),
             most_generations=20,
         )
 
-    def _evolved(self, space, points, ended, rng):
+    def _evolved(self, space, points, ended, tried, rng):
         errors = dict(zip(ended, self._errors(ended), strict=True))
         last = ended[-self.population :]
-        tried = set(points.values())
         for _ in range(_TRIES):
             drawn = rng.choice(len(last), min(self.sample, len(last)), replace=False)
             parent = min((last[index] for index in sorted(drawn)), key=errors.get)

@@ -1,13 +1,13 @@
 """Points of a search: terms and ordinary hyperparameters together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras_tuner
 import numpy as np
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.grammar import Grammar
+from keras_xd.grammar import Grammar, Term, Topology, network_digest
 
 # The pairs `(name, value)` of one point.
 Point = tuple[tuple[str, Any], ...]
@@ -172,6 +172,50 @@ class PointSpace:
 
     def _conditional(self):
         return any(hp.conditions for hp in self.ordinary)
+
+
+class TriedPoints:
+    """A container of points, in which points whose terms build the same networks are one.
+
+    Args:
+        points: the points.
+        topologies: dictionary from operators to `Topology`, `None` for
+            `keras_xd.grammar.TOPOLOGIES`. Terms of other operators are compared as they are.
+        known: a dictionary that keeps what is found out about terms, for further containers.
+
+    Example:
+
+    >>> from keras_xd.grammar import read_term
+    >>> from tuner_integration.points import TriedPoints
+    >>> tried = TriedPoints([(("network", read_term("(S Linear2 conv id)")), ("rate", 0.1))])
+    >>> term = read_term("(S Linear1 conv)")
+    >>> (("network", term), ("rate", 0.1)) in tried, (("network", term), ("rate", 0.2)) in tried
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        points: Iterable[Point],
+        topologies: Mapping[str, Topology] | None = None,
+        known: dict[Term, str] | None = None,
+    ):
+        self.topologies = topologies
+        self._known = {} if known is None else known
+        self._keys = {self._key(point) for point in points}
+
+    def __contains__(self, point: Point) -> bool:
+        return self._key(point) in self._keys
+
+    def _key(self, point):
+        return tuple([(n, self._network(v) if isinstance(v, Term) else v) for n, v in point])
+
+    def _network(self, term):
+        if term not in self._known:
+            try:
+                self._known[term] = network_digest(term, self.topologies)
+            except ValueError:  # a term that is no graph
+                self._known[term] = str(term)
+        return self._known[term]
 
 
 def _is_tuned(hp):

@@ -4,7 +4,7 @@ from keras_xd.grammar import spaces
 from keras_xd.grammar.building import build
 from keras_xd.grammar.constraints import Connected, Downsamplings, InputDependent
 from keras_xd.grammar.grammar import Grammar
-from keras_xd.grammar.graphs import NetworkGraph, network_graph, operation_graph
+from keras_xd.grammar.graphs import NetworkGraph, network_digest, network_graph, operation_graph
 from keras_xd.grammar.motifs import expand, motif_terms
 from keras_xd.grammar.terms import Term, read_term
 from keras_xd.grammar.topologies import TOPOLOGIES, Topology
@@ -21,6 +21,7 @@ __all__ = [
     "build",
     "expand",
     "motif_terms",
+    "network_digest",
     "network_graph",
     "operation_graph",
     "read_term",

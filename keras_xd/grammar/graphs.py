@@ -4,6 +4,8 @@ Pure Python, without recursion.
 """
 
 import dataclasses
+import functools
+import hashlib
 from collections.abc import Mapping
 
 from keras_xd.core.argument_types import check_types
@@ -219,3 +221,111 @@ def operation_graph(
         fed[node] = found | ({len(labels) - 1} if node == graph.output else set())
     sources = [*graph.inputs, *(edge.target for edge in real)]
     return tuple(labels), (*(tuple(sorted(fed.get(node, ()))) for node in sources), ())
+
+
+@check_types
+def network_digest(
+    term: Term,
+    topologies: Mapping[str, Topology] | None = None,
+    zero: str = "zero",
+    identity: str = "id",
+) -> str:
+    """Return a digest of the network of a term: equal for terms that build the same network.
+
+    Dead edges, identities, the hierarchy and the order in which a node adds up do not count. How
+    often an operation is added to a node does, and so does the order in which a node stacks or
+    concatenates. Nodes are told apart by colour refinement along both directions of the edges.
+
+    Args:
+        term: a term, also one with shared motifs.
+        topologies: as in `network_graph`.
+        zero: as in `network_graph`.
+        identity: name of the operation that passes its input on.
+
+    Returns:
+        A string of 16 hexadecimal digits.
+
+    Example:
+
+    >>> from keras_xd.grammar import network_digest, read_term
+    >>> a = read_term("(S Residual2 (OP conv) (OP zero) (OP pool))")
+    >>> b = read_term("(S Linear3 (OP conv) (OP id) (OP pool))")
+    >>> network_digest(a) == network_digest(b)
+    True
+    >>> network_digest(a) == network_digest(read_term("(S Linear2 (OP pool) (OP conv))"))
+    False
+    """
+    labels, sources = _operations(network_graph(term, topologies, zero), identity)
+    targets = [[] for _ in labels]
+    for number, arguments in enumerate(sources):
+        for place, added in enumerate(arguments):
+            for source, times in added.items():
+                targets[source].append((number, place, times))
+    colours, distinct = [_number_of(label) for label in labels], 0
+    # Once along the edges and once against them; then few further rounds tell all nodes apart.
+    for number, arguments in enumerate(sources):
+        colours[number] = hash((colours[number], _colours_before(colours, arguments)))
+    for number in range(len(labels) - 1, -1, -1):
+        colours[number] = hash((colours[number], _colours_after(colours, targets[number])))
+    while len(set(colours)) > distinct:
+        distinct = len(set(colours))
+        colours = [
+            hash((colour, _colours_before(colours, before), _colours_after(colours, after)))
+            for colour, before, after in zip(colours, sources, targets, strict=True)
+        ]
+    return hashlib.blake2b(repr(sorted(colours)).encode(), digest_size=8).hexdigest()
+
+
+def _colours_before(colours, arguments):
+    return tuple(
+        [tuple(sorted([(colours[n], times) for n, times in a.items()])) for a in arguments]
+    )
+
+
+def _colours_after(colours, targets):
+    return tuple(sorted([(colours[number], place, times) for number, place, times in targets]))
+
+
+def _operations(graph, identity):
+    """Labels of all inputs, operations and ordered nodes, and what each one adds up.
+
+    What an operation gets is a list of dictionaries, one for each of its arguments: the numbers of
+    the operations that are added up, and how often each is.
+    """
+    labels = [f"input {number}" for number in range(len(graph.inputs))]
+    sources = [[] for _ in labels]
+    arriving = {}
+    for edge in graph.edges:
+        arriving.setdefault(edge.target, []).append(edge)
+    values = {node: {number: 1} for number, node in enumerate(graph.inputs)}
+    for node in graph.order():
+        if node in values:
+            continue
+        arguments = []
+        for edge in arriving[node]:
+            if edge.operation == identity:
+                arguments.append(values[edge.source])
+            else:
+                arguments.append({len(labels): 1})
+                labels.append(f"operation {edge.operation}")
+                sources.append([values[edge.source]])
+        if node in graph.merges:
+            values[node] = {len(labels): 1}
+            labels.append(f"node {graph.merges[node]}")
+            sources.append(arguments)
+        elif len(arguments) == 1:
+            values[node] = arguments[0]
+        else:
+            values[node] = {}
+            for added in arguments:
+                for source, times in added.items():
+                    values[node][source] = values[node].get(source, 0) + times
+    labels.append("output")
+    sources.append([values.get(graph.output, {})])
+    return labels, sources
+
+
+@functools.lru_cache(maxsize=4096)
+def _number_of(label):
+    """A number for a label, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(label.encode(), digest_size=7).digest(), "big")

@@ -1,11 +1,23 @@
 import itertools
+import os
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_xd.grammar import Topology, network_graph, operation_graph, read_term, spaces
+from keras_xd.grammar import (
+    Topology,
+    graphs,
+    network_digest,
+    network_graph,
+    operation_graph,
+    read_term,
+    spaces,
+)
 from keras_xd.grammar.topologies import TOPOLOGIES
 
 SUMMING = [n for n, t in TOPOLOGIES.items() if not t.merges]
@@ -173,3 +185,101 @@ def test_deep_terms_need_no_recursion():
     term = read_term("(S Linear2 a " * levels + "(S a)" + ")" * levels)
     assert len(network_graph(term).edges) == levels + 1
     assert len(operation_graph(term)[0]) == levels + 3
+    assert network_digest(term) == network_digest(read_term(f"(S Linear2 {term} id)"))
+
+
+def numbered_network(term):
+    """Operations of a term and how often each adds to each, from the edges of its network."""
+    graph = network_graph(term)
+    real = [edge for edge in graph.edges if edge.operation != "id"]
+
+    def ways(source, target):
+        """Number of paths from node to node over identities alone."""
+        if source == target:
+            return 1
+        onwards = [e.target for e in graph.edges if e.source == source and e.operation == "id"]
+        return sum(ways(node, target) for node in onwards)
+
+    labels = ["input", *(edge.operation for edge in real), "output"]
+    ends = [graph.inputs[0], *(edge.target for edge in real), None]
+    starts = [None, *(edge.source for edge in real), graph.output]
+    matrix = [[0 if None in (a, b) else ways(a, b) for b in starts] for a in ends]
+    return labels, np.array(matrix)
+
+
+def are_isomorphic(a, b):
+    (labels, left), (others, right) = a, b
+    if sorted(labels) != sorted(others) or left.sum() != right.sum():
+        return False
+    inner = range(1, len(labels) - 1)
+    for order in itertools.permutations(inner):
+        order = [0, *order, len(labels) - 1]
+        if [others[i] for i in order] == labels and (right[np.ix_(order, order)] == left).all():
+            return True
+    return False
+
+
+def test_digests_are_equal_where_networks_are_isomorphic():
+    space, rng = spaces.nas_bench_201_cell(), np.random.default_rng(0)
+    terms = list(dict.fromkeys(space.sample(rng, uniform=True) for _ in range(260)))
+    digests = [network_digest(term) for term in terms]
+    networks = [numbered_network(term) for term in terms]
+    equal = 0
+    for i, j in itertools.combinations(range(len(terms)), 2):
+        same = are_isomorphic(networks[i], networks[j])
+        assert same == (digests[i] == digests[j]), (str(terms[i]), str(terms[j]))
+        equal += same
+    assert equal > 50
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        # Two convolutions added are not one that is added twice.
+        ("(S Diamond2 conv conv id id)", "(S Linear2 conv (A Diamond2 id id id id))", False),
+        ("(S Diamond2 conv pool id id)", "(S Diamond2 pool conv id id)", True),
+        ("(S Linear2 conv id)", "(S Linear1 conv)", True),
+        ("(S Linear2 conv pool)", "(S Linear2 pool conv)", False),
+        ("(S Residual2 zero conv conv)", "(S Linear1 conv)", True),
+        # A function of two inputs takes them in their order.
+        ("(S BinaryTopo sub relu id id id)", "(S BinaryTopo sub id relu id id)", False),
+        ("(S BinaryTopo sub relu id id id)", "(S BinaryTopo sub id id relu id)", True),
+        ("(S BinaryTopo sub relu relu id id)", "(S UnaryTopo sub)", False),
+        (
+            "(SHARED share:op (S Linear2 op op) (OP conv))",
+            "(S Linear2 (OP conv) (A Linear1 conv))",
+            True,
+        ),
+    ],
+)
+def test_digests_of_networks(left, right, same):
+    assert (network_digest(read_term(left)) == network_digest(read_term(right))) == same
+
+
+def test_digests_of_cells_with_two_inputs():
+    nodes = "(N inputs_0_1 conv pool) {} (N inputs_0_1 id id) (N inputs_0_1 id pool)"
+    first, swapped, mirrored = (
+        read_term(f"(CELL DARTS {nodes.format(node)})")
+        for node in ("(N inputs_0_2 conv id)", "(N inputs_2_0 id conv)", "(N inputs_1_2 conv id)")
+    )
+    assert network_digest(first) == network_digest(swapped) != network_digest(mirrored)
+
+
+def test_digests_are_the_same_in_every_process():
+    term = "(S Residual2 (OP conv) (OP id) (OP pool))"
+    code = f"from keras_xd.grammar import *; print(network_digest(read_term({term!r})))"
+    program = "import sys, types; package = types.ModuleType('keras_xd')\n"
+    program += "package.__path__ = [sys.argv[1]]; sys.modules['keras_xd'] = package\n"
+    folder = str(pathlib.Path(graphs.__file__).parent.parent)
+    command = [sys.executable, "-c", program + code, folder]
+    found = {
+        subprocess.run(
+            command,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout.strip()
+        for seed in "12"
+    }
+    assert found == {network_digest(read_term(term))}

@@ -1,5 +1,6 @@
 """The oracle in a real KerasTuner search with an objective that costs nothing."""
 
+import itertools
 import json
 import math
 
@@ -7,7 +8,7 @@ import keras_tuner as kt
 import numpy as np
 import pytest
 
-from keras_xd.grammar import Grammar, spaces
+from keras_xd.grammar import Connected, Grammar, network_digest, spaces
 from tuner_integration import GrammarOracle
 
 CELLS = spaces.nas_bench_201_cell()
@@ -222,6 +223,32 @@ def test_a_small_space_is_tried_completely_and_once(tmp_path, strategy):
     search(tmp_path, oracle, lambda values: len(values["s"]), declare=False)
     texts = [values["s"] for values in values_of(oracle)]
     assert len(texts) == len(set(texts)) == SMALL.count() == 6
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_no_network_is_tried_twice(tmp_path, strategy):
+    """22 of 27 terms of a residual block connect, and build 8 different networks."""
+    grammar = Grammar("S -> Residual2 A A A\nA -> conv | id | zero", constraints=[Connected()])
+    oracle = GrammarOracle(
+        {"s": grammar},
+        kt.Objective("loss", "min"),
+        50,
+        strategy,
+        initial_trials=4,
+        levels=(0,),
+        seed=0,
+        candidates=9,
+    )
+    search(tmp_path, oracle, lambda values: values["s"].count("conv"), declare=False)
+    terms = {
+        grammar.parse(f"(S Residual2 (A {a}) (A {b}) (A {c}))")
+        for a, b, c in itertools.product(["conv", "id", "zero"], repeat=3)
+        if b != "zero" or "zero" not in (a, c)
+    }
+    assert len(terms) == grammar.count(constrained=True) == 22
+    tried = [network_digest(grammar.parse(values["s"])) for values in values_of(oracle)]
+    assert len(tried) == len(set(tried))
+    assert set(tried) == {network_digest(term) for term in terms} and len(tried) == 8
 
 
 # KerasTuner looks for the best of no epochs.

@@ -4,8 +4,8 @@ import keras_tuner as kt
 import numpy as np
 import pytest
 
-from keras_xd.grammar import Grammar
-from tuner_integration.points import PointSpace
+from keras_xd.grammar import Grammar, Topology, read_term
+from tuner_integration.points import PointSpace, TriedPoints
 
 GRAMMAR = Grammar("S -> Linear2 A A | Linear1 A\nA -> conv | pool | relu")
 
@@ -102,3 +102,26 @@ def test_terms_alone_have_no_distances():
     point = space.sample(np.random.default_rng(0))
     assert space.distances([point], [point]) is None
     assert [name for name, _ in point] == ["s"]
+
+
+def test_points_with_equal_networks_are_tried():
+    known = {}
+    same = [
+        read_term(text)
+        for text in ("(S Linear2 conv id)", "(S Linear1 conv)", "(S Residual2 zero conv conv)")
+    ]
+    tried = TriedPoints([(("s", same[0]), ("rate", 0.1), ("bias", True))], known=known)
+    for term in same:
+        assert (("s", term), ("rate", 0.1), ("bias", True)) in tried
+        assert (("s", term), ("rate", 0.2), ("bias", True)) not in tried
+        assert (("s", term), ("rate", 0.1)) not in tried
+    assert (("s", read_term("(S Linear1 pool)")), ("rate", 0.1), ("bias", True)) not in tried
+    assert set(known) == {*same, read_term("(S Linear1 pool)")}
+
+
+def test_terms_of_other_operators_are_compared_as_they_are():
+    a, b = read_term("(S blend conv id)"), read_term("(S blend id conv)")
+    tried = TriedPoints([(("s", a),)])
+    assert (("s", a),) in tried and (("s", b),) not in tried
+    pair = {"blend": Topology(((1, 2), (1, 2)))}
+    assert (("s", b),) in TriedPoints([(("s", a),)], pair)
