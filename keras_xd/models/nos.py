@@ -23,6 +23,7 @@ def nos_search_network(
     seed: int | None = None,
     name: str = "nos_search_network",
     calibration_gate: str | None = None,
+    relaxation: str = "softmax",
 ) -> keras.Model:
     """Return the small network that cells are searched in.
 
@@ -47,6 +48,8 @@ def nos_search_network(
         seed: an integer makes the first architecture weights reproducible.
         name: name of the model.
         calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
+        relaxation: what the cells compute in a step, all operations by `"softmax"` or less: see
+            `keras_xd.layers.CellArchitecture`.
 
     Returns:
         A `keras.Model`.
@@ -69,7 +72,11 @@ def nos_search_network(
     cells, channels, input_shape, classes = _checked(cells, channels, input_shape, classes)
     architectures = [
         layers.CellArchitecture(
-            reduction, operations, None if seed is None else seed + reduction, name=f"{kind}_cells"
+            reduction,
+            operations,
+            None if seed is None else seed + reduction,
+            relaxation,
+            name=f"{kind}_cells",
         )
         for reduction, kind in enumerate(("normal", "reduction"))
     ]

@@ -76,8 +76,12 @@ def node_values(
         images = ops.reshape(x, (-1, math.prod(x.shape[1:-1]), x.shape[-1]))
         found["images"] = ops.transpose(images, (0, 2, 1))
     if edge.training:
+        squeezed = "spatial_attention" in names and edge.strides == 1
+        wanted = {"halves", "strided"} | (
+            {"features"} if squeezed or kernel_sizes(names) else set()
+        )
         for name in ("features", "halves", "strided"):
-            if name in found:
+            if name in found and name in wanted:
                 sums, products = _moments(_flat(found[name]))
                 found |= {f"{name}_sums": sums, f"{name}_products": products}
     return found, statistics
@@ -139,10 +143,7 @@ class _Outcomes:
             names = [n for n in self.edge.operations if n in POOLING]
             if self.edge.strides == 1 and "identity" in self.edge.operations:
                 names.append("identity")
-            rows = ops.reshape(ops.stack([self.shares[name] for name in names]), (-1, 1, 1))
-            rows = ops.multiply(rows, np.eye(self.edge.filters, dtype="float32"))
-            rows = ops.reshape(rows, (-1, self.edge.filters))
-            parts.append(_product(self.node["shared"], rows))
+            parts.append(self._shared(names))
         if "halves" in self.node:
             self._add_reduction(parts, offsets)
         if phased:
@@ -153,6 +154,15 @@ class _Outcomes:
         if offsets:
             total = total + ops.cast(sum(offsets[1:], offsets[0]), total.dtype)
         return ops.reshape(total, (-1, *self.sizes, self.edge.filters))
+
+    def _shared(self, names):
+        """Return the weighted sum of what edges from one node share."""
+        shared = self.node["shared"]
+        if len(names) == 1:
+            return shared * ops.cast(self.shares[names[0]], shared.dtype)
+        rows = ops.reshape(ops.stack([self.shares[name] for name in names]), (-1, 1, 1))
+        rows = ops.multiply(rows, np.eye(self.edge.filters, dtype="float32"))
+        return _product(shared, ops.reshape(rows, (-1, self.edge.filters)))
 
     def _add_convolutions(self, parts, phased, offsets):
         """Add the depthwise separable operations' products and offsets to lists."""

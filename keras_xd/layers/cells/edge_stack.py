@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_xd.core.tracing import traced_part
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.layers.cells.chosen_operation import chosen_outcome, combined_chosen
 from keras_xd.layers.cells.dynamic_conv import MOMENTUM
 from keras_xd.layers.cells.edge import (
     ATTENTION_REDUCTION,
@@ -164,6 +165,63 @@ class EdgeStack(keras.layers.Layer):
         """
         edge = self._edge(self.strides[self.nodes[number]], training)
         return traced_part(outcomes, edge)(node, weights[number], shares)
+
+    def chosen_node(
+        self,
+        edges: dict[int, Tensor],
+        paths: dict[str, Sequence[Tensor]],
+        weights: tuple[Sequence[dict[str, Tensor]], Sequence[dict[str, Tensor]]],
+        gate: Tensor | None,
+        surrogate: Tensor | None,
+        training: bool | None = None,
+    ) -> tuple[Tensor, list[tuple[int, dict[str, Tensor]]]]:
+        """Return the node that chosen operations on edges make, see `chosen_operation`.
+
+        Args:
+            edges: from the numbers of the edges to the features of the nodes they come from.
+            paths: of each edge, by `numbers` the columns of its chosen operations, by `weights`
+                their weights.
+            weights: those of `edge_weights()` and of `node_weights()`.
+            gate, surrogate: as for `chosen_operation.combined_chosen`.
+            training: whether to normalise by the batch.
+
+        Returns:
+            The node, and what `update_chosen` takes.
+        """
+        made, moved, columns, factors = [], [], [], []
+        for number, x in edges.items():
+            node = self.nodes[number]
+            function = traced_part(chosen_outcome, self._edge(self.strides[node], training))
+            own = {**weights[0][number], **weights[1][node]}
+            drawn = (ops.unstack(paths[name][number]) for name in ("numbers", "weights"))
+            for column, factor in zip(*drawn, strict=True):
+                outcome, statistics = function(x, own, column, factor)
+                made.append(outcome)
+                moved.append((number, statistics))
+                columns.append(column)
+                factors.append(factor)
+        combine = traced_part(combined_chosen, self.operations, len(edges))
+        factors = ops.stack(factors)
+        return combine(made, gate, ops.stack(columns), surrogate, factors)[0], moved
+
+    def update_chosen(self, moved: Sequence[tuple[int, dict[str, Tensor]]]) -> None:
+        """Assign the moving statistics that chosen operations have moved.
+
+        Args:
+            moved: pairs of the number of an edge and the second of `chosen_outcome`, several of
+                one edge if several of its operations were chosen.
+        """
+        for name, (variable, numbers) in self._stacked.items():
+            if "moving_" in name:
+                kind, rows = name.removeprefix("strided_"), ops.unstack(variable)
+                before = dict(zip(numbers, rows, strict=True))
+                after = dict(before)
+                for edge, statistics in moved:
+                    place = self.nodes[edge] if name.startswith("pooling") else edge
+                    if place in before:
+                        found = statistics[kind]
+                        after[place] = ops.where(found != before[place], found, after[place])
+                variable.assign(ops.stack([after[number] for number in numbers]))
 
     def update(
         self, nodes: dict[int, dict[str, Tensor]], edges: dict[int, dict[str, Tensor]]

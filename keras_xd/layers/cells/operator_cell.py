@@ -115,7 +115,7 @@ class OperatorCell(keras.layers.Layer):
         nodes = [
             layer(x, training=training) for layer, x in zip(self.preprocessing, inputs, strict=True)
         ]
-        common = self.common_values()
+        common = self.common_values(training)
         for block in range(BLOCKS):
             made = self.first_tier(block, nodes, common, training)
             surrogate = made
@@ -131,7 +131,7 @@ class OperatorCell(keras.layers.Layer):
         self.after_call(common, training)
         return ops.concatenate(nodes[INPUTS:], axis=-1)
 
-    def common_values(self) -> dict[Any, Tensor]:
+    def common_values(self, training: bool | None) -> dict[Any, Tensor]:
         """Return a dictionary of what is computed once in a call."""
         return {}
 
@@ -310,8 +310,14 @@ def combined(
         made: of each edge, weighted outcomes by the names of operations or of their kinds.
         gate: factor of what attention and dynamic convolutions add, or `None`.
     """
+    outcomes = added_up(kernel_size, made)
+    return outcomes.calibrated(outcomes.features, gate), {}
+
+
+def added_up(kernel_size: int, made: Sequence[dict[str, Tensor]]) -> Outcomes:
+    """Return the sum of the outcomes of edges, as `combined` is given them."""
     outcomes = Outcomes(kernel_size)
     for outcome in made:
         for kind, value in outcome.items():
             outcomes.add(_KINDS.get(kind, kind), value)
-    return outcomes.calibrated(outcomes.features, gate), {}
+    return outcomes

@@ -1,6 +1,5 @@
 """Relaxed cells of features, attention and dynamic convolutions."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -16,11 +15,10 @@ from keras_xd.graph import cloning
 from keras_xd.layers.cells.cell_architecture import CellArchitecture
 from keras_xd.layers.cells.derived_cell import DerivedCell, without_search
 from keras_xd.layers.cells.edge import POOLING
+from keras_xd.layers.cells.edge_counts import edge_counts
 from keras_xd.layers.cells.edge_stack import EdgeStack
 from keras_xd.layers.cells.genotypes import (
     BLOCKS,
-    EDGES,
-    INPUTS,
     SOURCES,
     XD_OPERATIONS,
     CellGenotype,
@@ -29,7 +27,6 @@ from keras_xd.layers.cells.genotypes import (
 )
 from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, OperatorCell, combined
 
-SMALLEST_SHARE = 1e-5
 # The node that each edge comes from, `None` for surrogate nodes.
 _EDGE_SOURCES = (*(source for sources in SOURCES for source in sources), *([None] * BLOCKS))
 # The same where the surrogate nodes of all blocks come after the others.
@@ -50,7 +47,8 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
 
     in the first tier, with 2, 3, 4 or 5 nodes `x_i`, and then the same of `z` alone in the second:
     18 edges. The outputs are the channels of all four new nodes. All dynamic kernels of a tier,
-    those of 3 × 3 with zeros around them, are one sum and one convolution.
+    those of 3 × 3 with zeros around them, are one sum and one convolution. Other relaxations
+    compute less in a step: see `relaxation` of `CellArchitecture`.
 
     `finalize()` keeps the operations of `genotype`, without their shares as factors, in a
     `DerivedCell`. It has other outputs than the relaxed cell, as no set of shares takes edges away.
@@ -69,8 +67,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             starts at 0, one for each tier of each block: `z = F + g · (F · A + F ∗ D)`; with
             `"tanh"` it stays between -1 and 1.
         edge_layers: whether every operation on every edge is a layer, the form of models saved by
-            version 0.1. The default computes the same with the weights of all edges together, in
-            an `EdgeStack`, which takes a tenth of the time to trace.
+            version 0.1; only for weights with the relaxation `"softmax"`.
 
     Call arguments:
         inputs: list of two tensors, the outputs of the cell before the last one and of the last.
@@ -82,8 +79,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         `(batch, height, width, 4 * filters)`, both sizes halved in a reduction cell.
 
     Raises:
-        ValueError: for arguments and shapes outside these rules, or architecture weights of the
-            other kind of cell.
+        ValueError: for arguments and shapes outside these rules, or weights of the other kind.
 
     Example:
 
@@ -133,6 +129,12 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             )
         # `weights` itself is what Keras calls the variables of a layer.
         self.architecture = weights
+        self.seed_generator = weights.generator()
+        if weights.draws and self.edge_layers:
+            raise ValueError(
+                "Operations are drawn in cells without `edge_layers` only. Received: "
+                f"edge_layers=True, weights with the relaxation {weights.relaxation!r}"
+            )
         names = self.operation_names
         self._layer_names = [n for n in names if self.edge_layers or n in XD_OPERATIONS]
         stacked = [n for n in names if n not in self._layer_names]
@@ -185,9 +187,9 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
 
     @property
     def architecture_variables(self) -> list[keras.Variable]:
-        """The logits, then the variables of XD-operations in the cell."""
+        """Those of the weights, then the variables of XD-operations in the cell."""
         inner = [v for layer in self._searched() for v in layer.architecture_variables]
-        return [self.architecture.logits, *inner]
+        return [*self.architecture.architecture_variables, *inner]
 
     def edge_operation(self, edge: int, operation: str) -> keras.layers.Layer:
         """Return the layer of an operation on an edge, as numbered in `keras_xd.genotypes`.
@@ -215,10 +217,15 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         """Return the nodes that a block reads: all before it."""
         return SOURCES[block]
 
-    def common_values(self) -> dict[Any, Tensor]:
+    def common_values(self, training: bool | None) -> dict[Any, Tensor]:
         """Return the shares that all edges look up, and the weights of all edges."""
+        found = {}
+        if self.architecture.draws:
+            found["moved"] = []
+            paths = self.architecture.paths(self.seed_generator if training else None)
+            found["paths"] = {name: ops.unstack(value) for name, value in paths.items()}
         shares = self.architecture.shares
-        found = {"shares": ops.cast(shares, self.compute_dtype)}
+        found["shares"] = ops.cast(shares, self.compute_dtype)
         if self.edges is not None:
             if self._layer_names:
                 columns = [self.operation_names.index(name) for name in self.edges.operations]
@@ -231,24 +238,24 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     def after_call(self, common: dict[Any, Tensor], training: bool | None) -> None:
         """Move the moving statistics of what is computed together."""
         if training and self.edges is not None and self.edges.trainable:
-            self.edges.update(*common["statistics"])
+            if self.architecture.draws:
+                self.edges.update_chosen(common["moved"])
+            else:
+                self.edges.update(*common["statistics"])
 
     def first_tier(
         self, block: int, nodes: list[Tensor], common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
         """Return the surrogate node of a block: equations 2 and 3, relaxed."""
-        made = []
-        for source in SOURCES[block]:
-            x = self.operated(nodes[source])
-            made += self._edge_outcomes(first_tier_edge(block, source), x, common, training)
-        return self._combined(made, self.tier_gate(block))
+        edges = {first_tier_edge(block, s): self.operated(nodes[s]) for s in SOURCES[block]}
+        return self._tier(edges, self.tier_gate(block), common, training)
 
     def second_tier(
         self, block: int, surrogate: Tensor, common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
         """Return the node of a block: equations 4 and 5, relaxed."""
-        made = self._edge_outcomes(second_tier_edge(block), surrogate, common, training)
-        return self._combined(made, self.tier_gate(block, second=True))
+        edges = {second_tier_edge(block): surrogate}
+        return self._tier(edges, self.tier_gate(block, True), common, training, surrogate)
 
     def complexity(self, input_shape: Sequence[Shape]) -> float | Tensor:
         """The expected multiply–adds of one sample: those of each operation times its share.
@@ -258,18 +265,9 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         kernel; products with attention do not count.
         """
         shares = self.architecture.shares
-        total = self.preprocessing_multiply_adds(input_shape)
-        counts = np.zeros((EDGES, len(self.operation_names)))
-        known = {}
-        for edge, column in np.ndindex(counts.shape):
-            name, source = self.operation_names[column], _EDGE_SOURCES[edge]
-            strides = self.strides_from(source)
-            key = name, strides, source is None or source >= INPUTS
-            if key not in known:
-                operation = self.make_operation(name, strides, name)
-                known[key] = self.operation_multiply_adds(operation, name, input_shape, source)
-            counts[edge, column] = known[key]
-        return total + ops.sum(shares * ops.cast(counts, shares.dtype))
+        counts = edge_counts(self, input_shape, _EDGE_SOURCES)
+        total = ops.sum(shares * ops.cast(counts, shares.dtype))
+        return total + self.preprocessing_multiply_adds(input_shape)
 
     def finalize(self) -> keras.layers.Layer:
         """Return a built `DerivedCell` of the `genotype` with the weights of its operations."""
@@ -298,16 +296,8 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return without_search(plain)
 
     def describe(self) -> Description:
-        """Return the `shares`, an array, and how undecided they are.
-
-        `entropy` is the mean over the edges of the entropies of their shares, in nats, and
-        `entropy/relative` is that divided by the entropy of equal shares.
-        """
-        shares = np.asarray(ops.convert_to_numpy(self.architecture.shares), "float64")
-        logarithms = np.log(np.where(shares > 0, shares, 1.0))
-        entropy = abs(float(-np.sum(shares * logarithms) / EDGES))
-        relative = entropy / math.log(len(self.operation_names))
-        return {"shares": shares, "entropy": entropy, "entropy/relative": relative}
+        """Return the `shares`, and their entropy: see `CellArchitecture.describe`."""
+        return self.architecture.describe()
 
     def architecture_signature(self) -> Config:
         """Return what tells the meaning of the logits: the operations, and the kind of cell."""
@@ -317,9 +307,9 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
 
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return logits of shares that are drawn evenly from all possible ones, edge by edge."""
-        shares = generator.dirichlet(np.ones(len(self.operation_names)), size=EDGES)
+        values = self.architecture.random_values(generator)
         inner = [v for layer in self._searched() for v in layer.random_architecture(generator)]
-        return [np.log(np.maximum(shares, SMALLEST_SHARE)), *inner]
+        return [*values, *inner]
 
     def get_config(self) -> Config:
         return {
@@ -383,7 +373,14 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             found.append(made)
         return found
 
-    def _combined(self, made, gate):
-        """Return the node that the outcomes of its edges make."""
+    def _tier(self, edges, gate, common, training, surrogate=None):
+        """Return the node that edges, a dictionary from their numbers to their nodes, make."""
+        if self.architecture.draws:
+            node, moved = self.edges.chosen_node(
+                edges, common["paths"], common["weights"], gate, surrogate, training
+            )
+            common["moved"] += moved
+            return node
+        made = [self._edge_outcomes(edge, x, common, training) for edge, x in edges.items()]
         largest = max(KERNEL_SIZES.get(name, 1) for name in self.operation_names)
-        return traced_part(combined, largest)(made, gate)[0]
+        return traced_part(combined, largest)(sum(made, []), gate)[0]

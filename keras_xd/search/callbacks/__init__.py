@@ -7,6 +7,7 @@ from keras_xd.search.callbacks.drop_path_schedule import DropPathSchedule
 from keras_xd.search.callbacks.dynamic_rendering import DynamicRendering
 from keras_xd.search.callbacks.genotype_logger import GenotypeLogger
 from keras_xd.search.callbacks.non_finite import TerminateOnNonFinite
+from keras_xd.search.callbacks.temperature_schedule import TemperatureSchedule
 from keras_xd.search.callbacks.warm_restarts import WarmRestarts
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "DropPathSchedule",
     "DynamicRendering",
     "GenotypeLogger",
+    "TemperatureSchedule",
     "TerminateOnNonFinite",
     "WarmRestarts",
 ]

@@ -1,0 +1,69 @@
+"""Which operations the edges of a relaxed cell compute, and with what weights.
+
+With `"softmax"` all of them, with their shares. With the others of `PATHS` a few operations of each
+edge are drawn, and only these are computed.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from keras import ops
+
+from keras_xd.core.type_aliases import Tensor
+from keras_xd.layers.cells.genotypes import BLOCKS, EDGES, SOURCES, first_tier_edge, is_feature
+
+RELAXATIONS = ("softmax", "gumbel")
+# How many operations of each edge are computed where they are drawn.
+PATHS = {"gumbel": 1}
+# Less than what noise can do.
+_NEVER = -1e9
+
+
+def drawn_paths(
+    operations: Sequence[str],
+    relaxation: str,
+    logits: Tensor,
+    noise: Tensor | None,
+    temperature: Tensor | None,
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the operations that edges compute, their weights, and nothing aside.
+
+    Drawn is what has the largest logit plus noise of a Gumbel distribution: an operation by its
+    share. As in what is derived, one operation in the first tier of each block makes features:
+    where none would, the edge that loses least by it takes its best one.
+
+    Args:
+        operations: the names of the operations.
+        relaxation: one of `PATHS`.
+        logits: float32 tensor `(18, number of operations)`.
+        noise: of the same shape, or `None` for the most likely operation alone.
+        temperature: that of `"gumbel"`.
+
+    Returns:
+        A dictionary with `numbers`, integers `(18, paths)`, the columns of the operations, and
+        `weights`, float32 of the same shape; and an empty one.
+    """
+    logits = ops.log_softmax(logits, axis=-1)
+    scores = logits if noise is None else logits + noise
+    first = _with_features(operations, scores)
+    if noise is None:
+        return {"numbers": first[:, None], "weights": ops.ones((EDGES, 1), "float32")}, {}
+    soft = ops.softmax(scores / temperature, axis=-1)
+    soft = ops.take_along_axis(soft, first[:, None], axis=-1)
+    # Exactly 1, with the derivatives of the softmax.
+    return {"numbers": first[:, None], "weights": 1 + (soft - ops.stop_gradient(soft))}, {}
+
+
+def _with_features(operations, scores):
+    """Return the columns of the best operations with one in each block that makes features."""
+    makes = np.array([is_feature(name) for name in operations])
+    of_features = ops.where(makes, scores, _NEVER)
+    best, found = ops.argmax(of_features, axis=-1), ops.argmax(scores, axis=-1)
+    lost = ops.max(scores, axis=-1) - ops.max(of_features, axis=-1)
+    changed = []
+    for block in range(BLOCKS):
+        start, count = first_tier_edge(block, 0), len(SOURCES[block])
+        least = ops.argmin(lost[start : start + count])
+        changed.append(ops.equal(np.arange(count), ops.cast(least, "int64")))
+    changed.append(ops.zeros((BLOCKS,), "bool"))
+    return ops.cast(ops.where(ops.concatenate(changed), best, found), "int32")

@@ -1,0 +1,156 @@
+"""Cells that compute a few operations of each edge in a step."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_xd
+from keras_xd import layers
+from keras_xd.layers.cells.relaxation import PATHS
+from keras_xd_tests.layer_checks import assert_close
+from keras_xd_tests.layers.cells import cell_references
+from keras_xd_tests.layers.cells.cell_references import randomized
+
+NAMES = ("dilated_3", "identity", "spatial_attention", "dynamic_3")
+FEW = ("channel_attention", "identity", "dilated_3")
+
+
+def drawn_cell(relaxation, names=NAMES, reduction=False, **options):
+    weights = layers.CellArchitecture(reduction, names, seed=1, relaxation=relaxation)
+    return layers.HeterogeneousCell(4, weights, reduction, **options)
+
+
+def images(rng, size=6):
+    return [rng.standard_normal((2, size, size, n)).astype("float32") for n in (3, 5)]
+
+
+def network(relaxation, size=4):
+    """Return a network of a normal, a reduction and a normal cell."""
+    kinds = [layers.CellArchitecture(r, FEW, 1 + r, relaxation) for r in (False, True)]
+    before = x = inputs = keras.Input((size, size, 3))
+    reduced = False
+    for number, reduction in enumerate((False, True, False)):
+        cell = layers.HeterogeneousCell(
+            2, kinds[reduction], reduction, reduced, name=f"cell{number}"
+        )
+        before, x, reduced = x, cell([before, x]), reduction
+    return keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(x))
+
+
+@pytest.mark.parametrize("relaxation", PATHS)
+@pytest.mark.parametrize("reduction, gate", [(False, "zero"), (True, None)])
+def test_inference_is_that_of_the_most_likely_operations(relaxation, reduction, gate, rng):
+    cell = drawn_cell(relaxation, reduction=reduction, calibration_gate=gate)
+    x = images(rng)
+    cell.build([value.shape for value in x])
+    randomized(cell, rng)
+    cell.architecture.logits.assign(rng.standard_normal((18, 4)))
+    paths = cell.architecture.paths(None)
+    numbers = keras.ops.convert_to_numpy(paths["numbers"])
+    expected = np.eye(4)[numbers[:, 0]]
+    gates = (1,) * 8 if gate is None else keras.ops.convert_to_numpy(cell.calibration_gates)
+    wanted = cell_references.cell(cell, x, expected, gates)
+    assert_close(keras.ops.convert_to_numpy(cell(x)), wanted.astype("float32"), 2e-5)
+
+
+@pytest.mark.parametrize("relaxation", PATHS)
+def test_what_was_not_drawn_is_left_alone(relaxation, rng):
+    """In a step neither gradients nor statistics reach operations that were not drawn."""
+    names = ("dilated_3", "dilated_5", "separable_3")
+    cell = drawn_cell(relaxation, names)
+    x = images(rng)
+    cell(x)
+    before = {v.path: keras.ops.convert_to_numpy(v) for v in cell.edges.weights}
+    state = keras.ops.convert_to_numpy(cell.seed_generator.state)
+    with tf.GradientTape() as tape:
+        y = cell(x, training=True)
+        loss = tf.reduce_sum(tf.sin(y))
+    learned = [cell.architecture.logits, *cell.edges.trainable_variables]
+    logits, *slopes = tape.gradient(loss, [v.value for v in learned])
+    assert np.any(logits)
+    again = keras.random.SeedGenerator(0)
+    again.state.assign(state)
+    numbers = keras.ops.convert_to_numpy(cell.architecture.paths(again)["numbers"])
+    drawn = np.zeros((18, 3), bool)
+    np.put_along_axis(drawn, numbers, True, axis=1)
+    assert drawn.sum() == 18 * PATHS[relaxation]
+    for column, name in enumerate(names):
+        (place,) = [i for i, v in enumerate(learned[1:]) if v.name == f"{name}_depthwise_0"]
+        slope = np.asarray(slopes[place])
+        np.testing.assert_array_equal(np.any(slope, (1, 2, 3, 4)), drawn[:, column])
+    for variable in cell.edges.non_trainable_variables:
+        moved = keras.ops.convert_to_numpy(variable) != before[variable.path]
+        # Vectors of 4 channels: of the three operations, then of separable_3's second half.
+        moved = moved.reshape(18, 4, 4).any(-1)
+        np.testing.assert_array_equal(moved, drawn[:, [0, 1, 2, 2]])
+
+
+@pytest.mark.parametrize("relaxation", PATHS)
+def test_cells_of_a_kind_draw_alike_and_anew(relaxation, rng):
+    model = network(relaxation)
+    first, _, last = model.layers[1:4]
+    draws = [
+        [
+            keras.ops.convert_to_numpy(cell.architecture.paths(cell.seed_generator)["numbers"])
+            for _ in range(3)
+        ]
+        for cell in (first, last)
+    ]
+    np.testing.assert_array_equal(*draws)
+    assert np.any(draws[0][0] != draws[0][1]) and np.any(draws[0][1] != draws[0][2])
+
+
+@pytest.mark.parametrize("relaxation", PATHS)
+def test_searches_are_saved_and_finalized(relaxation, rng, tmp_path):
+    search = keras_xd.SearchModel(network(relaxation))
+    optimizers = [keras.optimizers.SGD(0.1) for _ in range(2)]
+    search.compile(*optimizers, "mse", mode="first_order", jit_compile=False)
+    x = rng.standard_normal((8, 4, 4, 3)).astype("float32")
+    before = keras.ops.convert_to_numpy(search.model.layers[1].architecture.logits)
+    data = (x, np.ones((8, 8), "float32"))
+    search.fit(*data, batch_size=4, epochs=1, architecture_data=data, verbose=0)
+    assert np.any(keras.ops.convert_to_numpy(search.model.layers[1].architecture.logits) != before)
+    model = search.model
+    y = keras.ops.convert_to_numpy(model(x))
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    assert restored.layers[1].architecture.relaxation == relaxation
+    assert restored.layers[1].architecture is restored.layers[3].architecture
+    assert_close(keras.ops.convert_to_numpy(restored(x)), y)
+    genotype = layers.derived_genotype(restored)
+    assert genotype == layers.derived_genotype(model)
+    found = keras_xd.finalize(model)
+    assert [layer.genotype_cell for layer in found.layers[1:4]] == [
+        *(genotype.normal, genotype.reduction, genotype.normal)
+    ]
+    assert found(x).shape == y.shape
+
+
+@pytest.mark.parametrize("relaxation", PATHS)
+def test_one_cell_runs_under_xla(relaxation, rng):
+    cell = drawn_cell(relaxation, FEW)
+    x = images(rng, 4)
+    cell(x)
+    # XLA has random numbers of its own, which decide nothing here.
+    cell.architecture.logits.assign(60 * np.eye(3)[rng.integers(3, size=18)])
+    expected = keras.ops.convert_to_numpy(cell(x, training=True))
+    compiled = tf.function(lambda x: cell(x, training=True), jit_compile=True, autograph=False)
+    assert_close(keras.ops.convert_to_numpy(compiled(x)), expected, 1e-4)
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(ValueError, match="XD-operations cannot be drawn"):
+        layers.CellArchitecture(operations=("identity", "xd_3"), relaxation="gumbel")
+    with pytest.raises(ValueError, match="`relaxation`"):
+        layers.CellArchitecture(relaxation="fair")
+    with pytest.raises(ValueError, match="without `edge_layers`"):
+        drawn_cell("gumbel", edge_layers=True)
+
+
+def test_files_of_before_are_searches_by_softmax():
+    config = layers.CellArchitecture(operations=NAMES).get_config()
+    assert config.pop("relaxation") == "softmax"
+    weights = layers.CellArchitecture.from_config(config)
+    weights.build()
+    assert weights.relaxation == "softmax" and len(weights.weights) == 1

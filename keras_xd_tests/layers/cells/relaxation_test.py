@@ -1,0 +1,81 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_xd import genotypes
+from keras_xd.layers.cells.relaxation import drawn_paths
+
+NAMES = ("dynamic_3", "identity", "channel_attention", "dilated_3")
+MAKES = np.array([False, True, False, True])
+
+
+def drawn(relaxation, logits, noise=None, temperature=1.0, names=NAMES):
+    paths, aside = drawn_paths(names, relaxation, logits, noise, temperature)
+    assert not aside
+    return [keras.ops.convert_to_numpy(paths[name]) for name in ("numbers", "weights")]
+
+
+def gumbel(rng, shape):
+    return rng.gumbel(size=shape).astype("float32")
+
+
+def test_operations_are_drawn_by_their_shares(rng):
+    """Where every operation makes features nothing restricts what is drawn."""
+    names = ("identity", "dilated_3", "separable_3")
+    logits = np.tile(np.log(np.array([0.5, 0.3, 0.2], "float32")), (18, 1))
+    count = 1500
+    found = [drawn("gumbel", logits, gumbel(rng, (18, 3)), names=names)[0] for _ in range(count)]
+    shares = np.bincount(np.ravel(found), minlength=3) / (18 * count)
+    np.testing.assert_allclose(shares, [0.5, 0.3, 0.2], atol=0.012)  # 4 deviations
+
+
+def test_one_operation_of_each_block_makes_features(rng):
+    """It is the best draw of all that fulfil this."""
+    for _ in range(50):
+        logits = rng.standard_normal((18, 4)).astype("float32")
+        logits[:, ~MAKES] += 3
+        noise = gumbel(rng, (18, 4))
+        numbers, weights = drawn("gumbel", logits, noise)
+        assert np.all(weights == 1) and numbers.shape == weights.shape == (18, 1)
+        scores = logits - np.log(np.exp(logits).sum(-1, keepdims=True)) + noise
+        for block, sources in enumerate(genotypes.SOURCES):
+            edges = [genotypes.first_tier_edge(block, source) for source in sources]
+            grids = np.meshgrid(*[np.arange(4)] * len(edges), indexing="ij")
+            choices = np.stack([grid.ravel() for grid in grids], -1)
+            choices = choices[MAKES[choices].any(-1)]
+            totals = sum(scores[edge][choices[:, i]] for i, edge in enumerate(edges))
+            assert numbers[edges, 0].tolist() == choices[np.argmax(totals)].tolist()
+        np.testing.assert_array_equal(numbers[14:, 0], scores[14:].argmax(-1))
+
+
+def test_without_noise_the_most_likely_ones_are_taken(rng):
+    logits = rng.standard_normal((18, 4)).astype("float32")
+    logits[:, 1] += 9
+    numbers, weights = drawn("gumbel", logits)
+    assert np.all(numbers == 1) and np.all(weights == 1)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 4.0])
+def test_derivatives_are_those_of_a_softmax_with_noise(temperature, rng):
+    import tensorflow as tf
+
+    logits = tf.constant(rng.standard_normal((18, 4)), "float32")
+    noise = gumbel(rng, (18, 4))
+    slopes = rng.standard_normal((18, 1)).astype("float32")
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        paths, _ = drawn_paths(NAMES, "gumbel", logits, noise, temperature)
+        total = tf.reduce_sum(slopes * paths["weights"])
+    found = tape.gradient(total, logits).numpy()
+    numbers = paths["numbers"].numpy()[:, 0]
+
+    def soft(values):
+        powers = np.exp((values.astype("float64") + noise) / temperature)
+        shares = powers / powers.sum(-1, keepdims=True)
+        return np.sum(slopes[:, 0] * shares[np.arange(18), numbers])
+
+    for place in [(0, 0), (3, 1), (17, 2), (9, numbers[9])]:
+        step = np.zeros((18, 4))
+        step[place] = 1e-5
+        wanted = (soft(logits.numpy() + step) - soft(logits.numpy() - step)) / 2e-5
+        assert found[place] == pytest.approx(wanted, rel=1e-3, abs=1e-5)
