@@ -45,6 +45,7 @@ from parsing import positive
 
 from experiments.nos import nos_report, nos_training
 from experiments.xd import cifar10
+from keras_xd.layers.cells import relaxation
 from keras_xd.layers.cells.genotypes import Genotype
 
 METHODS = {"search": nos_training.METHODS, "calibration": nos_training.CALIBRATIONS}
@@ -66,6 +67,8 @@ SEARCH_NUMBERS = {
     "resnet_width": 12,
 }
 SEARCH_OPTIONS = (
+    "relaxation",
+    "temperatures",
     "architecture_rate",
     "architecture_decay",
     "warmup_epochs",
@@ -141,6 +144,15 @@ def parse(arguments):
         parser.add_argument(flag, type=positive, default=number)
     parser.add_argument(
         "--pool", type=positive, default=1, help="average images over so many pixels, squared"
+    )
+    parser.add_argument("--relaxation", choices=relaxation.RELAXATIONS, default="softmax")
+    parser.add_argument(
+        "--temperatures",
+        nargs=2,
+        type=parsing.rate,
+        default=[10.0, 0.1],
+        metavar=("START", "END"),
+        help="of the relaxation gumbel",
     )
     parser.add_argument("--architecture-rate", type=parsing.rate, default=6e-4)
     parser.add_argument("--architecture-decay", type=parsing.fraction, default=1e-3)

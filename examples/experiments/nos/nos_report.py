@@ -110,9 +110,10 @@ def texts(settings):
         common,
         f"Search: {settings['search_cells']} cells of {settings['search_channels']} channels, "
         f"{settings['search_epochs']} epochs over half of the training images for the weights and "
-        f"the other half for the architecture, {settings['order'].replace('_', ' ')}, operations "
-        f"on 1 / {settings['partial_channels']} of the channels. Weights: SGD, rate 0.025 to 0 "
-        "along a cosine, momentum 0.9, weight decay 3e-4, global norm of gradients cut at 5; "
+        f"the other half for the architecture, {settings['order'].replace('_', ' ')}, "
+        f"{_relaxation(settings)}operations on 1 / {settings['partial_channels']} of the channels. "
+        "Weights: SGD, rate 0.025 to 0 along a cosine, momentum 0.9, weight decay 3e-4, global "
+        "norm of gradients cut at 5; "
         f"architecture: Adam, rate {settings.get('architecture_rate', 6e-4):g}, beta_1 0.5, a "
         f"decay of {settings.get('architecture_decay', 1e-3):g} in the gradient"
         + (f", fixed for {reporting.plural(warmup, 'epoch')}." if warmup else "."),
@@ -124,6 +125,15 @@ def texts(settings):
         f"{settings['drop_path']:g}, an auxiliary output of weight 0.4.",
         "Random: cells drawn evenly from all that can be derived, one pair for each seed.",
     ]
+
+
+def _relaxation(settings):
+    """Return which relaxation a search had, as the part of a sentence."""
+    kind = settings.get("relaxation", "softmax")
+    if kind != "gumbel":
+        return "" if kind == "softmax" else f'relaxation "{kind}", '
+    start, end = settings["temperatures"]
+    return f'relaxation "gumbel" of temperatures from {start:g} to {end:g}, '
 
 
 def _searches(runs, seeds):

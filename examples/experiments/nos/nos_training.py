@@ -119,6 +119,7 @@ def search(method, data, seed, options, guide=None):
         operations,
         options.partial_channels,
         seed,
+        relaxation=options.relaxation,
     )
     for variable in keras_xd.architecture_variables(model):
         # What DARTS adds to the gradient; Keras' own weight decay of Adam would not pass its slots.
@@ -143,17 +144,15 @@ def search(method, data, seed, options, guide=None):
         jit_compile=XLA,
     )
     logger, shares = keras_xd.callbacks.GenotypeLogger(), ShareLogger()
+    callbacks = [logger, shares, keras_xd.callbacks.TerminateOnNonFinite()]
+    if options.relaxation == "gumbel":
+        callbacks.append(keras_xd.callbacks.TemperatureSchedule(*options.temperatures))
     begin = time.perf_counter()
     history = searched.fit(
         training,
         architecture_data=held_out,
         epochs=options.search_epochs,
-        callbacks=[
-            logger,
-            shares,
-            keras_xd.callbacks.TerminateOnNonFinite(),
-            keras_xd.callbacks.CollapseGuard(),
-        ],
+        callbacks=callbacks,
         verbose=0,
     ).history
     noted = {name: [round(float(v), 5) for v in values] for name, values in history.items()}
