@@ -350,3 +350,13 @@ def test_sizes_are_positive_integers(size):
     space = keras.Sequential([keras.Input((16, 2)), circular()])
     with pytest.raises(ValueError, match="`input_shape` must"):
         keras_xd.resize(space, (size, 2))
+
+
+def test_a_finalized_operation_that_keeps_its_kernel_is_resampled(rng):
+    operation = keras_xd.layers.XDConv1D(2, 3, padding="circular")
+    space = keras.Sequential([keras.Input((16, 1)), operation])
+    inputs = rng.normal(size=(2, 32, 1)).astype("float32")
+    forms = [keras_xd.finalize(space, keep=keep) for keep in ("spectrum", "kernel")]
+    spectrum, kernel = (keras_xd.resize(model, (32, 1))(inputs) for model in forms)
+    assert type(forms[1].layers[-1]) is keras_xd.layers.StaticKernelXD
+    np.testing.assert_allclose(spectrum, kernel, atol=1e-5)
