@@ -19,7 +19,7 @@ def nos_search_network(
     input_shape: tuple[int, int, int] = (32, 32, 3),
     classes: int = 10,
     operations: Sequence[str] = NOS_OPERATIONS,
-    partial_channels: int = 1,
+    partial_channels: int | None = None,
     seed: int | None = None,
     name: str = "nos_search_network",
     calibration_gate: str | None = None,
@@ -44,7 +44,8 @@ def nos_search_network(
         classes: number of outputs, which are logits.
         operations: names of the operations, see `keras_xd.layers.CellArchitecture`. The seven of
             `keras_xd.genotypes.FEATURE_OPERATIONS` are those of DARTS.
-        partial_channels: integer `k` saves memory: operations act on 1 / k of the channels.
+        partial_channels: integer `k` saves memory: operations act on 1 / k of the channels. By
+            default 4 with the relaxation `"partial"`, else 1.
         seed: an integer makes the first architecture weights reproducible.
         name: name of the model.
         calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.

@@ -5,6 +5,7 @@ import importlib
 import keras
 from keras import ops
 
+from keras_xd.core import fixed_architecture
 from keras_xd.core.validation import one_of
 from keras_xd.search.attention_transfer import remembering
 
@@ -109,7 +110,7 @@ def train_step(search, arguments, weights_step):
         logs, *state = _backend().with_state(
             search, lambda: _architecture_step(search, training, held_out), *state
         )
-        with search.search_optimizer.only("weights"):
+        with search.search_optimizer.only("weights"), fixed_architecture.fixed():
             result = weights_step(*state, training)
     if state:
         return {**result[0], **logs}, result[1]

@@ -9,14 +9,18 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import validation
+from keras_xd.core import fixed_architecture, validation
 from keras_xd.core.tracing import traced_part
 from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.genotypes import (
+    BLOCKS,
     EDGES,
+    FIRST_TIER_EDGES,
     NOS_OPERATIONS,
+    SOURCES,
     XD_OPERATIONS,
     CellGenotype,
+    cell_of_weights,
     checked_operations,
     derive_cell,
 )
@@ -40,13 +44,24 @@ class CellArchitecture(keras.layers.Layer):
     `keras_xd.callbacks.TemperatureSchedule`. In inference the most likely operations are computed.
     One operation at least in the first tier of a block makes features, as in derived cells.
 
+    With `"sampled"` every call in training draws two different operations for each edge, by their
+    shares, which are computed with the softmax of their two logits as weights, and have exact
+    gradients; the logits of all others get none. (ProxylessNAS computes the one or the other, and
+    rescales the two after each step so that other shares stay the same to the last digit.) Where a
+    step moves the weights alone, as in the bilevel modes of `SearchModel`, one is drawn.
+
+    With `"partial"` all operations are computed, on a quarter of the channels unless
+    `partial_channels` of the cells says otherwise, and every edge of a first tier is multiplied
+    by its own share `β`: the softmax of `edge_logits` over the edges of a block. What is derived
+    has the largest products of both shares.
+
     Args:
         reduction: whether it is for reduction cells; for normal ones otherwise.
         operations: names of the operations; XD-operations are added by
             `(*NOS_OPERATIONS, "xd_3")`.
         seed: an integer makes the first logits reproducible, normal numbers of standard deviation
             0.001, and what is drawn.
-        relaxation: `"softmax"` or `"gumbel"`, see above.
+        relaxation: `"softmax"`, `"gumbel"`, `"sampled"` or `"partial"`, see above.
 
     Raises:
         ValueError: for unknown, equal or fewer than two operations, or none that makes features;
@@ -62,7 +77,8 @@ class CellArchitecture(keras.layers.Layer):
 
     Reference:
         "Neural Operator Search", 2020, equation 7; Dong and Yang, "Searching for a Robust Neural
-        Architecture in Four GPU Hours", 2019 (`"gumbel"`).
+        Architecture in Four GPU Hours", 2019 (`"gumbel"`); Cai et al., "ProxylessNAS", 2019
+        (`"sampled"`); Xu et al., "PC-DARTS", 2020 (`"partial"`).
     """
 
     def __init__(
@@ -78,7 +94,7 @@ class CellArchitecture(keras.layers.Layer):
         self.operations = checked_operations(operations)
         self.seed = validation.seed(seed)
         self.relaxation = validation.one_of(relaxation, RELAXATIONS, "relaxation")
-        self.temperature, self._drawing_seed = None, self.seed
+        self.temperature, self.edge_logits, self._drawing_seed = None, None, self.seed
         if self.draws:
             if set(self.operations) & set(XD_OPERATIONS):
                 raise ValueError(
@@ -95,6 +111,13 @@ class CellArchitecture(keras.layers.Layer):
             initializer=keras.initializers.RandomNormal(stddev=1e-3, seed=self.seed),
             autocast=False,
         )
+        if self.relaxation == "partial":
+            self.edge_logits = self.add_weight(
+                name="edge_logits",
+                shape=(FIRST_TIER_EDGES,),
+                initializer=keras.initializers.RandomNormal(stddev=1e-3, seed=self.seed),
+                autocast=False,
+            )
         if self.relaxation == "gumbel":
             self.temperature = self.add_weight(
                 name="temperature", shape=(), initializer="ones", trainable=False, autocast=False
@@ -108,17 +131,49 @@ class CellArchitecture(keras.layers.Layer):
     @property
     def architecture_variables(self) -> list[keras.Variable]:
         """The variables that decide on the cell."""
-        return [self.logits]
+        return [self.logits] if self.edge_logits is None else [self.logits, self.edge_logits]
 
     @property
     def shares(self) -> Tensor:
-        """The share of each operation on each edge, a tensor."""
+        """The weight of each operation on each edge, a tensor: its share, times that of the edge.
+
+        That of the edge is 1 but for the relaxation `"partial"`.
+        """
+        shares = self.operation_shares
+        return shares if self.edge_logits is None else shares * self.edge_shares[:, None]
+
+    @property
+    def operation_shares(self) -> Tensor:
+        """The share of each operation on its edge, a tensor."""
         return ops.softmax(ops.convert_to_tensor(self.logits), axis=-1)
 
     @property
+    def edge_shares(self) -> Tensor:
+        """The share of each edge among those of its block and tier, 1 without `edge_logits`."""
+        if self.edge_logits is None:
+            return ops.ones((EDGES,), "float32")
+        ends = np.cumsum([len(sources) for sources in SOURCES])[:-1].tolist()
+        parts = ops.split(ops.convert_to_tensor(self.edge_logits), ends)
+        return ops.concatenate([*map(ops.softmax, parts), ops.ones((BLOCKS,), "float32")])
+
+    @property
+    def expected_operations(self) -> Tensor:
+        """How many of each operation on each edge there are in the cell, by expectation.
+
+        With shares of edges these are two for the first tier of a block, as in what is derived.
+        """
+        shares = self.operation_shares
+        if self.edge_logits is None:
+            return shares
+        kept = [2.0] * FIRST_TIER_EDGES + [1.0] * BLOCKS
+        return shares * (self.edge_shares * ops.convert_to_tensor(kept, "float32"))[:, None]
+
+    @property
     def genotype(self) -> CellGenotype:
-        """The cell that the logits decide on, see `keras_xd.genotypes.derive_cell`."""
-        return derive_cell(ops.convert_to_numpy(self.logits), self.operations)
+        """The cell decided on, see `keras_xd.genotypes.derive_cell`; its weights are `shares`."""
+        if self.edge_logits is None:
+            return derive_cell(ops.convert_to_numpy(self.logits), self.operations)
+        return cell_of_weights(ops.convert_to_numpy(self.shares), self.operations)
 
     def generator(self) -> keras.random.SeedGenerator | None:
         """Return a generator of random numbers for a cell, equal ones for all cells."""
@@ -135,25 +190,37 @@ class CellArchitecture(keras.layers.Layer):
             shape = (EDGES, len(self.operations))
             uniform = keras.random.uniform(shape, dtype="float32", seed=generator)
             noise = -ops.log(-ops.log(ops.maximum(uniform, _SMALLEST_UNIFORM)))
-        draw = traced_part(drawn_paths, self.operations, self.relaxation)
-        return draw(self.logits, noise, self.temperature)[0]
+        alone = generator is None or fixed_architecture.is_fixed()
+        count = 1 if alone else PATHS[self.relaxation]
+        draw = traced_part(drawn_paths, self.operations, self.relaxation, count)
+        temperature = self.temperature
+        if temperature is not None:
+            temperature = ops.convert_to_tensor(temperature)
+        return draw(ops.convert_to_tensor(self.logits), noise, temperature)[0]
 
     def describe(self) -> Description:
         """Return the `shares`, an array, and how undecided they are.
 
         `entropy` is the mean over the edges of the entropies of their shares, in nats, and
-        `entropy/relative` is that divided by the entropy of equal shares.
+        `entropy/relative` is that divided by the entropy of equal shares. With the relaxation
+        `"partial"` there are `edge_shares` too.
         """
-        shares = np.asarray(ops.convert_to_numpy(self.shares), "float64")
+        shares = np.asarray(ops.convert_to_numpy(self.operation_shares), "float64")
         logarithms = np.log(np.where(shares > 0, shares, 1.0))
         entropy = abs(float(-np.sum(shares * logarithms) / EDGES))
         relative = entropy / math.log(len(self.operations))
-        return {"shares": shares, "entropy": entropy, "entropy/relative": relative}
+        found = {"shares": shares, "entropy": entropy, "entropy/relative": relative}
+        if self.edge_logits is not None:
+            found["edge_shares"] = ops.convert_to_numpy(self.edge_shares)
+        return found
 
     def random_values(self, generator: np.random.Generator) -> list[np.ndarray]:
         """Return values of `architecture_variables` for shares drawn evenly from all possible."""
-        shares = generator.dirichlet(np.ones(len(self.operations)), size=EDGES)
-        return [np.log(np.maximum(shares, SMALLEST_SHARE))]
+        values = [generator.dirichlet(np.ones(len(self.operations)), size=EDGES)]
+        if self.edge_logits is not None:
+            parts = [generator.dirichlet(np.ones(len(sources))) for sources in SOURCES]
+            values.append(np.concatenate(parts))
+        return [np.log(np.maximum(shares, SMALLEST_SHARE)) for shares in values]
 
     def call(self, inputs: Tensor | None = None) -> Tensor:
         return self.shares

@@ -213,7 +213,8 @@ class EdgeStack(keras.layers.Layer):
         """
         for name, (variable, numbers) in self._stacked.items():
             if "moving_" in name:
-                kind, rows = name.removeprefix("strided_"), ops.unstack(variable)
+                kind = name.removeprefix("strided_")
+                rows = ops.unstack(ops.convert_to_tensor(variable))
                 before = dict(zip(numbers, rows, strict=True))
                 after = dict(before)
                 for edge, statistics in moved:

@@ -279,7 +279,27 @@ def derive_cell(
         )
     if not all(math.isfinite(value) for row in rows for value in row):
         raise ValueError(f"Logits must be finite. Received: logits={rows}")
-    weights = list(map(_softmax, rows))
+    return cell_of_weights(list(map(_softmax, rows)), operations)
+
+
+@check_types
+def cell_of_weights(
+    weights: Sequence[Sequence[float]], operations: Sequence[str] = NOS_OPERATIONS
+) -> CellGenotype:
+    """Return the cell that weights of operations decide on, by the rule of `derive_cell`.
+
+    Args:
+        weights: an array or lists, one row for each of the 18 edges and one column an operation.
+        operations: the names of the operations.
+
+    Example:
+
+    >>> from keras_xd.layers.cells.genotypes import cell_of_weights
+    >>> weights = [[0.1, 0.9]] * 2 + [[0.9, 0.2]] * 16
+    >>> print(cell_of_weights(weights, ("identity", "separable_3")).blocks[0])
+    identity[separable_3(0) + separable_3(1)]
+    """
+    weights = [[float(value) for value in row] for row in weights]
     blocks = []
     for block, sources in enumerate(SOURCES):
         best, first = -1.0, None

@@ -121,7 +121,10 @@ class OperatorCell(keras.layers.Layer):
             surrogate = made
             if self.partial_channels > 1:
                 sources = self.block_sources(block)
-                others = [self._other_channels(nodes, n, common) for n in sources]
+                others = [
+                    self.passing_by(block, n, self._other_channels(nodes, n, common))
+                    for n in sources
+                ]
                 surrogate = self._with_other_channels(made, others)
             made = self.second_tier(block, self.operated(surrogate), common, training)
             if self.partial_channels > 1:
@@ -138,6 +141,10 @@ class OperatorCell(keras.layers.Layer):
     def operated(self, node: Tensor) -> Tensor:
         """Return the channels of a node that the operations act on."""
         return node if self.partial_channels == 1 else node[..., : self.operation_filters]
+
+    def passing_by(self, block: int, source: int, x: Tensor) -> Tensor:
+        """Return what reaches a block of the channels of a node that pass its operations by."""
+        return x
 
     def after_call(self, common: dict[Any, Tensor], training: bool | None) -> None:
         """Do what is left to do at the end of a call; nothing by default."""

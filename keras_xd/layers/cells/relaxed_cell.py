@@ -62,7 +62,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         partial_channels: integer `k`; to save memory, operations act on the first 1 / k of the
             channels. What the inputs of a tier have in their other channels is added up (with
             strides as the maxima of windows of that size), put beside, and the channels of all
-            parts are interleaved, as PC-DARTS does.
+            parts are interleaved. By default 4 with the relaxation `"partial"`, else 1.
         calibration_gate: `None` for the equations above, or `"zero"` for a learned gate `g` that
             starts at 0, one for each tier of each block: `z = F + g · (F · A + F ∗ D)`; with
             `"tanh"` it stays between -1 and 1.
@@ -104,11 +104,13 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         weights: CellArchitecture,
         reduction: bool = False,
         previous_reduction: bool = False,
-        partial_channels: int = 1,
+        partial_channels: int | None = None,
         calibration_gate: str | None = None,
         edge_layers: bool = False,
         **kwargs: Unpack[LayerOptions],
     ):
+        if partial_channels is None:
+            partial_channels = 4 if getattr(weights, "relaxation", None) == "partial" else 1
         super().__init__(
             filters,
             reduction,
@@ -130,10 +132,10 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         # `weights` itself is what Keras calls the variables of a layer.
         self.architecture = weights
         self.seed_generator = weights.generator()
-        if weights.draws and self.edge_layers:
+        if weights.relaxation != "softmax" and self.edge_layers:
             raise ValueError(
-                "Operations are drawn in cells without `edge_layers` only. Received: "
-                f"edge_layers=True, weights with the relaxation {weights.relaxation!r}"
+                "Cells with `edge_layers` have the relaxation 'softmax'. Received: "
+                f"edge_layers=True, relaxation={weights.relaxation!r}"
             )
         names = self.operation_names
         self._layer_names = [n for n in names if self.edge_layers or n in XD_OPERATIONS]
@@ -243,6 +245,13 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             else:
                 self.edges.update(*common["statistics"])
 
+    def passing_by(self, block: int, source: int, x: Tensor) -> Tensor:
+        """Return what passes operations by, times its edge's share."""
+        if self.architecture.edge_logits is None:
+            return x
+        share = self.architecture.edge_shares[first_tier_edge(block, source)]
+        return x * ops.cast(share, x.dtype)
+
     def first_tier(
         self, block: int, nodes: list[Tensor], common: dict[Any, Tensor], training: bool | None
     ) -> Tensor:
@@ -260,11 +269,10 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     def complexity(self, input_shape: Sequence[Shape]) -> float | Tensor:
         """The expected multiply–adds of one sample: those of each operation times its share.
 
-        So one edge more than those that are kept counts in the second block, two in the third and
-        three in the fourth. The convolution with a dynamic kernel counts with what makes the
-        kernel; products with attention do not count.
+        So one edge too many counts in the second block, two in the third, three in the fourth. The
+        convolution with a dynamic kernel counts with what makes it; products with attention do not.
         """
-        shares = self.architecture.shares
+        shares = self.architecture.expected_operations
         counts = edge_counts(self, input_shape, _EDGE_SOURCES)
         total = ops.sum(shares * ops.cast(counts, shares.dtype))
         return total + self.preprocessing_multiply_adds(input_shape)
@@ -345,11 +353,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             self._numbers[edge, operation] = list(made).index(key)
 
     def _edge_outcomes(self, edge, x, common, training):
-        """Return what the operations of an edge make of a node, times their shares.
-
-        Returns:
-            List of dictionaries as those of `edge_products.outcomes`.
-        """
+        """Return what the operations of an edge make of a node, times their shares, as a list."""
         found = []
         for operation in self._layer_names:
             column = self.operation_names.index(operation)

@@ -108,7 +108,7 @@ def shuffled(parts):
     return stacked.reshape(*stacked.shape[:3], -1)
 
 
-def cell(layer, inputs, weights, gates=(1,) * 8):
+def cell(layer, inputs, weights, gates=(1,) * 8, of_edges=(1,) * 18):
     """Return the outputs of a cell whose operations have the given weights, 0 for those not there.
 
     Dynamic kernels are applied one by one.
@@ -119,6 +119,7 @@ def cell(layer, inputs, weights, gates=(1,) * 8):
         weights: array `(18, number of operations)`.
         gates: eight factors of what attention and dynamic convolutions add, of the four first
             tiers, then of the second ones.
+        of_edges: factors of the channels that pass the operations by, for each edge.
     """
     first = factorized_reduction if layer.previous_reduction else pointwise_operation
     nodes = [first(layer.preprocessing[0], inputs[0])]
@@ -157,7 +158,7 @@ def cell(layer, inputs, weights, gates=(1,) * 8):
             if layer.reduction and number < 2 and parts > 1:
                 b, h, w, c = other.shape
                 other = other.reshape(b, h // 2, 2, w // 2, 2, c).max((2, 4))
-            others.append(other)
+            others.append(of_edges[edge + number] * other)
         edges = [(edge + number, node[..., :width]) for number, node in enumerate(nodes)]
         used = [bool(np.any(weights[e])) for e, _ in edges]
         others = [other for other, is_used in zip(others, used, strict=True) if is_used]

@@ -144,7 +144,7 @@ def test_what_cannot_be_drawn_is_refused():
         layers.CellArchitecture(operations=("identity", "xd_3"), relaxation="gumbel")
     with pytest.raises(ValueError, match="`relaxation`"):
         layers.CellArchitecture(relaxation="fair")
-    with pytest.raises(ValueError, match="without `edge_layers`"):
+    with pytest.raises(ValueError, match="Cells with `edge_layers`"):
         drawn_cell("gumbel", edge_layers=True)
 
 

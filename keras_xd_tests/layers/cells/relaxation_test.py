@@ -3,14 +3,16 @@ import numpy as np
 import pytest
 
 from keras_xd import genotypes
-from keras_xd.layers.cells.relaxation import drawn_paths
+from keras_xd.core.tracing import traced_part
+from keras_xd.layers.cells.relaxation import PATHS, drawn_paths
 
 NAMES = ("dynamic_3", "identity", "channel_attention", "dilated_3")
 MAKES = np.array([False, True, False, True])
 
 
 def drawn(relaxation, logits, noise=None, temperature=1.0, names=NAMES):
-    paths, aside = drawn_paths(names, relaxation, logits, noise, temperature)
+    count = 1 if noise is None else PATHS[relaxation]
+    paths, aside = drawn_paths(names, relaxation, count, logits, noise, temperature)
     assert not aside
     return [keras.ops.convert_to_numpy(paths[name]) for name in ("numbers", "weights")]
 
@@ -24,7 +26,8 @@ def test_operations_are_drawn_by_their_shares(rng):
     names = ("identity", "dilated_3", "separable_3")
     logits = np.tile(np.log(np.array([0.5, 0.3, 0.2], "float32")), (18, 1))
     count = 1500
-    found = [drawn("gumbel", logits, gumbel(rng, (18, 3)), names=names)[0] for _ in range(count)]
+    draw = traced_part(drawn_paths, names, "gumbel", 1)
+    found = [draw(logits, gumbel(rng, (18, 3)), np.float32(1))[0]["numbers"] for _ in range(count)]
     shares = np.bincount(np.ravel(found), minlength=3) / (18 * count)
     np.testing.assert_allclose(shares, [0.5, 0.3, 0.2], atol=0.012)  # 4 deviations
 
@@ -64,7 +67,7 @@ def test_derivatives_are_those_of_a_softmax_with_noise(temperature, rng):
     slopes = rng.standard_normal((18, 1)).astype("float32")
     with tf.GradientTape() as tape:
         tape.watch(logits)
-        paths, _ = drawn_paths(NAMES, "gumbel", logits, noise, temperature)
+        paths, _ = drawn_paths(NAMES, "gumbel", 1, logits, noise, temperature)
         total = tf.reduce_sum(slopes * paths["weights"])
     found = tape.gradient(total, logits).numpy()
     numbers = paths["numbers"].numpy()[:, 0]
@@ -79,3 +82,24 @@ def test_derivatives_are_those_of_a_softmax_with_noise(temperature, rng):
         step[place] = 1e-5
         wanted = (soft(logits.numpy() + step) - soft(logits.numpy() - step)) / 2e-5
         assert found[place] == pytest.approx(wanted, rel=1e-3, abs=1e-5)
+
+
+def test_two_operations_have_renormalised_shares(rng):
+    logits = rng.standard_normal((18, 4)).astype("float32")
+    noise = gumbel(rng, (18, 4))
+    numbers, weights = drawn("sampled", logits, noise)
+    first, _ = drawn("gumbel", logits, noise)
+    np.testing.assert_array_equal(numbers[:, :1], first)
+    scores = logits + noise
+    np.put_along_axis(scores, first, -np.inf, axis=1)
+    np.testing.assert_array_equal(numbers[:, 1], scores.argmax(-1))
+    powers = np.exp(np.take_along_axis(logits, numbers, axis=1))
+    np.testing.assert_allclose(weights, powers / powers.sum(-1, keepdims=True), rtol=1e-5)
+
+
+def test_a_single_sampled_operation_has_the_weight_1(rng):
+    logits = rng.standard_normal((18, 4)).astype("float32")
+    noise = gumbel(rng, (18, 4))
+    paths, _ = drawn_paths(NAMES, "sampled", 1, logits, noise, None)
+    np.testing.assert_array_equal(paths["numbers"], drawn("gumbel", logits, noise)[0])
+    assert np.all(keras.ops.convert_to_numpy(paths["weights"]) == 1)

@@ -1,0 +1,23 @@
+import pytest
+
+from keras_xd import layers
+from keras_xd.core import fixed_architecture
+
+
+def test_it_lasts_as_long_as_the_statement():
+    with pytest.raises(KeyError), fixed_architecture.fixed():
+        raise KeyError
+    assert not fixed_architecture.is_fixed()
+    with fixed_architecture.fixed():
+        with fixed_architecture.fixed():
+            assert fixed_architecture.is_fixed()
+        assert fixed_architecture.is_fixed()
+
+
+def test_one_operation_is_sampled_where_only_weights_move():
+    weights = layers.CellArchitecture(operations=("identity", "dilated_3"), relaxation="sampled")
+    weights.build()
+    generator = weights.generator()
+    assert weights.paths(generator)["numbers"].shape == (18, 2)
+    with fixed_architecture.fixed():
+        assert weights.paths(generator)["numbers"].shape == (18, 1)

@@ -1,0 +1,85 @@
+"""Relaxed cells on part of the channels, with shares of edges."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd import genotypes, layers, models
+from keras_xd_tests.layer_checks import assert_close
+from keras_xd_tests.layers.cells import cell_references
+from keras_xd_tests.layers.cells.cell_references import randomized, softmax
+
+NAMES = ("dilated_3", "identity", "spatial_attention", "dynamic_3")
+
+
+def weights_of(rng, reduction=False, relaxation="partial"):
+    weights = layers.CellArchitecture(reduction, NAMES, seed=1, relaxation=relaxation)
+    weights.build()
+    weights.logits.assign(rng.standard_normal((18, 4)))
+    if relaxation == "partial":
+        weights.edge_logits.assign(rng.standard_normal(14))
+    return weights
+
+
+def edge_shares(weights):
+    values = np.asarray(weights.edge_logits, "float64")
+    parts = np.split(values, [2, 5, 9])
+    return np.concatenate([*(softmax(part, 0) for part in parts), np.ones(4)])
+
+
+def test_shares_are_those_of_operations_times_those_of_edges(rng):
+    weights = weights_of(rng)
+    of_edges, of_operations = edge_shares(weights), softmax(np.asarray(weights.logits), -1)
+    expected = of_edges[:, None] * of_operations
+    np.testing.assert_allclose(np.asarray(weights.shares), expected, rtol=1e-5)
+    assert weights.genotype == genotypes.cell_of_weights(expected, NAMES)
+    assert weights.genotype != genotypes.derive_cell(np.asarray(weights.logits), NAMES)
+    found = weights.describe()
+    np.testing.assert_allclose(found["shares"], of_operations, rtol=1e-5)
+    np.testing.assert_allclose(found["edge_shares"], of_edges, rtol=1e-5)
+    # Two operations of each first tier, one of each second one.
+    assert float(np.sum(weights.expected_operations)) == pytest.approx(12, rel=1e-5)
+
+
+@pytest.mark.parametrize("reduction", [False, True])
+def test_cell_equals_numpy(reduction, rng):
+    """A quarter of the channels is operated on; what passes by has the edges' shares too."""
+    weights = weights_of(rng, reduction)
+    cell = layers.HeterogeneousCell(8, weights, reduction)
+    assert cell.partial_channels == 4
+    x = [rng.standard_normal((2, 4, 4, n)).astype("float32") for n in (6, 5)]
+    cell.build([value.shape for value in x])
+    randomized(cell.edges, rng)
+    shares = np.asarray(weights.shares, "float64")
+    expected = cell_references.cell(cell, x, shares, of_edges=edge_shares(weights))
+    assert_close(keras.ops.convert_to_numpy(cell(x)), expected.astype("float32"), 2e-5)
+
+
+def test_searches_train_both_kinds_of_shares_and_are_saved(rng, tmp_path):
+    model = models.nos_search_network(
+        3, 4, (8, 8, 3), 2, ("identity", "dilated_3"), seed=1, relaxation="partial"
+    )
+    variables = keras_xd.architecture_variables(model)
+    assert [tuple(v.shape) for v in variables] == [(18, 2), (14,), (18, 2), (14,)]
+    search = keras_xd.SearchModel(model)
+    optimizers = [keras.optimizers.SGD(0.1) for _ in range(2)]
+    search.compile(*optimizers, "mse", mode="joint", jit_compile=False)
+    before = [keras.ops.convert_to_numpy(v) for v in variables]
+    x = rng.standard_normal((4, 8, 8, 3)).astype("float32")
+    search.fit(x, np.ones((4, 2)), batch_size=4, verbose=0)
+    for variable, value in zip(variables, before, strict=True):
+        assert np.any(keras.ops.convert_to_numpy(variable) != value)
+    keras_xd.randomize_architecture(model, seed=3)
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    assert layers.derived_genotype(restored) == layers.derived_genotype(model)
+    assert_close(keras.ops.convert_to_numpy(restored(x)), keras.ops.convert_to_numpy(model(x)))
+    found = keras_xd.finalize(model)
+    assert found.get_layer("cell1").partial_channels == 4
+
+
+def test_other_relaxations_have_all_channels(rng):
+    weights = weights_of(rng, relaxation="softmax")
+    assert layers.HeterogeneousCell(8, weights).partial_channels == 1
+    np.testing.assert_array_equal(np.asarray(weights.edge_shares), np.ones(18))
