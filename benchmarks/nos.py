@@ -1,14 +1,16 @@
 """Time, memory and nodes of the graph of the first step of a search of cells, and of later steps.
 
-    python benchmarks/nos.py [--sizes 3,8,64 8,16,16] [--edge-layers 3,8,64] [--dry-run]
+    python benchmarks/nos.py [--sizes 3,8,64 8,16,16] [--edge-layers 3,8,64]
+        [--relaxations 3,8,64] [--dry-run]
 
 A search network of as many cells and channels of the first cell, for 32×32 images and with all
 eleven operations, takes first-order steps: one pass for the architecture and one for the weights,
 each with a batch of the given size. Every size is measured in a process of its own, bound to one
 core. With `--edge-layers` the same is measured for cells that have a layer for each operation on
 each edge, as version 0.1 had them; that takes minutes. The graph's nodes are those of one step,
-and of the functions that it calls, each counted once. The table is written to
-benchmarks/nos.md, or nowhere with `--dry-run`.
+and of the functions that it calls, each counted once. A second table has ordinary training steps,
+one pass for weights and architecture together, by each relaxation, and those of derived networks,
+averaged over random genotypes. Both are written to benchmarks/nos.md, or nowhere with `--dry-run`.
 """
 
 import argparse
@@ -24,6 +26,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 RESULTS = pathlib.Path(__file__).with_suffix(".md")
 LATER_STEPS = 3
+# What is drawn differs from step to step, and so do random genotypes.
+DRAWN_STEPS, GENOTYPES = 20, 5
+DERIVED = "derived network"
 SHAPE, CLASSES = (32, 32, 3), 10
 
 
@@ -101,11 +106,84 @@ def measure(cells, channels, batch_size, edge_layers, shape=SHAPE):
     return {**found, "memory": gibibytes()}
 
 
+def measure_relaxation(cells, channels, batch_size, relaxation, shape=SHAPE):
+    """Return what is measured of training steps by a relaxation, or of derived networks."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    import keras_xd
+    from keras_xd.layers.cells.relaxation import PATHS
+
+    rng = np.random.default_rng(0)
+    images = tf.constant(rng.normal(size=(batch_size, *shape)).astype("float32"))
+    labels = tf.constant(rng.integers(CLASSES, size=batch_size))
+    size, firsts, later = (cells, channels, shape, CLASSES), [], []
+    for _ in range(GENOTYPES if relaxation == DERIVED else 1):
+        start = processor_seconds()
+        if relaxation == DERIVED:
+            genotype = keras_xd.genotypes.random_genotype(rng)
+            model = keras_xd.models.nos_network(genotype, *size, auxiliary=False, drop_path=0.0)
+        else:
+            model = keras_xd.models.nos_search_network(*size, seed=1, relaxation=relaxation)
+        model.compile(
+            keras.optimizers.SGD(0.025, momentum=0.9, global_clipnorm=5.0),
+            keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            jit_compile=False,
+        )
+        step = tf.function(lambda x, y, model=model: model.train_step((x, y)), autograph=False)
+        step(images, labels)
+        firsts.append(processor_seconds() - start)
+        for _ in range(DRAWN_STEPS if relaxation in PATHS else LATER_STEPS):
+            start = processor_seconds()
+            step(images, labels)
+            later.append(processor_seconds() - start)
+    mean, error = np.mean(later), np.std(later) / len(later) ** 0.5
+    found = {"first step": np.mean(firsts), "later step": mean, "error": error}
+    return {**{name: float(value) for name, value in found.items()}, "memory": gibibytes()}
+
+
+def relaxation_table(sizes):
+    """Return the lines of the table of relaxations."""
+    from keras_xd.layers.cells.relaxation import RELAXATIONS
+
+    lines = [
+        "",
+        "Training steps of one pass, after which gradients move weights and architecture. The last "
+        f"column is the standard error over the steps; derived networks are {GENOTYPES} of random "
+        "genotypes.",
+        "",
+        "| cells | channels | batch | relaxation | first step, s | later step, s | "
+        "of a derived network's | memory, GiB | ± s |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for text in sizes:
+        size, derived = [int(number) for number in text.split(",")], None
+        for kind in (DERIVED, *RELAXATIONS):
+            found = in_own_process([*size, kind])
+            derived = derived or found["later step"]
+            lines.append(
+                f"| {size[0]} | {size[1]} | {size[2]} | {kind} | {found['first step']:.0f} | "
+                f"{found['later step']:.2f} | {found['later step'] / derived:.2f} | "
+                f"{found['memory']:.1f} | {found['error']:.2f} |"
+            )
+            print(lines[-1], flush=True)
+    return lines
+
+
+def in_own_process(task):
+    """Return what is measured of a size and a kind in a new process."""
+    words = [sys.executable, __file__, "--measure", json.dumps(task)]
+    result = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(result.stdout.splitlines()[-1])
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     kind = {"nargs": "*", "metavar": "CELLS,CHANNELS,BATCH"}
     parser.add_argument("--sizes", default=["3,8,64", "8,16,16"], **kind)
     parser.add_argument("--edge-layers", default=[], **kind)
+    parser.add_argument("--relaxations", default=["3,8,64"], **kind)
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
@@ -113,8 +191,9 @@ def main(arguments=None):
     if options.measure:
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        size, layers = json.loads(options.measure)
-        print(json.dumps(measure(*size, layers)))
+        *size, kind = json.loads(options.measure)
+        function = measure if isinstance(kind, bool) else measure_relaxation
+        print(json.dumps(function(*size, kind)))
         return
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
     shown = sys.argv[1:] if arguments is None else arguments
@@ -133,9 +212,7 @@ def main(arguments=None):
     runs = [(size, False) for size in options.sizes] + [(s, True) for s in options.edge_layers]
     for text, layers in runs:
         size = [int(number) for number in text.split(",")]
-        words = [sys.executable, __file__, "--measure", json.dumps([size, layers])]
-        result = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
-        found = json.loads(result.stdout.splitlines()[-1])
+        found = in_own_process([*size, layers])
         kind = "each operation" if layers else "all edges"
         lines.append(
             f"| {size[0]} | {size[1]} | {size[2]} | {kind} | {found['variables']} | "
@@ -144,6 +221,7 @@ def main(arguments=None):
             f"{found['later step']:.1f} | {found['memory']:.1f} |"
         )
         print(lines[-1], flush=True)
+    lines += relaxation_table(options.relaxations) if options.relaxations else []
     if not options.dry_run:
         options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -144,6 +144,13 @@ def test_a_step_of_cells_is_measured():
     assert found["later step"] > 0 and found["memory"] > 0
 
 
+@pytest.mark.parametrize("kind", ["partial", nos.DERIVED])
+def test_a_step_of_a_relaxation_is_measured(kind, monkeypatch):
+    monkeypatch.setattr(nos, "GENOTYPES", 1)
+    found = nos.measure_relaxation(3, 4, 1, kind, (8, 8, 3))
+    assert 0 < found["later step"] < found["first step"] and found["memory"] > 0
+
+
 def test_cells_of_layers_are_those_of_version_0_1():
     model = keras_xd.models.nos_search_network(3, 2, (4, 4, 3), operations=("identity", "xd_3"))
     apart = nos.with_edge_layers(model)
