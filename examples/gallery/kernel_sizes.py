@@ -20,8 +20,7 @@ from keras import ops
 import keras_xd
 from keras_xd.visualization import style
 
-LARGEST, START, POINTS = 63, 19, 128
-WIDTH_WEIGHT, DECAY = 0.025, 0.001
+LARGEST, START, POINTS, WIDTH_WEIGHT, DECAY = 63, 19, 128, 0.025, 0.001
 
 
 class DecayedConvolution(keras_xd.layers.CKConv1D):
@@ -66,8 +65,9 @@ def search(taps, epochs, count):
     kernel = true_kernel(taps)
     train, test = data(kernel, count, 1), data(kernel, 50, 2)
     layer = DecayedConvolution(
-        keras_xd.layers.KernelNetwork(frequency=8.0),
+        keras_xd.layers.KernelNetwork("fourier", 128, frequency=8.0),
         LARGEST,
+        kernel_scaling="taps",  # the decay acts on the size of the values, which "mask" divides out
         use_bias=False,
         initial_kernel_size=START,
         architecture_regularizer=keras.regularizers.L1(WIDTH_WEIGHT),

@@ -146,6 +146,9 @@ def texts(settings):
     warmup = EXPERIMENTS[settings["experiment"]].warmup
     taps = settings["kernel_size"]
     width = f"with {taps} taps" if taps else "with a width of 0.0325"
+    frequency = "half of what the grid can hold"
+    if settings["frequency"]:
+        frequency = f"frequency {settings['frequency']:g}"
     return [
         f"Plain, K and KR: {blocks} blocks of {channels} channels. KRWD: {2 * blocks} of "
         f"{2 * channels}, and λ (C / C_target - 1)² added to the loss, λ {weight}.",
@@ -153,13 +156,13 @@ def texts(settings):
         f"{settings['weight_decay']:g}. Masks: Adam, rate {settings['architecture_rate']:g}, no "
         f"decay. Both rise linearly in {100 * warmup:.1f} % of the steps, then fall to 0 along a "
         f"cosine. Batches of {settings['batch_size']}; dropout {settings['dropout']:g}.",
-        f"Kernels: random Fourier features of frequency {settings['frequency']:g}, one network for "
-        f"all blocks; learned sizes begin {width}. Temperatures of the masks on frequencies, "
+        f"Kernels: Gabor filters of {frequency}, one network for all blocks; learned sizes begin "
+        f"{width}. Temperatures of the masks on frequencies, "
         "channels and blocks: "
         f"{settings['temperature']:g}, {WIDTH_TEMPERATURE:g}, {DEPTH_TEMPERATURE:g}. "
         f"{settings['rendering'].capitalize()} rendering; epochs from one update to the next: "
         f"{settings['rendering_epochs']}.",
-        "Normalization by the statistics of the batch, in the evaluation too.",
+        "Normalization by moving statistics in the evaluation.",
         DATA[settings["experiment"]].format(**settings),
     ]
 

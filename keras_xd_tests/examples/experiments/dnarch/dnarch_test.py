@@ -222,12 +222,25 @@ def test_rates_rise_and_fall():
     np.testing.assert_allclose(rates, [0, 0.25, 0.5, 0.25, 0], atol=1e-6)
 
 
+def test_kernels_are_those_of_the_model_unless_a_frequency_is_given(images, tmp_path):
+    arguments = ["mnist", *TINY[:-2], "--size", "4", "--output", str(tmp_path)]
+    found = []
+    for given in ([], ["--frequency", "3"]):
+        options, data, _ = dnarch.parse([*arguments, *given])
+        kernels = training.network("K", data, 0, options).get_layer("block1").network
+        found.append((kernels.kind, kernels.frequency))
+        settings = dnarch.describe(options, data)
+        text = " ".join(report.texts(settings))
+        assert ("half of what" in text) == (not given) and ("frequency 3" in text) == bool(given)
+    assert found == [("magnet", (16 - 1) / 8), ("magnet", 3.0)]
+
+
 def test_the_weight_of_the_complexity_grows_by_epoch(images, tmp_path):
     arguments = ["mnist", *TINY, "--size", "4", "--output", str(tmp_path), "--epochs", "5"]
     options, *_ = dnarch.parse([*arguments, "--complexity-weight", "1", "3"])
     assert [training.weights(options)(epoch) for epoch in range(5)] == [1, 1.5, 2, 2.5, 3]
     options, *_ = dnarch.parse(arguments)
-    assert training.weights(options)(2) == 5.0 and options.architecture_rate == 5e-4
+    assert training.weights(options)(2) == 5.0 and options.architecture_rate == 5e-3
 
 
 @pytest.mark.parametrize(
