@@ -9,39 +9,51 @@ from keras_xd.core.argument_types import check_types
 
 # Not scikit-learn's regressor: it takes vectors of features, not weighted Gram matrices of graph
 # kernels that are computed once, and the extra `tuner` does without that dependency.
-NOISE_BOUNDS = (1e-5, 0.5)
+# Standardised targets have a variance of 1, so neither bound of the noise holds back a fit. Kernels
+# of alike things are close to 1 everywhere: their variance may have to exceed that of the targets.
+NOISE_BOUNDS = (1e-5, 2.0)
+SIGNAL_BOUNDS = (0.1, 20.0)
+_SIGNALS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 _TINY = 1e-10
 
 
 def log_marginal_likelihood(
-    grams: np.ndarray, targets: np.ndarray, logits: np.ndarray, log_noise: float
+    grams: np.ndarray,
+    targets: np.ndarray,
+    logits: np.ndarray,
+    log_noise: float,
+    log_signal: float = 0.0,
 ) -> tuple[float, np.ndarray]:
     """Return the logarithm of the marginal likelihood and its gradient.
 
-    The covariance is `sum_j softmax(logits)_j grams_j + exp(log_noise) I`.
+    The covariance is `exp(log_signal) sum_j softmax(logits)_j grams_j + exp(log_noise) I`.
 
     Args:
         grams: array `(kernels, n, n)`.
         targets: array `(n,)`, with mean zero.
         logits: array `(kernels,)`.
         log_noise: logarithm of the variance of the noise.
+        log_signal: logarithm of the variance of the function.
 
     Returns:
-        `(value, gradient)`, the gradient by the logits, then by the logarithm of the noise.
+        `(value, gradient)`, the gradient by the logits, then by the logarithms of the noise and of
+        the signal.
 
     Reference:
         Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equations 2.30
         and 5.9.
     """
-    weights, noise = scipy.special.softmax(logits), np.exp(log_noise)
+    noise, signal = np.exp(log_noise), np.exp(log_signal)
+    weights = signal * scipy.special.softmax(logits)
     factor = _factor(grams, weights, noise)
     alpha = scipy.linalg.cho_solve(factor, targets)
     value = -0.5 * (targets @ alpha + len(targets) * np.log(2 * np.pi))
     value -= np.log(np.diag(factor[0])).sum()
     inner = np.outer(alpha, alpha) - scipy.linalg.cho_solve(factor, np.eye(len(targets)))
     slopes = 0.5 * np.tensordot(grams, inner, axes=2)
-    by_logits = weights * (slopes - weights @ slopes)
-    return value, np.append(by_logits, 0.5 * noise * np.trace(inner))
+    by_signal = weights @ slopes
+    by_logits = weights * (slopes - by_signal / signal)
+    return value, np.append(by_logits, [0.5 * noise * np.trace(inner), by_signal])
 
 
 def _factor(grams, weights, noise):
@@ -50,8 +62,8 @@ def _factor(grams, weights, noise):
     return scipy.linalg.cho_factor(covariance, lower=True)
 
 
-def best_noise(gram: np.ndarray, targets: np.ndarray) -> tuple[float, float]:
-    """Return the variance of the noise with the largest likelihood, among a few, and that.
+def best_noise(gram: np.ndarray, targets: np.ndarray) -> tuple[float, float, float]:
+    """Return the variances of noise and signal with the largest likelihood, of a few, and that.
 
     Args:
         gram: array `(n, n)`.
@@ -59,19 +71,21 @@ def best_noise(gram: np.ndarray, targets: np.ndarray) -> tuple[float, float]:
     """
     values, vectors = np.linalg.eigh(gram)
     squares = (targets @ vectors) ** 2
-    noises = np.geomspace(*NOISE_BOUNDS, 10)
-    variances = np.maximum(values, 0) + noises[:, None] + _TINY
+    noises = np.geomspace(*NOISE_BOUNDS, 12)
+    pairs = [(noise, signal) for signal in _SIGNALS for noise in noises]
+    noise, signal = np.transpose(pairs)[..., None]
+    variances = signal * np.maximum(values, 0) + noise + _TINY
     likelihoods = -0.5 * (squares / variances + np.log(2 * np.pi * variances)).sum(1)
     index = int(np.argmax(likelihoods))
-    return float(noises[index]), float(likelihoods[index])
+    return float(pairs[index][0]), float(pairs[index][1]), float(likelihoods[index])
 
 
 class GaussianProcess:
     """Regression with a weighted sum of kernels of unit diagonal, and noise.
 
-    The weights (a softmax, equal at first) and the variance of the noise (kept between 0.00001
-    and 0.5, at first the best of a few for equal weights) maximise the marginal likelihood by a
-    few steps of Adam. Targets are standardised here.
+    The weights (a softmax, equal at first) and the variances of the function and of the noise (at
+    first the best of a few for equal weights) maximise the marginal likelihood by a few steps of
+    Adam. Targets are standardised here.
 
     Args:
         grams: array `(kernels, n, n)` of the observed points' Gram matrices.
@@ -81,6 +95,7 @@ class GaussianProcess:
 
     Attributes:
         weights: array `(kernels,)` with sum one.
+        signal: variance of the function, of standardised targets.
         noise: variance of the noise, of standardised targets.
 
     Example:
@@ -113,21 +128,21 @@ class GaussianProcess:
         self.mean = targets.mean()
         self.scale = targets.std() if targets.std() > 1e-12 else 1.0
         self.targets = (targets - self.mean) / self.scale
-        noise, _ = best_noise(grams.mean(0), self.targets)
-        parameters = np.append(np.zeros(len(grams)), np.log(noise))
+        noise, signal, _ = best_noise(grams.mean(0), self.targets)
+        parameters = np.append(np.zeros(len(grams)), np.log([noise, signal]))
         parameters = self._fitted(parameters, steps, learning_rate)
-        self.weights = scipy.special.softmax(parameters[:-1])
-        self.noise = float(np.exp(parameters[-1]))
+        self.weights = scipy.special.softmax(parameters[:-2])
+        self.noise, self.signal = np.exp(parameters[-2:]).tolist()
         self._solve()
 
     def _fitted(self, parameters, steps, learning_rate):
         """Parameters after the steps of Adam with the largest likelihood, the first included."""
         first, second = np.zeros_like(parameters), np.zeros_like(parameters)
-        bounds = np.log(NOISE_BOUNDS)
+        lowest, highest = np.log([NOISE_BOUNDS, SIGNAL_BOUNDS]).T
         best, best_value = parameters, -np.inf
         for step in range(1, steps + 2):
             value, slope = log_marginal_likelihood(
-                self.grams, self.targets, parameters[:-1], parameters[-1]
+                self.grams, self.targets, parameters[:-2], *parameters[-2:]
             )
             if value > best_value:
                 best, best_value = parameters, value
@@ -135,12 +150,12 @@ class GaussianProcess:
             second = 0.999 * second + 0.001 * slope**2
             rate = learning_rate * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
             parameters = parameters + rate * first / (np.sqrt(second) + 1e-8)
-            parameters[-1] = np.clip(parameters[-1], *bounds)
+            parameters[-2:] = np.clip(parameters[-2:], lowest, highest)
         self.log_likelihood = float(best_value)
         return best
 
     def _solve(self):
-        self._cholesky = _factor(self.grams, self.weights, self.noise)
+        self._cholesky = _factor(self.grams, self.signal * self.weights, self.noise)
         self._alpha = scipy.linalg.cho_solve(self._cholesky, self.targets)
 
     def predict(self, cross: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -150,10 +165,22 @@ class GaussianProcess:
             cross: array `(new points, n)`: weighted sum of the kernels between new and observed
                 points.
         """
+        cross = self.signal * cross
         mean = self.mean + self.scale * (cross @ self._alpha)
         left = scipy.linalg.solve_triangular(self._cholesky[0], cross.T, lower=True)
-        variance = np.maximum(1.0 - (left**2).sum(0), 0.0)
+        variance = np.maximum(self.signal - (left**2).sum(0), 0.0)
         return mean, self.scale * np.sqrt(variance)
+
+    def leave_one_out(self) -> float:
+        """Return the mean logarithm of the densities of targets, each predicted by all others.
+
+        Reference:
+            Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equations 5.10
+            to 5.12.
+        """
+        precisions = np.diag(scipy.linalg.cho_solve(self._cholesky, np.eye(len(self.targets))))
+        errors = self._alpha / precisions
+        return float(np.mean(0.5 * np.log(precisions / (2 * np.pi)) - 0.5 * errors**2 * precisions))
 
     def believe(self, grams: ArrayLike, count: int) -> "GaussianProcess":
         """Return the process that also has observed its own mean at pending points.
@@ -168,7 +195,7 @@ class GaussianProcess:
         other.__dict__.update(self.__dict__)
         other.grams = np.asarray(grams, float)
         known = len(self.targets)
-        cross = np.tensordot(self.weights, other.grams[:, known:, :known], axes=1)
+        cross = np.tensordot(self.weights, other.grams[:, known:, :known], axes=1) * self.signal
         other.targets = np.append(self.targets, cross.reshape(count, known) @ self._alpha)
         other._solve()
         return other

@@ -1,7 +1,6 @@
 """A KerasTuner oracle that proposes terms of grammars."""
 
 import json
-import math
 import os
 import sys
 import warnings
@@ -16,8 +15,10 @@ from keras_xd.core import files, validation
 from keras_xd.grammar import Grammar, Topology
 from tuner_integration.acquisition import evolve
 from tuner_integration.feature_files import FeatureFiles
+from tuner_integration.foldings import useful_levels
 from tuner_integration.kernels import HierarchicalKernel
 from tuner_integration.points import PointSpace, TriedPoints
+from tuner_integration.scores import normal_scores
 from tuner_integration.summaries import short_values
 from tuner_integration.surrogate import Surrogate
 from tuner_integration.trial_states import (
@@ -56,7 +57,8 @@ class GrammarOracle(keras_tuner.Oracle):
             last points (regularised evolution). "random" draws.
         initial_trials: number of random points before the first other one; `None` for 10, the
             population for evolution.
-        levels: the foldings that the kernel compares; `()` is the plain Weisfeiler-Lehman kernel.
+        levels: the foldings that the kernel compares, of which those that fold nothing are left
+            out; `()` is the plain Weisfeiler-Lehman kernel.
         candidates: number of random points that the search for the largest expected improvement
             begins with; a generation has a third as many. `None` for as many as take about a
             second: 30 large terms, 190 small ones.
@@ -148,7 +150,8 @@ class GrammarOracle(keras_tuner.Oracle):
             self.hyperparameters.Fixed(name, str(grammar.first()))
             grammar.parse(self.hyperparameters.get(name))
         kernels = {
-            name: HierarchicalKernel(self.levels, topologies=topologies) for name in self.grammars
+            name: HierarchicalKernel(useful_levels(grammar, self.levels), topologies=topologies)
+            for name, grammar in self.grammars.items()
         }
         self._surrogate = Surrogate(kernels, None)
         self._parsed = {}
@@ -205,23 +208,10 @@ class GrammarOracle(keras_tuner.Oracle):
         return self._parsed[trial.trial_id][1]
 
     def _errors(self, names):
-        """Values to be minimised: of trials that gave none, the worst of the others.
-
-        Scores that look like errors or rates of success become logarithms of errors.
-        """
-        scores = [self.trials[name].score for name in names]
-        scores = np.array([math.nan if s is None else s for s in scores], float)
-        for index, name in enumerate(names):
-            if self.trials[name].status != "COMPLETED" or not np.isfinite(scores[index]):
-                scores[index] = math.nan
-        known = scores[~np.isnan(scores)]
-        if not known.size:
-            return np.zeros(len(names))
-        if self.objective.direction == "max":
-            scores = 1 - scores if known.min() >= 0 and known.max() <= 1 else -scores
-        if np.nanmin(scores) >= 0:
-            scores = np.log(scores + 1e-8)
-        return np.where(np.isnan(scores), np.nanmax(scores), scores)
+        """Values to be minimised, see `normal_scores`."""
+        trials = [self.trials[name] for name in names]
+        scores = [trial.score if trial.status == "COMPLETED" else None for trial in trials]
+        return normal_scores(scores, self.objective.direction)
 
     def _improving(self, space, points, ended, tried, rng):
         errors = self._errors(ended)

@@ -120,7 +120,22 @@ class PointSpace:
         Returns:
             Array `(left, right)`, or `None` if there is nothing to tune but terms.
         """
-        total, count = 0.0, 0
+        squares = self.squared_distances(left, right)
+        return sum(squares.values()) / len(squares) if squares else None
+
+    def squared_distances(
+        self, left: Sequence[Point], right: Sequence[Point]
+    ) -> dict[str, np.ndarray]:
+        """Return the squared distances of each ordinary hyperparameter, see `distances`.
+
+        Args:
+            left: list of points.
+            right: list of points.
+
+        Returns:
+            Dictionary from the names of what is tuned beside terms to arrays `(left, right)`.
+        """
+        found = {}
         for name, hps in self._tuned().items():
             a, b = ([dict(point).get(name) for point in points] for points in (left, right))
             absent_a, absent_b = (np.array([v is None for v in values]) for values in (a, b))
@@ -138,8 +153,8 @@ class PointSpace:
                 squares = (x[:, None] != y).astype(float)
             one = absent_a[:, None] != absent_b
             both = absent_a[:, None] & absent_b
-            total, count = total + np.where(one, 1.0, np.where(both, 0.0, squares)), count + 1
-        return total / count if count else None
+            found[name] = np.where(one, 1.0, np.where(both, 0.0, squares))
+        return found
 
     def _tuned(self):
         """Hyperparameters with more than one value, by their names."""

@@ -13,6 +13,8 @@ from tuner_integration.kernels import HierarchicalKernel
 from tuner_integration.points import Point, PointSpace
 
 _LENGTHS = (0.1, 0.2, 0.5, 1.0)
+# By which the inverse squared length of one hyperparameter may differ from that of all.
+_FACTORS = (0.0, 0.25, 4.0)
 
 
 class Surrogate:
@@ -20,8 +22,10 @@ class Surrogate:
 
     The covariance is a weighted sum of the Weisfeiler-Lehman kernels of all terms; if there are
     ordinary hyperparameters, of a radial kernel of those, and of the products of both, too. The
-    number of iterations of the whole terms and the length of the radial kernel are those with the
-    largest likelihood for equal weights; then the weights are fitted.
+    number of iterations of the whole terms and the length of each hyperparameter in the radial
+    kernel are those with the largest likelihood for equal weights; then the weights are fitted,
+    once with all kernels and once without those of folded terms. What predicts each observation
+    better from the others is taken.
 
     Args:
         kernels: dictionary from the names of terms to `HierarchicalKernel`.
@@ -75,27 +79,28 @@ class Surrogate:
         centred = (targets - targets.mean()) / (targets.std() + 1e-12)
 
         def likelihood(grams):
-            return best_noise(np.mean([g[:count, :count] for g in grams], axis=0), centred)[1]
+            return best_noise(np.mean([g[:count, :count] for g in grams], axis=0), centred)[-1]
 
-        grams, self._depths, features = [], {}, {}
+        grams, folds, self._depths, features = [], [], {}, {}
         for name, kernel in self.kernels.items():
             features[name] = self._known_features(name, points)
             folded, whole = kernel.grams(features[name])
             values = [likelihood([*folded, gram]) for gram in whole]
             self._depths[name] = int(np.argmax(values))
             grams += [*folded, whole[self._depths[name]]]
-        self._points, distances = points, self.space.distances(points, points)
-        if distances is not None:
-            radial = [np.exp(-0.5 * distances / length**2) for length in _LENGTHS]
-            both = [np.mean(grams, axis=0) * gram for gram in radial]
-            best = int(np.argmax([likelihood([gram]) for gram in both]))
-            self._length = _LENGTHS[best]
-            grams = [*grams, *(gram * radial[best] for gram in grams), radial[best]]
-        grams = np.stack(grams)
-        process = GaussianProcess(grams[:, :count, :count], targets)
+            folds += [True] * len(folded) + [False]
+        self._points, squares = points, self.space.squared_distances(points, points)
+        if squares:
+            mean = np.mean(grams, axis=0)
+            self._precisions = _precisions(squares, lambda radial: likelihood([mean * radial]))
+            radial = _radial(squares, self._precisions)
+            grams = [*grams, *(gram * radial for gram in grams), radial]
+            folds = [*folds, *folds, False]
+        grams, folds = np.stack(grams), np.array(folds)
+        process = _better_process(grams, folds, count, targets)
         self.process = process.believe(grams, len(pending)) if pending else process
         self._single = self._crosses(features, 0)
-        self._mixed = None if distances is None else self._crosses(features, 1)
+        self._mixed = self._crosses(features, 1) if squares else None
         self.best = float(process.predict(self._cross(points[:count])[:, :count])[0].min())
 
     def _known_features(self, name, points):
@@ -132,7 +137,7 @@ class Surrogate:
                 mixed = mixed + self._mixed[name](new)
         if self._mixed is None:
             return total
-        radial = np.exp(-0.5 * self.space.distances(points, self._points) / self._length**2)
+        radial = _radial(self.space.squared_distances(points, self._points), self._precisions)
         return total + radial * (mixed + self.process.weights[-1])
 
     def predict(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:
@@ -142,3 +147,40 @@ class Surrogate:
     def improvement(self, points: Sequence[Point]) -> np.ndarray:
         """Return the expected improvement at a list of points."""
         return expected_improvement(*self.predict(points), self.best)
+
+
+def _radial(squares, precisions):
+    """The radial kernel of squared distances, by the names of hyperparameters."""
+    return np.exp(-0.5 * sum(precisions[name] * square for name, square in squares.items()))
+
+
+def _precisions(squares, likelihood):
+    """Inverse squared lengths of hyperparameters: a common one first, then one after the other."""
+    common = [1 / (length**2 * len(squares)) for length in _LENGTHS]
+    options = [dict.fromkeys(squares, precision) for precision in common]
+    values = [likelihood(_radial(squares, option)) for option in options]
+    best, value = options[int(np.argmax(values))], max(values)
+    for name in squares if len(squares) > 1 else ():
+        for factor in _FACTORS:
+            option = {**best, name: factor * best[name]}
+            found = likelihood(_radial(squares, option))
+            if found > value:
+                best, value = option, found
+    return best
+
+
+def _better_process(grams, folds, count, targets):
+    """The process of all kernels, or that without folded terms if it predicts better.
+
+    The latter has weights of zero for what it does without.
+    """
+    process = GaussianProcess(grams[:, :count, :count], targets)
+    if not folds.any():
+        return process
+    whole = GaussianProcess(grams[~folds, :count, :count], targets)
+    if whole.leave_one_out() <= process.leave_one_out():
+        return process
+    weights = np.zeros(len(folds))
+    weights[~folds] = whole.weights
+    whole.weights, whole.grams = weights, process.grams
+    return whole

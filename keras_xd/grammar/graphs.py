@@ -255,7 +255,7 @@ def network_digest(
     >>> network_digest(a) == network_digest(read_term("(S Linear2 (OP pool) (OP conv))"))
     False
     """
-    labels, sources = _operations(network_graph(term, topologies, zero), identity)
+    labels, sources = _producers(network_graph(term, topologies, zero), identity)
     targets = [[] for _ in labels]
     for number, arguments in enumerate(sources):
         for place, added in enumerate(arguments):
@@ -286,7 +286,7 @@ def _colours_after(colours, targets):
     return tuple(sorted([(colours[number], place, times) for number, place, times in targets]))
 
 
-def _operations(graph, identity):
+def _producers(graph, identity):
     """Labels of all inputs, operations and ordered nodes, and what each one adds up.
 
     What an operation gets is a list of dictionaries, one for each of its arguments: the numbers of

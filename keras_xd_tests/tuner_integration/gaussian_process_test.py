@@ -17,38 +17,40 @@ TARGETS = 2 + 3 * np.sin(POINTS)
 
 
 def test_likelihood_is_that_of_the_normal_distribution():
-    logits, noise = np.array([0.3, -0.2, 0.1]), 0.05
+    logits, noise, signal = np.array([0.3, -0.2, 0.1]), 0.05, 1.7
     weights = np.exp(logits) / np.exp(logits).sum()
-    covariance = sum(w * g for w, g in zip(weights, GRAMS, strict=True)) + noise * np.eye(12)
+    covariance = signal * sum(w * g for w, g in zip(weights, GRAMS, strict=True))
+    covariance += noise * np.eye(12)
     y = TARGETS - TARGETS.mean()
     determinant = np.linalg.slogdet(2 * np.pi * covariance)[1]
     expected = -0.5 * (y @ np.linalg.inv(covariance) @ y + determinant)
-    value, _ = log_marginal_likelihood(GRAMS, y, logits, np.log(noise))
+    value, _ = log_marginal_likelihood(GRAMS, y, logits, np.log(noise), np.log(signal))
     np.testing.assert_allclose(value, expected, rtol=1e-8)
 
 
 def test_gradient_is_that_of_finite_differences():
-    parameters = np.array([0.3, -0.2, 0.1, np.log(0.05)])
+    parameters = np.array([0.3, -0.2, 0.1, np.log(0.05), np.log(1.7)])
     y = TARGETS - TARGETS.mean()
 
     def value(p):
-        return log_marginal_likelihood(GRAMS, y, p[:-1], p[-1])[0]
+        return log_marginal_likelihood(GRAMS, y, p[:-2], *p[-2:])[0]
 
-    steps = 1e-5 * np.eye(4)
+    steps = 1e-5 * np.eye(5)
     expected = [(value(parameters + s) - value(parameters - s)) / 2e-5 for s in steps]
-    gradient = log_marginal_likelihood(GRAMS, y, parameters[:-1], parameters[-1])[1]
+    gradient = log_marginal_likelihood(GRAMS, y, parameters[:-2], *parameters[-2:])[1]
     np.testing.assert_allclose(gradient, expected, rtol=1e-6)
 
 
 def test_best_noise_is_the_best_of_the_likelihood():
     y = TARGETS - TARGETS.mean() + np.random.default_rng(0).normal(size=12)
-    noise, value = gaussian_process.best_noise(GRAMS[1], y)
+    noise, signal, value = gaussian_process.best_noise(GRAMS[1], y)
     values = {
-        n: log_marginal_likelihood(GRAMS[1:2], y, np.zeros(1), np.log(n))[0]
-        for n in np.geomspace(*gaussian_process.NOISE_BOUNDS, 10)
+        (n, s): log_marginal_likelihood(GRAMS[1:2], y, np.zeros(1), np.log(n), np.log(s))[0]
+        for n in np.geomspace(*gaussian_process.NOISE_BOUNDS, 12)
+        for s in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
     }
     np.testing.assert_allclose(value, max(values.values()), rtol=1e-6)
-    assert values[noise] == max(values.values())
+    assert values[noise, signal] == max(values.values())
 
 
 def test_prediction_is_the_conditional_distribution():
@@ -56,13 +58,15 @@ def test_prediction_is_the_conditional_distribution():
     new = np.array([0.1, 2.2, 4.9, 30.0])
     crosses = np.stack([radial(new, POINTS, length) for length in (0.3, 1.0, 3.0)])
     cross = np.tensordot(process.weights, crosses, axes=1)
-    covariance = np.tensordot(process.weights, GRAMS, axes=1) + process.noise * np.eye(12)
+    covariance = process.signal * np.tensordot(process.weights, GRAMS, axes=1)
+    covariance += process.noise * np.eye(12)
     inverse = np.linalg.inv(covariance)
     mean, deviation = process.predict(cross)
+    cross = process.signal * cross
     expected = TARGETS.mean() + cross @ inverse @ (TARGETS - TARGETS.mean())
     np.testing.assert_allclose(mean, expected, rtol=1e-6)
-    variance = TARGETS.var() * (1 - np.einsum("qi,ij,qj->q", cross, inverse, cross))
-    np.testing.assert_allclose(deviation, np.sqrt(variance), rtol=1e-5)
+    variance = process.signal - np.einsum("qi,ij,qj->q", cross, inverse, cross)
+    np.testing.assert_allclose(deviation, np.sqrt(TARGETS.var() * variance), rtol=1e-5)
     np.testing.assert_allclose(mean[3], TARGETS.mean(), rtol=1e-6)  # far away: what was known
 
 
@@ -80,10 +84,32 @@ def test_the_fit_finds_the_right_kernel_and_the_noise():
     assert process.log_likelihood > fixed.log_likelihood
 
 
-def test_noise_stays_in_its_bounds():
-    flat = GaussianProcess(np.eye(6)[None], np.random.default_rng(0).normal(size=6), steps=200)
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_is_not_held_back(seed):
+    """Neither where targets are nothing but noise, nor where kernels are close to 1 everywhere."""
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(0, 20, 60)
+    gram = radial(points, points, 2.0)
+    wild = GaussianProcess(gram[None], rng.normal(size=60), steps=60)
+    assert 0.7 < wild.noise < 1.3
+    alike = GaussianProcess(0.9 + 0.1 * gram[None], np.sin(points), steps=60)
+    assert alike.noise < 0.05 and alike.signal > 3
     lowest, highest = gaussian_process.NOISE_BOUNDS
-    assert 0.999 * lowest < flat.noise < 1.001 * highest
+    assert lowest < wild.noise < highest
+
+
+def test_leaving_one_out_is_fitting_without_it():
+    process = GaussianProcess(GRAMS, TARGETS + np.random.default_rng(0).normal(size=12))
+    covariance = process.signal * np.tensordot(process.weights, GRAMS, axes=1)
+    covariance += process.noise * np.eye(12)
+    densities = []
+    for left in range(12):
+        others = np.arange(12) != left
+        row = covariance[left, others] @ np.linalg.inv(covariance[np.ix_(others, others)])
+        variance = covariance[left, left] - row @ covariance[others, left]
+        error = process.targets[left] - row @ process.targets[others]
+        densities.append(-0.5 * np.log(2 * np.pi * variance) - 0.5 * error**2 / variance)
+    np.testing.assert_allclose(process.leave_one_out(), np.mean(densities), rtol=1e-6)
 
 
 @pytest.mark.parametrize("targets", [[1.0], [2.0, 2.0], [5.0, 5.0, 5.0]])

@@ -125,3 +125,13 @@ def test_terms_of_other_operators_are_compared_as_they_are():
     assert (("s", a),) in tried and (("s", b),) not in tried
     pair = {"blend": Topology(((1, 2), (1, 2)))}
     assert (("s", b),) in TriedPoints([(("s", a),)], pair)
+
+
+def test_distances_are_the_mean_of_those_of_each_hyperparameter():
+    rng = np.random.default_rng(0)
+    points = [SPACE.sample(rng) for _ in range(6)]
+    squares = SPACE.squared_distances(points[:2], points)
+    assert list(squares) == ["kind", "momentum", "width", "bias", "depth"]
+    np.testing.assert_allclose(
+        SPACE.distances(points[:2], points), np.mean(list(squares.values()), axis=0)
+    )

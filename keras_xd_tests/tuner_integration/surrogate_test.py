@@ -3,11 +3,13 @@
 import keras_tuner as kt
 import numpy as np
 import pytest
+import scipy.stats
 
 from keras_xd.grammar import operation_graph, spaces
 from tuner_integration.kernels import HierarchicalKernel
 from tuner_integration.points import PointSpace
-from tuner_integration.surrogate import Surrogate
+from tuner_integration.scores import normal_scores
+from tuner_integration.surrogate import Surrogate, _better_process
 
 CELLS = spaces.nas_bench_201_cell()
 
@@ -46,11 +48,11 @@ def test_predictions_are_those_of_the_written_out_covariance(ordinary, pending):
         grams += [*folded, whole[surrogate._depths[name]]]
     if ordinary:
         rates = np.array([dict(point)["rate"] for point in known + new])
-        radial = np.exp(-0.5 * ((rates[:, None] - rates) / surrogate._length) ** 2)
+        radial = np.exp(-0.5 * surrogate._precisions["rate"] * (rates[:, None] - rates) ** 2)
         grams += [gram * radial for gram in grams] + [radial]
     process = surrogate.process
     assert len(process.weights) == len(grams)
-    covariance = sum(w * g for w, g in zip(process.weights, grams, strict=True))
+    covariance = process.signal * sum(w * g for w, g in zip(process.weights, grams, strict=True))
 
     def solved(count, values):
         noisy = covariance[:count, :count] + process.noise * np.eye(count)
@@ -70,7 +72,7 @@ def test_predictions_are_those_of_the_written_out_covariance(ordinary, pending):
         covariance[: len(known), : len(known)] + process.noise * np.eye(len(known))
     )
     cross = covariance[rows, : len(known)]
-    variance = 1 - np.einsum("qi,ij,qj->q", cross, inverse, cross)
+    variance = process.signal - np.einsum("qi,ij,qj->q", cross, inverse, cross)
     np.testing.assert_allclose(deviation, targets.std() * np.sqrt(variance), rtol=1e-5)
 
 
@@ -89,3 +91,64 @@ def test_one_observation_is_enough():
     surrogate = surrogate_of(space)
     surrogate.fit(points[:1], [2.0], points[1:3])
     assert np.isfinite(surrogate.improvement(points)).all()
+
+
+def rank_correlation(targets, seeds=4, observed=50):
+    """Kendall's τ of predictions from normal scores of targets, mean over seeds."""
+    space, points = sample(120, False)
+    found = []
+    for seed in range(seeds):
+        order = np.random.default_rng(seed).permutation(len(points))
+        chosen, others = order[:observed], order[observed:]
+        surrogate = surrogate_of(space)
+        surrogate.fit([points[i] for i in chosen], normal_scores(targets(chosen, points)))
+        mean, _ = surrogate.predict([points[i] for i in others])
+        found.append(scipy.stats.kendalltau(mean, [target(points[i]) for i in others])[0])
+    return np.mean(found)
+
+
+def test_wild_scores_do_not_blind_it():
+    def clean(chosen, points):
+        return np.array([target(points[i]) for i in chosen])
+
+    def wild(chosen, points):
+        return np.append([1e6, 1e300, np.nan], clean(chosen, points)[3:])
+
+    assert rank_correlation(clean) > 0.7
+    assert rank_correlation(wild) > 0.6
+
+
+def test_hyperparameters_have_lengths_of_their_own():
+    hyperparameters = kt.HyperParameters()
+    for name in ("matters", "does_not"):
+        hyperparameters.Float(name, 0.0, 1.0)
+    space, rng = PointSpace({"a": CELLS}, hyperparameters), np.random.default_rng(0)
+    points = [space.sample(rng) for _ in range(60)]
+    targets = [np.sin(8 * dict(point)["matters"]) for point in points]
+    surrogate = Surrogate({"a": HierarchicalKernel((), iterations=1)}, space)
+    surrogate.fit(points, targets)
+    assert surrogate._precisions["matters"] > 10 * surrogate._precisions["does_not"]
+
+
+@pytest.mark.parametrize("folded", [True, False])
+def test_the_kernels_are_those_that_predict_better(folded):
+    """Targets follow the kernel of folded terms, or the other one."""
+    points = np.random.default_rng(0).uniform(0, 10, (2, 40))
+    grams = np.exp(-0.5 * (points[:, :, None] - points[:, None]) ** 2)
+    process = _better_process(
+        grams, np.array([True, False]), 40, np.sin(points[0] if folded else points[1])
+    )
+    assert (process.weights[0] > 0.2) == folded
+    if not folded:
+        assert process.weights.tolist() == [0.0, 1.0]
+        mean, _ = process.predict(np.tensordot(process.weights, grams, axes=1))
+        np.testing.assert_allclose(mean, np.sin(points[1]), atol=0.05)
+
+
+def test_kernels_that_are_left_out_weigh_nothing():
+    space, points = sample(30, True)
+    surrogate = surrogate_of(space)
+    surrogate.fit(points, [len(operation_graph(dict(p)["a"])[0]) for p in points], points[:2])
+    assert len(surrogate.process.weights) == 9
+    folded = surrogate.process.weights[[0, 2, 4, 6]]
+    assert (folded == 0).all() or (folded > 0).all()
