@@ -11,6 +11,7 @@ second moments `Σ` of its inputs, its outputs have the means `μ W` and the sec
 import math
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -112,7 +113,8 @@ class _Outcomes:
         self.edge, self.node, self.weights = edge, node, weights
         self.x = node["features"]
         self.sizes = [-(-n // edge.strides) for n in self.x.shape[1:-1]]
-        shares = ops.unstack(ops.convert_to_tensor(shares))
+        self.vector = ops.convert_to_tensor(shares)
+        shares = ops.unstack(self.vector)
         self.shares = dict(zip(edge.operations, shares, strict=True))
         self.inverse_batch = 1 / ops.cast(ops.shape(self.x)[0], "float32")
         self.means, self.variances = [], []
@@ -127,12 +129,38 @@ class _Outcomes:
         if "channel_attention" in names:
             result["channel"] = self._channel_attention()
         if kernel_sizes(names):
-            result["kernel"] = self._dynamic_kernel()
+            result["kernel"] = self._recomputed(
+                _Outcomes._dynamic_kernel,
+                ("features", "images", "features_sums", "features_products"),
+                ("bottleneck", "transform", "decode", "moving"),
+            )
         statistics = {}
         if self.means:
             statistics["moving_mean"] = _joined(self.means, 0)
             statistics["moving_variance"] = _joined(self.variances, 0)
         return result, statistics
+
+    def _recomputed(self, part, values, weights):
+        """Return what a method does, and in training keep none of what it computes on the way.
+
+        Args:
+            part: the method.
+            values: the names of the node's values that it reads.
+            weights: how the names of the weights that it reads begin.
+        """
+        if not self.edge.training:
+            return part(self)
+
+        def compute(node, weights, shares):
+            outcomes = _Outcomes(self.edge, node, weights, shares)
+            return part(outcomes), outcomes.means, outcomes.variances
+
+        node = {name: self.node[name] for name in values}
+        weights = {name: v for name, v in self.weights.items() if name.startswith(weights)}
+        result, means, variances = keras.remat(compute)(node, weights, self.vector)
+        self.means += means
+        self.variances += variances
+        return result
 
     def _features(self):
         """Return the weighted sum of the features, or `None`."""
