@@ -1,7 +1,7 @@
 """Time, memory and nodes of the graph of the first step of a search of cells, and of later steps.
 
     python benchmarks/nos.py [--sizes 3,8,64 8,16,16] [--edge-layers 3,8,64]
-        [--relaxations 3,8,64] [--dry-run]
+        [--relaxations 3,8,64] [--darts ../darts/cnn --darts-sizes 3,8,64] [--dry-run]
 
 A search network of as many cells and channels of the first cell, for 32×32 images and with all
 eleven operations, takes first-order steps: one pass for the architecture and one for the weights,
@@ -10,7 +10,16 @@ core. With `--edge-layers` the same is measured for cells that have a layer for 
 each edge, as version 0.1 had them; that takes minutes. The graph's nodes are those of one step,
 and of the functions that it calls, each counted once. A second table has ordinary training steps,
 one pass for weights and architecture together, by each relaxation, and those of derived networks,
-averaged over random genotypes. Both are written to benchmarks/nos.md, or nowhere with `--dry-run`.
+averaged over random genotypes. With `--darts`, the folder of model_search.py in a checkout of
+quark0/darts, and torch in the same environment, its search network takes the same first-order
+steps: eight operations, cells of 14 edges and no second tier, as it stands, but for tensors that
+stay on the CPU. The tables are written to benchmarks/nos.md, or nowhere with `--dry-run`.
+
+The floor of a step: its multiply–adds, those of all operations in two passes, each of which goes
+forward once and backward once, which takes twice as many; and its bytes. Of the latter are counted
+the features that the separable and the dilated operations of an edge cannot do without: eight of
+the size of the edge's outputs, and their weighted sum, 4 bytes an entry, written and read on the
+way forward, read once more on the way back, and their gradients written and read.
 """
 
 import argparse
@@ -29,6 +38,10 @@ LATER_STEPS = 3
 # What is drawn differs from step to step, and so do random genotypes.
 DRAWN_STEPS, GENOTYPES = 20, 5
 DERIVED = "derived network"
+DARTS = "PyTorch"
+FORMED, MOVES, BYTES, PASSES = 9, 5, 4, 2
+# Of each cell: blocks, whose outputs are its channels, and edges of the first tier.
+BLOCKS, FIRST_TIER = 4, 14
 SHAPE, CLASSES = (32, 32, 3), 10
 
 
@@ -76,6 +89,11 @@ def measure(cells, channels, batch_size, edge_layers, shape=SHAPE):
     model = keras_xd.models.nos_search_network(cells, channels, shape, CLASSES)
     if edge_layers:
         model = with_edge_layers(model)
+    floor = {
+        # Shares are equal, so what is expected is the mean over the operations.
+        "multiply-adds": 3 * PASSES * batch_size * 11 * float(keras_xd.complexity(model)),
+        "bytes": PASSES * batch_size * FORMED * MOVES * BYTES * _entries(model),
+    }
     search = keras_xd.SearchModel(model)
     search.compile(
         keras.optimizers.SGD(0.025, momentum=0.9, global_clipnorm=5.0),
@@ -103,7 +121,54 @@ def measure(cells, channels, batch_size, edge_layers, shape=SHAPE):
     for _ in range(LATER_STEPS):
         step(*data)
     found["later step"] = (processor_seconds() - first) / LATER_STEPS
-    return {**found, "memory": gibibytes()}
+    return {**found, **floor, "memory": gibibytes()}
+
+
+def _entries(model):
+    """Return the entries of the outputs of all first-tier edges of a network, of one image."""
+    import keras_xd
+
+    total = 0
+    for layer in model.layers:
+        if isinstance(layer, keras_xd.layers.HeterogeneousCell):
+            _, *sizes, channels = layer.output.shape
+            total += FIRST_TIER * sizes[0] * sizes[1] * channels // BLOCKS
+    return total
+
+
+def measure_darts(cells, channels, batch_size, kind):
+    """Return what is measured of the search network of a checkout of quark0/darts."""
+    _, folder = kind
+    sys.path.insert(0, folder)
+    start = processor_seconds()
+    import torch
+
+    torch.set_num_threads(1)
+    torch.Tensor.cuda = lambda tensor, *_: tensor
+    import model_search
+
+    criterion = torch.nn.CrossEntropyLoss()
+    model = model_search.Network(channels, CLASSES, cells, criterion)
+    weights = torch.optim.SGD(model.parameters(), 0.025, momentum=0.9, weight_decay=3e-4)
+    architecture = torch.optim.Adam(model.arch_parameters(), lr=6e-4, betas=(0.5, 0.999))
+    images = torch.randn(2, batch_size, 3, *SHAPE[:2])
+    labels = torch.randint(CLASSES, (2, batch_size))
+
+    def step():
+        for optimizer, x, y in zip((architecture, weights), images, labels, strict=True):
+            architecture.zero_grad()
+            weights.zero_grad()
+            model._loss(x, y).backward()
+            if optimizer is weights:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+            optimizer.step()
+
+    step()
+    first = processor_seconds()
+    for _ in range(LATER_STEPS):
+        step()
+    later = (processor_seconds() - first) / LATER_STEPS
+    return {"first step": first - start, "later step": later, "memory": gibibytes()}
 
 
 def measure_relaxation(cells, channels, batch_size, relaxation, shape=SHAPE):
@@ -184,6 +249,8 @@ def main(arguments=None):
     parser.add_argument("--sizes", default=["3,8,64", "8,16,16"], **kind)
     parser.add_argument("--edge-layers", default=[], **kind)
     parser.add_argument("--relaxations", default=["3,8,64"], **kind)
+    parser.add_argument("--darts", help="folder of model_search.py of quark0/darts")
+    parser.add_argument("--darts-sizes", default=["3,8,64"], **kind)
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
@@ -192,7 +259,11 @@ def main(arguments=None):
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         *size, kind = json.loads(options.measure)
-        function = measure if isinstance(kind, bool) else measure_relaxation
+        function = measure_relaxation
+        if isinstance(kind, bool):
+            function = measure
+        elif isinstance(kind, list):
+            function = measure_darts
         print(json.dumps(function(*size, kind)))
         return
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
@@ -206,8 +277,9 @@ def main(arguments=None):
         "tracing the model.",
         "",
         "| cells | channels | batch | weights of | variables | nodes | in functions | "
-        "build and trace, s | first step, s | later step, s | memory, GiB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "build and trace, s | first step, s | later step, s | memory, GiB | "
+        "multiply–adds, 10⁹ | least GB moved |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     runs = [(size, False) for size in options.sizes] + [(s, True) for s in options.edge_layers]
     for text, layers in runs:
@@ -218,7 +290,17 @@ def main(arguments=None):
             f"| {size[0]} | {size[1]} | {size[2]} | {kind} | {found['variables']} | "
             f"{found['nodes']:,} | {found['nodes in functions']:,} | "
             f"{found['build and trace']:.0f} | {found['first step']:.0f} | "
-            f"{found['later step']:.1f} | {found['memory']:.1f} |"
+            f"{found['later step']:.1f} | {found['memory']:.1f} | "
+            f"{found['multiply-adds'] / 1e9:.1f} | {found['bytes'] / 1e9:.1f} |"
+        )
+        print(lines[-1], flush=True)
+    for text in options.darts_sizes if options.darts else ():
+        size = [int(number) for number in text.split(",")]
+        found = in_own_process([*size, [DARTS, options.darts]])
+        lines.append(
+            f"| {size[0]} | {size[1]} | {size[2]} | {DARTS}: DARTS, eight operations | – | – | – | "
+            f"– | {found['first step']:.0f} | {found['later step']:.1f} | {found['memory']:.1f} | "
+            "– | – |"
         )
         print(lines[-1], flush=True)
     lines += relaxation_table(options.relaxations) if options.relaxations else []
