@@ -201,7 +201,7 @@ class CellArchitecture(keras.layers.Layer):
     def describe(self) -> Description:
         """Return the `shares`, an array, and how undecided they are.
 
-        `entropy` is the mean over the edges of the entropies of their shares, in nats, and
+        `share/<operation>` is the mean share of an operation over the edges. `entropy` is the mean over the edges of the entropies of their shares, in nats, and
         `entropy/relative` is that divided by the entropy of equal shares. With the relaxation
         `"partial"` there are `edge_shares` too.
         """
@@ -209,7 +209,9 @@ class CellArchitecture(keras.layers.Layer):
         logarithms = np.log(np.where(shares > 0, shares, 1.0))
         entropy = abs(float(-np.sum(shares * logarithms) / EDGES))
         relative = entropy / math.log(len(self.operations))
-        found = {"shares": shares, "entropy": entropy, "entropy/relative": relative}
+        means = zip(self.operations, shares.mean(axis=0), strict=True)
+        found = {"shares": shares, **{f"share/{name}": float(mean) for name, mean in means}}
+        found |= {"entropy": entropy, "entropy/relative": relative}
         if self.edge_logits is not None:
             found["edge_shares"] = ops.convert_to_numpy(self.edge_shares)
         return found

@@ -11,7 +11,7 @@ from keras_xd.core.searchable import SearchableLayer, named_layers
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import one_of, positive_integer
 
-PARAMETER_FREE = ("skip", "zero", "max_pooling_3", "average_pooling_3")
+PARAMETER_FREE = ("skip", "identity", "zero", "max_pooling_3", "average_pooling_3")
 
 
 class CollapseGuard(keras.callbacks.Callback):
@@ -20,7 +20,8 @@ class CollapseGuard(keras.callbacks.Callback):
     *Collapse*: gradient-based searches over mixtures tend to end in skips and poolings, which
     train fastest and generalize badly. A layer has collapsed when its operations without weights
     have a share of at least `share` together. The shares are the entries `share/<operation>` of
-    `describe()`, as `keras_xd.layers.MixedOperation` has them.
+    `describe()`, as `keras_xd.layers.MixedOperation` and cells have them; those of a cell are means
+    over its edges.
 
     *Stall*: an architecture that stays where it was is no result of a search: its rate is too
     small, or no gradient reaches it. A layer has stalled when `patience` epochs in which the
@@ -154,7 +155,9 @@ class CollapseGuard(keras.callbacks.Callback):
         for path in self._mixtures:
             shares = _shares(described[path])
             totals[path] = sum(value for name, value in shares.items() if name in self.operations)
-            entropies[path] = _relative_entropy(shares.values())
+            entropies[path] = described[path].get(
+                "entropy/relative", _relative_entropy(shares.values())
+            )
         if totals:
             logs["parameter_free_share"] = float(np.mean(list(totals.values())))
             logs["mixture_entropy"] = float(np.mean(list(entropies.values())))
