@@ -201,9 +201,10 @@ class CellArchitecture(keras.layers.Layer):
     def describe(self) -> Description:
         """Return the `shares`, an array, and how undecided they are.
 
-        `share/<operation>` is the mean share of an operation over the edges. `entropy` is the mean over the edges of the entropies of their shares, in nats, and
-        `entropy/relative` is that divided by the entropy of equal shares. With the relaxation
-        `"partial"` there are `edge_shares` too.
+        `share/<operation>` is the mean share of an operation over the edges. `entropy` is the mean
+        over the edges of the entropies of their shares, in nats, and `entropy/relative` is that
+        divided by the entropy of equal shares. With the relaxation `"partial"` there are
+        `edge_shares` too.
         """
         shares = np.asarray(ops.convert_to_numpy(self.operation_shares), "float64")
         logarithms = np.log(np.where(shares > 0, shares, 1.0))
