@@ -8,10 +8,11 @@ from keras_xd.core.validation import positive_integer, real_number
 
 
 class TemperatureSchedule(keras.callbacks.Callback):
-    """Lets the temperature of a search with the relaxation `"gumbel"` fall linearly.
+    """Lets the temperature of a search fall linearly.
 
     In epoch `e`, counted from 0 as by Keras' callbacks, that of every
-    `keras_xd.layers.CellArchitecture` is `start + (end - start) * e / (epochs - 1)`. High ones
+    `keras_xd.layers.CellArchitecture` with the relaxation `"gumbel"` and of every
+    `keras_xd.layers.DashConv` is `start + (end - start) * e / (epochs - 1)`. High ones
     spread the gradient over all operations of an edge, low ones keep it to the drawn one. The
     temperature is a variable, so nothing is retraced, and it is saved with the model.
 
@@ -56,7 +57,8 @@ class TemperatureSchedule(keras.callbacks.Callback):
         self._temperatures = [v for v in found if isinstance(v, keras.Variable)]
         if not self._temperatures:
             raise ValueError(
-                "`TemperatureSchedule` needs a model whose cells have the relaxation 'gumbel'. "
+                "`TemperatureSchedule` needs a model with a `DashConv`, or with cells that have the "
+                "relaxation 'gumbel'. "
                 f"Received: model={self.model!r}"
             )
 

@@ -1,7 +1,10 @@
 """The temperature by epoch, and what has none."""
 
+import keras
+import numpy as np
 import pytest
 
+import keras_xd
 from keras_xd import models
 from keras_xd.search.callbacks import TemperatureSchedule
 
@@ -36,3 +39,16 @@ def test_bad_arguments():
         TemperatureSchedule(epochs=0)
     with pytest.raises(ValueError, match="relaxation 'gumbel'"):
         temperatures(TemperatureSchedule(), "softmax")
+
+
+def test_mixtures_of_convolutions_get_it_too():
+    layer = keras_xd.layers.DashConv1D(2, 3, dilations=(1, 2))
+    model = keras.Sequential([keras.Input((12, 1)), layer])
+    search = keras_xd.SearchModel(model)
+    search.compile("sgd", "sgd", "mse", run_eagerly=True)
+    schedule = TemperatureSchedule(start=4.0, end=1.0)
+    x, y = np.ones((2, 12, 1)), np.ones((2, 10, 2))
+    search.fit(x, y, epochs=3, callbacks=[schedule], verbose=0)
+    assert float(layer.temperature) == 1.0
+    found = keras_xd.layers.DashConv1D.from_config(layer.get_config())
+    assert found.initial_temperature == 1.0
