@@ -57,7 +57,7 @@ class TemperatureSchedule(keras.callbacks.Callback):
         self._temperatures = [v for v in found if isinstance(v, keras.Variable)]
         if not self._temperatures:
             raise ValueError(
-                "`TemperatureSchedule` needs a model with a `DashConv`, or with cells that have the "
+                "`TemperatureSchedule` needs a model with a `DashConv`, or cells that have the "
                 "relaxation 'gumbel'. "
                 f"Received: model={self.model!r}"
             )
