@@ -2,12 +2,12 @@
 
     python benchmarks/proposals.py [--observations 200] [--proposals 5] [--dry-run]
 
-Random trials of hierarchical NAS-Bench-201 are written to a new project, with a number computed
-from the term as their loss. Then Bayesian optimisation goes on with it, twice, in a process of its
-own each: what is printed are the seconds of each call of `create_trial`, by the clock on the wall
-and of the processor. The first process knows nothing of the terms; the second finds what the first
-has kept of them. Each proposal is of a trial that ends before the next one. The table is written to
-benchmarks/proposals.md, or nowhere with `--dry-run`.
+A search by Bayesian optimisation of hierarchical NAS-Bench-201 begins with random trials, with a
+number computed from the term as their loss. Then it goes on, twice, in a process of its own each:
+what is printed are the seconds of each call of `create_trial`, by the clock on the wall and of the
+processor. With `--strategy random` the random trials are those of a search that was not Bayesian,
+which keeps nothing of the terms. Each proposal is of a trial that ends before the next one. The
+table is written to benchmarks/proposals.md, or nowhere with `--dry-run`.
 """
 
 import argparse
@@ -27,7 +27,7 @@ TARGET = 2.0
 TASKS = {"initial": "after random trials", "again": "after a restart"}
 
 
-def oracle(folder, strategy):
+def oracle(folder, strategy, initial=10):
     """Return an oracle with the trials that the folder holds."""
     import keras_tuner as kt
 
@@ -35,7 +35,9 @@ def oracle(folder, strategy):
     from tuner_integration import GrammarOracle
 
     grammars = {"network": spaces.hierarchical_nas_bench_201()}
-    result = GrammarOracle(grammars, kt.Objective("loss", "min"), 10**6, strategy, seed=1)
+    result = GrammarOracle(
+        grammars, kt.Objective("loss", "min"), 10**6, strategy, initial_trials=initial, seed=1
+    )
     result.verbose = 0
     result._set_project_dir(folder, "project")
     if (pathlib.Path(folder) / "project" / "oracle.json").exists():
@@ -57,10 +59,10 @@ def trial(searched):
     return seconds
 
 
-def measure(task, folder, observations, proposals):
+def measure(task, folder, strategy, observations, proposals):
     """Print the seconds of each proposal as JSON; before the first task fill the project."""
     if task == "initial":
-        random = oracle(folder, "random")
+        random = oracle(folder, strategy, observations)
         for _ in range(observations):
             trial(random)
     bayesian = oracle(folder, "bayesian")
@@ -72,12 +74,13 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--observations", type=int, default=200)
     parser.add_argument("--proposals", type=int, default=5, help="after each start")
+    parser.add_argument("--strategy", choices=("bayesian", "random"), default="bayesian")
     parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     numbers = options.observations, options.proposals
     if options.measure:
-        measure(*options.measure, *numbers)
+        measure(*options.measure, options.strategy, *numbers)
         return None
     packages = ("keras-tuner", "numpy", "scipy")
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
@@ -95,6 +98,7 @@ def main(arguments=None):
     with tempfile.TemporaryDirectory() as folder:
         for task, name in TASKS.items():
             command = [sys.executable, __file__, "--measure", task, folder]
+            command += ["--strategy", options.strategy]
             command += ["--observations", str(numbers[0]), "--proposals", str(numbers[1])]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             found[task] = json.loads(done.stdout.splitlines()[-1])

@@ -12,6 +12,8 @@ from keras_xd.grammar import Term
 from tuner_integration.kernels import Features, HierarchicalKernel
 
 _FORMAT = 1
+# Colours are made by Python's hash of integers and tuples.
+PYTHON = f"{sys.implementation.name} {sys.version_info[:2]} {sys.hash_info.width}"
 
 
 class FeatureFiles:
@@ -50,9 +52,7 @@ class FeatureFiles:
 
 
 def _digest(kernel, term):
-    # Colours are made by Python's hash of integers and tuples.
-    python = f"{sys.implementation.name} {sys.version_info[:2]} {sys.hash_info.width}"
-    content = f"{_FORMAT} {python} {kernel.signature()} {term}"
+    content = f"{_FORMAT} {PYTHON} {kernel.signature()} {term}"
     return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 

@@ -14,7 +14,7 @@ from keras_tuner.engine.trial import Trial
 from keras_xd.core import files, validation
 from keras_xd.grammar import Grammar, Topology
 from tuner_integration.acquisition import evolve
-from tuner_integration.feature_files import FeatureFiles
+from tuner_integration.feature_files import PYTHON, FeatureFiles
 from tuner_integration.foldings import useful_levels
 from tuner_integration.kernels import HierarchicalKernel
 from tuner_integration.points import PointSpace, TriedPoints
@@ -155,7 +155,7 @@ class GrammarOracle(keras_tuner.Oracle):
         }
         self._surrogate = Surrogate(kernels, None)
         self._parsed = {}
-        self._networks = {}
+        self._networks, self._saved_networks = {}, {}
         self._gives_up = max_consecutive_failed_trials is None
         display = self._display
         display.format_value = short_values(display.format_value, display.col_width)
@@ -204,7 +204,10 @@ class GrammarOracle(keras_tuner.Oracle):
         values = dict(trial.hyperparameters.values)
         key = json.dumps(values, sort_keys=True), len(space.ordinary)
         if self._parsed.get(trial.trial_id, (None,))[0] != key:
-            self._parsed[trial.trial_id] = key, space.point(values)
+            point = space.point(values)
+            self._parsed[trial.trial_id] = key, point
+            digests = self._saved_networks.get(trial.trial_id, {})
+            self._networks |= {term: digests[name] for name, term in point if name in digests}
         return self._parsed[trial.trial_id][1]
 
     def _errors(self, names):
@@ -217,8 +220,7 @@ class GrammarOracle(keras_tuner.Oracle):
         errors = self._errors(ended)
         pending = [point for name, point in points.items() if name not in set(ended)]
         self._surrogate.space = space
-        # A search that goes on proposes at once.
-        self._surrogate.files = FeatureFiles(os.path.join(self._project_dir, "features"))
+        self._surrogate.files = self._feature_files()
         observed = [points[name] for name in ended]
         self._surrogate.fit(observed, errors, pending)
         # Terms of a few hundred nodes take 10 ms each, variations a tenth of that.
@@ -235,6 +237,18 @@ class GrammarOracle(keras_tuner.Oracle):
             children=max(count // 3, 1),
             most_generations=20,
         )
+
+    def _feature_files(self):
+        return FeatureFiles(os.path.join(self._project_dir, "features"))
+
+    @keras_tuner.synchronized
+    def end_trial(self, trial: Trial) -> None:
+        """End a trial, see `keras_tuner.Oracle.end_trial`, and keep what proposals need of it."""
+        super().end_trial(trial)
+        if self.strategy == "bayesian":
+            for name, kernel in self._surrogate.kernels.items():
+                term = self.grammars[name].parse(trial.hyperparameters.values[name])
+                self._feature_files().features(kernel, term)
 
     def _evolved(self, space, points, ended, tried, rng):
         errors = dict(zip(ended, self._errors(ended), strict=True))
@@ -285,7 +299,18 @@ class GrammarOracle(keras_tuner.Oracle):
             **super().get_state(),
             "grammars": {name: str(grammar) for name, grammar in self.grammars.items()},
             "objective": described_objective(self.objective),
+            # Known digests of networks, so that a search that goes on proposes at once.
+            "networks": {"python": PYTHON, "digests": self._known_digests()},
         }
+
+    def _known_digests(self):
+        """Digests of the networks of trials, by their ids and the names of terms."""
+        known = {
+            trial_id: {n: self._networks[v] for n, v in point if n in self.grammars}
+            for trial_id, (_, point) in self._parsed.items()
+            if all(v in self._networks for n, v in point if n in self.grammars)
+        }
+        return {**self._saved_networks, **known}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over a state; the trials have been loaded before.
@@ -302,6 +327,9 @@ class GrammarOracle(keras_tuner.Oracle):
                 "A search goes on with the grammars that it began with; give the new one another "
                 f"`project_name`. Received: {texts}"[:400]
             )
+        networks = state.get("networks", {})
+        if networks.get("python") == PYTHON:
+            self._saved_networks = networks["digests"]
         check_objective(self.objective, state.get("objective"), self.trials.values())
         # Files are found in any order, and ids may have different widths.
         self.trials = dict(sorted(self.trials.items(), key=lambda pair: int(pair[0])))
