@@ -77,15 +77,15 @@ def test_kept_trials_are_read_and_not_timed(tmp_path):
 
 
 def test_trials_of_proposals_are_taken_over(tmp_path, capsys):
-    proposals.measure("initial", tmp_path, 11, 1)
+    proposals.measure("initial", tmp_path, "bayesian", 11, 1)
     (first,) = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert all(seconds > 0 for seconds in first)
-    proposals.measure("again", tmp_path, 0, 1)
+    proposals.measure("again", tmp_path, "bayesian", 0, 1)
     bayesian = proposals.oracle(tmp_path, "bayesian")
     assert len(bayesian.trials) == 13
     assert {trial.status for trial in bayesian.trials.values()} == {"COMPLETED"}
-    # The features of all that were observed before the last proposal are on the disk.
-    assert len(list((tmp_path / "project" / "features").iterdir())) == 12
+    # Features are written when a trial ends.
+    assert len(list((tmp_path / "project" / "features").iterdir())) == 13
 
 
 def test_finalized_models_are_measured_beside_their_backbones(tmp_path):

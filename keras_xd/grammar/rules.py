@@ -41,8 +41,8 @@ class Rules:
     Attributes:
         start: the start symbol.
         productions: dictionary from each nonterminal to the tuple of its productions, distinct.
-        operators: dictionary from each nonterminal to the set of their operators.
-        most_arguments: dictionary from each nonterminal to the largest number of arguments.
+        following: nested dictionaries from each nonterminal to its operators, from those to their
+            first arguments and so on; `None` where a production may end.
         least_depth: dictionary from each production and nonterminal to its least possible depth.
         height: dictionary from each nonterminal to the largest depth of its terms, `math.inf` if
             it is recursive.
@@ -52,14 +52,12 @@ class Rules:
     def __init__(self, start, productions, max_depth):
         self.start = start
         self.productions = productions
-        self.operators = {
-            nonterminal: {production.operator for production in alternatives}
-            for nonterminal, alternatives in productions.items()
-        }
-        self.most_arguments = {
-            nonterminal: max(len(production.arguments) for production in alternatives)
-            for nonterminal, alternatives in productions.items()
-        }
+        self.following = {}
+        for nonterminal, alternatives in productions.items():
+            for production in alternatives:
+                node = self.following.setdefault(nonterminal, {})
+                for symbol in (production.operator, *production.arguments, None):
+                    node = node.setdefault(symbol, {})
         self._by_symbols = {
             (production.nonterminal, production.operator, production.arguments): production
             for alternatives in productions.values()

@@ -255,7 +255,7 @@ def read_term(text: str, rules: Rules | None = None) -> Term:
         A `Term`.
 
     Raises:
-        ValueError: the text is not one such term. The message says where.
+        ValueError: the text is not one such term. The message says where, and what was expected.
 
     Example:
 
@@ -267,6 +267,8 @@ def read_term(text: str, rules: Rules | None = None) -> Term:
     ValueError: A closing bracket is missing. Received: '(S Linear2' (position 10)
     """
     opened, wanted, result, end = [], None, None, 0
+    # What may follow in each open node, see `Rules.following`.
+    following = []
     leaves = {}  # one object for all occurrences of a term without arguments
     for match in _TOKEN.finditer(text):
         token, end = match.group(), match.end()
@@ -275,25 +277,25 @@ def read_term(text: str, rules: Rules | None = None) -> Term:
         if wanted is not None:
             if token in "()":
                 raise _error(f"A {wanted} must follow an opening bracket", text, match.start())
+            if rules is not None and not opened[-1]:
+                _open(token, opened, following, rules, text, match.start())
+            elif rules is not None:
+                _follow(token, opened, following, rules, text, match.start())
             opened[-1].append(token)
-            if rules is not None:
-                _check_opening(opened, rules, text, match.start())
             wanted = "nonterminal and an operator" if len(opened[-1]) < 2 else None
         elif token == "(":
-            if opened and rules is not None:
-                _check_argument(opened[-1], rules, text, match.start())
             opened.append([])
             wanted = "nonterminal and an operator"
         elif not opened:
             raise _error("A term begins with an opening bracket", text, match.start())
         elif token == ")":
+            if rules is not None and None not in following.pop():
+                _refuse(None, opened, rules, text, match.start())
             symbols = tuple(opened.pop())
             result = leaves.get(symbols)
             if result is None:
                 nonterminal, operator, *arguments = symbols
                 result = Term(nonterminal, operator, arguments)
-                if rules is not None and rules.production(result) is None:
-                    raise _error(f"No production {_outline(result)}", text, match.start())
                 if not arguments:
                     leaves[symbols] = result
             if opened:
@@ -301,7 +303,7 @@ def read_term(text: str, rules: Rules | None = None) -> Term:
                 result = None
         else:
             if rules is not None:
-                _check_argument(opened[-1], rules, text, match.start())
+                _follow(token, opened, following, rules, text, match.start())
             symbols = (None, token)
             if symbols not in leaves:
                 leaves[symbols] = Term(*symbols)
@@ -312,30 +314,62 @@ def read_term(text: str, rules: Rules | None = None) -> Term:
     return result
 
 
-def _check_opening(opened, rules, text, position):
-    nonterminal, *operator = opened[-1]
-    if operator:
-        if operator[0] not in rules.operators[nonterminal]:
-            rule = f"{nonterminal} has no production with this operator"
-            raise _error(rule, text, position)
-    elif nonterminal not in rules.operators:
-        raise _error("The grammar has no such nonterminal", text, position)
-    elif len(opened) == 1 and nonterminal != rules.start:
-        raise _error(f"The term must begin with {rules.start}", text, position)
-    elif len(opened) > rules.max_depth:
+def _open(nonterminal, opened, following, rules, text, position):
+    """Note what may follow the nonterminal of a new node, which its parent must allow."""
+    if nonterminal not in rules.following:
+        expected = [rules.start]
+        if len(opened) > 1:
+            expected = [symbol for symbol in following[-1] if symbol is not None]
+        rule = f"The grammar has no such nonterminal; expected {_alternatives(expected, rules)}"
+        raise _error(rule, text, position)
+    if len(opened) > rules.max_depth:
         raise _error(f"The depth must be at most {rules.max_depth}", text, position)
+    if len(opened) > 1:
+        if nonterminal not in following[-1]:
+            _refuse(nonterminal, opened[:-1], rules, text, position)
+        following[-1] = following[-1][nonterminal]
+    elif nonterminal != rules.start:
+        raise _error(f"The term must begin with {rules.start}", text, position)
+    following.append(rules.following[nonterminal])
 
 
-def _check_argument(node, rules, text, position):
-    most = rules.most_arguments[node[0]]
-    if len(node) >= 2 + most:
-        raise _error(f"{node[0]} has at most {most} arguments", text, position)
+def _follow(symbol, opened, following, rules, text, position):
+    """Note what may follow an operator or terminal argument, which the node must allow."""
+    expanded = len(opened[-1]) > 1 and symbol in rules.following
+    if symbol not in following[-1] or expanded:
+        _refuse(symbol, opened, rules, text, position)
+    following[-1] = following[-1][symbol]
 
 
-def _outline(term):
-    symbols = [a.nonterminal or a.operator for a in term.arguments[:8]]
-    more = [f"… ({len(term.arguments)} arguments)"] if len(term.arguments) > 8 else []
-    return _shortened(" ".join([f"{term.nonterminal} -> {term.operator}", *symbols, *more]), 200)
+def _refuse(symbol, opened, rules, text, position):
+    """Raise the error that says what was expected in the last of the open nodes."""
+    node = opened[-1]
+    before = [part if isinstance(part, str) else part.nonterminal or part.operator for part in node]
+    possible = rules.following
+    for part in before:
+        possible = possible[part]
+    expected = _alternatives(possible, rules)
+    if len(node) == 1:
+        rule = f"{node[0]} has no production with this operator; expected {expected}"
+    elif symbol is None:
+        rule = f"No production {_outline(before)}; expected {expected}"
+    else:
+        rule = f"Argument {len(node) - 1} of {node[0]} {node[1]} must be {expected}"
+    raise _error(rule, text, position)
+
+
+def _alternatives(symbols, rules):
+    """What may stand at a place, as it is written in a term."""
+    names = [
+        "a closing bracket" if s is None else f"({s} …)" if s in rules.following else s
+        for s in symbols
+    ]
+    return " or ".join(names)
+
+
+def _outline(symbols):
+    more = [f"… ({len(symbols) - 2} arguments)"] if len(symbols) > 10 else []
+    return _shortened(" ".join([f"{symbols[0]} -> {symbols[1]}", *symbols[2:10], *more]), 200)
 
 
 def _error(rule, text, position):

@@ -162,6 +162,28 @@ def test_any_text_is_a_term_or_a_value_error(text):
     assert term.depth <= 3
 
 
+@pytest.mark.parametrize(
+    ("text", "expected", "position"),
+    [
+        ("(S f b (OPS x))", r"Argument 1 of S f must be \(OPS …\) or a\.", 5),
+        ("(S f (S g) a)", r"Argument 1 of S f must be \(OPS …\) or a\.", 6),
+        ("(S f OPS a)", r"Argument 1 of S f must be \(OPS …\) or a\.", 5),
+        ("(S f (OPS z) a)", r"OPS has no production with this operator; expected x or y\.", 10),
+        ("(S f (OPS x))", r"No production S -> f OPS; expected a or b\.", 12),
+        ("(S f (OPS x) a a)", r"Argument 3 of S f must be a closing bracket\.", 15),
+        ("(S g a)", r"Argument 1 of S g must be a closing bracket\.", 5),
+        ("(S f (NO x) a)", r"no such nonterminal; expected \(OPS …\) or a\.", 6),
+        ("(NO f)", r"no such nonterminal; expected \(S …\)\.", 1),
+        ("(OPS x)", r"must begin with S\.", 1),
+        ("(S f (OPS x) b", r"A closing bracket is missing\.", 14),
+    ],
+)
+def test_messages_say_where_and_what_was_expected(text, expected, position):
+    grammar = Grammar("S -> f OPS a | f OPS b | f a b | g \n OPS -> x | y")
+    with pytest.raises(ValueError, match=rf"{expected} Received: .*\(position {position}\)"):
+        grammar.parse(text)
+
+
 def test_messages_say_where():
     with pytest.raises(ValueError, match=r"OPS has no production.*\(position 12\)"):
         Grammar("S -> f OPS \n OPS -> x").parse("(S f   (OPS y))")
