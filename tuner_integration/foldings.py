@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.grammar import Grammar
 from keras_xd.grammar.motifs import SHARE
@@ -18,6 +19,9 @@ def useful_levels(grammar: Grammar, levels: Iterable[int]) -> tuple[int, ...]:
         grammar: the grammar.
         levels: depths at which terms are to be folded.
 
+    Raises:
+        ValueError: a level is no integer ≥ 0.
+
     Example:
 
     >>> from keras_xd.grammar import spaces
@@ -29,6 +33,10 @@ def useful_levels(grammar: Grammar, levels: Iterable[int]) -> tuple[int, ...]:
     >>> useful_levels(spaces.hierarchical_nas_bench_201(), range(5))
     (0, 1, 2, 3, 4)
     """
+    levels = tuple(levels)
+    for level in levels:
+        if not validation.is_integer(level) or level < 0:
+            raise ValueError(f"`level` must be an integer ≥ 0. Received: level={level!r}")
     productions, height = grammar.rules.productions, grammar.rules.height
     main, depth, motifs = grammar.start, grammar.max_depth, {}
     # Terms are folded with their motifs inserted, at the leaves of the main term or of a motif.

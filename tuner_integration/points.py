@@ -69,6 +69,16 @@ class PointSpace:
         terms = {name: g.sample(rng, uniform=uniform) for name, g in self.grammars.items()}
         return self._complete(terms, lambda hp: hp.prob_to_value(rng.random()))
 
+    def allows(self, point: Point) -> bool:
+        """Return whether the terms of a point satisfy the constraints, so that they can vary."""
+        for name, term in point:
+            if name in self.grammars:
+                try:
+                    self.grammars[name].check(term)
+                except ValueError:
+                    return False
+        return True
+
     def mutate(self, point: Point, rng: np.random.Generator) -> Point:
         """Return the point with one of its parts changed, and others with probability 1 / parts."""
         old = dict(point)
@@ -216,10 +226,14 @@ class TriedPoints:
     ):
         self.topologies = topologies
         self._known = {} if known is None else known
-        self._keys = {self._key(point) for point in points}
+        self.keys = {self._key(point) for point in points}
 
     def __contains__(self, point: Point) -> bool:
-        return self._key(point) in self._keys
+        return self._key(point) in self.keys
+
+    def add(self, point: Point) -> None:
+        """Add a point."""
+        self.keys.add(self._key(point))
 
     def _key(self, point):
         return tuple([(n, self._network(v) if isinstance(v, Term) else v) for n, v in point])

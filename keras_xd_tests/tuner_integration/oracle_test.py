@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_xd.grammar import Connected, Grammar, network_digest, spaces
-from tuner_integration import GrammarOracle
+from tuner_integration import GrammarOracle, PointSpace
 
 CELLS = spaces.nas_bench_201_cell()
 SMALL = Grammar("S -> Linear2 A A | Linear1 A\nA -> conv | pool")  # 6 terms
@@ -281,11 +281,11 @@ def test_failed_trials_count_as_the_worst(tmp_path):
     for score, status in ((0.5, "COMPLETED"), (None, "FAILED"), (0.2, "COMPLETED")):
         trial = oracle.create_trial(f"tuner{len(oracle.trials)}")
         trial.status, trial.score = status, score
-    errors = oracle._errors(sorted(oracle.trials))
-    assert errors[2] < errors[0] < errors[1]
-    oracle.objective = kt.Objective("accuracy", "max")
-    errors = oracle._errors(sorted(oracle.trials))
-    assert errors[0] < errors[2] < errors[1]
+    oracle.end_order = list(oracle.trials)
+    space = PointSpace(oracle.grammars, oracle.hyperparameters)
+    points = {name: oracle._point(space, trial) for name, trial in oracle.trials.items()}
+    observed, scores = oracle._observations(space, points)
+    assert scores == [0.5, None, 0.2] and observed == list(points.values())
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

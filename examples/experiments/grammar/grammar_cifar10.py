@@ -2,13 +2,14 @@
 
     python examples/experiments/grammar/grammar_cifar10.py
     python examples/experiments/grammar/grammar_cifar10.py --trials 30 --images 2000 --epochs 5 \\
-        --strategy random
+        --strategy random --from-scratch
 
 Networks are terms of the grammar below: blocks on two resolutions, each of them two to four
 operations in a row, beside a skip or in parallel; operations are the identity, pooling or a
 convolution with an activation before and a normalization behind it. Every trial trains one network
-for a few epochs on a few images, and is scored by its accuracy on others. The best network is then
-trained from scratch and evaluated on test images, like one that was written by hand, and drawn.
+for a few epochs on a few images, and is scored by its accuracy on others. The first trial is a
+network that was written by hand, unless `--from-scratch` leaves it out. The best network is then
+trained from scratch and evaluated on test images, like the one by hand, and drawn.
 """
 
 import argparse
@@ -108,6 +109,7 @@ def parse(arguments):
     parser.add_argument(
         "--strategy", choices=["bayesian", "evolution", "random"], default="bayesian"
     )
+    parser.add_argument("--from-scratch", action="store_true", help="not from the one by hand")
     parser.add_argument("--seed", type=int, default=0)
     parsing.add_data_folder(parser)
     tuning.add_arguments(parser)
@@ -132,6 +134,7 @@ def main(arguments=None):
         options.strategy,
         initial_trials=options.initial_trials,
         seed=options.seed,
+        initial_terms=[] if options.from_scratch else [BY_HAND],
     )
 
     def build(hp, term):
@@ -155,6 +158,7 @@ def main(arguments=None):
         options,
         space=f"{cells.count(constrained=True):.3g} networks",
         strategy=options.strategy,
+        first_trial="drawn" if options.from_scratch else "the network by hand",
         images="{} for training, {} to score, {} to test".format(*(len(x) for x, _ in data)),
         training=f"Adam, rate 0.003, batches of {options.batch_size}, {options.epochs} epochs",
         filters=options.filters,

@@ -1,0 +1,45 @@
+"""Points from outside; most of it is tested with the oracle."""
+
+import keras_tuner as kt
+import pytest
+
+from keras_xd.grammar import Grammar, read_term
+from tuner_integration.given_points import given_point, given_values, project_rows
+from tuner_integration.points import PointSpace
+
+GRAMMAR = Grammar("S -> Linear2 A A \n A -> conv | pool")
+TEXT = "(S Linear2 (A conv) (A pool))"
+
+
+@pytest.mark.parametrize("given", [TEXT, read_term(TEXT), {"s": TEXT}, {"s": read_term(TEXT)}])
+def test_terms_are_texts_terms_or_values(given):
+    assert given_values(given, ["s"]) == {"s": TEXT}
+    assert given_point(PointSpace({"s": GRAMMAR}, kt.HyperParameters()), given) == (
+        ("s", read_term(TEXT)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "names"), [(TEXT, "ab"), (3, "a"), ({"a": TEXT}, "ab"), ([], "a")]
+)
+def test_other_things_are_refused(given, names):
+    with pytest.raises(ValueError, match="A point must be"):
+        given_values(given, list(names))
+
+
+def test_values_are_those_of_their_hyperparameters():
+    hyperparameters = kt.HyperParameters()
+    hyperparameters.Int("width", 1, 8)
+    hyperparameters.Boolean("bias")
+    hyperparameters.Fixed("classes", 10)
+    space = PointSpace({"s": GRAMMAR}, hyperparameters)
+    point = given_point(space, {"s": TEXT, "width": 3, "bias": True, "classes": 10})
+    assert dict(point)["width"] == 3 and dict(point)["bias"] is True
+    for name, value in (("width", 9), ("width", True), ("bias", "no"), ("classes", 3)):
+        with pytest.raises(ValueError, match=f"Received: {name}="):
+            given_point(space, {"s": TEXT, name: value})
+
+
+def test_a_folder_without_trials_is_no_project(tmp_path):
+    with pytest.raises(ValueError, match="without trials"):
+        project_rows(tmp_path, kt.Objective("loss", "min"))

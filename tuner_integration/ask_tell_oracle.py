@@ -1,0 +1,247 @@
+"""Ask and tell: a search whose terms are proposed or scored by a person, a script or a model."""
+
+import math
+import numbers
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import keras_tuner
+
+from keras_xd.core import validation
+from tuner_integration.given_points import Given, given_point, given_values, project_rows
+from tuner_integration.points import Point, PointSpace, TriedPoints
+from tuner_integration.resumable_oracle import ResumableOracle
+
+_KEPT_NETWORKS = 20_000
+
+
+class AskTellOracle(ResumableOracle):
+    """Takes terms and scores from outside, beside those of its own trials.
+
+    Args:
+        grammars: dictionary from names to grammars.
+        initial_terms: list of points that are tried first.
+        topologies: dictionary from operators to `Topology`.
+        **kwargs: of `keras_tuner.Oracle`.
+    """
+
+    def __init__(self, grammars, initial_terms=(), topologies=None, **kwargs):
+        super().__init__(**kwargs)
+        self.grammars = dict(grammars)
+        self.topologies = topologies
+        self._imported = []  # pairs of values and a score
+        self._networks = {}  # digests by terms
+        self._queue = [self._initial(number, given) for number, given in enumerate(initial_terms)]
+
+    def _initial(self, number, given):
+        # Hyperparameters are not known before a model is built.
+        try:
+            values = given_values(given, self.grammars)
+            for name, grammar in self.grammars.items():
+                grammar.check(grammar.parse(values[name]))
+        except ValueError as error:
+            raise ValueError(f"initial_terms[{number}]: {error}") from error
+        return values
+
+    def open_project(self, directory: str | os.PathLike, project_name: str) -> None:
+        """Keep the search in a folder, and go on with what is there; a tuner does so by itself.
+
+        Args:
+            directory: folder of projects.
+            project_name: name of this one's folder.
+        """
+        self._set_project_dir(os.fspath(directory), project_name)
+        if os.path.exists(self._get_oracle_fname()):
+            self.reload()
+        else:
+            self.save()
+
+    def ask(self, n: int = 1) -> list[Any]:
+        """Return new points to be scored by `tell`, as text.
+
+        Args:
+            n: how many.
+
+        Returns:
+            List of at most `n` points, fewer when `max_trials` is reached or nothing new is found.
+            A point is the text of a term, or a dictionary if there are more terms or other
+            hyperparameters.
+        """
+        validation.positive_integer(n, "n")
+        asked = []
+        while len(asked) < n:
+            trial = self._silently(self.create_trial, self._free_name())
+            if trial.status != "RUNNING":
+                break
+            values = dict(trial.hyperparameters.values)
+            asked.append(values if len(values) > 1 else next(iter(values.values())))
+        return asked
+
+    def tell(self, term: Given, score: float | Mapping[str, float] | None) -> None:
+        """Take over the score of a point, whether it was asked for or not.
+
+        Args:
+            term: the point, as `ask` returns it or as a `Term`.
+            score: value of the objective, or a dictionary of metrics with it; `None` or NaN if the
+                point has failed.
+
+        Raises:
+            ValueError: see `propose`; or `max_trials` is reached, or the score is no number.
+        """
+        metrics = self._checked_metrics(score)
+        space = self._space()
+        point = given_point(space, term)
+        (key,) = TriedPoints([point], self.topologies, self._networks).keys
+        trial = None
+        for ongoing in self.ongoing_trials.values():
+            if key in TriedPoints([self._point(space, ongoing)], None, self._networks).keys:
+                trial = ongoing
+        if trial is None:
+            self._check_new(space, point)
+            if self.remaining_trials() == 0:
+                raise ValueError(
+                    "A point that was not asked for is one more trial: raise `oracle.max_trials`. "
+                    f"Received: max_trials={self.max_trials}"
+                )
+            trial = self._begun(space.values(point))
+        trial.status = "COMPLETED"
+        if math.isnan(metrics[self.objective.name]):
+            trial.status = "FAILED"
+        else:
+            self.update_trial(trial.trial_id, metrics)
+        self._silently(self.end_trial, trial)
+
+    def propose(self, term: Given) -> None:
+        """Let a point be the next trial, before those that the oracle finds itself.
+
+        Args:
+            term: the text of a term, or a dictionary if there are more terms or other
+                hyperparameters; those that are missing have their defaults.
+
+        Raises:
+            ValueError: the point is not one of the search (the message says where in a text, and
+                what was expected), or its network was tried, imported or proposed before.
+        """
+        space = self._space()
+        point = given_point(space, term)
+        self._check_new(space, point)
+        self._push(space.values(point))
+
+    def import_trials(self, source: str | os.PathLike | Iterable[tuple[Given, Any]]) -> int:
+        """Take over what is known of points: they are not tried again, and guide the search.
+
+        They are no trials of this search and do not count for `max_trials`, but for
+        `initial_trials`.
+
+        Args:
+            source: folder of a project, or pairs of a point, as in `propose`, and its score, `None`
+                if it has failed.
+
+        Returns:
+            How many points are new.
+
+        Raises:
+            ValueError: a point is not one of the search, or the project has another objective.
+        """
+        if isinstance(source, (str, os.PathLike)):
+            rows = project_rows(source, self.objective)
+            names = {*self.grammars, *(hp.name for hp in self._space().ordinary)}
+            rows = [({n: v for n, v in given.items() if n in names}, s) for given, s in rows]
+        else:
+            rows = list(source)
+        space, new = self._space(), []
+        tried = self._known_points(space)
+        for number, row in enumerate(rows):
+            try:
+                given, score = row
+                point = given_point(space, given, constrained=False)
+                score = self._checked_metrics(score)[self.objective.name]
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"Trial {number} cannot be imported. {error}") from error
+            if point not in tried:
+                tried.add(point)
+                new.append((space.values(point), None if math.isnan(score) else score))
+        self._take_over(new)
+        return len(new)
+
+    # What changes the state runs under KerasTuner's lock, which an error would leave closed: so
+    # everything is checked before.
+
+    @keras_tuner.synchronized
+    def _push(self, values):
+        self._queue.append(values)
+        self.save()
+
+    @keras_tuner.synchronized
+    def _take_over(self, rows):
+        self._imported += rows
+        self.save()
+
+    @keras_tuner.synchronized
+    def _begun(self, values):
+        """A new trial of these values; those that wait to be retried stay where they are."""
+        waiting, self._retry_queue = self._retry_queue, []
+        self._queue.insert(0, values)
+        trial = self._silently(self.create_trial, self._free_name())
+        self._retry_queue = waiting
+        return trial
+
+    def _queued(self, space, tried):
+        """The next point that was proposed from outside and is new, `None` if there is none."""
+        while self._queue:
+            point = space.point(self._queue.pop(0))
+            if point not in tried:
+                return point
+        return None
+
+    def _checked_metrics(self, score):
+        metrics = dict(score) if isinstance(score, Mapping) else {self.objective.name: score}
+        metrics = {name: math.nan if v is None else v for name, v in metrics.items()}
+        if self.objective.name not in metrics or not all(
+            isinstance(v, numbers.Real) and not isinstance(v, bool) for v in metrics.values()
+        ):
+            raise ValueError(
+                "A score must be a number, None, or a dictionary of numbers with "
+                f"{self.objective.name!r}. Received: score={score!r}"
+            )
+        return {name: float(value) for name, value in metrics.items()}
+
+    def _check_new(self, space, point):
+        if point in self._known_points(space):
+            raise ValueError(
+                "A network is tried once. Received: one that was tried, imported or proposed "
+                f"before, {repr(space.values(point))[:200]}"
+            )
+
+    def _known_points(self, space):
+        points = [self._point(space, trial) for trial in self.trials.values()]
+        points += [point for point, _ in self._imported_points(space)]
+        return self._tried([*points, *(space.point(values) for values in self._queue)])
+
+    def _imported_points(self, space: PointSpace) -> Sequence[tuple[Point, float | None]]:
+        return [
+            (self._parsed_point(space, f"imported {number}", values), score)
+            for number, (values, score) in enumerate(self._imported)
+        ]
+
+    def _tried(self, points):
+        if len(self._networks) > _KEPT_NETWORKS:
+            self._networks.clear()
+        return TriedPoints(points, self.topologies, self._networks)
+
+    def _space(self):
+        return PointSpace(self.grammars, self.hyperparameters)
+
+    def _free_name(self):
+        number = len(self.trials)
+        while f"ask{number}" in self.ongoing_trials:
+            number += 1
+        return f"ask{number}"
+
+    def _silently(self, function, argument):
+        verbose, self.verbose = self.verbose, 0
+        try:
+            return function(argument)
+        finally:
+            self.verbose = verbose

@@ -1,0 +1,115 @@
+"""Points that are given from outside: terms as text, values, trials of another search."""
+
+import json
+import numbers
+import os
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import keras_tuner
+
+from keras_xd.grammar import Term
+from tuner_integration.points import Point, PointSpace
+from tuner_integration.trial_states import ENDED, described_objective
+
+# A term, if there is one grammar, otherwise values by their names.
+Given = str | Term | Mapping[str, Any]
+
+
+def given_values(given: Given, names: Iterable[str]) -> dict[str, Any]:
+    """Return the values of a given point, terms as text.
+
+    Args:
+        given: the text of a term or a `Term`, if there is one; otherwise a dictionary.
+        names: names of the terms.
+
+    Raises:
+        ValueError: the point is neither, or a term is missing.
+
+    Example:
+
+    >>> from tuner_integration.given_points import given_values
+    >>> given_values("(S Linear1 conv)", ["network"])
+    {'network': '(S Linear1 conv)'}
+    """
+    names = list(names)
+    if isinstance(given, (str, Term)) and len(names) == 1:
+        given = {names[0]: given}
+    if not isinstance(given, Mapping) or not set(names) <= set(given):
+        one = "a term as text, or " if len(names) == 1 else ""
+        raise ValueError(
+            f"A point must be {one}a dictionary with the terms {names}. "
+            f"Received: {repr(given)[:200]}"
+        )
+    return {name: str(v) if isinstance(v, Term) else v for name, v in given.items()}
+
+
+def given_point(space: PointSpace, given: Given, constrained: bool = True) -> Point:
+    """Return a given point of a space; hyperparameters that it does not name have their default.
+
+    Args:
+        space: the `PointSpace`.
+        given: see `given_values`.
+        constrained: whether the terms must satisfy the constraints of their grammars.
+
+    Raises:
+        ValueError: a text is no term of its grammar (the message says where, and what was
+            expected), a term violates a constraint, or a value is not one of its hyperparameter.
+    """
+    values = given_values(given, space.grammars)
+    terms = {name: grammar.parse(values[name]) for name, grammar in space.grammars.items()}
+    if constrained:
+        for name, grammar in space.grammars.items():
+            grammar.check(terms[name])
+    known = {hp.name: hp for hp in space.ordinary}
+    for name, value in values.items():
+        if name not in terms and (name not in known or not _admits(known[name], value)):
+            raise ValueError(
+                "A value must be one of its hyperparameter. "
+                f"Received: {name}={value!r}, known are {list(known)}"
+            )
+    return space.point(values)
+
+
+def _admits(hp, value):
+    if hasattr(hp, "min_value"):
+        right = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        return right and hp.min_value <= value <= hp.max_value
+    return value in getattr(hp, "values", [getattr(hp, "value", value)])
+
+
+def project_rows(
+    folder: str | os.PathLike, objective: keras_tuner.Objective
+) -> list[tuple[dict[str, Any], float | None]]:
+    """Return values and scores of the trials of a project that have ended, in their order.
+
+    Args:
+        folder: the project, `directory/project_name` of its tuner.
+        objective: the objective that must have been theirs.
+
+    Raises:
+        ValueError: there is no such project, or it has another objective.
+    """
+    folder = pathlib.Path(folder)
+    paths = sorted(folder.glob("trial_*/trial.json"), key=lambda path: int(path.parent.name[6:]))
+    if not paths:
+        raise ValueError(
+            f"A project has trials in its folder. Received: {str(folder)!r}, without trials"
+        )
+    saved = folder / "oracle.json"
+    state = json.loads(saved.read_text(encoding="utf-8")) if saved.exists() else {}
+    own = described_objective(objective)
+    trials = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    trials = [trial for trial in trials if trial["status"] in ENDED]
+    reported = [t for t in trials if t["score"] is not None]
+    known = all(own["name"] in trial["metrics"]["metrics"] for trial in reported)
+    if state.get("objective", own) != own or not known:
+        raise ValueError(
+            "Trials can be imported if they have the same objective. "
+            f"Received: {own}, the project has {state.get('objective', 'another one')}"
+        )
+    return [
+        (t["hyperparameters"]["values"], t["score"] if t["status"] == "COMPLETED" else None)
+        for t in trials
+    ]

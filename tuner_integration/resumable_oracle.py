@@ -1,0 +1,125 @@
+"""An oracle of KerasTuner that loses and repeats nothing, whenever its process is killed."""
+
+import json
+import os
+import warnings
+from typing import Any
+
+import keras_tuner
+import numpy as np
+from keras_tuner.engine.trial import Trial
+
+from keras_xd.core import files
+from tuner_integration.trial_states import (
+    ENDED,
+    TrialLimit,
+    check_objective,
+    described_objective,
+    forget_results,
+    repaired_state,
+)
+
+_ID_WIDTH = 4
+
+
+class ResumableOracle(keras_tuner.Oracle):
+    """Keeps its state in files that are complete or not there, and puts right what a kill left.
+
+    It also keeps the width of the trials' ids, counts completed trials alone as best, and lets a
+    trial that is retried report anew. Without a project nothing is written.
+
+    Args:
+        **kwargs: of `keras_tuner.Oracle`.
+    """
+
+    @property
+    def max_trials(self) -> int | None:
+        """The largest number of trials, which may be raised at any time."""
+        width = len(next(iter(self.trials))) if self.trials else _ID_WIDTH
+        return None if self._max_trials is None else TrialLimit(self._max_trials, width)
+
+    @max_trials.setter
+    def max_trials(self, value: int | None) -> None:
+        self._max_trials = value
+
+    def score_trial(self, trial: Trial) -> None:
+        """Score a trial, see `keras_tuner.Oracle.score_trial`; NaN is a failure, not a warning."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            super().score_trial(trial)
+
+    def get_best_trials(self, num_trials: int = 1) -> list[Trial]:
+        """Return the best trials, the best first, of those that have completed."""
+        trials = super().get_best_trials(num_trials)
+        return [trial for trial in trials if trial.status == "COMPLETED"]
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state, plain enough for JSON."""
+        return {**super().get_state(), "objective": described_objective(self.objective)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over a state; the trials have been loaded before.
+
+        What the end of the process has left between two files is put right: a trial that has
+        reported its objective has ended, one that the oracle did not know yet is run.
+
+        Raises:
+            ValueError: the state is of a search with another objective.
+        """
+        check_objective(self.objective, state.get("objective"), self.trials.values())
+        # Files are found in any order, and ids may have different widths.
+        self.trials = dict(sorted(self.trials.items(), key=lambda pair: int(pair[0])))
+        state = {**state, "run_times": dict(state["run_times"])}
+        for trial in self.trials.values():
+            if trial.status not in ENDED and trial.metrics.exists(self.objective.name):
+                self._end_reported(trial, state)
+        state = repaired_state(state, self.trials)
+        ended = [name for name, trial in self.trials.items() if trial.status in ENDED]
+        known = {*ended, *state["retry_queue"], *state["ongoing_trials"].values()}
+        super().set_state(state)
+        for name in ended:
+            if name not in self.end_order:
+                self.end_order.append(name)
+                self.update_space(self.trials[name].hyperparameters)
+        self.start_order += [name for name in self.trials if name not in self.start_order]
+        self._retry_queue += [name for name in self.trials if name not in known]
+
+    def _end_reported(self, trial, state):
+        """End a trial whose process was killed after its report, or let it run again."""
+        name, times = trial.trial_id, state["run_times"]
+        self.score_trial(trial)
+        if not np.isnan(trial.score):
+            trial.status = "COMPLETED"
+        elif name in state["retry_queue"]:
+            forget_results(trial)
+        elif times.get(name, 0) < self.max_retries_per_trial:
+            times[name] = times.get(name, 0) + 1
+            forget_results(trial)
+        else:
+            trial.status = "FAILED"
+        self._save_trial(trial)
+
+    def _set_project_dir(self, directory, project_name):
+        super()._set_project_dir(directory, project_name)
+        files.remove_all_leftovers(os.path.join(str(directory), project_name))
+
+    def _has_project(self):
+        return getattr(self, "_directory", None) is not None
+
+    def _retry(self, trial):
+        again = super()._retry(trial)
+        if again:
+            forget_results(trial)
+        return again
+
+    def save(self) -> None:
+        """Save the state so that its file is never there in part."""
+        if self._has_project():
+            content = json.dumps(self.get_state(), allow_nan=False)
+            files.write(self._get_oracle_fname(), content.encode(), overwrite=True)
+
+    def _save_trial(self, trial):
+        if self._has_project():
+            folder = self._get_trial_dir(trial.trial_id)
+            content = json.dumps(trial.get_state())
+            files.write(os.path.join(folder, "trial.json"), content.encode(), overwrite=True)
