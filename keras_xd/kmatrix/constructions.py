@@ -45,6 +45,12 @@ def identity(radices: Sequence[int]) -> Stages:
     return [np.broadcast_to(np.eye(s[-1], dtype=complex), s).copy() for s in stage_shapes(radices)]
 
 
+def as_butterflies(stages: Sequence[Stages] | Stages) -> list[Stages]:
+    """Return a list of butterflies: those given, or the single one whose stages are given."""
+    single = len(stages) > 0 and hasattr(stages[0], "shape")
+    return [list(stages)] if single else list(stages)
+
+
 def zero(radices: Sequence[int]) -> Stages:
     """Stages of the zero matrix."""
     return [np.zeros(shape, dtype=complex) for shape in stage_shapes(radices)]
@@ -151,11 +157,12 @@ def permutation(
 
 
 @check_types
-def kmatrix_weights(butterflies: Sequence[Stages], dtype: str = "float32") -> np.ndarray:
+def kmatrix_weights(butterflies: Sequence[Stages] | Stages, dtype: str = "float32") -> np.ndarray:
     """Pack butterflies into the weight of one K-matrix.
 
     Args:
-        butterflies: list of `d` lists of stages, factor 0 of the analysis form first.
+        butterflies: list of `d` lists of stages, factor 0 of the analysis form first, or the stages
+            of a single butterfly.
         dtype: dtype of the result.
 
     Returns:
@@ -163,7 +170,7 @@ def kmatrix_weights(butterflies: Sequence[Stages], dtype: str = "float32") -> np
         the order (outer, column, row, inner), in which folding needs no transposition.
     """
     vectors = []
-    for stages in butterflies:
+    for stages in as_butterflies(butterflies):
         flat = np.concatenate([np.transpose(t, (0, 3, 2, 1)).ravel() for t in stages])
         vectors.append(np.stack([flat.real, flat.imag]))
     return np.stack(vectors).astype(dtype)
@@ -171,11 +178,16 @@ def kmatrix_weights(butterflies: Sequence[Stages], dtype: str = "float32") -> np
 
 @check_types
 def butterflies_of(weights: ArrayLike, radices: Sequence[int]) -> list[Stages]:
-    """Unpack the weight of one K-matrix, the inverse of `kmatrix_weights`."""
+    """Unpack the weight of one K-matrix, the inverse of `kmatrix_weights`.
+
+    Args:
+        weights: array of shape `(d, 2, n Σ r_j)`, or `(d, 1, n Σ r_j)` without imaginary parts.
+        radices: the radices.
+    """
     weights = np.asarray(weights)
     result = []
-    for real, imaginary in weights:
-        flat, start, stages = real + 1j * imaginary, 0, []
+    for parts in weights:
+        flat, start, stages = parts[0] + (1j * parts[1] if len(parts) == 2 else 0j), 0, []
         for outer, inner, r, _ in stage_shapes(radices):
             size = outer * inner * r * r
             stage = flat[start : start + size].reshape(outer, r, r, inner)

@@ -119,7 +119,7 @@ def nearest_butterfly(
 
 @check_types
 def refine(
-    butterflies: Sequence[Stages], matrix: ArrayLike, steps: int = 50
+    butterflies: Sequence[Stages] | Stages, matrix: ArrayLike, steps: int = 50
 ) -> tuple[list[Stages], list[float]]:
     """Improve a K-matrix by alternating least squares over its stages.
 
@@ -136,6 +136,7 @@ def refine(
         `(butterflies, errors)`: the new stages, all of the same Frobenius norm, and the relative
         error before and after each sweep.
     """
+    butterflies = constructions.as_butterflies(butterflies)
     radices = tuple(stage.shape[-1] for stage in butterflies[0])
     matrix, _ = _checked(matrix, radices)
     norm = np.linalg.norm(matrix)

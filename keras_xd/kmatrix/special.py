@@ -1,8 +1,9 @@
 """Exact K-matrices of known transforms, and how K-matrices are composed, in NumPy.
 
 Every function returns a list of butterflies in the analysis form of `constructions`,
-`P = B_0ᵀ · B_1 · B_2ᵀ ⋯`, ready for `kmatrix_weights`; the length of the list is the depth. Radices
-are arbitrary: `radices[0]` is the innermost (fastest) digit of an index.
+`P = B_0ᵀ · B_1 · B_2ᵀ ⋯`, ready for `kmatrix_weights`; the length of the list is the depth. Where
+such a list is taken, the stages of a single butterfly (`dft`, `identity`) stand for a list of one.
+Radices are arbitrary: `radices[0]` is the innermost (fastest) digit of an index.
 
 | matrix of size n = Π r_j                    | depth | remarks                                    |
 |---------------------------------------------|-------|--------------------------------------------|
@@ -38,10 +39,10 @@ from keras_xd.kmatrix.constructions import Stages
 
 
 @check_types
-def kmatrix_dense(butterflies: Sequence[Stages]) -> np.ndarray:
+def kmatrix_dense(butterflies: Sequence[Stages] | Stages) -> np.ndarray:
     """Multiply a K-matrix in analysis form out to an `n × n` complex array."""
     matrix = None
-    for k, stages in enumerate(butterflies):
+    for k, stages in enumerate(constructions.as_butterflies(butterflies)):
         factor = constructions.butterfly_dense(stages)
         factor = factor if k % 2 else factor.T
         matrix = factor if matrix is None else matrix @ factor
@@ -49,18 +50,18 @@ def kmatrix_dense(butterflies: Sequence[Stages]) -> np.ndarray:
 
 
 @check_types
-def transpose(butterflies: Sequence[Stages]) -> list[Stages]:
+def transpose(butterflies: Sequence[Stages] | Stages) -> list[Stages]:
     """Return the butterflies of the transposed matrix.
 
     The depth stays if it is even; an odd depth needs an identity in front to keep the directions
     of the butterflies alternating.
     """
-    reverse = list(butterflies)[::-1]
+    reverse = constructions.as_butterflies(butterflies)[::-1]
     return reverse if len(reverse) % 2 == 0 else [_identity_like(reverse[0]), *reverse]
 
 
 @check_types
-def compose(*kmatrices: Sequence[Stages]) -> list[Stages]:
+def compose(*kmatrices: Sequence[Stages] | Stages) -> list[Stages]:
     """Return the butterflies of the product of K-matrices of the same radices, leftmost first.
 
     Depths add up; a factor of odd depth that is followed by another one costs one identity more.
@@ -69,7 +70,7 @@ def compose(*kmatrices: Sequence[Stages]) -> list[Stages]:
         ValueError: if the radices differ.
     """
     result = []
-    for butterflies in kmatrices:
+    for butterflies in map(constructions.as_butterflies, kmatrices):
         if result and _radices(result[0]) != _radices(butterflies[0]):
             raise ValueError(
                 "K-matrices that are multiplied must have the same radices. "
@@ -88,7 +89,7 @@ def diagonal(values: ArrayLike, radices: Sequence[int]) -> list[Stages]:
 
 
 @check_types
-def diagonal_times(butterflies: Sequence[Stages], values: ArrayLike) -> list[Stages]:
+def diagonal_times(butterflies: Sequence[Stages] | Stages, values: ArrayLike) -> list[Stages]:
     """Return `diag(values) · P`, the diagonal absorbed into a stage of factor 0.
 
     Args:
@@ -103,13 +104,15 @@ def diagonal_times(butterflies: Sequence[Stages], values: ArrayLike) -> list[Sta
     >>> kmatrix.kmatrix_dense(scaled).real.astype(int)[2]
     array([ 3,  3, -3, -3])
     """
+    butterflies = constructions.as_butterflies(butterflies)
     values = _vector(values, _size(butterflies[0]), "values")
     return [_columns_scaled(butterflies[0], values), *butterflies[1:]]
 
 
 @check_types
-def times_diagonal(butterflies: Sequence[Stages], values: ArrayLike) -> list[Stages]:
+def times_diagonal(butterflies: Sequence[Stages] | Stages, values: ArrayLike) -> list[Stages]:
     """Return `P · diag(values)`, the diagonal absorbed into a stage of the last factor."""
+    butterflies = constructions.as_butterflies(butterflies)
     values = _vector(values, _size(butterflies[0]), "values")
     rising = len(butterflies) % 2 == 0
     scale = _columns_scaled if rising else constructions.rows_scaled
@@ -139,7 +142,9 @@ def kronecker_of_matrices(matrices: Sequence[ArrayLike]) -> list[Stages]:
 
 
 @check_types
-def kronecker_of_kmatrices(left: Sequence[Stages], right: Sequence[Stages]) -> list[Stages]:
+def kronecker_of_kmatrices(
+    left: Sequence[Stages] | Stages, right: Sequence[Stages] | Stages
+) -> list[Stages]:
     """Return `P ⊗ Q` of two K-matrices; its depth is the larger of theirs.
 
     Args:
@@ -147,6 +152,7 @@ def kronecker_of_kmatrices(left: Sequence[Stages], right: Sequence[Stages]) -> l
         right: butterflies of `Q`, radices `q`; the result has the radices `q + p`, as `Q` acts on
             the inner digits (`np.kron`).
     """
+    left, right = constructions.as_butterflies(left), constructions.as_butterflies(right)
     depth = max(len(left), len(right))
     left = [*left, *[_identity_like(left[0])] * (depth - len(left))]
     right = [*right, *[_identity_like(right[0])] * (depth - len(right))]
@@ -193,9 +199,14 @@ def natural_dft(radices: Sequence[int]) -> list[Stages]:
 
     It is the inverse digit reversal of the butterfly of `dft`, which alone has depth 1.
     """
+    return in_natural_order(constructions.dft(radices))
+
+
+def in_natural_order(stages: Stages) -> list[Stages]:
+    """Return the butterfly of a `dft`, forward or inverse, with its digit reversal undone."""
+    radices = _radices(stages)
     order = np.argsort(constructions.digit_reversal(radices))
-    reversal = constructions.permutation(order, radices, rising_first=True)
-    return [*reversal, constructions.dft(radices)]
+    return [*constructions.permutation(order, radices, rising_first=True), stages]
 
 
 @check_types

@@ -1,6 +1,8 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import kmatrix as kmatrix_module
@@ -111,3 +113,134 @@ def test_bad_input():
 def test_parameter_count(n, radix, depth):
     weights = kmatrix.KMatrix.identity(n, radix, depth).weights
     assert kmatrix.parameter_count(n, radix, depth) == weights.size
+
+
+OPERATORS = [
+    lambda: kmatrix.KMatrix.dct(12),
+    lambda: kmatrix.KMatrix.dft(12),
+    lambda: kmatrix.KMatrix.hadamard(8),
+    lambda: kmatrix.KMatrix.random_unitary(300, depth=3, seed=1).T,
+    lambda: kmatrix.KMatrix.random_orthogonal(12, depth=2, seed=0),
+    lambda: kmatrix.KMatrix.dst(12, kind=3).T,
+]
+every_operator = pytest.mark.parametrize("make", OPERATORS)
+
+
+@every_operator
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("kind", [float, complex, int])
+def test_products_with_arrays_are_those_of_numpy(make, leading, kind):
+    matrix = make()
+    n, dense, rng = matrix.shape[0], matrix.numpy(), np.random.default_rng(4)
+
+    def array(*shape):
+        values = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+        return (
+            values if kind is complex else values.real.round(0 if kind is int else 9).astype(kind)
+        )
+
+    for x in (array(*leading, n, 4), array(n)):
+        result = matrix @ x
+        assert isinstance(result, np.ndarray)
+        np.testing.assert_allclose(result, dense @ x, atol=1e-3)
+    for x in (array(*leading, 4, n), array(n)):
+        result = x @ matrix
+        assert isinstance(result, np.ndarray)
+        np.testing.assert_allclose(result, x @ dense, atol=1e-3)
+        assert np.iscomplexobj(result) == (kind is complex or bool(np.any(dense.imag)))
+
+
+@every_operator
+def test_transposition(make):
+    matrix = make()
+    np.testing.assert_allclose(matrix.T.numpy(), matrix.numpy().T, atol=1e-5)
+    assert matrix.T.weights is matrix.weights
+    np.testing.assert_array_equal(matrix.T.T.numpy(), matrix.numpy())
+    product = kmatrix.kmatrix_dense(matrix.T.butterflies)
+    product = product.real if matrix.real else product
+    np.testing.assert_allclose(product, matrix.numpy().T, atol=1e-4)
+    np.testing.assert_allclose(matrix.T.columns([1, 0]), matrix.numpy()[[1, 0]].T, atol=1e-5)
+
+
+@every_operator
+def test_products_with_tensors(make):
+    """A real matrix gives a tensor, a complex one a pair, from either side."""
+    matrix = make()
+    n = matrix.shape[0]
+    x = np.random.default_rng(5).standard_normal((2, n, n)).astype("float32")
+    tensor = ops.convert_to_tensor(x)
+    for result, expected in (
+        (matrix @ tensor, matrix.numpy() @ x),
+        (tensor @ matrix, x @ matrix.numpy()),
+    ):
+        assert isinstance(result, tuple) != matrix.real
+        result = ops.convert_to_numpy(result) if matrix.real else complex_of(result)
+        np.testing.assert_allclose(result, expected, atol=1e-3)
+    pair = matrix @ (tensor, 2 * tensor)
+    np.testing.assert_allclose(complex_of(pair), matrix.numpy() @ (x + 2j * x), atol=2e-3)
+
+
+def test_gradients_reach_the_weights():
+    start = kmatrix.KMatrix.dct(8)
+    variable = keras.Variable(start.weights)
+    matrix = kmatrix.KMatrix(variable, start.plan, real=True)
+    x = np.random.default_rng(6).standard_normal((3, 8)).astype("float32")
+
+    def loss():
+        return ops.sum(ops.square(tf.constant(x) @ matrix)) + ops.sum(matrix @ np.ones(8))
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    gradient = tape.gradient(value, variable.value).numpy()
+    place = np.unravel_index(np.abs(gradient).argmax(), gradient.shape)
+    changed = np.zeros(gradient.shape, "float32")
+    changed[place] = 0.01
+    values = []
+    for sign in (1, -1):
+        variable.assign(start.weights + sign * changed)
+        values.append(float(loss()))
+    assert gradient[place] == pytest.approx((values[0] - values[1]) / 0.02, rel=1e-2)
+
+
+def test_symbolic_inputs_of_a_model():
+    matrix = kmatrix.KMatrix.dct(8)
+    inputs = keras.Input((8, 3))
+    model = keras.Model(inputs, matrix @ inputs)
+    x = np.random.default_rng(7).standard_normal((5, 8, 3)).astype("float32")
+    np.testing.assert_allclose(model.predict(x, verbose=0), matrix.numpy() @ x, atol=1e-4)
+
+
+def test_weights_without_imaginary_parts():
+    plan = kmatrix.plan(12, depth=2)
+    weights = np.random.default_rng(8).standard_normal((2, 2, plan.parameters)).astype("float32")
+    weights[:, 1] = 0
+    alone, both = kmatrix.KMatrix(weights[:, :1], plan), kmatrix.KMatrix(weights, plan)
+    assert alone.real and not both.real and 2 * alone.parameters == both.parameters
+    np.testing.assert_array_equal(alone.numpy(), both.numpy())
+    np.testing.assert_array_equal(alone.magnitudes(5), both.magnitudes(5))
+
+
+def test_names():
+    matrix = kmatrix.KMatrix.dct(16)
+    assert matrix.shape == (16, 16)
+    assert matrix.parameters == kmatrix.parameter_count(16, depth=4) == matrix.weights.size
+    assert repr(matrix) == (
+        "KMatrix(shape=(16, 16), radices=(2, 2, 2, 2), depth=4, parameters=1024, real=True)"
+    )
+    assert repr(matrix.T).endswith("real=True, transposed=True)")
+
+
+def test_bad_operands():
+    matrix = kmatrix.KMatrix.dct(8)
+    with pytest.raises(ValueError, match=r"size 8\. Received: shape \(5, 3\)"):
+        matrix @ np.zeros((5, 3))
+    with pytest.raises(ValueError, match="at least one axis"):
+        matrix @ np.float64(3)
+    with pytest.raises(ValueError, match="numbers. Received: array of dtype <U1"):
+        matrix @ np.array(["a"] * 8)
+    with pytest.raises(TypeError):
+        matrix @ matrix
+    with pytest.raises(TypeError):
+        matrix @ 3
+    with pytest.raises(ValueError, match=r"shape \(8, 8\)"):
+        matrix.relative_error(np.zeros((3, 3)))

@@ -209,8 +209,10 @@ def _entries(entries, name):
 
 
 def _entry(entry, name):
-    if entry is None or isinstance(entry, kmatrix.KMatrix):
+    if entry is None:
         return entry
+    if isinstance(entry, kmatrix.KMatrix):
+        return _complex_matrix(entry, name)
     if isinstance(entry, dict):
         weights = np.asarray(entry["weights"], "float64")
         return kmatrix.KMatrix(weights, kmatrix.plan(entry["n"], tuple(entry["radices"])))
@@ -221,6 +223,18 @@ def _entry(entry, name):
             f"Received: {entry!r}"
         )
     return order
+
+
+def _complex_matrix(matrix, name):
+    """Return a K-matrix with both parts of its weights and the transposition carried out."""
+    if matrix.weights.shape[1] == 2 and matrix.real:
+        raise ValueError(
+            "A K-matrix composed with an operation must be a whole product, not the real part of "
+            f"one. Received: `{name}` with {matrix!r}"
+        )
+    if matrix.weights.shape[1] == 2 and not matrix.transposed:
+        return matrix
+    return kmatrix.KMatrix.from_butterflies(matrix.butterflies)
 
 
 def _serialized(entries):

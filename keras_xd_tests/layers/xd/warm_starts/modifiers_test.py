@@ -44,12 +44,18 @@ def test_permutations_of_the_axes_of_images_with_strides(rng):
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("form", ["plain", "transposed", "without imaginary parts"])
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.parametrize("side", ["input", "output"])
-def test_any_k_matrix_before_or_after(side, depth, rng):
+def test_any_k_matrix_before_or_after(side, depth, form, rng):
     n = 12
     matrix = kmatrix.KMatrix.random_orthogonal(n, depth=depth, seed=depth)
-    dense = keras.ops.convert_to_numpy(matrix.dense()[0])
+    if form == "transposed":
+        matrix = matrix.T
+        depth += depth % 2
+    elif form == "without imaginary parts":
+        matrix = kmatrix.KMatrix(matrix.weights[:, :1], matrix.plan)
+    dense = matrix.numpy().real
     # Of a circular convolution all n points are inputs and outputs.
     start = warm_starts.Composed("convolution", **{side: matrix})
     layer = layers.XDConv1D(2, 3, padding="circular", depth=depth + 2, warm_start=start)
@@ -113,6 +119,7 @@ def test_perturbed_entirely_keeps_the_scale():
     [
         warm_starts.Composed("average_pooling", input=[2, 0, 1]),
         warm_starts.Composed("convolution", output=kmatrix.KMatrix.random_unitary(6, seed=0)),
+        warm_starts.Composed("convolution", input=kmatrix.KMatrix.hadamard(4).T),
         warm_starts.Composed("zero", input=([1, 0], None)),
         warm_starts.Perturbed(warm_starts.Composed("identity", output=[1, 0]), 0.25),
     ],
@@ -142,6 +149,10 @@ def bad(message, start, **arguments):
         bad(
             "must have its radices",
             lambda: warm_starts.Composed("convolution", kmatrix.KMatrix.identity(8, radix=8)),
+        ),
+        bad(
+            "not the real part of one",
+            lambda: warm_starts.Composed("convolution", kmatrix.KMatrix.dct(8)),
         ),
         bad(
             "an entry for each of the 1 axes",
