@@ -21,6 +21,8 @@ try:
     grammar_search = importlib.import_module("grammar_search")
     nos = importlib.import_module("nos")
     proposals = importlib.import_module("proposals")
+    surrogate = importlib.import_module("surrogate")
+    term_errors = importlib.import_module("term_errors")
 finally:
     sys.path.remove(str(BENCHMARKS))
 
@@ -60,6 +62,52 @@ def test_all_strategies_are_run_with_the_same_trials_and_reported(tmp_path, caps
     picture.unlink()
     again = grammar_search.main(["--redraw", "--output", str(tmp_path)])
     assert again["runs"] == found["runs"] and picture.read_bytes() == drawn
+
+
+def test_a_search_may_have_the_error_of_its_networks(tmp_path):
+    words = [*SMALL, "--strategies", "random", "--error", "network", "--observations", "25"]
+    found = grammar_search.main([*words, "--output", str(tmp_path)])
+    assert (tmp_path / "grammar_search_network.md").exists()
+    assert np.isfinite(found["runs"]["random"]).all()
+
+
+def test_the_error_of_a_network_does_not_depend_on_its_tree():
+    texts = (
+        "(S Linear2 conv3x3 conv1x1)",
+        "(S Residual2 conv3x3 zero conv1x1)",
+        "(S Linear1 (A Linear3 conv3x3 id conv1x1))",
+    )
+    first, *others = (term_errors.network_error(read_term(text)) for text in texts)
+    assert others == [first] * 2
+    # Two convolutions in a row, one path, nothing pooled: only those and their number count.
+    assert first == pytest.approx(0.1 + 0.2 * np.exp(-0.5) + 0.04)
+    pooled = read_term("(S Diamond2 (A Linear1 conv3x3) avg_pool conv1x1 id)")
+    expected = 0.1 + 0.2 / 2 + 0.2 * np.exp(-1) + 0.04
+    assert term_errors.network_error(pooled) == pytest.approx(expected)
+    large = spaces.hierarchical_nas_bench_201().sample(np.random.default_rng(0))
+    assert 0.1 < term_errors.network_error(large, 20) < 2
+
+
+def test_the_error_of_an_activation_function_is_that_of_its_features():
+    functions = spaces.activation_functions()
+    relu, identity = (
+        term_errors.features_error(functions.parse(f"(L2 UnaryTopo (L1 UnaryTopo (UNARY {name})))"))
+        for name in ("relu", "identity")
+    )
+    assert relu < 0.9 * identity
+    text = "(L2 BinaryTopo (BINARY subtract) {0} {0} id id)"
+    constant = functions.parse(text.format("(L1 UnaryTopo (UNARY relu))"))
+    assert term_errors.features_error(constant) == pytest.approx(0.09, abs=0.01)
+
+
+def test_surrogates_are_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr(surrogate, "PREDICTED", 25)
+    monkeypatch.setattr(surrogate, "TRIALS", 11)
+    output = tmp_path / "surrogate.md"
+    lines = surrogate.main(["--seeds", "2", "--observations", "25", "--output", str(output)])
+    assert output.read_text() == "\n".join(lines) + "\n"
+    assert sum(line.startswith(("| activations", "| cells")) for line in lines) == 12
+    assert all(f"| {name} | 0 of 22 |" in output.read_text() for name in surrogate.STRATEGIES)
 
 
 def test_kept_trials_are_read_and_not_timed(tmp_path):
