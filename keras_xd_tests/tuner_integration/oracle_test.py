@@ -189,6 +189,44 @@ def test_a_search_does_not_go_on_with_another_objective(tmp_path, objective, ver
     assert len(search(tmp_path, cell_oracle(3)).oracle.trials) == 3
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_project_of_version_0_2_0_goes_on(tmp_path, strategy):
+    """Its ids were as wide as `max_trials`, and its state had fewer entries."""
+    first = search(tmp_path, cell_oracle(7, strategy=strategy)).oracle
+    expected = cell_oracle(8, strategy=strategy)
+    expected._set_project_dir(tmp_path, "search")
+    expected.reload()
+    folder = tmp_path / "search"
+    for entry in folder.glob("trial_*"):
+        entry.rename(folder / f"trial_{int(entry.name[6:])}")
+        path = folder / f"trial_{int(entry.name[6:])}" / "trial.json"
+        edit(path, trial_id=str(int(entry.name[6:])))
+    state = json.loads((folder / "oracle.json").read_text())
+    for name in ("objective", "networks", "proposed", "imported"):
+        del state[name]
+    for name in ("start_order", "end_order"):
+        state[name] = [str(int(trial_id)) for trial_id in state[name]]
+    (folder / "oracle.json").write_text(json.dumps(state))
+    oracle = cell_oracle(8, strategy=strategy)
+    oracle._set_project_dir(tmp_path, "search")
+    oracle.reload()
+    assert list(oracle.trials) == list("0123456") == oracle.end_order
+    assert oracle.populate_space("7") == expected.populate_space("0007")
+    assert [trial.score for trial in oracle.trials.values()] == [
+        trial.score for trial in first.trials.values()
+    ]
+
+
+def test_what_varies_satisfies_the_constraints(tmp_path):
+    """Trials of a grammar that had none are observed, but no parents."""
+    dead = "(CELL Cell" + 6 * " (OPS zero)" + ")"
+    for strategy in ("bayesian", "evolution"):
+        oracle = cell_oracle(9, strategy=strategy, initial_trials=2)
+        assert oracle.import_trials([(dead, 0.0), (str(CELLS.first()), 1.0)]) == 2
+        for text in oracle.ask(2):
+            CELLS.check(CELLS.parse(text["cell"] if isinstance(text, dict) else text))
+
+
 def test_ids_stay_sorted_when_there_are_more_trials(tmp_path):
     search(tmp_path, cell_oracle(2))
     oracle = search(tmp_path, cell_oracle(12)).oracle
