@@ -92,10 +92,10 @@ class AskTellOracle(ResumableOracle):
         metrics = self._checked_metrics(score)
         space = self._space()
         point = given_point(space, term)
-        (key,) = TriedPoints([point], self.topologies, self._networks).keys
+        (key,) = self._tried([point]).keys
         trial = None
         for ongoing in self.ongoing_trials.values():
-            if key in TriedPoints([self._point(space, ongoing)], None, self._networks).keys:
+            if key in self._tried([self._point(space, ongoing)]).keys:
                 trial = ongoing
         if trial is None:
             self._check_new(space, point)

@@ -1,6 +1,5 @@
 """A KerasTuner oracle that proposes terms of grammars."""
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -198,12 +197,15 @@ class GrammarOracle(AskTellOracle):
 
     def _parsed_point(self, space, name, values):
         """The point of these values, whose terms are parsed once."""
-        key = json.dumps(values, sort_keys=True), len(space.ordinary)
+        key = values, len(space.ordinary)
         if self._parsed.get(name, (None,))[0] != key:
             point = space.point(values)
             self._parsed[name] = key, point
             digests = self._saved_networks.get(name, {})
             self._networks |= {term: digests[n] for n, term in point if n in digests}
+            # Under the same object as the point's, large terms are found without a comparison.
+            for term in [v for n, v in point if n in self.grammars and v in self._networks]:
+                self._networks[term] = self._networks.pop(term)
         return self._parsed[name][1]
 
     def _improving(self, space, observed, errors, pending, tried, rng):

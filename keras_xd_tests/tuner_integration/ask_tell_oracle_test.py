@@ -196,6 +196,11 @@ def test_a_bad_proposal_is_refused_at_once_with_its_place(broken, expected):
     oracle = GrammarOracle({"network": space}, kt.Objective("loss", "min"), 30, seed=1)
     for text in oracle.ask(20):
         oracle.tell(text, float(len(text)))
+    known = oracle.get_best_trials()[0].hyperparameters.get("network")
+    begin = time.process_time()
+    with pytest.raises(ValueError, match="tried once"):
+        oracle.propose(known)
+    assert time.process_time() - begin < 0.030
     bad = broken(str(space.sample(np.random.default_rng(4))))
     seconds = []
     for _ in range(5):
