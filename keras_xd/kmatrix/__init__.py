@@ -1,5 +1,11 @@
 """Structured (Kaleidoscope) matrices of any size: plans, constructions, folding, application."""
 
+from keras_xd.kmatrix.blast import nearest_blast
+from keras_xd.kmatrix.block_tensor_train import (
+    nearest_block_tensor_train,
+    nearest_low_rank,
+    nearest_monarch,
+)
 from keras_xd.kmatrix.constructions import (
     butterflies_of,
     butterfly_dense,
@@ -12,6 +18,8 @@ from keras_xd.kmatrix.constructions import (
     random_unitary,
     stage_shapes,
 )
+from keras_xd.kmatrix.families import project_to
+from keras_xd.kmatrix.kaleidoscope import nearest_kaleidoscope
 from keras_xd.kmatrix.kmatrix import KMatrix, parameter_count
 from keras_xd.kmatrix.product import Factor, fold
 from keras_xd.kmatrix.projection import nearest_butterfly, project, refine
@@ -35,12 +43,14 @@ from keras_xd.kmatrix.special import (
     toeplitz,
     transpose,
 )
+from keras_xd.kmatrix.structured import Projection
 from keras_xd.kmatrix.transform import analysis, synthesis
 
 __all__ = [
     "Factor",
     "KMatrix",
     "Plan",
+    "Projection",
     "analysis",
     "butterflies_of",
     "butterfly_dense",
@@ -64,13 +74,19 @@ __all__ = [
     "kronecker_of_kmatrices",
     "kronecker_of_matrices",
     "natural_dft",
+    "nearest_blast",
+    "nearest_block_tensor_train",
     "nearest_butterfly",
+    "nearest_kaleidoscope",
+    "nearest_low_rank",
+    "nearest_monarch",
     "padded_size",
     "parameter_count",
     "permutation",
     "plan",
     "prime_factors",
     "project",
+    "project_to",
     "random_orthogonal",
     "random_unitary",
     "refine",

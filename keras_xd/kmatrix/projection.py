@@ -114,7 +114,7 @@ def nearest_butterfly(
         rest = scale[..., :1] * right[..., 0, :]
         rest = np.swapaxes(rest, 1, 2).reshape(outer * r, inner, inner)
     stages.append(rest[:, None])
-    return _balanced(stages[::-1])
+    return balanced(stages[::-1])
 
 
 @check_types
@@ -150,7 +150,7 @@ def refine(
         """Return `R` of each stage, and `P`."""
         found = [identity]
         for stage in chain[::-1]:
-            found.append(_times(stage, found[-1]))
+            found.append(stage_times(stage, found[-1]))
         return found[-2::-1], found[-1]
 
     rights, product = products()
@@ -160,8 +160,8 @@ def refine(
         for place, right in enumerate(rights):
             chain[place] = _least_squares(chain[place], matrix, left, right)
             transposed = np.swapaxes(chain[place], -1, -2)
-            left = _times(transposed, left.T).T
-        chain = _balanced(chain)
+            left = stage_times(transposed, left.T).T
+        chain = balanced(chain)
         rights, product = products()
         errors.append(float(np.linalg.norm(matrix - product) / norm))
         if errors[-1] <= _EXACT or errors[-2] - errors[-1] <= _LEAST_GAIN * errors[-2]:
@@ -208,7 +208,7 @@ def _permuted_diagonals(matrix, radices):
     return [special.diagonal_times(switches, values)]
 
 
-def _times(stage, matrix):
+def stage_times(stage, matrix):
     """Return `W · X` of the stage `W` with the given blocks."""
     outer, inner, r, _ = stage.shape
     rows = np.swapaxes(matrix.reshape(outer, r, inner, -1), 1, 2)
@@ -229,7 +229,7 @@ def _least_squares(stage, matrix, left, right):
     def normal(blocks_of_w):
         """Return the blocks of `Lᴴ L W R Rᴴ`."""
         transposed = np.swapaxes(blocks_of_w, -1, -2)
-        rows = _times(transposed, left_gram.T).T.reshape(*shape, -1)
+        rows = stage_times(transposed, left_gram.T).T.reshape(*shape, -1)
         return np.swapaxes(rows, 1, 2) @ columns
 
     def inverse(gram):
@@ -254,7 +254,7 @@ def _least_squares(stage, matrix, left, right):
     return stage
 
 
-def _balanced(stages):
+def balanced(stages):
     """Share the scale: all stages get the same Frobenius norm, the product stays."""
     if len(stages) == 1:
         return list(stages)

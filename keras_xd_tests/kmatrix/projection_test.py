@@ -136,7 +136,7 @@ def test_least_squares_of_a_stage_against_the_plain_solution(shape):
     for place in np.ndindex(shape):
         stage = np.zeros(shape)
         stage[place] = 1
-        design.append((left @ projection._times(stage, right)).ravel())
+        design.append((left @ projection.stage_times(stage, right)).ravel())
     solution = np.linalg.lstsq(np.array(design).T, matrix.ravel(), rcond=None)[0]
     found = np.zeros(shape, dtype=complex)
     for _ in range(60):

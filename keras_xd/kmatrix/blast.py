@@ -1,0 +1,100 @@
+"""A BLAST matrix near to a dense matrix, in NumPy."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
+from keras_xd.kmatrix import block_tensor_train, structured
+from keras_xd.kmatrix.structured import Projection
+
+_DAMPING = 1e-9  # of the normal equations, relative; towards the solution so far
+_LEAST_GAIN = 1e-4  # relative decrease of the error that makes another sweep worth it
+
+
+@check_types
+def nearest_blast(matrix: ArrayLike, blocks: int, rank: int, steps: int = 20) -> Projection:
+    """Return a BLAST matrix near to a matrix, by alternating least squares.
+
+    Block `(i, j)` of `blocks × blocks` is `U_i diag(s_ij) V_jᵀ`. The search starts at the nearest
+    matrix of this rank and its error never rises, so it is never behind that one.
+
+    Args:
+        matrix: real array of shape `(rows, columns)`.
+        blocks: number of blocks along each side, which divides rows and columns.
+        rank: columns of `U_i` and `V_j`, at most the smaller side.
+        steps: most sweeps over the factors.
+
+    Returns:
+        A `Projection` with factors `U` of shape `(blocks, rows / blocks, rank)`, `s` of shape
+        `(blocks, blocks, rank)` and `V` of shape `(blocks, columns / blocks, rank)`.
+
+    Raises:
+        ValueError: for a matrix, blocks, rank or steps outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import kmatrix
+    >>> matrix = np.random.default_rng(0).normal(size=(8, 12))
+    >>> found = kmatrix.nearest_blast(matrix, blocks=2, rank=3)
+    >>> found.error < kmatrix.nearest_low_rank(matrix, rank=3).error
+    True
+
+    Reference:
+        Lee et al., "BLAST: Block-Level Adaptive Structured Matrices for Efficient Deep Neural
+        Network Inference", 2024. The paper projects by gradient descent.
+    """
+    matrix, _ = structured.checked(matrix, None)
+    validation.positive_integer(blocks, "blocks")
+    structured.check_divides(blocks, matrix.shape)
+    if steps < 0:
+        raise ValueError(f"`steps` must be at least 0. Received: steps={steps}")
+    start = block_tensor_train.nearest_low_rank(matrix, rank)
+    (rows, columns), (left, right) = matrix.shape, start.factors
+    grid = matrix.reshape(blocks, rows // blocks, blocks, columns // blocks).swapaxes(1, 2)
+    left = left.reshape(blocks, -1, rank)
+    right = right.T.reshape(blocks, -1, rank)
+    scale, error = np.ones((blocks, blocks, rank)), start.error
+    for _ in range(steps if error > 1e-12 else 0):
+        left = _side_solved(left, grid @ right, right, scale)
+        scale = _scale_solved(scale, grid, left, right)
+        backwards = np.swapaxes(grid, 0, 1).swapaxes(2, 3)
+        right = _side_solved(right, backwards @ left, left, scale.swapaxes(0, 1))
+        before, error = error, structured.relative_error(matrix, _blast_dense(left, scale, right))
+        if before - error <= _LEAST_GAIN * before:
+            break
+    dense = _blast_dense(left, scale, right)
+    tails = (structured.tail(grid.swapaxes(1, 2).reshape(blocks, -1, columns), rank),)
+    tails += (structured.tail(matrix.T.reshape(blocks, -1, rows), rank),)
+    return structured.measured("blast", (left, scale, right), dense, matrix, max(tails), None)
+
+
+def _side_solved(side, products, other, scale):
+    """Return the best `U` for given `V` and `s`; `products` are `A_ij V_j`."""
+    grams = np.swapaxes(other, 1, 2) @ other
+    normal = np.einsum("jrs,ijr,ijs->irs", grams, scale, scale, optimize=True)
+    target = (products * scale[:, :, None]).sum(axis=1)
+    missing = np.swapaxes(target - side @ normal, 1, 2)
+    return side + np.swapaxes(np.linalg.solve(_damped(normal), missing), 1, 2)
+
+
+def _scale_solved(scale, grid, left, right):
+    """Return the best `s` for given `U` and `V`."""
+    left_gram, right_gram = np.swapaxes(left, 1, 2) @ left, np.swapaxes(right, 1, 2) @ right
+    normal = left_gram[:, None] * right_gram[None]
+    target = (left[:, None] * (grid @ right)).sum(axis=2)
+    missing = target[..., None] - normal @ scale[..., None]
+    return scale + np.linalg.solve(_damped(normal), missing)[..., 0]
+
+
+def _damped(normal):
+    size = normal.shape[-1]
+    trace = np.trace(normal, axis1=-2, axis2=-1)[..., None, None]
+    return normal + (_DAMPING * trace / size + np.finfo(float).tiny) * np.eye(size)
+
+
+def _blast_dense(left, scale, right):
+    blocks, height, _ = left.shape
+    products = (left[:, None] * scale[:, :, None]) @ np.swapaxes(right, 1, 2)
+    return products.swapaxes(1, 2).reshape(blocks * height, -1)

@@ -1,0 +1,238 @@
+"""The nearest matrix of low rank, Monarch matrix and block tensor train, in NumPy."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
+from keras_xd.kmatrix import projection, structured
+from keras_xd.kmatrix.structured import Projection
+
+# The smaller side above which decomposing the Gram matrix is worth the digits that small singular
+# values lose.
+_LARGEST_SLICE = 64
+
+
+@check_types
+def nearest_low_rank(matrix: ArrayLike, rank: int, inputs: ArrayLike | None = None) -> Projection:
+    """Return the nearest matrix `L R` of a rank: exact, by the singular value decomposition.
+
+    Args:
+        matrix: real array of shape `(rows, columns)`.
+        rank: the rank, at most the smaller side.
+        inputs: array of shape `(samples, columns)`; the errors of the outputs for these inputs are
+            then lowered in place of those of the matrix, exactly too.
+
+    Returns:
+        A `Projection` with factors `L` of shape `(rows, rank)` and `R` of shape `(rank, columns)`.
+
+    Raises:
+        ValueError: for a matrix, rank or inputs outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import kmatrix
+    >>> found = kmatrix.nearest_low_rank(np.outer([1.0, 2.0], [3.0, 4.0, 5.0]), rank=1)
+    >>> found.parameters, found.error < 1e-12
+    (5, True)
+    """
+    matrix, inputs = structured.checked(matrix, inputs)
+    rows, columns = matrix.shape
+    if validation.positive_integer(rank, "rank") > min(rows, columns):
+        raise ValueError(
+            f"`rank` must be at most the smaller side of the matrix. "
+            f"Received: rank={rank}, matrix of shape {matrix.shape}"
+        )
+    right, left = _cores(matrix, (1, rows), (columns, 1), rank, inputs)
+    factors = (left.reshape(rank, rows).T, right.reshape(columns, rank).T)
+    bound = _lower_bound(matrix, (1, rows), (columns, 1), rank)
+    return structured.measured("low_rank", factors, factors[0] @ factors[1], matrix, bound, inputs)
+
+
+@check_types
+def nearest_monarch(matrix: ArrayLike, blocks: int, inputs: ArrayLike | None = None) -> Projection:
+    """Return the nearest Monarch matrix of `blocks` blocks: exact, by a decomposition per slice.
+
+    With rows `i = (p, i')` and columns `j = (j', q)`, `p` and `q` counting blocks,
+
+        A[(p, i'), (j', q)] = L[p, i', q] · R[p, j', q]
+
+    so a slice of fixed `p` and `q` has rank one. It is the block tensor train of two cores of rank
+    1: first `blocks` products of `blocks × columns / blocks`, then of `rows / blocks × blocks`.
+
+    Args:
+        matrix: real array of shape `(rows, columns)`.
+        blocks: number of blocks, which divides rows and columns.
+        inputs: as in `nearest_block_tensor_train`.
+
+    Returns:
+        A `Projection` with factors `R` of shape `(blocks, columns / blocks, blocks)` and `L` of
+        shape `(blocks, rows / blocks, blocks)`, axes as above.
+
+    Raises:
+        ValueError: for a matrix, blocks or inputs outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import kmatrix
+    >>> found = kmatrix.nearest_monarch(np.eye(16), blocks=4)
+    >>> found.parameters, found.error < 1e-12
+    (128, True)
+
+    Reference:
+        Dao et al., "Monarch: Expressive Structured Matrices for Efficient and Accurate Training",
+        2022.
+    """
+    matrix, inputs = structured.checked(matrix, inputs)
+    rows, columns = matrix.shape
+    validation.positive_integer(blocks, "blocks")
+    structured.check_divides(blocks, matrix.shape)
+    row_factors, column_factors = (blocks, rows // blocks), (columns // blocks, blocks)
+    cores = _cores(matrix, row_factors, column_factors, 1, inputs)
+    dense = _dense(cores, row_factors, column_factors)
+    bound = _lower_bound(matrix, row_factors, column_factors, 1)
+    right = cores[0].reshape(blocks, columns // blocks, blocks)
+    left = cores[1].reshape(blocks, rows // blocks, blocks)
+    return structured.measured("monarch", (right, left), dense, matrix, bound, inputs)
+
+
+@check_types
+def nearest_block_tensor_train(
+    matrix: ArrayLike,
+    row_factors: Sequence[int],
+    column_factors: Sequence[int],
+    rank: int,
+    inputs: ArrayLike | None = None,
+) -> Projection:
+    """Return a block tensor train near to a matrix, by one decomposition per slice and core.
+
+    With rows `(i_1, …, i_c)` and columns `(j_1, …, j_c)` in row-major order an entry is
+
+        A[i, j] = Π_t G_t[a_{t-1}; i_1 … i_t; j_t; j_{t+1} … j_c; a_t]   summed over all a
+
+    where `a_t` has the size `rank` and `a_0` and `a_c` have size 1. Two cores are found exactly.
+    More are found one after the other, whose squared error is at most `c - 1` times the smallest
+    one.
+
+    Args:
+        matrix: real array of shape `(rows, columns)`.
+        row_factors: integers whose product is the number of rows, two or more.
+        column_factors: as many, whose product is the number of columns.
+        rank: size of the axes between cores, cut where a slice has no more.
+        inputs: array of shape `(samples, columns)`; the first core is then chosen for the errors of
+            outputs, inputs with different `j_2 … j_c` taken as uncorrelated.
+
+    Returns:
+        A `Projection` with the cores as factors, of the axes above.
+
+    Raises:
+        ValueError: for a matrix, factors, rank or inputs outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import kmatrix
+    >>> matrix = np.random.default_rng(0).normal(size=(8, 12))
+    >>> kmatrix.nearest_block_tensor_train(matrix, (4, 2), (3, 4), rank=2).error < 1e-12
+    True
+
+    Reference:
+        Qiu et al., "Compute Better Spent: Replacing Dense Layers with Structured Matrices", 2024.
+    """
+    matrix, inputs = structured.checked(matrix, inputs)
+    row_factors, column_factors = tuple(row_factors), tuple(column_factors)
+    validation.positive_integer(rank, "rank")
+    whole = all(validation.is_integer(f) and f >= 1 for f in (*row_factors, *column_factors))
+    fits = whole and (math.prod(row_factors), math.prod(column_factors)) == matrix.shape
+    if not fits or len(row_factors) != len(column_factors) or len(row_factors) < 2:
+        raise ValueError(
+            "`row_factors` and `column_factors` must be as many positive integers, at least two, "
+            f"that multiply to the rows and columns. Received: {row_factors=}, {column_factors=}, "
+            f"matrix of shape {matrix.shape}"
+        )
+    cores = _cores(matrix, row_factors, column_factors, rank, inputs)
+    dense = _dense(cores, row_factors, column_factors)
+    bound = _lower_bound(matrix, row_factors, column_factors, rank)
+    return structured.measured("block_tensor_train", cores, dense, matrix, bound, inputs)
+
+
+def _lower_bound(matrix, row_factors, column_factors, rank):
+    """Return the largest of the norms that are left over where the cores are cut in two."""
+    tails = []
+    for cut in range(1, len(row_factors)):
+        first, rest = math.prod(row_factors[:cut]), math.prod(row_factors[cut:])
+        left, right = math.prod(column_factors[:cut]), math.prod(column_factors[cut:])
+        slices = matrix.reshape(first, rest, left, right).transpose(0, 3, 1, 2)
+        tails.append(structured.tail(slices, rank))
+    return max(tails)
+
+
+def _cores(matrix, row_factors, column_factors, rank, inputs):
+    """Return the cores `(a, rows so far, j, columns to come, a')` of a block tensor train."""
+    done, cores, rest = 1, [], matrix[None, :, None, :]  # (done, rows, a, columns)
+    for m, n in zip(row_factors[:-1], column_factors[:-1], strict=True):
+        _, rows, before, columns = rest.shape
+        to_come = columns // n
+        slices = rest.reshape(done, m, rows // m, before, n, to_come).transpose(0, 1, 5, 2, 3, 4)
+        slices = slices.reshape(done * m, to_come, rows // m, before * n)
+        if inputs is None or cores:
+            left, scale, right = _decomposed(slices)
+        else:
+            left, scale, right = _decomposed_for(inputs.reshape(-1, n, to_come), slices)
+        size = min(rank, scale.shape[-1])
+        core = right[..., :size, :].reshape(done * m, to_come, size, before, n)
+        cores.append(core.transpose(3, 0, 4, 1, 2))
+        rest = (left[..., :size] * scale[..., None, :size]).transpose(0, 2, 3, 1)
+        done *= m
+    *_, rows, before, columns = rest.shape
+    last = rest.transpose(2, 0, 1, 3).reshape(before, done * rows, columns, 1, 1)
+    cores.append(last)
+    return projection.balanced(cores)
+
+
+def _decomposed(slices):
+    """Return the singular value decomposition of slices, of large ones from their Gram matrix."""
+    if min(slices.shape[-2:]) <= _LARGEST_SLICE:
+        return np.linalg.svd(slices, full_matrices=False)
+    if slices.shape[-2] > slices.shape[-1]:
+        left, scale, right = _decomposed(np.swapaxes(slices, -1, -2))
+        return np.swapaxes(right, -1, -2), scale, np.swapaxes(left, -1, -2)
+    _, vectors = np.linalg.eigh(slices @ np.swapaxes(slices, -1, -2))
+    left = vectors[..., ::-1]
+    right = np.swapaxes(left, -1, -2) @ slices
+    scale = np.linalg.norm(right, axis=-1)
+    return left, scale, right / np.where(scale > 0, scale, 1)[..., None]
+
+
+def _decomposed_for(inputs, slices):
+    """Decompose slices so that cutting them errs least for the inputs `(samples, n, to_come)`.
+
+    The best outputs of a rank are projections of all outputs: `U Uᵀ M` with `U` from a root of
+    the inputs' second moments times `M`. No root is inverted, so inputs may be dependent.
+    """
+    samples = inputs.transpose(2, 0, 1)
+    values, vectors = np.linalg.eigh(np.swapaxes(samples, 1, 2) @ samples / len(inputs))
+    root = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
+    left, scale, _ = _decomposed(slices @ root)
+    tiny = np.finfo(float).eps * scale[..., :1]
+    inverse = np.where(scale > tiny, 1 / np.where(scale > tiny, scale, 1), 0)
+    return left, scale, inverse[..., None] * (np.swapaxes(left, -1, -2) @ slices)
+
+
+def _dense(cores, row_factors, column_factors):
+    """Multiply the cores of a block tensor train out."""
+    found = cores[0].reshape(row_factors[0], column_factors[0], -1, cores[0].shape[-1])
+    for core, m, n in zip(cores[1:], row_factors[1:], column_factors[1:], strict=True):
+        done, left, to_come, before = found.shape
+        to_come, after = to_come // n, core.shape[-1]
+        found = found.reshape(done, left, n * to_come, before).transpose(0, 2, 1, 3)
+        core = core.reshape(before, done, m, n * to_come, after).transpose(1, 3, 0, 2, 4)
+        found = found @ core.reshape(done, n * to_come, before, m * after)
+        found = found.reshape(done, n, to_come, left, m, after).transpose(0, 4, 3, 1, 2, 5)
+        found = found.reshape(done * m, left * n, to_come, after)
+    return found[..., 0, 0]

@@ -1,0 +1,172 @@
+"""The families of structured matrices behind one function, and the sizes that fit a share.
+
+| family               | entry or block                             | numbers                     |
+|----------------------|--------------------------------------------|-----------------------------|
+| `low_rank`           | `Σ_a L[i, a] R[a, j]`                      | `r (rows + columns)`        |
+| `monarch`            | block tensor train of two cores, rank 1    | `b (rows + columns)`        |
+| `block_tensor_train` | product of cores, see its function         | sum over the cores          |
+| `blast`              | `U_i diag(s_ij) V_jᵀ` in block `(i, j)`    | `r (rows + columns) + r b²` |
+| `kaleidoscope`       | the corner of one butterfly                | `n Σ r_j`                   |
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keras_xd.core import validation
+from keras_xd.core.argument_types import check_types
+from keras_xd.kmatrix import blast, block_tensor_train, kaleidoscope
+from keras_xd.kmatrix import radix as radices
+from keras_xd.kmatrix.structured import Projection
+
+FAMILIES = ("kaleidoscope", "monarch", "block_tensor_train", "blast", "low_rank")
+WITH_INPUTS = ("monarch", "block_tensor_train", "low_rank")
+_MOST_BLOCKS = 16  # of a BLAST matrix along a side, as in its paper
+
+
+@check_types
+def project_to(
+    matrix: ArrayLike,
+    family: str,
+    share: float = 0.25,
+    inputs: ArrayLike | None = None,
+) -> Projection:
+    """Return a structured matrix of a family near to a dense matrix, of a share of its numbers.
+
+    Sizes are the largest that keep to the share; `nearest_low_rank` and its siblings take sizes of
+    your choice.
+
+    Args:
+        matrix: real array of shape `(rows, columns)`, multiplied as `matrix @ x`: the kernel of a
+            `Dense` layer transposed.
+        family: `"kaleidoscope"`, `"monarch"`, `"block_tensor_train"`, `"blast"` or `"low_rank"`.
+        share: most numbers of the structured matrix, as a share of `rows · columns`.
+        inputs: array of shape `(samples, columns)`, a few batches of what the layer is given. The
+            error of the outputs is lowered in place of that of the matrix. Of the families
+            `"monarch"`, `"block_tensor_train"` and `"low_rank"`.
+
+    Returns:
+        A `Projection`, which tells its error beside the bound by singular values and the error of
+        low rank.
+
+    Raises:
+        ValueError: for an unknown family, a share that not even its smallest member keeps to, or
+            rows and columns that do not factor as the family needs.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import kmatrix
+    >>> kernel = np.random.default_rng(0).normal(size=(48, 192))
+    >>> kmatrix.project_to(kernel.T, "monarch")
+    Projection('monarch', shape=(192, 48), parameters=1920, error=0.83..., bound=0.83..., ...)
+    """
+    matrix = np.asarray(matrix)
+    validation.one_of(family, FAMILIES, "family")
+    if not 0 < share <= 1:
+        raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share}")
+    if inputs is not None and family not in WITH_INPUTS:
+        raise ValueError(
+            f"`inputs` are for the families {', '.join(WITH_INPUTS)}. Received: family={family!r}"
+        )
+    if matrix.ndim != 2 or not matrix.size:
+        raise ValueError(f"`matrix` must have two axes. Received: matrix of shape {matrix.shape}")
+    rows, columns = matrix.shape
+    budget = int(share * rows * columns)
+    if family == "low_rank":
+        rank = _rank(budget, rows + columns, matrix.shape, family)
+        return block_tensor_train.nearest_low_rank(matrix, rank, inputs)
+    if family == "monarch":
+        counts = [b for b in _common_divisors(matrix.shape, family) if b > 1]
+        blocks = _largest(counts, lambda b: b * (rows + columns), budget, matrix.shape, family)
+        return block_tensor_train.nearest_monarch(matrix, blocks, inputs)
+    if family == "blast":
+        counts = [b for b in _common_divisors(matrix.shape, family) if 1 < b <= _MOST_BLOCKS]
+        counts = counts or [min(b for b in _common_divisors(matrix.shape, family) if b > 1)]
+        blocks = _largest(counts, lambda b: rows + columns + b * b, budget, matrix.shape, family)
+        rank = _rank(budget, rows + columns + blocks**2, matrix.shape, family)
+        return blast.nearest_blast(matrix, blocks, rank)
+    if family == "block_tensor_train":
+        return block_tensor_train.nearest_block_tensor_train(
+            matrix, *_train_sizes(budget, matrix.shape), inputs
+        )
+    return kaleidoscope.nearest_kaleidoscope(matrix, _radices(budget, matrix.shape))
+
+
+def _too_small(smallest, budget, shape, family):
+    return ValueError(
+        f"The smallest {family} matrix of shape {shape} has {smallest} numbers, "
+        f"{smallest / math.prod(shape):.2g} of the matrix's. Received: a share of {budget} numbers"
+    )
+
+
+def _rank(budget, numbers, shape, family):
+    """Return the largest rank, of so many numbers each."""
+    if budget < numbers:
+        raise _too_small(numbers, budget, shape, family)
+    return min(budget // numbers, *shape)
+
+
+def _largest(candidates, numbers, budget, shape, family):
+    """Return the candidate with the most numbers that keeps to the budget."""
+    fitting = [candidate for candidate in candidates if numbers(candidate) <= budget]
+    if not fitting:
+        raise _too_small(min(map(numbers, candidates)), budget, shape, family)
+    return max(fitting, key=numbers)
+
+
+def _divisors(n):
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+def _common_divisors(shape, family):
+    common = math.gcd(*shape)
+    if common == 1:
+        raise ValueError(
+            f"Rows and columns of a {family} matrix must have a common divisor above 1. "
+            f"Received: matrix of shape {shape}"
+        )
+    return _divisors(common)
+
+
+def _train_sizes(budget, shape):
+    """Return row factors, column factors and rank of two cores, as square as the budget allows."""
+    rows, columns = shape
+    sizes = [
+        (first, second)
+        for first in _divisors(rows)
+        for second in _divisors(columns)
+        if first**2 <= rows and second**2 <= columns and first * second > 1
+    ]
+    if not sizes:
+        raise ValueError(
+            "Rows or columns of a block tensor train must factor. "
+            f"Received: matrix of shape {shape}"
+        )
+
+    def numbers(size):
+        return size[0] * columns + size[1] * rows
+
+    fitting = [size for size in sizes if 2 * numbers(size) <= budget]
+    fitting = fitting or [size for size in sizes if numbers(size) <= budget]
+    if not fitting:
+        raise _too_small(min(map(numbers, sizes)), budget, shape, "block_tensor_train")
+    first, second = max(fitting, key=lambda size: (size[0] * size[1], numbers(size)))
+    rank = min(budget // numbers((first, second)), rows // first, columns // second)
+    return (first, rows // first), (columns // second, second), rank
+
+
+def _radices(budget, shape):
+    """Return the radices with the most numbers that keep to the budget."""
+    need = max(shape)
+    limits = [None, *(2**k for k in range(2, need.bit_length() + 1))]
+    candidates = {radices.factorise(need, limit) for limit in limits}
+    for limit in limits:
+        candidates.add(radices.factorise(radices.padded_size(need, limit), limit))
+    candidates = sorted(candidates)
+
+    def numbers(factors):
+        return math.prod(factors) * sum(factors)
+
+    return _largest(candidates, numbers, budget, shape, "kaleidoscope")

@@ -1,0 +1,87 @@
+"""A K-matrix whose corner is near to a rectangular matrix, in NumPy."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keras_xd.core.argument_types import check_types
+from keras_xd.kmatrix import constructions, projection, structured
+from keras_xd.kmatrix import radix as radices
+from keras_xd.kmatrix.structured import Projection
+
+_LARGEST_SIDE = 16  # of the slices from which the bound of a butterfly is computed
+
+
+@check_types
+def nearest_kaleidoscope(
+    matrix: ArrayLike,
+    radix: int | tuple[int, ...] | None = None,
+    depth: int = 1,
+    steps: int = 0,
+    seed: int | None = None,
+) -> Projection:
+    """Return a K-matrix whose upper left corner is near to a matrix.
+
+    The matrix is continued by zeros to the size `n` of `padded_size`. One butterfly is found by
+    hierarchical decompositions, two radices exactly; more of them, and refinement by `steps`
+    sweeps, by `project`, whose time grows with `n³`: for sizes up to a few hundred.
+
+    Args:
+        matrix: real array of shape `(rows, columns)`.
+        radix: as in `padded_size`.
+        depth: number of butterflies.
+        steps: most sweeps of refinement.
+        seed: seed of a random start, for more than one butterfly.
+
+    Returns:
+        A `Projection` with one factor, the weights of a `KMatrix` without imaginary parts.
+
+    Raises:
+        ValueError: for a matrix, radix, depth or steps outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import kmatrix
+    >>> matrix = np.random.default_rng(0).normal(size=(6, 10))
+    >>> found = kmatrix.nearest_kaleidoscope(matrix, radix=(3, 4))
+    >>> found.factors[0].shape, found.bound <= found.error <= 1
+    ((1, 1, 84), True)
+    """
+    matrix, _ = structured.checked(matrix, None)
+    size = radices.padded_size(max(matrix.shape), radix)
+    factors = radices.factorise(size, radix)
+    rows, columns = matrix.shape
+    padded = np.zeros((size, size))
+    padded[:rows, :columns] = matrix
+    if depth == 1 and steps == 0:
+        butterflies = [projection.nearest_butterfly(padded, factors)]
+    else:
+        butterflies, _ = projection.project(padded, factors, depth, steps, seed)
+    weights = constructions.kmatrix_weights(butterflies, "float64")[:, :1]
+    dense = _corner(butterflies, rows, columns)
+    bound = _butterfly_bound(padded, factors) if depth == 1 else 0.0
+    return structured.measured("kaleidoscope", (weights,), dense, matrix, bound, None)
+
+
+def _corner(butterflies, rows, columns):
+    """Return the upper left corner of a real K-matrix."""
+    found = np.eye(math.prod(stage.shape[-1] for stage in butterflies[0]), columns)
+    for number in reversed(range(len(butterflies))):
+        rising = number % 2 == 1
+        for stage in butterflies[number] if rising else butterflies[number][::-1]:
+            stage = stage.real if rising else np.swapaxes(stage.real, -1, -2)
+            found = projection.stage_times(stage, found)
+    return found[:rows]
+
+
+def _butterfly_bound(matrix, factors):
+    """Return the largest norm left over of slices that a butterfly holds at rank one."""
+    tails, n = [0.0], len(matrix)
+    for cut in range(1, len(factors)):
+        inner = math.prod(factors[:cut])
+        if min(inner, n // inner) <= _LARGEST_SIDE or len(factors) == 2:
+            slices = matrix.T.reshape(n // inner, inner, n // inner, inner)
+            tails.append(structured.tail(slices.transpose(1, 2, 0, 3), 1))
+    return max(tails)

@@ -1,0 +1,208 @@
+import math
+
+import numpy as np
+import pytest
+
+from keras_xd import kmatrix
+from keras_xd.kmatrix import block_tensor_train
+
+SIZES = [
+    ((2, 3), (4, 2), 1),
+    ((4, 6), (3, 5), 2),
+    ((1, 12), (7, 1), 3),
+    ((2, 3, 4), (3, 2, 2), 1),
+    ((2, 4, 3), (3, 2, 4), 2),
+    ((2, 2, 2, 2), (2, 3, 2, 2), 2),
+]
+every_size = pytest.mark.parametrize("row_factors, column_factors, rank", SIZES)
+
+
+def entry_by_entry(cores, row_factors, column_factors):
+    """The definition: one product of matrices in the ranks for each entry."""
+    shape = (math.prod(row_factors), math.prod(column_factors))
+    found = np.zeros(shape)
+    for i in range(shape[0]):
+        row = np.unravel_index(i, row_factors)
+        for j in range(shape[1]):
+            column = np.unravel_index(j, column_factors)
+            product = np.ones((1, 1))
+            for t, core in enumerate(cores):
+                so_far = np.ravel_multi_index(row[: t + 1], row_factors[: t + 1])
+                later = column[t + 1 :]
+                to_come = np.ravel_multi_index(later, column_factors[t + 1 :]) if later else 0
+                product = product @ core[:, so_far, column[t], to_come, :]
+            found[i, j] = product[0, 0]
+    return found
+
+
+def random_train(row_factors, column_factors, rank, rng):
+    count, cores = len(row_factors), []
+    for t in range(count):
+        before, after = 1 if t == 0 else rank, 1 if t == count - 1 else rank
+        so_far, to_come = math.prod(row_factors[: t + 1]), math.prod(column_factors[t + 1 :])
+        cores.append(rng.normal(size=(before, so_far, column_factors[t], to_come, after)))
+    return entry_by_entry(cores, row_factors, column_factors)
+
+
+def slice_tails(matrix, row_factors, column_factors, rank):
+    """Squared norms of what rank `rank` leaves of the slices, for each cut."""
+    found = []
+    for cut in range(1, len(row_factors)):
+        first, left = math.prod(row_factors[:cut]), math.prod(column_factors[:cut])
+        grid = matrix.reshape(first, -1, left, matrix.shape[1] // left)
+        total = 0.0
+        for p in range(first):
+            for q in range(grid.shape[3]):
+                total += (np.linalg.svd(grid[p, :, :, q], compute_uv=False)[rank:] ** 2).sum()
+        found.append(total)
+    return found
+
+
+@every_size
+def test_block_tensor_trains_are_recovered(row_factors, column_factors, rank, rng):
+    matrix = random_train(row_factors, column_factors, rank, rng)
+    found = kmatrix.nearest_block_tensor_train(matrix, row_factors, column_factors, rank)
+    assert found.error < 1e-12
+    np.testing.assert_allclose(found.matrix, matrix, atol=1e-11 * np.abs(matrix).max())
+
+
+@every_size
+def test_errors_lie_between_the_bound_and_the_guarantee(row_factors, column_factors, rank, rng):
+    matrix = rng.normal(size=(math.prod(row_factors), math.prod(column_factors)))
+    found = kmatrix.nearest_block_tensor_train(matrix, row_factors, column_factors, rank)
+    definition = entry_by_entry(found.factors, row_factors, column_factors)
+    np.testing.assert_allclose(found.matrix, definition, atol=1e-12)
+    norm = np.linalg.norm(matrix)
+    assert found.error == pytest.approx(np.linalg.norm(matrix - definition) / norm)
+    tails = slice_tails(matrix, row_factors, column_factors, rank)
+    assert found.bound == pytest.approx(np.sqrt(max(tails)) / norm, abs=1e-7)
+    assert found.bound <= found.error <= np.sqrt(sum(tails)) / norm + 1e-12
+    if len(row_factors) == 2:
+        assert found.error == pytest.approx(found.bound, abs=1e-7)
+    norms = [np.linalg.norm(core) for core in found.factors]
+    np.testing.assert_allclose(norms, norms[0])
+
+
+@pytest.mark.parametrize("shape, blocks", [((6, 4), 2), ((6, 9), 3), ((4, 4), 2), ((5, 10), 5)])
+def test_no_monarch_matrix_is_nearer(shape, blocks, rng):
+    """Alternating least squares from many starts, on the definition, finds none."""
+    matrix = rng.normal(size=shape)
+    found = kmatrix.nearest_monarch(matrix, blocks)
+    right, left = found.factors
+    np.testing.assert_allclose(np.einsum("piq,pjq->pijq", left, right).reshape(shape), found.matrix)
+    grid = matrix.reshape(blocks, -1, shape[1] // blocks, blocks)
+    errors = []
+    for _ in range(5):
+        r = rng.normal(size=right.shape)
+        for _ in range(200):
+            left = np.einsum("pijq,pjq->piq", grid, r) / np.einsum("pjq,pjq->pq", r, r)[:, None]
+            r = (
+                np.einsum("pijq,piq->pjq", grid, left)
+                / np.einsum("piq,piq->pq", left, left)[:, None]
+            )
+        dense = np.einsum("piq,pjq->pijq", left, r).reshape(shape)
+        errors.append(np.linalg.norm(matrix - dense) / np.linalg.norm(matrix))
+    assert min(errors) == pytest.approx(found.error, abs=1e-6)
+    assert found.error <= min(errors) + 1e-9
+
+
+def test_a_butterfly_of_two_radices_is_a_monarch_matrix(rng):
+    matrix = rng.normal(size=(16, 16))
+    stages = kmatrix.nearest_butterfly(matrix, (4, 4))
+    found = kmatrix.nearest_monarch(matrix, 4)
+    np.testing.assert_allclose(found.matrix, kmatrix.kmatrix_dense(stages).real, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(5, 9), (9, 5), (80, 100), (100, 80), (1, 4)])
+def test_low_rank_is_that_of_the_singular_values(shape, rng):
+    matrix, rank = rng.normal(size=shape), min(3, *shape)
+    found = kmatrix.nearest_low_rank(matrix, rank)
+    left, scale, right = np.linalg.svd(matrix, full_matrices=False)
+    expected = (left[:, :rank] * scale[:rank]) @ right[:rank]
+    np.testing.assert_allclose(found.matrix, expected, atol=1e-10)
+    tail = np.sqrt((scale[rank:] ** 2).sum() / (scale**2).sum())
+    for value in (found.error, found.bound, found.low_rank_error):
+        assert value == pytest.approx(tail, abs=1e-7)
+    assert found.parameters == rank * sum(shape)
+    assert kmatrix.nearest_low_rank(expected, rank).error < 1e-10
+
+
+def test_large_slices_are_decomposed_as_small_ones(rng, monkeypatch):
+    for shape in ((2, 70, 90), (2, 90, 70)):
+        slices = rng.normal(size=shape)
+        monkeypatch.setattr(block_tensor_train, "_LARGEST_SLICE", 64)
+        large = kmatrix.nearest_block_tensor_train(slices[0], (1, shape[1]), (shape[2], 1), 5)
+        monkeypatch.setattr(block_tensor_train, "_LARGEST_SLICE", 1000)
+        small = kmatrix.nearest_block_tensor_train(slices[0], (1, shape[1]), (shape[2], 1), 5)
+        np.testing.assert_allclose(large.matrix, small.matrix, atol=1e-10)
+
+
+def correlated_inputs(rng, samples, columns):
+    return rng.normal(size=(samples, columns)) @ np.diag(np.geomspace(1, 0.01, columns))
+
+
+@pytest.mark.parametrize("samples", [3, 200])
+def test_low_rank_for_inputs_is_the_best_for_their_outputs(samples, rng):
+    """The outputs have the error of their own singular values: nothing of the rank is better."""
+    matrix, rank = rng.normal(size=(12, 20)), 2
+    inputs = correlated_inputs(rng, samples, 20) @ np.linalg.qr(rng.normal(size=(20, 20)))[0]
+    found = kmatrix.nearest_low_rank(matrix, rank, inputs)
+    scale = np.linalg.svd(inputs @ matrix.T, compute_uv=False)
+    best = np.sqrt((scale[rank:] ** 2).sum() / (scale**2).sum())
+    assert found.output_error == pytest.approx(best, abs=1e-7)
+    assert np.linalg.matrix_rank(found.matrix) == rank
+    plain = kmatrix.nearest_low_rank(matrix, rank).matrix
+    assert np.linalg.norm(inputs @ (matrix - plain).T) > found.output_error * np.sqrt(
+        (scale**2).sum()
+    )
+
+
+def test_monarch_for_inputs_of_independent_blocks_is_the_best(rng):
+    """With whitened inputs the search is that of the plain function on the whitened matrix."""
+    blocks, matrix = 3, rng.normal(size=(6, 12))
+    scale = np.geomspace(1, 0.05, 12)
+    inputs = np.diag(scale) * np.sqrt(12)  # second moments diag(scale²)
+    found = kmatrix.nearest_monarch(matrix, blocks, inputs)
+    plain = kmatrix.nearest_monarch(matrix * scale, blocks)
+    np.testing.assert_allclose(found.matrix * scale, plain.matrix, atol=1e-10)
+    assert found.output_error == pytest.approx(plain.error)
+    assert found.error > kmatrix.nearest_monarch(matrix, blocks).error
+
+
+def test_trains_of_three_cores_for_inputs(rng):
+    matrix, inputs = rng.normal(size=(24, 24)), correlated_inputs(rng, 100, 24)
+    sizes = (2, 3, 4), (4, 3, 2)
+    found = kmatrix.nearest_block_tensor_train(matrix, *sizes, 2, inputs)
+    plain = kmatrix.nearest_block_tensor_train(matrix, *sizes, 2).matrix
+    outputs = inputs @ matrix.T
+    assert found.output_error < np.linalg.norm(outputs - inputs @ plain.T) / np.linalg.norm(outputs)
+
+
+def test_zero_matrices_have_no_error():
+    for found in (
+        kmatrix.nearest_low_rank(np.zeros((4, 6)), 1),
+        kmatrix.nearest_monarch(np.zeros((4, 6)), 2),
+    ):
+        assert found.error == found.bound == found.low_rank_error == 0
+        assert not found.matrix.any()
+
+
+BAD = [
+    (lambda: kmatrix.nearest_low_rank(np.zeros(3), 1), "two axes"),
+    (lambda: kmatrix.nearest_low_rank(1j * np.ones((3, 3)), 1), "real array"),
+    (lambda: kmatrix.nearest_low_rank(np.full((3, 3), np.nan), 1), "9 NaN"),
+    (lambda: kmatrix.nearest_low_rank(np.ones((3, 4)), 4), "rank=4"),
+    (lambda: kmatrix.nearest_low_rank(np.ones((3, 4)), 0), "rank"),
+    (lambda: kmatrix.nearest_low_rank(np.ones((3, 4)), 1, np.ones((5, 3))), r"\(samples, 4\)"),
+    (lambda: kmatrix.nearest_low_rank(np.ones((3, 4)), 1, np.full((5, 4), np.inf)), "finite"),
+    (lambda: kmatrix.nearest_monarch(np.ones((3, 4)), 2), "blocks=2"),
+    (lambda: kmatrix.nearest_block_tensor_train(np.ones((4, 4)), (2, 2), (4, 2), 1), "multiply"),
+    (lambda: kmatrix.nearest_block_tensor_train(np.ones((4, 4)), (4,), (4,), 1), "at least two"),
+    (lambda: kmatrix.nearest_block_tensor_train(np.ones((4, 4)), (2, 2), (1, 2, 2), 1), "as many"),
+]
+
+
+@pytest.mark.parametrize("call, message", BAD)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

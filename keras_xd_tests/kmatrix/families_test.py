@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from keras_xd import kmatrix
+from keras_xd.kmatrix import families
+
+every_family = pytest.mark.parametrize("family", families.FAMILIES)
+
+
+@every_family
+@pytest.mark.parametrize("shape", [(48, 192), (192, 48), (64, 64), (30, 42)])
+@pytest.mark.parametrize("share", [0.6, 0.4])
+def test_shares_are_kept_and_errors_told(family, shape, share, rng):
+    matrix = rng.normal(size=shape)
+    found = kmatrix.project_to(matrix, family, share)
+    assert found.family == family and found.matrix.shape == shape
+    assert found.parameters <= share * matrix.size
+    error = np.linalg.norm(matrix - found.matrix) / np.linalg.norm(matrix)
+    assert found.error == pytest.approx(error) and found.bound <= found.error < 1
+    rank = found.parameters // sum(shape)
+    scale = np.linalg.svd(matrix, compute_uv=False)
+    tail = np.sqrt((scale[rank:] ** 2).sum() / (scale**2).sum())
+    assert found.low_rank_error == pytest.approx(tail, abs=1e-7)
+    assert repr(found).startswith(f"Projection({family!r}, shape={shape}, parameters=")
+
+
+@pytest.mark.parametrize("family", ["monarch", "block_tensor_train", "blast", "low_rank"])
+def test_most_of_a_share_is_used(family, rng):
+    """A share that factors well is used to nine tenths; the radices of a butterfly are coarser."""
+    found = kmatrix.project_to(rng.normal(size=(128, 128)), family, 0.25)
+    assert found.parameters > 0.85 * 0.25 * 128**2
+
+
+@pytest.mark.parametrize("family", families.WITH_INPUTS)
+def test_inputs_lower_the_error_of_outputs(family, rng):
+    matrix = rng.normal(size=(24, 36))
+    inputs = rng.normal(size=(500, 36)) * np.geomspace(1, 0.01, 36)
+    plain, found = (kmatrix.project_to(matrix, family, 0.5, given) for given in (None, inputs))
+    assert plain.output_error is None and "output_error" not in repr(plain)
+    outputs = inputs @ matrix.T
+    lost = np.linalg.norm(outputs - inputs @ plain.matrix.T) / np.linalg.norm(outputs)
+    assert found.output_error < 0.8 * lost and "output_error" in repr(found)
+    assert found.parameters == plain.parameters
+
+
+BAD = [
+    ((6, 9), "dense", 0.5, "family"),
+    ((6, 9), "monarch", 0.0, "share=0.0"),
+    ((6, 9), "monarch", 1.5, "share=1.5"),
+    ((5, 9), "monarch", 0.9, r"common divisor above 1. Received: matrix of shape \(5, 9\)"),
+    ((5, 9), "blast", 0.9, "common divisor"),
+    ((5, 7), "block_tensor_train", 0.9, r"must factor. Received: matrix of shape \(5, 7\)"),
+    ((6, 9), "low_rank", 0.1, "has 15 numbers, 0.28 of the matrix's. Received: a share of 5"),
+    ((6, 9), "monarch", 0.3, "has 45 numbers"),
+    ((6, 9), "blast", 0.3, "has 24 numbers"),
+    ((6, 8), "block_tensor_train", 0.1, "smallest block_tensor_train matrix"),
+    ((6, 8), "kaleidoscope", 0.1, "smallest kaleidoscope matrix"),
+]
+
+
+@pytest.mark.parametrize("shape, family, share, message", BAD)
+def test_bad_input(shape, family, share, message):
+    with pytest.raises(ValueError, match=message):
+        kmatrix.project_to(np.ones(shape), family, share)
+
+
+def test_bad_matrices_and_inputs():
+    with pytest.raises(ValueError, match="two axes"):
+        kmatrix.project_to(np.ones(6), "low_rank")
+    with pytest.raises(ValueError, match="monarch, block_tensor_train, low_rank. Received: family"):
+        kmatrix.project_to(np.ones((8, 8)), "blast", 0.5, np.ones((3, 8)))

@@ -1,0 +1,25 @@
+import numpy as np
+import pytest
+
+from keras_xd.kmatrix import structured
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 6), (3, 6, 4), (2, 2, 5, 5)])
+@pytest.mark.parametrize("rank", [0, 1, 3, 9])
+def test_tails_are_those_of_the_singular_values(shape, rank, rng):
+    slices = rng.normal(size=shape)
+    expected = np.sqrt((np.linalg.svd(slices, compute_uv=False)[..., rank:] ** 2).sum())
+    assert structured.tail(slices, rank) == pytest.approx(expected)
+
+
+def test_what_is_measured(rng):
+    matrix, inputs = rng.normal(size=(4, 6)), rng.normal(size=(5, 6))
+    left, right = rng.normal(size=(4, 2)), rng.normal(size=(2, 6))
+    dense = left @ right
+    found = structured.measured("low_rank", [left, right], dense, matrix, 0.1, inputs)
+    assert found.parameters == 20 and found.factors == (left, right)
+    assert found.error == pytest.approx(np.linalg.norm(matrix - dense) / np.linalg.norm(matrix))
+    assert found.bound == pytest.approx(0.1 / np.linalg.norm(matrix))
+    outputs = inputs @ matrix.T
+    expected = np.linalg.norm(outputs - inputs @ dense.T) / np.linalg.norm(outputs)
+    assert found.output_error == pytest.approx(expected)
