@@ -20,6 +20,7 @@ try:
     finalized = importlib.import_module("finalized")
     grammar_search = importlib.import_module("grammar_search")
     nos = importlib.import_module("nos")
+    projection = importlib.import_module("projection")
     proposals = importlib.import_module("proposals")
     surrogate = importlib.import_module("surrogate")
     term_errors = importlib.import_module("term_errors")
@@ -208,3 +209,20 @@ def test_cells_of_layers_are_those_of_version_0_1():
         keras_xd.architecture_variables(model)
     )
     assert apart.count_params() == model.count_params()
+
+
+def test_projections_of_every_family_are_measured(capsys):
+    lines = projection.main(["--rows", "48", "--columns", "96", "--share", "0.5", "--dry-run"])
+    cells = [[c.strip() for c in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
+    head, *rows = cells
+    assert len(rows) == 2 * len(projection.FAMILIES)
+    for row in rows:
+        found = dict(zip(head, row, strict=True))
+        assert 0 < float(found["share"]) <= 0.5
+        assert float(found["bound"]) <= float(found["error"]) < 1
+        aware = found["family"] in projection.WITH_INPUTS
+        assert (found["with inputs"] != "–") == aware
+        if found["family"] == "low_rank":
+            assert found["error"] == found["bound"] == found["error of low rank"]
+            assert float(found["with inputs"]) < float(found["of outputs"])
+    assert lines[-1] in capsys.readouterr().out

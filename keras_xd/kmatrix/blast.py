@@ -8,8 +8,9 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.kmatrix import block_tensor_train, structured
 from keras_xd.kmatrix.structured import Projection
 
-_DAMPING = 1e-9  # of the normal equations, relative; towards the solution so far
-_LEAST_GAIN = 1e-4  # relative decrease of the error that makes another sweep worth it
+_EXACT = 1e-12  # relative error at which there is nothing left to gain
+_CHECK_EVERY = 4  # sweeps, as the error costs as much as half a sweep
+_LEAST_GAIN = 4e-4  # relative decrease of the error between checks that makes more of them worth it
 
 
 @check_types
@@ -56,14 +57,17 @@ def nearest_blast(matrix: ArrayLike, blocks: int, rank: int, steps: int = 20) ->
     left = left.reshape(blocks, -1, rank)
     right = right.T.reshape(blocks, -1, rank)
     scale, error = np.ones((blocks, blocks, rank)), start.error
-    for _ in range(steps if error > 1e-12 else 0):
-        left = _side_solved(left, grid @ right, right, scale)
-        scale = _scale_solved(scale, grid, left, right)
-        backwards = np.swapaxes(grid, 0, 1).swapaxes(2, 3)
+    backwards = np.swapaxes(grid, 0, 1).swapaxes(2, 3)
+    for step in range(1, (steps if error > _EXACT else 0) + 1):
+        products = grid @ right
+        left = _side_solved(left, products, right, scale)
+        scale = _scale_solved(scale, products, left, right)
         right = _side_solved(right, backwards @ left, left, scale.swapaxes(0, 1))
-        before, error = error, structured.relative_error(matrix, _blast_dense(left, scale, right))
-        if before - error <= _LEAST_GAIN * before:
-            break
+        if step % _CHECK_EVERY == 0:
+            found = _blast_dense(left, scale, right)
+            before, error = error, structured.relative_error(matrix, found)
+            if error <= _EXACT or before - error <= _LEAST_GAIN * before:
+                break
     dense = _blast_dense(left, scale, right)
     tails = (structured.tail(grid.swapaxes(1, 2).reshape(blocks, -1, columns), rank),)
     tails += (structured.tail(matrix.T.reshape(blocks, -1, rows), rank),)
@@ -76,22 +80,16 @@ def _side_solved(side, products, other, scale):
     normal = np.einsum("jrs,ijr,ijs->irs", grams, scale, scale, optimize=True)
     target = (products * scale[:, :, None]).sum(axis=1)
     missing = np.swapaxes(target - side @ normal, 1, 2)
-    return side + np.swapaxes(np.linalg.solve(_damped(normal), missing), 1, 2)
+    return side + np.swapaxes(np.linalg.solve(structured.damped(normal), missing), 1, 2)
 
 
-def _scale_solved(scale, grid, left, right):
-    """Return the best `s` for given `U` and `V`."""
+def _scale_solved(scale, products, left, right):
+    """Return the best `s` for given `U` and `V`; `products` are `A_ij V_j`."""
     left_gram, right_gram = np.swapaxes(left, 1, 2) @ left, np.swapaxes(right, 1, 2) @ right
     normal = left_gram[:, None] * right_gram[None]
-    target = (left[:, None] * (grid @ right)).sum(axis=2)
+    target = (left[:, None] * products).sum(axis=2)
     missing = target[..., None] - normal @ scale[..., None]
-    return scale + np.linalg.solve(_damped(normal), missing)[..., 0]
-
-
-def _damped(normal):
-    size = normal.shape[-1]
-    trace = np.trace(normal, axis1=-2, axis2=-1)[..., None, None]
-    return normal + (_DAMPING * trace / size + np.finfo(float).tiny) * np.eye(size)
+    return scale + np.linalg.solve(structured.damped(normal), missing)[..., 0]
 
 
 def _blast_dense(left, scale, right):

@@ -124,8 +124,9 @@ def nearest_block_tensor_train(
         row_factors: integers whose product is the number of rows, two or more.
         column_factors: as many, whose product is the number of columns.
         rank: size of the axes between cores, cut where a slice has no more.
-        inputs: array of shape `(samples, columns)`; the first core is then chosen for the errors of
-            outputs, inputs with different `j_2 … j_c` taken as uncorrelated.
+        inputs: array of shape `(samples, columns)`; the errors of the outputs are then lowered. The
+            first core is chosen as if inputs with different `j_2 … j_c` were uncorrelated, the last
+            one is the best for the others.
 
     Returns:
         A `Projection` with the cores as factors, of the axes above.
@@ -192,6 +193,8 @@ def _cores(matrix, row_factors, column_factors, rank, inputs):
     *_, rows, before, columns = rest.shape
     last = rest.transpose(2, 0, 1, 3).reshape(before, done * rows, columns, 1, 1)
     cores.append(last)
+    if inputs is not None and columns > 1:
+        cores[-1] = _refitted(cores, matrix, inputs, row_factors, column_factors)
     return projection.balanced(cores)
 
 
@@ -224,10 +227,33 @@ def _decomposed_for(inputs, slices):
     return left, scale, inverse[..., None] * (np.swapaxes(left, -1, -2) @ slices)
 
 
+def _refitted(cores, matrix, inputs, row_factors, column_factors):
+    """Return the last core that makes the outputs best, given the others: by least squares."""
+    before = _product(cores[:-1], row_factors[:-1], column_factors)
+    done, left, last, rank = before.shape
+    rows = row_factors[-1]
+    samples = inputs.reshape(-1, left, last).transpose(2, 0, 1)
+    outputs = (inputs @ matrix.T).reshape(-1, done, rows)
+    found = cores[-1].reshape(rank, done, rows, last).transpose(1, 3, 0, 2)
+    found = found.reshape(done, last * rank, rows).copy()
+    for place in range(done):
+        features = (samples @ before[place].swapaxes(0, 1)).swapaxes(0, 1)
+        features = features.reshape(-1, last * rank)
+        missing = features.T @ (outputs[:, place] - features @ found[place])
+        found[place] += np.linalg.solve(structured.damped(features.T @ features), missing)
+    found = found.reshape(done, last, rank, rows).transpose(2, 0, 3, 1)
+    return found.reshape(cores[-1].shape)
+
+
 def _dense(cores, row_factors, column_factors):
     """Multiply the cores of a block tensor train out."""
+    return _product(cores, row_factors, column_factors)[..., 0, 0]
+
+
+def _product(cores, row_factors, column_factors):
+    """Multiply the first cores out: `(rows so far, columns so far, columns to come, a)`."""
     found = cores[0].reshape(row_factors[0], column_factors[0], -1, cores[0].shape[-1])
-    for core, m, n in zip(cores[1:], row_factors[1:], column_factors[1:], strict=True):
+    for core, m, n in zip(cores[1:], row_factors[1:], column_factors[1:], strict=False):
         done, left, to_come, before = found.shape
         to_come, after = to_come // n, core.shape[-1]
         found = found.reshape(done, left, n * to_come, before).transpose(0, 2, 1, 3)
@@ -235,4 +261,4 @@ def _dense(cores, row_factors, column_factors):
         found = found @ core.reshape(done, n * to_come, before, m * after)
         found = found.reshape(done, n, to_come, left, m, after).transpose(0, 4, 3, 1, 2, 5)
         found = found.reshape(done * m, left * n, to_come, after)
-    return found[..., 0, 0]
+    return found

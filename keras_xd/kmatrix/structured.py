@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 
+_DAMPING = 1e-9  # of normal equations, relative; towards the solution so far
+
 
 @dataclasses.dataclass(frozen=True)
 class Projection:
@@ -110,3 +112,13 @@ def tail(slices, rank):
         slices = np.swapaxes(slices, -1, -2)
     squares = np.linalg.eigvalsh(slices @ np.swapaxes(slices, -1, -2))
     return math.sqrt(np.clip(squares[..., : squares.shape[-1] - rank], 0, None).sum())
+
+
+def damped(normal):
+    """Return the matrices of normal equations, made invertible.
+
+    Solved for the change of a solution, they never make it worse.
+    """
+    size = normal.shape[-1]
+    trace = np.trace(normal, axis1=-2, axis2=-1)[..., None, None]
+    return normal + (_DAMPING * trace / size + np.finfo(float).tiny) * np.eye(size)

@@ -178,10 +178,32 @@ def test_trains_of_three_cores_for_inputs(rng):
     assert found.output_error < np.linalg.norm(outputs - inputs @ plain.T) / np.linalg.norm(outputs)
 
 
+@pytest.mark.parametrize("sizes", [((3, 4), (4, 5)), ((2, 3, 2), (2, 5, 2))])
+@pytest.mark.parametrize("samples", [5, 300])
+def test_the_last_core_is_the_best_for_inputs(sizes, samples, rng):
+    """Outputs are linear in it, so no change of it lowers their error; nor does it rise."""
+    matrix = rng.normal(size=(12, 20))
+    inputs = correlated_inputs(rng, samples, 20) @ np.linalg.qr(rng.normal(size=(20, 20)))[0]
+    found = kmatrix.nearest_block_tensor_train(matrix, *sizes, 2, inputs)
+    *others, last = found.factors
+    outputs = inputs @ matrix.T
+    images = []
+    for place in np.ndindex(last.shape):
+        unit = np.zeros(last.shape)
+        unit[place] = 1
+        images.append((inputs @ entry_by_entry([*others, unit], *sizes).T).ravel())
+    images = np.array(images).T
+    np.testing.assert_allclose(images @ last.ravel(), (inputs @ found.matrix.T).ravel(), atol=1e-9)
+    best = np.linalg.lstsq(images, outputs.ravel(), rcond=None)[0]
+    error = np.linalg.norm(outputs.ravel() - images @ best) / np.linalg.norm(outputs)
+    assert found.output_error == pytest.approx(error, rel=1e-3, abs=1e-6)
+
+
 def test_zero_matrices_have_no_error():
     for found in (
         kmatrix.nearest_low_rank(np.zeros((4, 6)), 1),
         kmatrix.nearest_monarch(np.zeros((4, 6)), 2),
+        kmatrix.nearest_monarch(np.zeros((4, 6)), 2, np.zeros((3, 6))),
     ):
         assert found.error == found.bound == found.low_rank_error == 0
         assert not found.matrix.any()

@@ -23,3 +23,11 @@ def test_what_is_measured(rng):
     outputs = inputs @ matrix.T
     expected = np.linalg.norm(outputs - inputs @ dense.T) / np.linalg.norm(outputs)
     assert found.output_error == pytest.approx(expected)
+
+
+def test_damped_equations_can_be_solved(rng):
+    singular = np.stack([np.ones((3, 3)), np.zeros((3, 3))])
+    damped = structured.damped(singular)
+    np.testing.assert_allclose(damped, singular, atol=2e-9)
+    assert np.isfinite(np.linalg.solve(damped, np.zeros((2, 3, 1)))).all()
+    assert np.all(np.linalg.eigvalsh(damped[0]) > 0)
