@@ -29,7 +29,7 @@ class KMatrix(NamedMatrices):
     `matrix @ x` and `x @ matrix` multiply as NumPy does. If weights and `x` are NumPy arrays, so is
     the result, a complex one where the matrix is complex. Otherwise it is a tensor of the backend,
     through which gradients flow, or a pair `(real, imaginary)` of tensors where the matrix is
-    complex. Symbolic inputs of a Keras model stand on the right, or use `apply`.
+    complex. Variables and symbolic inputs of Keras must stand on the right; or use `apply`.
 
     Args:
         weights: array, tensor or variable of shape `(d, 2, n Σ r_j)`, real and imaginary parts, as

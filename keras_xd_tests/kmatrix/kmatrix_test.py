@@ -210,6 +210,26 @@ def test_symbolic_inputs_of_a_model():
     np.testing.assert_allclose(model.predict(x, verbose=0), matrix.numpy() @ x, atol=1e-4)
 
 
+def test_what_keras_takes_for_its_own_is_refused():
+    """A variable or symbolic input on the left: refused, never multiplied as something else."""
+    matrix, variable = kmatrix.KMatrix.dct(8), keras.Variable(np.ones((8, 8)))
+    for left in (variable, keras.Input((3, 8))):
+        with pytest.raises(ValueError, match="KMatrix"):
+            left @ matrix
+    np.testing.assert_allclose(matrix @ variable, matrix.numpy() @ np.ones((8, 8)), atol=1e-5)
+    assert matrix.apply(keras.Input((3, 8)), axis=-1).shape == (None, 3, 8)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_products_in_compiled_functions(jit):
+    matrix = kmatrix.KMatrix.dct(8)
+    x = tf.constant(np.random.default_rng(9).standard_normal((8, 8)).astype("float32"))
+    both = tf.function(lambda x: (matrix @ x, x @ matrix), jit_compile=jit)(x)
+    dense = matrix.numpy()
+    np.testing.assert_allclose(both[0], dense @ x.numpy(), atol=1e-4)
+    np.testing.assert_allclose(both[1], x.numpy() @ dense, atol=1e-4)
+
+
 def test_weights_without_imaginary_parts():
     plan = kmatrix.plan(12, depth=2)
     weights = np.random.default_rng(8).standard_normal((2, 2, plan.parameters)).astype("float32")
