@@ -3,6 +3,7 @@
 `data/write_saved_files.py` tells how they were made.
 """
 
+import json
 import pathlib
 import shutil
 
@@ -100,12 +101,27 @@ def test_an_evaluation_is_read_and_not_run_again(tmp_path, outputs):
 
 
 def test_a_tuner_goes_on_where_it_was(tmp_path):
-    shutil.copytree(DATA / "tuner", tmp_path / "tuner")
-    written.tuner(tmp_path / "whole", 6).search(verbose=0)
-    resumed = written.tuner(tmp_path, 6)
-    assert len(resumed.oracle.trials) == 4
-    resumed.search(verbose=0)
-    whole = written.tuner(tmp_path / "whole", 6).oracle
-    for name, trial in whole.trials.items():
-        assert resumed.oracle.trials[name].hyperparameters.values == trial.hyperparameters.values
-    assert len(resumed.oracle.trials) == len(whole.trials)
+    """The trials stay as they are; what is proposed next follows from them alone."""
+    found = []
+    for folder in (tmp_path / "one", tmp_path / "other"):
+        shutil.copytree(DATA / "tuner", folder / "tuner")
+        resumed = written.tuner(folder, 6)
+        before = trials_of(resumed)
+        assert list(before) == ["0", "1", "2", "3"]
+        for name, (values, score) in before.items():
+            kept = json.loads((DATA / "tuner" / f"trial_{name}" / "trial.json").read_text())
+            assert (values, score) == (kept["hyperparameters"]["values"], kept["score"])
+        resumed.search(verbose=0)
+        after = trials_of(resumed)
+        assert {name: after[name] for name in before} == before
+        assert len(after) == 6 == len({json.dumps(values) for values, _ in after.values()})
+        found.append(after)
+    assert found[0] == found[1]
+
+
+def trials_of(tuner):
+    """Return the hyperparameters and the score of each trial by its id."""
+    return {
+        name: (trial.hyperparameters.values, trial.score)
+        for name, trial in tuner.oracle.trials.items()
+    }

@@ -40,8 +40,7 @@ def train(method, data, epochs, setting, seed):
     rates = [common.adam(3e-3, steps)]
     if method == "XD":
         model = keras_xd.SearchModel(model)
-        # Fast, so that the operations move far in so few steps; the decay removes frequencies
-        # that solutions do not have, of which the loss says nothing.
+        # Fast, to move far; the decay removes frequencies of which the loss says nothing.
         rates.append(common.adam(1.2e-2, steps, weight_decay=0.2))
     model.compile(*rates, loss=loss, jit_compile=False)
 

@@ -61,6 +61,8 @@ def describe(options, data):
     names += ["lengths", "rendering", "rendering_epochs", "evaluate_on"]
     return {
         **{name: getattr(options, name) for name in names if name != "subset"},
+        "kernels": "Gabor filters",
+        "statistics": "moving statistics",
         "training_samples": data.number,
         "evaluation_samples": len(data.inputs),
     }

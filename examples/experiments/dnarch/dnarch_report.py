@@ -149,6 +149,10 @@ def texts(settings):
     frequency = "half of what the grid can hold"
     if settings["frequency"]:
         frequency = f"frequency {settings['frequency']:g}"
+    # What the first runs had; the settings name what others have.
+    kernels = settings.get("kernels", "random Fourier features")
+    averages = settings.get("statistics", "the statistics of the batch,")
+    too = "" if "statistics" in settings else " too"
     return [
         f"Plain, K and KR: {blocks} blocks of {channels} channels. KRWD: {2 * blocks} of "
         f"{2 * channels}, and λ (C / C_target - 1)² added to the loss, λ {weight}.",
@@ -156,13 +160,13 @@ def texts(settings):
         f"{settings['weight_decay']:g}. Masks: Adam, rate {settings['architecture_rate']:g}, no "
         f"decay. Both rise linearly in {100 * warmup:.1f} % of the steps, then fall to 0 along a "
         f"cosine. Batches of {settings['batch_size']}; dropout {settings['dropout']:g}.",
-        f"Kernels: Gabor filters of {frequency}, one network for all blocks; learned sizes begin "
+        f"Kernels: {kernels} of {frequency}, one network for all blocks; learned sizes begin "
         f"{width}. Temperatures of the masks on frequencies, "
         "channels and blocks: "
         f"{settings['temperature']:g}, {WIDTH_TEMPERATURE:g}, {DEPTH_TEMPERATURE:g}. "
         f"{settings['rendering'].capitalize()} rendering; epochs from one update to the next: "
         f"{settings['rendering_epochs']}.",
-        "Normalization by moving statistics in the evaluation.",
+        f"Normalization by {averages} in the evaluation{too}.",
         DATA[settings["experiment"]].format(**settings),
     ]
 
