@@ -6,6 +6,14 @@ documented as `keras_xd.searching.search`.
 
 from keras_xd.search import callbacks, distributed, optimizers
 from keras_xd.search.attention_transfer import AttentionTransfer
+from keras_xd.search.perturbation import decide_by_perturbation
 from keras_xd.search.search_model import SearchModel
 
-__all__ = ["AttentionTransfer", "SearchModel", "callbacks", "distributed", "optimizers"]
+__all__ = [
+    "AttentionTransfer",
+    "SearchModel",
+    "callbacks",
+    "decide_by_perturbation",
+    "distributed",
+    "optimizers",
+]

@@ -23,11 +23,15 @@ from keras_xd.layers.cells.genotypes import (
     cell_of_weights,
     checked_operations,
     derive_cell,
+    first_tier_edge,
+    second_tier_edge,
 )
 from keras_xd.layers.cells.relaxation import PATHS, RELAXATIONS, drawn_paths
 
 SMALLEST_SHARE = 1e-5
 _SMALLEST_UNIFORM = 1e-20
+# The softmax of it and of zeros is 1 in float32.
+_DECIDED = 30.0
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -174,6 +178,24 @@ class CellArchitecture(keras.layers.Layer):
         if self.edge_logits is None:
             return derive_cell(ops.convert_to_numpy(self.logits), self.operations)
         return cell_of_weights(ops.convert_to_numpy(self.shares), self.operations)
+
+    def decide(self, cell: CellGenotype) -> None:
+        """Set the logits to values that say a cell: all share for its operations on its edges.
+
+        Args:
+            cell: a genotype of the operations that there are.
+        """
+        logits = np.zeros((EDGES, len(self.operations)), "float32")
+        edges = np.zeros((FIRST_TIER_EDGES,), "float32")
+        for number, block in enumerate(cell.blocks):
+            for operation, source in block.first:
+                edge = first_tier_edge(number, source)
+                logits[edge, self.operations.index(operation)] = edges[edge] = _DECIDED
+            column = self.operations.index(block.second)
+            logits[second_tier_edge(number), column] = _DECIDED
+        self.logits.assign(logits)
+        if self.edge_logits is not None:
+            self.edge_logits.assign(edges)
 
     def generator(self) -> keras.random.SeedGenerator | None:
         """Return a generator of random numbers for a cell, equal ones for all cells."""

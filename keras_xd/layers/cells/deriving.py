@@ -4,6 +4,7 @@ import keras
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
+from keras_xd.layers.cells.cell_architecture import CellArchitecture
 from keras_xd.layers.cells.genotypes import Genotype
 from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell
 
@@ -33,6 +34,26 @@ def derived_genotype(model: keras.layers.Layer) -> Genotype:
     >>> layers.derived_genotype(keras.Model(inputs, x)).reduction == kinds[1].genotype
     True
     """
+    return Genotype(*(architecture.genotype for architecture in architectures_of(model)))
+
+
+def architectures_of(model: keras.layers.Layer) -> tuple[CellArchitecture, CellArchitecture]:
+    """Return the architecture of the normal and that of the reduction cells of a model.
+
+    Args:
+        model: as in `derived_genotype`.
+
+    Raises:
+        ValueError: if a kind is missing, or cells of a kind have different architecture weights.
+
+    Example:
+
+    >>> import keras_xd
+    >>> from keras_xd.layers.cells.deriving import architectures_of
+    >>> model = keras_xd.models.nos_search_network(3, 1, (8, 8, 3), 2)
+    >>> [architecture.reduction for architecture in architectures_of(model)]
+    [False, True]
+    """
     found = {False: {}, True: {}}
     for layer in flatten_layers(model):
         if isinstance(layer, HeterogeneousCell):
@@ -44,4 +65,4 @@ def derived_genotype(model: keras.layers.Layer) -> Genotype:
             f"{len(found[True])} reduction ones"
         )
     (normal,), (reduction,) = found[False].values(), found[True].values()
-    return Genotype(normal.genotype, reduction.genotype)
+    return normal, reduction
