@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_xd.core.type_aliases import Shape
-from keras_xd.layers.cells.genotypes import INPUTS
+from keras_xd.layers.cells.genotypes import INPUTS, XD_OPERATIONS
 from keras_xd.layers.cells.operator_cell import OperatorCell
 
 
@@ -25,7 +25,10 @@ def edge_counts(
         strides = cell.strides_from(source)
         key = name, strides, source is None or source >= INPUTS
         if key not in known:
-            operation = cell.make_operation(name, strides, name)
+            if name in XD_OPERATIONS:  # which are counted when they are built
+                operation = cell.edge_operation(edge, name)
+            else:
+                operation = cell.make_operation(name, strides, name)
             known[key] = cell.operation_multiply_adds(operation, name, input_shape, source)
         counts[edge, column] = known[key]
     return counts

@@ -17,3 +17,16 @@ def test_counts_are_those_of_layers():
     made = [kernel.multiply_adds((None, n, n, 8)) + convolution for n in (8, 4, 4)]
     assert counts[:, 1].tolist() == made
     assert counts[0, 2] > 0 and not counts[1:, 2].any()
+
+
+def test_xd_operations_count_as_they_are_built():
+    names = ("identity", "xd_3")
+    architecture = layers.CellArchitecture(operations=names)
+    cell = layers.HeterogeneousCell(2, architecture)
+    shapes = [(None, 4, 4, 2)] * 2
+    cell.build(shapes)
+    found = edge_counts(cell, shapes, [0, 2, None])
+    for row, edge in enumerate((0, 4, 14)):
+        operation = cell.edge_operation(edge, "xd_3")
+        assert found[row].tolist() == [0, float(operation.multiply_adds((None, 4, 4, 2)))]
+    assert float(cell.complexity(shapes)) > 0
