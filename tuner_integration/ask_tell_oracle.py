@@ -9,6 +9,7 @@ from typing import Any
 import keras_tuner
 
 from keras_xd.core import validation
+from keras_xd.grammar import Grammar, Topology
 from tuner_integration.given_points import Given, given_point, given_values, project_rows
 from tuner_integration.points import Point, PointSpace, TriedPoints
 from tuner_integration.resumable_oracle import ResumableOracle
@@ -26,7 +27,13 @@ class AskTellOracle(ResumableOracle):
         **kwargs: of `keras_tuner.Oracle`.
     """
 
-    def __init__(self, grammars, initial_terms=(), topologies=None, **kwargs):
+    def __init__(
+        self,
+        grammars: Mapping[str, Grammar],
+        initial_terms: Iterable[Given] = (),
+        topologies: Mapping[str, Topology] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.grammars = dict(grammars)
         self.topologies = topologies

@@ -240,11 +240,11 @@ class KMatrix(NamedMatrices):
         >>> kmatrix.KMatrix.dft(6).columns([0])[:, 0].real.tolist()
         [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
         """
-        units = np.zeros((self.plan.n, len(positions)), dtype="float32")
+        double = keras.backend.standardize_dtype(self.weights.dtype) == "float64"
+        units = np.zeros((self.plan.n, len(positions)), dtype="float64" if double else "float32")
         units[positions, np.arange(len(positions))] = 1.0
-        return _joined(self.apply(units, axis=0, transpose=transpose)).astype(
-            "complex64", copy=False
-        )
+        found = _joined(self.apply(units, axis=0, transpose=transpose))
+        return found.astype("complex128" if double else "complex64", copy=False)
 
     def magnitudes(self, most: int = 512, *, transpose: bool = False) -> np.ndarray:
         """Return an overview of a matrix that is too large to multiply out.

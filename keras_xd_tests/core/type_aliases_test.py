@@ -6,13 +6,14 @@ That includes layers, models, optimizers and callbacks, though Keras' own have n
 import ast
 import importlib
 import inspect
+import os
 import typing
 
 import keras
 import numpy as np
 import pytest
 
-from keras_xd_tests.imports_test import MODULES, ROOT, module_name, tree
+from keras_xd_tests.imports_test import MODULES, PACKAGES, ROOT, module_name, tree
 
 # Modules that users import by their path; what is in the package files is found there.
 OTHERS = ("keras_xd.layers.masked.masks", "keras_xd.grammar.primitives", "keras_xd.searching")
@@ -67,7 +68,8 @@ def methods_of(kind):
 
 def in_file(function):
     """Return whether a function stands in a file of the project, not in Python's or Keras' code."""
-    return str(ROOT) in inspect.unwrap(function).__code__.co_filename
+    file = inspect.unwrap(function).__code__.co_filename
+    return any(file.startswith(f"{ROOT / package}{os.sep}") for package in PACKAGES)
 
 
 def missing_hints(name, function):
