@@ -19,6 +19,7 @@ try:
     calibration_scale = importlib.import_module("calibration_scale")
     finalized = importlib.import_module("finalized")
     grammar_search = importlib.import_module("grammar_search")
+    dash = importlib.import_module("dash")
     nos = importlib.import_module("nos")
     projection = importlib.import_module("projection")
     proposals = importlib.import_module("proposals")
@@ -198,6 +199,14 @@ def test_a_step_of_a_relaxation_is_measured(kind, monkeypatch):
     monkeypatch.setattr(nos, "GENOTYPES", 1)
     found = nos.measure_relaxation(3, 4, 1, kind, (8, 8, 3))
     assert 0 < found["later step"] < found["first step"] and found["memory"] > 0
+
+
+def test_a_mixture_is_measured_beside_its_candidates(capsys):
+    dash.main(["--small", "--dry-run"])
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("| "))
+    direct, fourier, form, one, themselves, *ratios = row.split(" | ")[3:]
+    assert form in ("direct", "fourier") and min(map(float, (direct, fourier, one, themselves))) > 0
+    assert len(ratios) == 2
 
 
 def test_cells_of_layers_are_those_of_version_0_1():
