@@ -1,5 +1,6 @@
 """The benchmarks of searches over terms, in small settings, and the functions in them."""
 
+import functools
 import importlib
 import json
 import pathlib
@@ -138,7 +139,7 @@ def test_trials_of_proposals_are_taken_over(tmp_path, capsys):
     assert len(list((tmp_path / "project" / "features").iterdir())) == 13
 
 
-def test_finalized_models_are_measured_beside_their_backbones(tmp_path):
+def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypatch):
     output = tmp_path / "finalized.md"
     words = ["--cases", "cnn1d", "--rounds", "1", "--output", str(output)]
     (rows,) = finalized.main(words).values()
@@ -152,6 +153,7 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path):
     assert f"| {found['parameters']:,} | {ratio:.1f} |" in text
     assert "`python benchmarks/finalized.py --cases cnn1d --depth 1 --rounds 1`" in text
     before = output.stat().st_mtime_ns
+    monkeypatch.setattr(finalized, "measure", lambda *arguments, **options: rows)
     finalized.main([*words, "--dry-run"])
     assert output.stat().st_mtime_ns == before
 
@@ -197,6 +199,11 @@ def test_a_step_of_cells_is_measured():
 @pytest.mark.parametrize("kind", ["partial", nos.DERIVED])
 def test_a_step_of_a_relaxation_is_measured(kind, monkeypatch):
     monkeypatch.setattr(nos, "GENOTYPES", 1)
+    # Fewer operations than the benchmark has take less time to trace.
+    few = functools.partial(
+        keras_xd.models.nos_search_network, operations=("identity", "dilated_3", "dynamic_3")
+    )
+    monkeypatch.setattr(keras_xd.models, "nos_search_network", few)
     found = nos.measure_relaxation(3, 4, 1, kind, (8, 8, 3))
     assert 0 < found["later step"] < found["first step"] and found["memory"] > 0
 
