@@ -148,7 +148,8 @@ class _Outcomes:
             values: the names of the node's values that it reads.
             weights: how the names of the weights that it reads begin.
         """
-        if not self.edge.training:
+        # One operation alone is in a branch, where TensorFlow cannot compute it again.
+        if not self.edge.training or len(self.edge.operations) == 1:
             return part(self)
 
         def compute(node, weights, shares):

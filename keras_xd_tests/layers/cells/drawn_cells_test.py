@@ -154,3 +154,23 @@ def test_files_of_before_are_searches_by_softmax():
     weights = layers.CellArchitecture.from_config(config)
     weights.build()
     assert weights.relaxation == "softmax" and len(weights.weights) == 1
+
+
+def test_drawn_dynamic_kernels_are_trained(rng):
+    names = ("dynamic_3", "dilated_3")
+    weights = layers.CellArchitecture(operations=names, seed=1, relaxation="gumbel")
+    inputs = keras.Input((4, 4, 3))
+    cell = layers.HeterogeneousCell(2, weights)
+    x = keras.layers.GlobalAveragePooling2D()(cell([inputs, inputs]))
+    model = keras.Model(inputs, x)
+    weights.logits.assign(np.tile([9.0, 0.0], (18, 1)))
+    model.compile("sgd", "mse", jit_compile=False)
+    before = [keras.ops.convert_to_numpy(v) for v in model.trainable_variables]
+    data = rng.standard_normal((2, 4, 4, 3)), rng.standard_normal((2, 8))
+    model.fit(*data, verbose=0)
+    moved = {
+        v.name
+        for v, value in zip(model.trainable_variables, before, strict=True)
+        if np.any(keras.ops.convert_to_numpy(v) != value)
+    }
+    assert {"bottleneck", "transform_3", "decode_3"} <= moved
