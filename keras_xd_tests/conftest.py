@@ -14,6 +14,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # The tests run in several processes, so more threads in each would only get in each other's way.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -29,6 +30,9 @@ FINISHED = itertools.count(1)
 LONGEST = ("examples", "quickstart_test.py", "tuner_integration")
 
 pytest.register_assert_rewrite("keras_xd_tests.layer_checks")
+# Graphs of tests are small and run a few times, so TensorFlow takes longer to optimize than to run
+# them. Tests that start a program of their own optimize graphs, as users do.
+tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 def pytest_collection_modifyitems(items):

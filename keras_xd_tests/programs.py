@@ -51,3 +51,20 @@ def free_ports(count):
     for each in sockets:
         each.close()
     return ports
+
+
+def in_child(function, *arguments):
+    """Run a function in a copy of this process, which imports nothing again; return its status.
+
+    Only before TensorFlow has computed anything: its threads are not copied.
+    """
+    child = os.fork()
+    if not child:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        try:
+            function(*arguments)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -18,6 +18,9 @@ from keras_xd.kmatrix.named_matrices import NamedMatrices
 
 # How many numbers `magnitudes` computes at once: 8 MiB in float32.
 LARGEST_BATCH = 2**21
+# Up to this size `columns` multiplies the matrix out in NumPy, because dispatching the operations
+# of a backend takes longer.
+LARGEST_IN_NUMPY = 64
 
 
 class KMatrix(NamedMatrices):
@@ -241,9 +244,14 @@ class KMatrix(NamedMatrices):
         [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
         """
         double = keras.backend.standardize_dtype(self.weights.dtype) == "float64"
-        units = np.zeros((self.plan.n, len(positions)), dtype="float64" if double else "float32")
-        units[positions, np.arange(len(positions))] = 1.0
-        found = _joined(self.apply(units, axis=0, transpose=transpose))
+        if self.plan.n <= LARGEST_IN_NUMPY:
+            dense = special.kmatrix_dense(self.butterflies)
+            dense = dense.real if self.real else dense
+            found = (dense.T if transpose else dense)[:, np.asarray(positions, "int64")]
+        else:
+            units = np.zeros((self.plan.n, len(positions)), "float64" if double else "float32")
+            units[positions, np.arange(len(positions))] = 1.0
+            found = _joined(self.apply(units, axis=0, transpose=transpose))
         return found.astype("complex128" if double else "complex64", copy=False)
 
     def magnitudes(self, most: int = 512, *, transpose: bool = False) -> np.ndarray:

@@ -1,9 +1,8 @@
 """A process that is killed while it saves a model leaves the earlier file as it was."""
 
+import json
 import os
 import signal
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -11,37 +10,8 @@ import pytest
 
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel
+from keras_xd_tests import programs
 from keras_xd_tests.search.gated_dense import classification_data, gated_model
-
-PROGRAM = """
-import os, signal, sys
-import h5py, keras
-from keras_xd_tests.core.saving_test import {make} as make
-
-model, (path, kind) = make(), sys.argv[1:]
-written, create = [], h5py.Group.create_dataset
-
-def create_or_die(*arguments, **options):
-    written.append(arguments)
-    if len(written) > 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return create(*arguments, **options)
-
-def train(model, callbacks):
-    from keras_xd_tests.search.gated_dense import classification_data
-    model.fit(*classification_data(), callbacks=callbacks, verbose=0)
-
-checkpoint = keras.callbacks.ModelCheckpoint(path, save_weights_only=path.endswith(".h5"))
-if kind == "checkpoint":
-    train(model, [checkpoint])
-h5py.Group.create_dataset = create_or_die
-if kind == "checkpoint":
-    train(model, [checkpoint])
-elif path.endswith(".h5"):
-    model.save_weights(path)
-else:
-    model.save(path)
-"""
 
 
 def search_model():
@@ -85,28 +55,38 @@ def load(make, path):
     return model
 
 
-@pytest.mark.parametrize(
-    ("make", "ending", "kind"),
-    [
-        (search_model, ".keras", "save"),
-        (search_model, ".weights.h5", "checkpoint"),
-        (finalized_model, ".keras", "save"),
-        (rewritten_model, ".keras", "save"),
-    ],
-)
-def test_a_killed_process_leaves_the_earlier_file(make, ending, kind, tmp_path):
-    path, model = str(tmp_path / f"model{ending}"), make()
-    if kind == "save":
-        model.save(path)
-    process = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(make=make.__name__), path, kind],
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr[-2000:]
-    assert len(os.listdir(tmp_path)) == 2
+CASES = {
+    "search": (search_model, ".keras", "save"),
+    "weights": (search_model, ".weights.h5", "checkpoint"),
+    "finalized": (finalized_model, ".keras", "save"),
+    "rewritten": (rewritten_model, ".keras", "save"),
+}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The earlier models by case, and their files after processes that were killed saving others.
+
+    One program does all, because most of its time it imports TensorFlow.
+    """
+    models, cases = {}, []
+    for name, (make, ending, kind) in CASES.items():
+        path, model = str(tmp_path_factory.mktemp(name) / f"model{ending}"), make()
+        if kind == "save":
+            model.save(path)
+        models[name] = model, path
+        cases.append((make.__name__, path, kind))
+    statuses = programs.run("core.saving_program", json.dumps(cases))
+    assert statuses == [-signal.SIGKILL] * len(CASES)
+    return models
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_killed_process_leaves_the_earlier_file(name, killed):
+    model, path = killed[name]
+    make, ending, kind = CASES[name]
+    folder = os.path.dirname(path)
+    assert len(os.listdir(folder)) == 2
     loaded = load(make, path)
     if kind == "save":
         for old, new in zip(model.get_weights(), loaded.get_weights(), strict=True):
@@ -115,7 +95,7 @@ def test_a_killed_process_leaves_the_earlier_file(make, ending, kind, tmp_path):
         assert int(loaded.search_optimizer.epochs) == 1
     save = loaded.save if ending == ".keras" else loaded.save_weights
     save(path)
-    assert os.listdir(tmp_path) == [os.path.basename(path)]
+    assert os.listdir(folder) == [os.path.basename(path)]
     load(make, path)
 
 

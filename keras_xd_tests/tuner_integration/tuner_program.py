@@ -15,6 +15,7 @@ import time
 import keras_tuner as kt
 
 from keras_xd.grammar import spaces
+from keras_xd_tests import programs
 from tuner_integration import GrammarOracle, GrammarTuner
 
 CELLS = spaces.nas_bench_201_cell()
@@ -77,20 +78,6 @@ def search(folder, runs, retries):
     tuner(folder, TRIALS - (retries > 0), runs, retries).search(verbose=0)
 
 
-def in_child(function, *arguments):
-    """Run a function in a copy of this process, which imports nothing again; return its status."""
-    child = os.fork()
-    if not child:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        try:
-            function(*arguments)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def killed_search(folder, runs, retries, point):
     """Search, and die before or after the `point // 2`-th file is put into its place."""
     replace, number = os.replace, -1
@@ -138,16 +125,16 @@ def lines(path):
 
 def killed(folder, retries):
     (folder / "whole").mkdir()
-    in_child(search, folder / "whole", folder / "whole" / "runs", retries)
+    programs.in_child(search, folder / "whole", folder / "whole" / "runs", retries)
     searches, point = [], 0
     while True:
         place = folder / str(point)
         place.mkdir()
-        status = in_child(killed_search, place, place / "before", retries, point)
+        status = programs.in_child(killed_search, place, place / "before", retries, point)
         if status == 0:  # there are no more files
             break
         record = {"status": status, "reported": reported(place)}
-        in_child(search, place, place / "after", retries)
+        programs.in_child(search, place, place / "after", retries)
         searches.append(
             {
                 **record,

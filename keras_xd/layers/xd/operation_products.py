@@ -6,6 +6,7 @@ import math
 import numpy as np
 from keras import ops
 
+from keras_xd.kmatrix.kmatrix import LARGEST_IN_NUMPY
 from keras_xd.layers.xd.warm_starts import MATRICES
 
 
@@ -46,10 +47,8 @@ class Architecture:
         """By axis: `M`'s columns at inputs, `L`'s at weights, the transposed rows of `K` kept."""
         of, m, placed, k = self.layer.kmatrices, [], [], []
         for axis, g in enumerate(self.layer.geometry):
-            placement = self.layer.warm_start.placement(g)
-            real, imaginary = of["L"][axis].apply(placement, axis=0)
             m.append(of["M"][axis].columns(np.arange(g.size) * g.input_stride).astype(complex))
-            placed.append(_double(real) + 1j * _double(imaginary))
+            placed.append(_times(of["L"][axis], self.layer.warm_start.placement(g)))
             k.append(of["K"][axis].columns(np.arange(g.output_size) * g.stride).astype(complex))
         return m, placed, k
 
@@ -224,6 +223,15 @@ def _places(x, y, of_axis, join):
         pairs = [of_axis(placed.T @ gram @ same(other)) for placed, gram, other in axes]
         total = total + np.real(functools.reduce(join, pairs)) / 2
     return total
+
+
+def _times(matrix, array):
+    """Multiply a `KMatrix` by an array in NumPy."""
+    n = matrix.plan.n
+    if n <= LARGEST_IN_NUMPY:
+        return matrix.columns(np.arange(n)) @ array
+    real, imaginary = matrix.apply(array, axis=0)
+    return _double(real) + 1j * _double(imaginary)
 
 
 def _double(values):
