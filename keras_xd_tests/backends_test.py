@@ -67,33 +67,3 @@ def test_layers_equal_their_twins(backend, results):
     for name, case in found.items():
         assert case["kinds"][0] == name.partition(",")[0]
         assert case["error"] < 1e-5, name
-
-
-@pytest.fixture(scope="module")
-def spaces():
-    return {name: programs.run("backend_spaces_program", backend=name) for name in BACKENDS}
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_sizes_are_learned_and_pruned(backend, spaces):
-    ours, theirs = spaces[backend]["sizes"], spaces["tensorflow"]["sizes"]
-    assert spaces[backend]["backend"] == backend
-    complexity = ours["history"]["complexity"]
-    assert abs(complexity[-1] - 1) < abs(complexity[0] - 1)
-    np.testing.assert_allclose(ours["finalized"], ours["searched"], atol=1e-4)
-    assert_same_structure_and_close(ours, theirs, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_cell_is_searched_and_derived(backend, spaces):
-    ours, theirs = (dict(spaces[name]["cell"]) for name in (backend, "tensorflow"))
-    assert ours.pop("genotype") == theirs.pop("genotype")
-    assert ours["history"]["attention_transfer"][-1] < ours["history"]["attention_transfer"][0]
-    assert_same_structure_and_close(ours, theirs, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_features_are_calibrated(backend, spaces):
-    ours, theirs = (spaces[name]["calibration"] for name in (backend, "tensorflow"))
-    assert ours["history"]["loss"][0] != ours["history"]["loss"][1]
-    assert_same_structure_and_close(ours, theirs, rtol=1e-4, atol=1e-5)

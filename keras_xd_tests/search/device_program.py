@@ -1,7 +1,8 @@
 """A search on one device, two devices or as one of two workers; prints what it came to as JSON.
 
-`python -m keras_xd_tests.search.device_program KIND MODES [--backup FOLDER] [--die EPOCH]`, with
-KIND one, mirrored, workers or data_parallel. Workers are told apart by `TF_CONFIG`.
+`python -m keras_xd_tests.search.device_program KINDS MODES [--backup FOLDER] [--die EPOCH]`, with
+KINDS one, mirrored, workers, data_parallel, or several of them joined by commas, one after the
+other. Workers are told apart by `TF_CONFIG`.
 """
 
 import argparse
@@ -18,11 +19,19 @@ from keras_xd.search import SearchModel
 from keras_xd_tests.search.gated_dense import GatedDense
 
 parser = argparse.ArgumentParser()
-parser.add_argument("kind", choices=("one", "mirrored", "workers", "data_parallel"))
+parser.add_argument("kinds")
 parser.add_argument("modes", nargs="+")
 parser.add_argument("--backup")
 parser.add_argument("--die", type=int)
 given = parser.parse_args()
+
+
+def split_cpu():
+    """Make two devices of TensorFlow's only one, which is possible before it has computed."""
+    import tensorflow as tf
+
+    two = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
 
 
 def make_strategy(kind):
@@ -32,10 +41,7 @@ def make_strategy(kind):
         return None
     import tensorflow as tf
 
-    cpu = tf.config.list_physical_devices("CPU")[0]
     if kind == "mirrored":
-        two = [tf.config.LogicalDeviceConfiguration()] * 2
-        tf.config.set_logical_device_configuration(cpu, two)
         return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     if kind == "workers":
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -118,7 +124,12 @@ def run(mode, strategy):
 
 
 if __name__ == "__main__":
-    strategy = make_strategy(given.kind)
-    replicas = strategy.num_replicas_in_sync if strategy else 1
-    results = {mode: run(mode, strategy) for mode in given.modes}
-    print("RESULT " + json.dumps({"replicas": replicas, **results}))
+    if "mirrored" in given.kinds:
+        split_cpu()
+    results = {}
+    for kind in given.kinds.split(","):
+        strategy = make_strategy(kind)
+        replicas = strategy.num_replicas_in_sync if strategy else 1
+        found = {mode: run(mode, strategy) for mode in given.modes}
+        results[kind] = {"replicas": replicas, **found}
+    print("RESULT " + json.dumps(results))

@@ -129,8 +129,9 @@ def test_several_workers_do_not_shuffle_arrays(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def one_device():
-    return programs.run(PROGRAM, "one", *MODES)
+def devices():
+    """What searches on one and on two devices came to, by kind; in one process."""
+    return programs.run(PROGRAM, "one,mirrored", *MODES)
 
 
 def assert_equal_but_for_rounding(found, expected, devices):
@@ -147,10 +148,10 @@ def assert_equal_but_for_rounding(found, expected, devices):
 
 
 @pytest.mark.backends
-def test_two_devices_train_as_one(one_device):
-    two = programs.run(PROGRAM, "mirrored", *MODES)
-    assert (one_device["replicas"], two["replicas"]) == (1, 2)
-    assert_equal_but_for_rounding(two, one_device, 2)
+def test_two_devices_train_as_one(devices):
+    one, two = devices["one"], devices["mirrored"]
+    assert (one["replicas"], two["replicas"]) == (1, 2)
+    assert_equal_but_for_rounding(two, one, 2)
 
 
 def start_workers(folder, *arguments):
@@ -169,7 +170,7 @@ def start_workers(folder, *arguments):
 
 
 @pytest.mark.backends
-def test_two_workers_train_as_one_also_after_one_was_killed(one_device, tmp_path):
+def test_two_workers_train_as_one_also_after_one_was_killed(devices, tmp_path):
     """The second kills itself in the third epoch; the first cannot go on without it."""
     workers = start_workers(tmp_path, "--die", "2")
     workers[1].communicate(timeout=540)
@@ -180,19 +181,17 @@ def test_two_workers_train_as_one_also_after_one_was_killed(one_device, tmp_path
     workers[0].communicate()
     record = json.loads((tmp_path / "joint" / "latest.json").read_text())
     assert record["next_epoch"] == 2 and not (tmp_path / "second_order").exists()
-    found = [programs.result(process) for process in start_workers(tmp_path)]
+    found = [programs.result(process)["workers"] for process in start_workers(tmp_path)]
     assert found[0] == found[1] and found[0]["replicas"] == 2
-    assert_equal_but_for_rounding(found[0], one_device, 1)
+    assert_equal_but_for_rounding(found[0], devices["one"], 1)
 
 
 @pytest.mark.backends
 def test_data_parallel_on_jax_trains_as_one_device():
     flags = f"{programs.COMPILE_QUICKLY} --xla_force_host_platform_device_count=2"
-    one, two = (
-        programs.run(PROGRAM, kind, *MODES, backend="jax", XLA_FLAGS=flags)
-        for kind in ("one", "data_parallel")
-    )
-    assert_equal_but_for_rounding(two, one, 2)
+    kinds = "one,data_parallel"
+    found = programs.run(PROGRAM, kinds, *MODES, backend="jax", XLA_FLAGS=flags)
+    assert_equal_but_for_rounding(found["data_parallel"], found["one"], 2)
 
 
 def test_public_name_and_example():

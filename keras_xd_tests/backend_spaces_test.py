@@ -1,0 +1,42 @@
+"""Searches of sizes and cells on TensorFlow, JAX and torch; a file of their own, for a worker each.
+
+Run by `pytest -m backends`; needs the extra `backends`, without which these tests fail.
+"""
+
+import numpy as np
+import pytest
+
+from keras_xd_tests import programs
+from keras_xd_tests.backends_test import BACKENDS, assert_same_structure_and_close
+
+pytestmark = pytest.mark.backends
+
+
+@pytest.fixture(scope="module")
+def spaces():
+    return {name: programs.run("backend_spaces_program", backend=name) for name in BACKENDS}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sizes_are_learned_and_pruned(backend, spaces):
+    ours, theirs = spaces[backend]["sizes"], spaces["tensorflow"]["sizes"]
+    assert spaces[backend]["backend"] == backend
+    complexity = ours["history"]["complexity"]
+    assert abs(complexity[-1] - 1) < abs(complexity[0] - 1)
+    np.testing.assert_allclose(ours["finalized"], ours["searched"], atol=1e-4)
+    assert_same_structure_and_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_cell_is_searched_and_derived(backend, spaces):
+    ours, theirs = (dict(spaces[name]["cell"]) for name in (backend, "tensorflow"))
+    assert ours.pop("genotype") == theirs.pop("genotype")
+    assert ours["history"]["attention_transfer"][-1] < ours["history"]["attention_transfer"][0]
+    assert_same_structure_and_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_features_are_calibrated(backend, spaces):
+    ours, theirs = (spaces[name]["calibration"] for name in (backend, "tensorflow"))
+    assert ours["history"]["loss"][0] != ours["history"]["loss"][1]
+    assert_same_structure_and_close(ours, theirs, rtol=1e-4, atol=1e-5)
