@@ -17,7 +17,7 @@ with example_scripts.on_path():
     training = importlib.import_module("experiments.dnarch.dnarch_training")
     listops = importlib.import_module("datasets.listops")
 
-TINY = ["--blocks", "1", "--channels", "4", "--epochs", "2", "--batch-size", "4"]
+TINY = ["--blocks", "1", "--channels", "4", "--epochs", "2", "--batch-size", "9"]
 TINY += ["--learning-rate", "0.01", "--frequency", "4"]
 
 

@@ -22,7 +22,7 @@ with example_scripts.on_path():
 def images(rng, monkeypatch):
     """Replace CIFAR-10 by a few random images."""
     parts = []
-    for number in (50, 14, 40):
+    for number in (22, 10, 8):
         inputs = rng.integers(256, size=(number, 32, 32, 3)) / 255
         parts.append((inputs.astype("float32"), rng.integers(10, size=number)))
     monkeypatch.setattr(cifar10.images, "load", lambda name, data_dir, subset: tuple(parts))
@@ -44,7 +44,7 @@ def test_every_method_is_measured_and_kept(images, eager, tmp_path, monkeypatch,
     kept = json.loads(files["cifar10.json"])
     assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
     assert [run["method"] for run in kept["runs"]] == ["backbone", "xd", "linear", "k_layer"]
-    assert kept["settings"]["training_images"] == 64 and kept["settings"]["evaluation_images"] == 40
+    assert kept["settings"]["training_images"] == 32 and kept["settings"]["evaluation_images"] == 8
     for run in kept["runs"]:
         assert {len(curve) for curve in [*run["curves"].values(), run["seconds"]]} == {2}
         # A finalized XD-operation answers as the searched one did at the end of training.
