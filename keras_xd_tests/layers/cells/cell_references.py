@@ -108,6 +108,26 @@ def shuffled(parts):
     return stacked.reshape(*stacked.shape[:3], -1)
 
 
+def operations_of(layer):
+    """Return a function of an edge and a name to the operation there, until it is called again.
+
+    Layers of equal shapes are made once and filled with the weights of each edge.
+    """
+    made, stack = {}, layer.edges
+
+    def found(edge, name):
+        if stack is None or name not in stack.operations:
+            return layer.edge_operation(edge, name)
+        key = name, stack.strides[stack.nodes[edge]]
+        if key in made:
+            stack.fill(made[key], edge, name)
+        else:
+            made[key] = layer.edge_operation(edge, name)
+        return made[key]
+
+    return found
+
+
 def cell(layer, inputs, weights, gates=(1,) * 8, of_edges=(1,) * 18):
     """Return the outputs of a cell whose operations have the given weights, 0 for those not there.
 
@@ -125,6 +145,7 @@ def cell(layer, inputs, weights, gates=(1,) * 8, of_edges=(1,) * 18):
     nodes = [first(layer.preprocessing[0], inputs[0])]
     nodes.append(pointwise_operation(layer.preprocessing[1], inputs[1]))
     edge, width, parts = 0, layer.filters // layer.partial_channels, layer.partial_channels
+    operations = operations_of(layer)
 
     def tier(edges_and_nodes, gate, base=None):
         features, attention, kernels = None, 0, []
@@ -132,7 +153,7 @@ def cell(layer, inputs, weights, gates=(1,) * 8, of_edges=(1,) * 18):
             for name, weight in zip(layer.operation_names, weights[edge], strict=True):
                 if not weight:
                     continue
-                operator = layer.edge_operation(edge, name)
+                operator = operations(edge, name)
                 if name == "channel_attention":
                     attention = attention + weight * channel_attention(operator, x)
                 elif name == "spatial_attention":
