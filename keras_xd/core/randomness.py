@@ -1,7 +1,13 @@
-"""The state of Python's random generator, from which Keras draws the seeds that nobody gave."""
+"""Random numbers: Python's generator, from which Keras draws seeds that nobody gave, and noise."""
 
 import contextlib
 import random
+
+import keras
+from keras import ops
+
+# Of a uniform number, whose logarithm is taken.
+_SMALLEST = 1e-20
 
 
 @contextlib.contextmanager
@@ -29,3 +35,23 @@ def python_state(seed=None):
         yield
     finally:
         random.setstate(state)
+
+
+def gumbel_noise(shape, generator):
+    """Return independent numbers of the standard Gumbel distribution, a float32 tensor.
+
+    The largest of logits plus noise is that of each by its softmax.
+
+    Args:
+        shape: of the tensor.
+        generator: a `keras.random.SeedGenerator`.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd.core import randomness
+    >>> randomness.gumbel_noise((2, 3), keras.random.SeedGenerator(1)).shape
+    TensorShape([2, 3])
+    """
+    uniform = keras.random.uniform(shape, dtype="float32", seed=generator)
+    return -ops.log(-ops.log(ops.maximum(uniform, _SMALLEST)))

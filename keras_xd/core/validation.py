@@ -1,5 +1,6 @@
 """Argument checks shared by the whole package."""
 
+import math
 import numbers
 import os
 import re
@@ -48,6 +49,13 @@ def real_number(value, name):
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         raise ValueError(f"`{name}` must be a number. Received: {name}={value!r}")
     return value
+
+
+def positive_number(value, name):
+    """Return `value` as a `float`, or raise `ValueError` if it is not above 0 and finite."""
+    if not 0 < real_number(value, name) < math.inf:
+        raise ValueError(f"`{name}` must be above 0 and finite. Received: {name}={value!r}")
+    return float(value)
 
 
 def seed(value, name="seed"):

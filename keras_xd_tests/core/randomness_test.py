@@ -1,9 +1,10 @@
 import random
 
 import keras
+import numpy as np
 import pytest
 
-from keras_xd.core.randomness import python_state
+from keras_xd.core.randomness import gumbel_noise, python_state
 
 
 @pytest.mark.parametrize("seed", [None, 3])
@@ -22,3 +23,15 @@ def test_keras_draws_its_seeds_from_it():
         with python_state(seed):
             values.append(keras.initializers.GlorotUniform().seed)
     assert values[0] == values[1] != values[2]
+
+
+def test_noise_is_that_of_a_gumbel_distribution(monkeypatch):
+    noise = keras.ops.convert_to_numpy(gumbel_noise((40_000,), keras.random.SeedGenerator(1)))
+    assert noise.dtype == "float32"
+    assert noise.mean() == pytest.approx(np.euler_gamma, abs=0.02)
+    assert noise.var() == pytest.approx(np.pi**2 / 6, rel=0.03)
+    again = gumbel_noise((40_000,), keras.random.SeedGenerator(1))
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(again), noise)
+    zeros = lambda shape, dtype, seed: keras.ops.zeros(shape, dtype)  # noqa: E731
+    monkeypatch.setattr(keras.random, "uniform", zeros)
+    assert np.isfinite(gumbel_noise((1,), keras.random.SeedGenerator(1)))

@@ -94,6 +94,16 @@ def test_real_number():
             validation.real_number(value, "centre")
 
 
+def test_positive_number():
+    found = validation.positive_number(np.float32(0.5), "temperature")
+    assert found == 0.5 and type(found) is float
+    for value in (0, -1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match="`temperature` must be above 0 and finite. Received"):
+            validation.positive_number(value, "temperature")
+    with pytest.raises(ValueError, match="must be a number"):
+        validation.positive_number("1", "temperature")
+
+
 def test_seed():
     assert validation.seed(None) is None and validation.seed(np.int64(3)) == 3
     for value in ("a", -1, 0.5, True):

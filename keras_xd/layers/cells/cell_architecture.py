@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import fixed_architecture, validation
+from keras_xd.core.randomness import gumbel_noise
 from keras_xd.core.tracing import traced_part
 from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.genotypes import (
@@ -29,7 +30,6 @@ from keras_xd.layers.cells.genotypes import (
 from keras_xd.layers.cells.relaxation import PATHS, RELAXATIONS, drawn_paths
 
 SMALLEST_SHARE = 1e-5
-_SMALLEST_UNIFORM = 1e-20
 # The softmax of it and of zeros is 1 in float32.
 _DECIDED = 30.0
 
@@ -209,9 +209,7 @@ class CellArchitecture(keras.layers.Layer):
         """
         noise = None
         if generator is not None:
-            shape = (EDGES, len(self.operations))
-            uniform = keras.random.uniform(shape, dtype="float32", seed=generator)
-            noise = -ops.log(-ops.log(ops.maximum(uniform, _SMALLEST_UNIFORM)))
+            noise = gumbel_noise((EDGES, len(self.operations)), generator)
         alone = generator is None or fixed_architecture.is_fixed()
         count = 1 if alone else PATHS[self.relaxation]
         draw = traced_part(drawn_paths, self.operations, self.relaxation, count)

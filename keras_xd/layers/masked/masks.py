@@ -260,8 +260,7 @@ def sigmoid_range(temperature: float, threshold: float = THRESHOLD) -> tuple[flo
     Raises:
         ValueError: if even the smallest mask is longer than the axis.
     """
-    if not temperature > 0:
-        raise ValueError(f"`temperature` must be positive. Received: temperature={temperature!r}")
+    validation.positive_number(temperature, "temperature")
     low = sigmoid_offset(LARGEST_AT_START, -1, temperature)
     least = sigmoid_size(1, low, temperature, threshold)
     if least >= 1:

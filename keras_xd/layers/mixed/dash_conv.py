@@ -1,5 +1,6 @@
 """Mixtures of convolutions of many sizes and dilations, computed as one convolution."""
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -11,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.randomness import gumbel_noise
 from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
 from keras_xd.layers.fourier import fft_convolution
 from keras_xd.layers.mixed import window_padding
@@ -123,18 +125,14 @@ class DashConv(MixedOperation):
             **kwargs,
         )
         self.relaxation = validation.one_of(relaxation, RELAXATIONS, "relaxation")
-        self.initial_temperature = float(validation.real_number(temperature, "temperature"))
-        if not 0 < self.initial_temperature < math.inf:
-            raise ValueError(
-                f"`temperature` must be above 0 and finite. Received: temperature={temperature!r}"
-            )
+        self.initial_temperature = validation.positive_number(temperature, "temperature")
         self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
         if update != "softmax" and (relaxation != "softmax" or temperature != 1):
             raise ValueError(
                 "update='exponentiated_gradient' needs relaxation='softmax' and temperature=1. "
                 f"Received: relaxation={relaxation!r}, temperature={temperature!r}"
             )
-        self.seed = validation.seed(seed)
+        self.seed, self._plan = validation.seed(seed), None
         if relaxation == "gumbel":
             self.seed_generator = keras.random.SeedGenerator(seed)
 
@@ -148,6 +146,7 @@ class DashConv(MixedOperation):
             trainable=False,
             autocast=False,
         )
+        self._plan = self._planned(self._operation_shape(input_shape)[1:])
 
     @property
     def shares(self) -> Tensor:
@@ -159,11 +158,7 @@ class DashConv(MixedOperation):
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         shares = self.shares
         if training and self.relaxation == "gumbel":
-            smallest = keras.config.epsilon()
-            uniform = keras.random.uniform(
-                shares.shape, smallest, 1 - smallest, seed=self.seed_generator
-            )
-            noise = -ops.log(-ops.log(uniform))
+            noise = gumbel_noise(shares.shape, self.seed_generator)
             logits = ops.convert_to_tensor(self.logits) + ops.cast(noise, self.logits.dtype)
             shares = ops.softmax(logits / self.temperature)
         return self.surrounded(inputs, functools.partial(self._mixture, shares))
@@ -177,26 +172,34 @@ class DashConv(MixedOperation):
 
         Of the latter the transforms of the kernel, once a batch, are not counted.
         """
-        return self._counts(self._operation_shape(input_shape)[1:])
+        return dict(self._plan_of(self._operation_shape(input_shape)[1:]).multiply_adds)
 
     def form(self, input_shape: Shape) -> str:
         """Return the form that inputs of a shape are computed in, `"direct"` or `"fourier"`."""
-        return self._form(self._operation_shape(input_shape)[1:])
+        return self._plan_of(self._operation_shape(input_shape)[1:]).form
 
-    def _form(self, shape):
-        if self.convolution != "auto":
-            return self.convolution
-        counts = self._counts(shape)
-        return "direct" if counts["direct"] <= _FOURIER_COST * counts["fourier"] else "fourier"
+    def _plan_of(self, shape):
+        """Return the plan of inputs of a shape, which is that of `build` unless they are others."""
+        if self._plan is None or tuple(shape) != self._plan.shape:
+            return self._planned(shape)
+        return self._plan
 
-    def _counts(self, shape):
+    def _planned(self, shape):
         *sizes, channels = shape
+        direct, (offsets, kept) = self._by_dilation(sizes), self._offsets(sizes)
         pairs = channels // self.groups * self.operation_filters
         places = math.prod(self.output_sizes(sizes))
-        taps = sum(math.prod(taps) for _, _, taps, _ in self._by_dilation(sizes))
-        points = math.prod(fft_convolution.correlation_lengths(sizes, self._offsets(sizes)[0]))
+        taps = sum(math.prod(taps) for _, _, taps, _ in direct)
+        points = math.prod(fft_convolution.correlation_lengths(sizes, offsets))
         transforms = (channels + self.operation_filters) * points * math.log2(max(points, 2))
-        return {"direct": places * taps * pairs, "fourier": int(2 * points * pairs + transforms)}
+        counts = {
+            "direct": places * taps * pairs,
+            "fourier": int(2 * points * pairs + transforms),
+        }
+        form = self.convolution
+        if form == "auto":
+            form = "direct" if counts["direct"] <= _FOURIER_COST * counts["fourier"] else "fourier"
+        return _Plan(tuple(shape), form, counts, direct, offsets, kept)
 
     def forecast(self, input_shape: Shape) -> dict[str, int]:
         """Return the sizes the layer will have, as `MixedOperation.forecast` does."""
@@ -217,17 +220,18 @@ class DashConv(MixedOperation):
         return config
 
     def _mixture(self, shares, x):
-        form = self._form(tuple(x.shape[1:]))
+        plan = self._plan_of(x.shape[1:])
         weighted = [
             ops.convert_to_tensor(operation.kernel) * ops.cast(share, operation.kernel.dtype)
             for operation, share in zip(self.operations, ops.unstack(shares), strict=True)
         ]
-        return (self._direct if form == "direct" else self._fourier)(x, weighted)
+        compute = self._direct if plan.form == "direct" else self._fourier
+        return compute(x, weighted, plan)
 
-    def _direct(self, x, kernels):
+    def _direct(self, x, kernels, plan):
         """Return the mixture by one convolution for each dilation."""
         total, sizes = 0, tuple(x.shape[1:-1])
-        for rate, before, taps, members in self._by_dilation(sizes):
+        for rate, before, taps, members in plan.direct:
             mixed = 0
             for index, first in members:
                 kernel, padding = kernels[index], []
@@ -249,15 +253,14 @@ class DashConv(MixedOperation):
             total = total + window_padding.convolve(x, mixed, border, self.strides, rate)
         return total
 
-    def _fourier(self, x, kernels):
+    def _fourier(self, x, kernels, plan):
         """Return the mixture by one product of spectra."""
-        offsets, kept = self._offsets(tuple(x.shape[1:-1]))
         rows = [
             ops.reshape(kernel, (-1, *kernel.shape[self.rank :]))
             for kernel in (ops.cast(kernel, "float32") for kernel in kernels)
         ]
-        rows = ops.take(ops.concatenate(rows, axis=0), kept, axis=0)
-        y = fft_convolution.correlate(x, rows, offsets, self.groups)
+        rows = ops.take(ops.concatenate(rows, axis=0), plan.kept, axis=0)
+        y = fft_convolution.correlate(x, rows, plan.offsets, self.groups)
         y = window_padding.every(y, self.strides)
         counts = self.output_sizes(x.shape[1:-1])
         return y[(slice(None), *(slice(0, count) for count in counts))]
@@ -321,6 +324,19 @@ class DashConv(MixedOperation):
         low, high = np.array(self._reach(sizes)).T
         kept = np.flatnonzero(((offsets >= low) & (offsets <= high)).all(axis=1))
         return offsets[kept], kept
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """What inputs of a shape, without the batch, are computed by."""
+
+    shape: tuple[int, ...]
+    form: str
+    multiply_adds: dict[str, int]
+    # As from `DashConv._by_dilation`, and from `DashConv._offsets`.
+    direct: list
+    offsets: np.ndarray
+    kept: np.ndarray
 
 
 def _different(values, name):

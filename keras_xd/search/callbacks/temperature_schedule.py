@@ -4,7 +4,7 @@ import keras
 
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.type_aliases import Logs
-from keras_xd.core.validation import positive_integer, real_number
+from keras_xd.core.validation import positive_integer, positive_number
 
 
 class TemperatureSchedule(keras.callbacks.Callback):
@@ -46,10 +46,7 @@ class TemperatureSchedule(keras.callbacks.Callback):
 
     def __init__(self, start: float = 10.0, end: float = 0.1, epochs: int | None = None):
         super().__init__()
-        for name, value in (("start", start), ("end", end)):
-            if not 0 < real_number(value, name) < float("inf"):
-                raise ValueError(f"`{name}` must be positive. Received: {name}={value!r}")
-        self.start, self.end = float(start), float(end)
+        self.start, self.end = positive_number(start, "start"), positive_number(end, "end")
         self.epochs = None if epochs is None else positive_integer(epochs, "epochs")
 
     def on_train_begin(self, logs: Logs = None) -> None:

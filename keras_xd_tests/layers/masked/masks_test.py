@@ -166,7 +166,7 @@ def test_a_clipped_size_keeps_its_gradient():
         (lambda: masks.coordinates(1), "at least 2 points.*points=1"),
         (lambda: masks.gaussian_range(1), "at least 2 points"),
         (lambda: masks.sigmoid_range(2.0), "2.571 / temperature.*temperature=2.0.*1.285"),
-        (lambda: masks.sigmoid_range(0.0), "positive"),
+        (lambda: masks.sigmoid_range(0.0), "above 0 and finite"),
         (lambda: masks.initial_offset("third", 25.0), "'half', 'full'"),
     ],
 )

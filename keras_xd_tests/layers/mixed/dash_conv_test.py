@@ -60,6 +60,21 @@ def test_equals_the_sum_of_its_candidates(rank, shape, options, form, rng):
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("form", ["direct", "fourier"])
+def test_inputs_of_other_sizes_than_those_of_build(form, rng):
+    layer = built(1, (20, 2), form, padding="same")
+    for size in (7, 20, 31):
+        x = rng.normal(size=(2, size, 2)).astype("float32")
+        expected = explicit(layer, x)
+        np.testing.assert_allclose(layer.operate(x), expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_windows_are_derived_when_a_layer_is_built(monkeypatch, rng):
+    layer = built(1, (20, 2), "auto", padding="same")
+    monkeypatch.setattr(layers.DashConv, "_by_dilation", None)
+    layer(rng.normal(size=(2, 20, 2)).astype("float32"))
+
+
 def test_sixteen_candidates_of_the_paper_reach_as_far_as_the_image(rng):
     layer = layers.DashConv2D(3, 3, padding="same", perturb=None)
     x = rng.normal(size=(1, 12, 12, 2)).astype("float32")
