@@ -148,14 +148,7 @@ def nearest_block_tensor_train(
     matrix, inputs = structured.checked(matrix, inputs)
     row_factors, column_factors = tuple(row_factors), tuple(column_factors)
     validation.positive_integer(rank, "rank")
-    whole = all(validation.is_integer(f) and f >= 1 for f in (*row_factors, *column_factors))
-    fits = whole and (math.prod(row_factors), math.prod(column_factors)) == matrix.shape
-    if not fits or len(row_factors) != len(column_factors) or len(row_factors) < 2:
-        raise ValueError(
-            "`row_factors` and `column_factors` must be as many positive integers, at least two, "
-            f"that multiply to the rows and columns. Received: {row_factors=}, {column_factors=}, "
-            f"matrix of shape {matrix.shape}"
-        )
+    structured.check_factors(row_factors, column_factors, matrix.shape)
     cores = _cores(matrix, row_factors, column_factors, rank, inputs)
     dense = _dense(cores, row_factors, column_factors)
     bound = _lower_bound(matrix, row_factors, column_factors, rank)

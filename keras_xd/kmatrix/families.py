@@ -16,12 +16,20 @@ from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.type_aliases import Config
 from keras_xd.kmatrix import blast, block_tensor_train, kaleidoscope
 from keras_xd.kmatrix import radix as radices
 from keras_xd.kmatrix.structured import Projection
 
 FAMILIES = ("kaleidoscope", "monarch", "block_tensor_train", "blast", "low_rank")
 WITH_INPUTS = ("monarch", "block_tensor_train", "low_rank")
+_NEAREST = {
+    "kaleidoscope": kaleidoscope.nearest_kaleidoscope,
+    "monarch": block_tensor_train.nearest_monarch,
+    "block_tensor_train": block_tensor_train.nearest_block_tensor_train,
+    "blast": blast.nearest_blast,
+    "low_rank": block_tensor_train.nearest_low_rank,
+}
 _MOST_BLOCKS = 16  # of a BLAST matrix along a side, as in its paper
 
 
@@ -64,34 +72,69 @@ def project_to(
     """
     matrix = np.asarray(matrix)
     validation.one_of(family, FAMILIES, "family")
-    if not 0 < share <= 1:
-        raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share}")
     if inputs is not None and family not in WITH_INPUTS:
         raise ValueError(
             f"`inputs` are for the families {', '.join(WITH_INPUTS)}. Received: family={family!r}"
         )
     if matrix.ndim != 2 or not matrix.size:
         raise ValueError(f"`matrix` must have two axes. Received: matrix of shape {matrix.shape}")
-    rows, columns = matrix.shape
+    sizes = sizes_within(matrix.shape, family, share)
+    return nearest(matrix, family, sizes, inputs)
+
+
+def nearest(
+    matrix: ArrayLike, family: str, sizes: Config, inputs: ArrayLike | None = None
+) -> Projection:
+    """Return a structured matrix of a family and size near to a dense matrix.
+
+    Args:
+        matrix, family, inputs: as in `project_to`.
+        sizes: the sizes of the family, as `sizes_within` returns them.
+    """
+    given = {"inputs": inputs} if family in WITH_INPUTS else {}
+    return _NEAREST[family](matrix, **sizes, **given)
+
+
+def sizes_within(shape: tuple[int, int], family: str, share: float) -> Config:
+    """Return the largest sizes of a family that keep to a share of a matrix's numbers.
+
+    Args:
+        shape: rows and columns.
+        family: one of `FAMILIES`.
+        share: as in `project_to`.
+
+    Returns:
+        A dictionary of the arguments of the family's `nearest_…`.
+
+    Raises:
+        ValueError: as `project_to`.
+
+    Example:
+
+    >>> from keras_xd.kmatrix import families
+    >>> families.sizes_within((48, 192), "monarch", 0.25)
+    {'blocks': 8}
+    """
+    validation.one_of(family, FAMILIES, "family")
+    if not 0 < validation.real_number(share, "share") <= 1:
+        raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share}")
+    rows, columns = shape
     budget = int(share * rows * columns)
     if family == "low_rank":
-        rank = _rank(budget, rows + columns, matrix.shape, family)
-        return block_tensor_train.nearest_low_rank(matrix, rank, inputs)
+        return {"rank": _rank(budget, rows + columns, shape, family)}
     if family == "monarch":
-        counts = [b for b in _common_divisors(matrix.shape, family) if b > 1]
-        blocks = _largest(counts, lambda b: b * (rows + columns), budget, matrix.shape, family)
-        return block_tensor_train.nearest_monarch(matrix, blocks, inputs)
+        counts = [b for b in _common_divisors(shape, family) if b > 1]
+        blocks = _largest(counts, lambda b: b * (rows + columns), budget, shape, family)
+        return {"blocks": blocks}
     if family == "blast":
-        counts = [b for b in _common_divisors(matrix.shape, family) if 1 < b <= _MOST_BLOCKS]
-        counts = counts or [min(b for b in _common_divisors(matrix.shape, family) if b > 1)]
-        blocks = _largest(counts, lambda b: rows + columns + b * b, budget, matrix.shape, family)
-        rank = _rank(budget, rows + columns + blocks**2, matrix.shape, family)
-        return blast.nearest_blast(matrix, blocks, rank)
+        counts = [b for b in _common_divisors(shape, family) if 1 < b <= _MOST_BLOCKS]
+        counts = counts or [min(b for b in _common_divisors(shape, family) if b > 1)]
+        blocks = _largest(counts, lambda b: rows + columns + b * b, budget, shape, family)
+        return {"blocks": blocks, "rank": _rank(budget, rows + columns + blocks**2, shape, family)}
     if family == "block_tensor_train":
-        return block_tensor_train.nearest_block_tensor_train(
-            matrix, *_train_sizes(budget, matrix.shape), inputs
-        )
-    return kaleidoscope.nearest_kaleidoscope(matrix, _radices(budget, matrix.shape))
+        row_factors, column_factors, rank = _train_sizes(budget, shape)
+        return {"row_factors": row_factors, "column_factors": column_factors, "rank": rank}
+    return {"radix": _radices(budget, shape)}
 
 
 def _too_small(smallest, budget, shape, family):

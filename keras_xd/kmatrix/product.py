@@ -31,7 +31,8 @@ class Factor:
     Attributes:
         group: index of the group of stages it came from.
         blocks: tensor of shape `(O, S, R, 2, R, 2)`: outer index, inner index, row and its pair,
-            column and its pair. It maps a vector viewed as `(O, R, S)`.
+            column and its pair. It maps a vector viewed as `(O, R, S)`. Of weights without
+            imaginary parts the axes of pairs have size 1.
     """
 
     group: int
@@ -52,7 +53,7 @@ def fold(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[Factor]]
 
     Args:
         weights: list of tensors of shape `(d, 2, n Σ r_j)`, as `constructions.kmatrix_weights`
-            packs them.
+            packs them, or `(d, 1, n Σ r_j)` without imaginary parts: those of one plan alike.
         plans: list of `Plan`, one for each weight.
 
     Returns:
@@ -127,17 +128,17 @@ def _fold_of_one_plan(weights, plan):
 
 
 def _stage_groups(weights, plan):
-    """Split packed weights into `(real, imaginary)` stages, group by group.
+    """Split packed weights into `(real, imaginary)` or `(real,)` stages, group by group.
 
     Each part of a stage has the shape `(count, S, outer, column, row, inner)`, `S` the inner size
     of the group: the blocks of a group differ in it, so it stands in front of what is multiplied
     out.
     """
     count, n = weights.shape[0], plan.n
-    real, imaginary = ops.unstack(weights, axis=1)
     ends = np.cumsum([n * r for r in plan.radices])[:-1].tolist()
-    real = ops.split(real, ends, axis=1) if ends else [real]
-    imaginary = ops.split(imaginary, ends, axis=1) if ends else [imaginary]
+    split = [
+        ops.split(part, ends, axis=1) if ends else [part] for part in ops.unstack(weights, axis=1)
+    ]
     groups, start, group_inner = [], 0, 1
     for length in plan.groups:
         stages, inner = [], 1
@@ -145,7 +146,7 @@ def _stage_groups(weights, plan):
             r = plan.radices[j]
             outer = n // (r * inner * group_inner)
             shape = (count, outer, r, r, inner, group_inner)
-            parts = (ops.reshape(x[j], shape) for x in (real, imaginary))
+            parts = (ops.reshape(part[j], shape) for part in split)
             stages.append(tuple(ops.moveaxis(part, -1, 1) for part in parts))
             inner *= r
         groups.append(stages)
@@ -157,6 +158,8 @@ def _stage_groups(weights, plan):
 def _fold_group(stages):
     """Multiply consecutive stages out to falling blocks `[A | B]`, `(count, O, S, R, 2 R)`.
 
+    Without imaginary parts they are `A`, of shape `(count, O, S, R, R)`.
+
     A stage has a block for each row `i` of the butterfly of the stages before it. With `c` the
     column of that butterfly, `b` and `a` column and row of the stage, and `o` what is left outside:
 
@@ -166,28 +169,32 @@ def _fold_group(stages):
     rising one, every entry is a single product of complex numbers. Real and imaginary parts stand
     side by side in front of the rows.
     """
-    first_real, first_imaginary = stages[0]
-    count, inner_groups, _, size, _, _ = first_real.shape
-    butterfly = ops.concatenate([first_real, first_imaginary], axis=-2)
-    for real, imaginary in stages[1:]:
-        butterfly = _times_stage(butterfly, real, imaginary)
-        size *= real.shape[3]
-    butterfly = ops.reshape(butterfly, (count, inner_groups, -1, size, 2 * size))
+    first, parts = stages[0], len(stages[0])
+    count, inner_groups, _, size, _, _ = first[0].shape
+    butterfly = ops.concatenate(first, axis=-2) if parts == 2 else first[0]
+    for stage in stages[1:]:
+        butterfly = _times_stage(butterfly, *stage)
+        size *= stage[0].shape[3]
+    butterfly = ops.reshape(butterfly, (count, inner_groups, -1, size, parts * size))
     return ops.swapaxes(butterfly, 1, 2)
 
 
-def _times_stage(butterfly, real, imaginary):
+def _times_stage(butterfly, real, imaginary=None):
     """Multiply the butterfly of the stages so far by the next one, as `_fold_group` says.
 
     Args:
         butterfly: tensor that holds `(…, b, c, part, i)`, whatever its shape.
-        real, imaginary: the stage, of shape `(count, S, o, b, a, i)`.
+        real, imaginary: the stage, of shape `(count, S, o, b, a, i)`; without imaginary parts
+            there is one part only.
 
     Returns:
         Tensor of shape `(… b, c, part a, i)`; the next call reads it as `(…, b c, part, a i)`.
     """
     count, inner_groups, outer, radix, _, size = real.shape
     positions = count * inner_groups * outer * radix
+    if imaginary is None:
+        butterfly = ops.reshape(butterfly, (positions, size, 1, size))
+        return butterfly * ops.reshape(real, (positions, 1, radix, size))
     # Both as (… b, c, part of the butterfly, part of the product with a, i), broadcast where 1.
     butterfly = ops.reshape(butterfly, (positions, size, 2, 1, size))
     real = ops.reshape(real, (positions, 1, 1, radix, size))
@@ -204,10 +211,12 @@ def _multiply(groups, depth, group_count):
     """Multiply `B_0ᵀ B_1 B_2ᵀ …`, merging neighbouring blocks of the same group.
 
     Args:
-        groups: for each group a tensor `(matrices, depth, O, S, R, 2 R)` of falling blocks.
+        groups: for each group a tensor `(matrices, depth, O, S, R, 2 R)` of falling blocks, or
+            `(matrices, depth, O, S, R, R)` without imaginary parts.
 
     Returns:
-        List of `(group, blocks)` in product order, blocks of shape `(matrices, O, S, R, 2, R, 2)`.
+        List of `(group, blocks)` in product order, blocks of shape `(matrices, O, S, R, 2, R, 2)`,
+        or `(matrices, O, S, R, 1, R, 1)`.
     """
     if group_count == 1:
         factors = [(0, _chain_product(groups[0])[:, 0])]
@@ -224,11 +233,25 @@ def _multiply(groups, depth, group_count):
                 elif rising:
                     block = _transposed(block)
                 factors.append((group, block))
-    return [(group, complex_blocks(*ops.split(wide, 2, axis=-1))) for group, wide in factors]
+    return [(group, _with_pairs(wide)) for group, wide in factors]
+
+
+def _with_pairs(blocks):
+    """Return blocks with axes of pairs, of `[A | B]` or of real ones."""
+    if _is_real(blocks):
+        return blocks[..., None, :, None]
+    return complex_blocks(*ops.split(blocks, 2, axis=-1))
+
+
+def _is_real(blocks):
+    """Return whether blocks have no imaginary parts beside them."""
+    return blocks.shape[-1] == blocks.shape[-2]
 
 
 def _transposed(blocks):
-    """Transpose complex matrices kept as `[A | B]`."""
+    """Transpose complex matrices kept as `[A | B]`, or real ones."""
+    if _is_real(blocks):
+        return ops.swapaxes(blocks, -1, -2)
     *leading, size, _ = blocks.shape
     pairs = ops.reshape(blocks, (-1, size, 2, size))
     return ops.reshape(ops.transpose(pairs, (0, 3, 2, 1)), (*leading, size, 2 * size))
@@ -255,7 +278,9 @@ def _chain_product(blocks):
 
 
 def _wide_product(left, right, transposed):
-    """Multiply complex matrices kept as `[A | B]`, the right one transposed if asked."""
+    """Multiply complex matrices kept as `[A | B]`, or real ones, the right transposed if asked."""
+    if _is_real(right):
+        return ops.matmul(left, ops.swapaxes(right, -1, -2) if transposed else right)
     real, imaginary = ops.split(right, 2, axis=-1)
     if transposed:
         real, imaginary = ops.swapaxes(real, -1, -2), ops.swapaxes(imaginary, -1, -2)

@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 
+from keras_xd.core import validation
+
 _DAMPING = 1e-9  # of normal equations, relative; towards the solution so far
 
 
@@ -76,6 +78,18 @@ def check_divides(blocks, shape):
         raise ValueError(
             "`blocks` must divide rows and columns. "
             f"Received: blocks={blocks}, matrix of shape {shape}"
+        )
+
+
+def check_factors(row_factors, column_factors, shape):
+    """Raise `ValueError` unless factors multiply to the rows and columns."""
+    whole = all(validation.is_integer(f) and f >= 1 for f in (*row_factors, *column_factors))
+    fits = whole and (math.prod(row_factors), math.prod(column_factors)) == tuple(shape)
+    if not fits or len(row_factors) != len(column_factors) or len(row_factors) < 2:
+        raise ValueError(
+            "`row_factors` and `column_factors` must be as many positive integers, at least two, "
+            f"that multiply to the rows and columns. Received: {row_factors=}, {column_factors=}, "
+            f"matrix of shape {tuple(shape)}"
         )
 
 

@@ -26,6 +26,9 @@ class Transform:
     Only the columns and rows in use are kept. Build one with `analysis` or `synthesis`, call it on
     data; `matrices` alone may be replaced, by stored or by cast ones.
 
+    Complex entries are pairs of numbers. Of a K-matrix without imaginary parts they are single
+    numbers: wherever a shape below has an axis of size 2 for pairs, it has size 1.
+
     Attributes:
         matrices: list of tensors, the first one is applied first.
         groups: group index of each matrix.
@@ -35,6 +38,7 @@ class Transform:
         pair: whether the signal side is complex.
         repeat: whether matrices smaller than the data are repeated for them, which XLA needs to
             train fast.
+        parts: 2, or 1 for a K-matrix without imaginary parts.
     """
 
     matrices: list[Tensor]
@@ -44,6 +48,7 @@ class Transform:
     stride: int
     pair: bool
     repeat: bool = True
+    parts: int = 2
 
     @property
     def reach(self) -> int:
@@ -72,12 +77,13 @@ class Transform:
         pre, size, inner = x.shape[0], self.plan.group_sizes[group], self._inner(group)
         outer = self.plan.n // (size * inner)
         if inner == 1:
-            x = self._product(matrix, ops.reshape(x, (pre, outer, size * 2, -1)))
+            x = self._product(matrix, ops.reshape(x, (pre, outer, size * self.parts, -1)))
         else:
             x = ops.transpose(ops.reshape(x, (pre, outer, size, inner, -1)), (0, 1, 3, 2, 4))
-            x = self._product(matrix, ops.reshape(x, (pre, outer, inner, size * 2, -1)))
+            rows = size * self.parts
+            x = self._product(matrix, ops.reshape(x, (pre, outer, inner, rows, -1)))
             x = ops.transpose(ops.reshape(x, (pre, outer, inner, size, -1)), (0, 1, 3, 2, 4))
-        return ops.reshape(x, (pre, self.plan.n, 2, -1))
+        return ops.reshape(x, (pre, self.plan.n, self.parts, -1))
 
 
 class Analysis(Transform):
@@ -94,7 +100,7 @@ class Analysis(Transform):
         pre, first = x.shape[0], self.matrices[0]
         if len(plan.group_sizes) == 1:
             x = self._product(first, ops.reshape(x, (pre, pairs * self.size, -1)))
-            return ops.reshape(x, (pre, plan.n, 2, -1))
+            return ops.reshape(x, (pre, plan.n, self.parts, -1))
         if self.stride > 1:
             x = _pad(ops.reshape(x, (pre, pairs, self.size, 1, -1)), 3, self.stride - 1)
             x = ops.reshape(x, (pre, pairs, self.size * self.stride, -1))[:, :, :size]
@@ -112,7 +118,7 @@ class Analysis(Transform):
             x = ops.reshape(x, (pre, pairs, used, rows, -1))
             x = ops.reshape(ops.transpose(x, (0, 2, 3, 1, 4)), (pre, used, rows * pairs, -1))
             x = _pad(self._product(first, x), 1, plan.n // rows - used)
-        x = ops.reshape(x, (pre, plan.n, 2, -1))
+        x = ops.reshape(x, (pre, plan.n, self.parts, -1))
         for group, matrix in zip(self.groups[1:], self.matrices[1:], strict=True):
             x = self._apply_block(matrix, group, x)
         return x
@@ -131,7 +137,7 @@ class Synthesis(Transform):
         reach = self.reach
         shape = (pre, pairs, size, -1) if self.pair else (pre, size, -1)
         if len(plan.group_sizes) == 1:
-            y = self._product(last, ops.reshape(y, (pre, plan.n * 2, -1)))
+            y = self._product(last, ops.reshape(y, (pre, plan.n * self.parts, -1)))
             return ops.reshape(y, shape)
         for group, matrix in zip(self.groups[:-1], self.matrices[:-1], strict=True):
             y = self._apply_block(matrix, group, y)
@@ -139,11 +145,11 @@ class Synthesis(Transform):
         if inner > 1:
             used, block = -(-reach // inner), inner
             y = ops.transpose(ops.reshape(y, (pre, columns, inner, -1)), (0, 2, 1, 3))
-            y = self._product(last, ops.reshape(y, (pre, inner, columns * 2, -1)))
+            y = self._product(last, ops.reshape(y, (pre, inner, columns * self.parts, -1)))
             y = ops.transpose(ops.reshape(y, (pre, inner, used, pairs, -1)), (0, 3, 2, 1, 4))
         else:
             used, block = -(-reach // columns), columns
-            y = ops.reshape(y, (pre, plan.n // columns, columns * 2, -1))[:, :used]
+            y = ops.reshape(y, (pre, plan.n // columns, columns * self.parts, -1))[:, :used]
             y = ops.reshape(self._product(last, y), (pre, used, columns, pairs, -1))
             y = ops.transpose(y, (0, 3, 1, 2, 4))
         y = ops.reshape(y, (pre, pairs, used * block, -1))[:, :, : reach : self.stride]
@@ -174,20 +180,21 @@ def analysis(
     size = -(-plan.n // stride) if size is None else size
     reach = (size - 1) * stride + 1
     first = factors[-1].blocks if pair else factors[-1].blocks[..., :1]
-    outer, inner, rows, _, _, pairs = first.shape
+    _check_pair(factors, pair)
+    _, inner, rows, parts, _, pairs = first.shape
     if len(plan.groups) == 1:
         # One dense matrix; its columns are ordered as the data, pair before position.
         matrix = ops.transpose(first[0, 0, :, :, :reach:stride], (0, 1, 3, 2))
-        matrix = ops.reshape(matrix, (rows * 2, pairs * size))
+        matrix = ops.reshape(matrix, (rows * parts, pairs * size))
     elif inner > 1:
         used = -(-reach // inner)
-        matrix = ops.reshape(first[0, :, :, :, :used], (inner, rows * 2, used * pairs))
+        matrix = ops.reshape(first[0, :, :, :, :used], (inner, rows * parts, used * pairs))
     else:
         used = -(-reach // rows)
-        matrix = ops.reshape(first[:used], (used, rows * 2, rows * pairs))
+        matrix = ops.reshape(first[:used], (used, rows * parts, rows * pairs))
     matrices = [matrix] + [_block_matrix(factor.blocks) for factor in reversed(factors[:-1])]
     groups = tuple(factor.group for factor in reversed(factors))
-    return Analysis(matrices, groups, plan, size, stride, pair)
+    return Analysis(matrices, groups, plan, size, stride, pair, parts=parts)
 
 
 @check_types
@@ -215,23 +222,31 @@ def synthesis(
     reach = (size - 1) * stride + 1
     factors = [factor.transposed for factor in factors]
     last = factors[-1].blocks if pair else factors[-1].blocks[:, :, :, :1]
-    _, inner, _, pairs, columns, _ = last.shape
+    _check_pair(factors, pair)
+    _, inner, _, pairs, columns, parts = last.shape
     if len(plan.groups) == 1:
         matrix = ops.transpose(last[0, 0, :reach:stride], (1, 0, 2, 3))
-        matrix = ops.reshape(matrix, (pairs * size, columns * 2))
+        matrix = ops.reshape(matrix, (pairs * size, columns * parts))
     elif inner > 1:
         used = -(-reach // inner)
-        matrix = ops.reshape(last[0, :, :used], (inner, used * pairs, columns * 2))
+        matrix = ops.reshape(last[0, :, :used], (inner, used * pairs, columns * parts))
     else:
         used = -(-reach // columns)
-        matrix = ops.reshape(last[:used], (used, columns * pairs, columns * 2))
+        matrix = ops.reshape(last[:used], (used, columns * pairs, columns * parts))
     matrices = [_block_matrix(factor.blocks) for factor in factors[:-1]] + [matrix]
     groups = tuple(factor.group for factor in factors)
-    return Synthesis(matrices, groups, plan, size, stride, pair)
+    return Synthesis(matrices, groups, plan, size, stride, pair, parts=parts)
 
 
 def multiply_adds(
-    plan: radix.Plan, depth: int, *, size: int, stride: int = 1, pair: bool, columns: int
+    plan: radix.Plan,
+    depth: int,
+    *,
+    size: int,
+    stride: int = 1,
+    pair: bool,
+    columns: int,
+    parts: int = 2,
 ) -> int:
     """Multiply–adds of an `Analysis` or `Synthesis` with these arguments (weights' folding aside).
 
@@ -242,9 +257,10 @@ def multiply_adds(
         stride: distance of neighbouring entries on the signal side.
         pair: whether the signal side is complex.
         columns: number of vectors, `pre × post`.
+        parts: 1 for a K-matrix without imaginary parts.
     """
     order, sizes = radix.block_products(plan, depth), plan.group_sizes
-    total = 4 * plan.n * sum(sizes[group] for group in order[:-1])
+    total = parts**2 * plan.n * sum(sizes[group] for group in order[:-1])
     last, reach = sizes[order[-1]], (size - 1) * stride + 1
     if len(sizes) == 1:
         end = plan.n * size
@@ -252,14 +268,23 @@ def multiply_adds(
         end = -(-reach // last) * last * last
     else:
         end = plan.n * -(-reach * last // plan.n)
-    return columns * (total + (4 if pair else 2) * end)
+    return columns * (total + parts * (2 if pair else 1) * end)
+
+
+def _check_pair(factors, pair):
+    """Raise `ValueError` if a K-matrix without imaginary parts is asked for complex signals."""
+    if pair and factors[0].blocks.shape[3] == 1:
+        raise ValueError(
+            "A K-matrix without imaginary parts is applied to each part of a complex signal by "
+            f"itself. Received: pair={pair}"
+        )
 
 
 def _block_matrix(blocks):
     """Join the pair axes of `(O, S, R, 2, R, 2)` to their rows and columns, dropping `S = 1`."""
-    outer, inner, size = blocks.shape[:3]
+    outer, inner, size, parts = blocks.shape[:4]
     leading = (outer, inner) if inner > 1 else (outer,)
-    return ops.reshape(blocks, (*leading, size * 2, size * 2))
+    return ops.reshape(blocks, (*leading, size * parts, size * parts))
 
 
 def _pad(x, axis, amount):

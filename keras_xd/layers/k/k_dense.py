@@ -158,11 +158,12 @@ class KDense(keras.layers.Layer):
 
     def call(self, inputs: Tensor) -> Tensor:
         size, n = inputs.shape[-1], self._plan.n
-        (factors,) = kmatrix.fold([self._complex_kernel()], [self._plan])
+        (factors,) = kmatrix.fold([ops.convert_to_tensor(self.kernel)], [self._plan])
         analysis = kmatrix.analysis(factors, self._plan, size=size, pair=False)
         analysis = functional.cast(analysis, self.compute_dtype)
         columns = ops.transpose(ops.reshape(inputs, (-1, size)))
-        outputs = ops.reshape(analysis(ops.reshape(columns, (1, size, -1))), (n, 2, -1))
+        outputs = analysis(ops.reshape(columns, (1, size, -1)))
+        outputs = ops.reshape(outputs, (n, self.kernel.shape[1], -1))
         outputs = ops.transpose(outputs[: self.units, 0])
         outputs = ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
         if self.bias is not None:
@@ -180,6 +181,7 @@ class KDense(keras.layers.Layer):
             size=input_shape[-1],
             pair=False,
             columns=math.prod(input_shape[1:-1]),
+            parts=self.kernel.shape[1],
         )
 
     def get_config(self) -> Config:
@@ -213,10 +215,3 @@ class KDense(keras.layers.Layer):
             stages[0] = constructions.scaled(stages[0], scale)
         weights = constructions.kmatrix_weights(stages, "float64")
         return ops.convert_to_tensor(weights[:, : shape[1]], dtype=dtype)
-
-    def _complex_kernel(self):
-        """Return the kernel with real and imaginary part."""
-        kernel = ops.convert_to_tensor(self.kernel)
-        if kernel.shape[1] == 2:
-            return kernel
-        return ops.concatenate([kernel, ops.zeros_like(kernel)], axis=1)

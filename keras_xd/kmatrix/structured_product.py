@@ -1,0 +1,315 @@
+"""Products with rectangular structured matrices, in `keras.ops`.
+
+Each family keeps its numbers as dense blocks in the order in which they are multiplied, so that no
+weight is transposed in a call: `(blocks, inputs of a block, outputs of a block)`.
+"""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from keras import ops
+
+from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Tensor
+from keras_xd.kmatrix import constructions, product, transform
+from keras_xd.kmatrix import radix as radices
+from keras_xd.kmatrix.structured import Projection, check_divides, check_factors
+
+SIZES = {
+    "kaleidoscope": ("radix", "depth"),
+    "monarch": ("blocks",),
+    "block_tensor_train": ("row_factors", "column_factors", "rank"),
+    "blast": ("blocks", "rank"),
+    "low_rank": ("rank",),
+    "dense": (),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class StructuredProduct(abc.ABC):
+    """How vectors are multiplied by a matrix of a family and size.
+
+    Attributes:
+        inputs: columns of the matrix, the size of a vector.
+        units: rows of the matrix, the size of a result.
+    """
+
+    inputs: int
+    units: int
+
+    @property
+    @abc.abstractmethod
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the arrays that hold the matrix."""
+
+    @property
+    @abc.abstractmethod
+    def fans(self) -> tuple[int, ...]:
+        """Of each array, how many products are summed to an entry of what it computes."""
+
+    @abc.abstractmethod
+    def packed(self, projection: Projection) -> list[np.ndarray]:
+        """Return the arrays of a `Projection` of this family and size."""
+
+    @abc.abstractmethod
+    def apply(self, factors: Sequence[Tensor], x: Tensor) -> Tensor:
+        """Return `x Aᵀ`, of shape `(batch, units)`, for `x` of shape `(batch, inputs)`."""
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the arrays hold."""
+        return sum(map(math.prod, self.shapes))
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply–adds of one vector: each number is used once."""
+        return self.parameters
+
+    def initial(self, gain: float, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return random arrays by which a vector of entries of variance 1 gets the variance `gain`.
+
+        What each array computes has the variance of what it is given, the last one's excepted.
+
+        Args:
+            gain: the variance of the results.
+            rng: a `numpy.random.Generator`.
+        """
+        gains = [1.0] * (len(self.shapes) - 1) + [gain]
+        return [
+            rng.standard_normal(shape) * math.sqrt(gain / fan)
+            for shape, fan, gain in zip(self.shapes, self.fans, gains, strict=True)
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class DenseProduct(StructuredProduct):
+    """A matrix without structure; its array is its transpose, the kernel of `Dense`."""
+
+    @property
+    def shapes(self):
+        return ((self.inputs, self.units),)
+
+    @property
+    def fans(self):
+        return (self.inputs,)
+
+    def packed(self, projection):
+        return [projection.matrix.T]
+
+    def apply(self, factors, x):
+        return ops.matmul(x, factors[0])
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainProduct(StructuredProduct):
+    """A block tensor train, of which low rank and Monarch are cases; see `nearest_…`.
+
+    The array of core `t` has a block for each of the rows so far and columns to come.
+
+    Attributes:
+        row_factors, column_factors, rank: as in `nearest_block_tensor_train`.
+    """
+
+    row_factors: tuple[int, ...]
+    column_factors: tuple[int, ...]
+    rank: int
+
+    @property
+    def cores(self):
+        """`(rows so far, m, n, columns to come, rank before, rank after)` of each core."""
+        result, done, before = [], 1, 1
+        to_come, rows = self.inputs, self.units
+        for m, n in zip(self.row_factors, self.column_factors, strict=True):
+            to_come, rows = to_come // n, rows // m
+            last = len(result) + 1 == len(self.row_factors)
+            after = 1 if last else min(self.rank, rows, before * n)
+            result.append((done, m, n, to_come, before, after))
+            done, before = done * m, after
+        return result
+
+    @property
+    def shapes(self):
+        return tuple((M * C, n * a, m * b) for M, m, n, C, a, b in self.cores)
+
+    @property
+    def fans(self):
+        return tuple(n * a for _, _, n, _, a, _ in self.cores)
+
+    def packed(self, projection):
+        factors = projection.factors
+        if projection.family == "low_rank":
+            factors = [factor.T for factor in reversed(factors)]
+        found = []
+        for factor, (M, m, n, C, a, b), shape in zip(factors, self.cores, self.shapes, strict=True):
+            core = factor.reshape(a, M, m, n, C, b).transpose(1, 4, 3, 0, 2, 5)
+            found.append(core.reshape(shape))
+        return found
+
+    def apply(self, factors, x):
+        # x is (rows so far, columns n, columns to come, batch, rows m, rank), of which the blocks
+        # of the next core are taken to the front.
+        shape = (1, self.column_factors[0], self.inputs // self.column_factors[0])
+        x = ops.reshape(x, (-1, *shape))
+        x = _transposed(x, (1, 3, 0, 2))
+        for index, (factor, (M, m, _, C, _, b)) in enumerate(zip(factors, self.cores, strict=True)):
+            blocks, size, _ = factor.shape
+            x = _block_product(ops.reshape(x, (blocks, -1, size)), factor)
+            if index + 1 < len(factors):
+                n = self.column_factors[index + 1]
+                x = _transposed(ops.reshape(x, (M, n, C // n, -1, m, b)), (0, 4, 2, 3, 1, 5))
+        return ops.reshape(_transposed(ops.reshape(x, (M, -1, m)), (1, 0, 2)), (-1, self.units))
+
+
+@dataclasses.dataclass(frozen=True)
+class BlastProduct(StructuredProduct):
+    """A BLAST matrix: arrays `V`, `s` and `U`, in this order.
+
+    Attributes:
+        blocks, rank: as in `nearest_blast`.
+    """
+
+    blocks: int
+    rank: int
+
+    @property
+    def shapes(self):
+        b, rank = self.blocks, self.rank
+        return (b, self.inputs // b, rank), (rank, b, b), (b, rank, self.units // b)
+
+    @property
+    def fans(self):
+        return self.inputs // self.blocks, self.blocks, self.rank
+
+    def packed(self, projection):
+        left, scale, right = projection.factors
+        return [right, scale.transpose(2, 1, 0), left.transpose(0, 2, 1)]
+
+    def apply(self, factors, x):
+        right, scale, left = factors
+        x = ops.reshape(x, (-1, self.blocks, self.inputs // self.blocks))
+        x = ops.matmul(ops.transpose(x, (1, 0, 2)), right)  # (j, batch, rank)
+        x = ops.matmul(ops.transpose(x, (2, 1, 0)), scale)  # (rank, batch, i)
+        x = ops.matmul(ops.transpose(x, (2, 1, 0)), left)  # (i, batch, units of a block)
+        return ops.reshape(ops.transpose(x, (1, 0, 2)), (-1, self.units))
+
+
+@dataclasses.dataclass(frozen=True)
+class KaleidoscopeProduct(StructuredProduct):
+    """The corner of a real K-matrix; its array is the weights of `KMatrix`.
+
+    Attributes:
+        plan: the `Plan` of one butterfly.
+        depth: how many there are.
+    """
+
+    plan: radices.Plan
+    depth: int
+
+    @property
+    def shapes(self):
+        return ((self.depth, 1, self.plan.parameters),)
+
+    @property
+    def fans(self):
+        return (self.plan.n,)
+
+    @property
+    def multiply_adds(self):
+        return transform.multiply_adds(
+            self.plan, self.depth, size=self.inputs, pair=False, columns=1, parts=1
+        )
+
+    def packed(self, projection):
+        return list(projection.factors)
+
+    def apply(self, factors, x):
+        ((folded,),) = [product.fold([ops.convert_to_tensor(factors[0])], [self.plan])]
+        times = transform.analysis(folded, self.plan, size=self.inputs, pair=False)
+        matrices = [ops.cast(matrix, x.dtype) for matrix in times.matrices]
+        times = dataclasses.replace(times, matrices=matrices)
+        columns = ops.reshape(ops.transpose(x), (1, self.inputs, -1))
+        results = ops.reshape(times(columns), (self.plan.n, -1))
+        return ops.transpose(results[: self.units])
+
+    def initial(self, gain, rng):
+        stages = [
+            constructions.random_orthogonal(self.plan.radices, rng) for _ in range(self.depth)
+        ]
+        # An orthogonal matrix spreads `inputs` entries over `n`.
+        stages[0] = constructions.scaled(stages[0], math.sqrt(gain * self.plan.n / self.inputs))
+        return [constructions.kmatrix_weights(stages, "float64")[:, :1]]
+
+
+def structured_product(family: str, inputs: int, units: int, sizes: Config) -> StructuredProduct:
+    """Return how vectors are multiplied by a matrix of a family and size.
+
+    Args:
+        family: one of `SIZES`.
+        inputs: columns of the matrix.
+        units: its rows.
+        sizes: dictionary of the sizes of the family, which are the arguments of its `nearest_…`;
+            `depth` may be left out.
+
+    Raises:
+        ValueError: for sizes of another family, missing ones, and ones that do not fit.
+
+    Example:
+
+    >>> from keras_xd.kmatrix.structured_product import structured_product
+    >>> structured_product("monarch", 12, 20, {"blocks": 4}).shapes
+    ((4, 3, 4), (4, 4, 5))
+    """
+    names = SIZES[validation.one_of(family, tuple(SIZES), "family")]
+    missing = [name for name in names if name not in sizes and name != "depth"]
+    if missing or set(sizes) - set(names):
+        raise ValueError(
+            f"The sizes of a {family} matrix are {list(names)}. Received: sizes={sizes!r}"
+        )
+    shape = (units, inputs)
+    for name in ("rank", "blocks"):
+        if name in sizes:
+            validation.positive_integer(sizes[name], name)
+    if "blocks" in sizes:
+        check_divides(sizes["blocks"], shape)
+    if family in ("low_rank", "blast") and sizes["rank"] > min(shape):
+        raise ValueError(
+            "`rank` must be at most the smaller side of the matrix. "
+            f"Received: rank={sizes['rank']}, matrix of shape {shape}"
+        )
+    if family == "dense":
+        return DenseProduct(inputs, units)
+    if family == "blast":
+        return BlastProduct(inputs, units, sizes["blocks"], sizes["rank"])
+    if family == "low_rank":
+        return TrainProduct(inputs, units, (1, units), (inputs, 1), sizes["rank"])
+    if family == "monarch":
+        b = sizes["blocks"]
+        return TrainProduct(inputs, units, (b, units // b), (inputs // b, b), 1)
+    if family == "block_tensor_train":
+        rows, columns = tuple(sizes["row_factors"]), tuple(sizes["column_factors"])
+        check_factors(rows, columns, shape)
+        return TrainProduct(inputs, units, rows, columns, sizes["rank"])
+    radix = sizes["radix"]
+    radix = tuple(radix) if isinstance(radix, (list, tuple)) else radix
+    depth = validation.depth(sizes.get("depth", 1))
+    size = radices.padded_size(max(shape), radix)
+    return KaleidoscopeProduct(inputs, units, radices.plan(size, radix, depth=depth), depth)
+
+
+def _block_product(x, factor):
+    """Multiply `(blocks, batch, n)` by `(blocks, n, m)`; one block without the leading axis."""
+    if factor.shape[0] == 1:
+        return ops.matmul(ops.squeeze(x, axis=0), ops.squeeze(factor, axis=0))
+    return ops.matmul(x, factor)
+
+
+def _transposed(x, order):
+    """Transpose, by a reshape where only axes of size 1 move."""
+    moving = [axis for axis in order if x.shape[axis] != 1]
+    if moving == sorted(moving):
+        sizes = [x.shape[axis] for axis in order]
+        return ops.reshape(x, [-1 if size is None else size for size in sizes])
+    return ops.transpose(x, order)

@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+
+from keras_xd.kmatrix import families
+from keras_xd.kmatrix.structured_product import SIZES, structured_product
+
+CASES = [
+    ("low_rank", (20, 12), {"rank": 3}),
+    ("monarch", (20, 12), {"blocks": 4}),
+    ("monarch", (12, 12), {"blocks": 1}),
+    ("block_tensor_train", (20, 12), {"row_factors": (4, 5), "column_factors": (6, 2), "rank": 3}),
+    (
+        "block_tensor_train",
+        (24, 30),
+        {"row_factors": (2, 3, 4), "column_factors": (5, 3, 2), "rank": 2},
+    ),
+    ("blast", (20, 12), {"blocks": 2, "rank": 5}),
+    ("kaleidoscope", (20, 12), {"radix": (4, 5)}),
+    ("kaleidoscope", (7, 13), {"radix": None, "depth": 2}),
+    ("kaleidoscope", (200, 60), {"radix": (10, 20)}),
+]
+
+
+@pytest.mark.parametrize(("family", "shape", "sizes"), CASES)
+def test_products_are_those_of_the_matrix_multiplied_out(family, shape, sizes, rng):
+    projection = families.nearest(rng.normal(size=shape), family, sizes)
+    times = structured_product(family, shape[1], shape[0], sizes)
+    packed = [factor.astype("float32") for factor in times.packed(projection)]
+    assert [factor.shape for factor in packed] == list(times.shapes)
+    assert times.parameters == projection.parameters
+    x = rng.normal(size=(5, shape[1])).astype("float32")
+    expected = x @ projection.matrix.T
+    np.testing.assert_allclose(times.apply(packed, x), expected, atol=2e-5 * abs(expected).max())
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_shares_become_sizes(family, rng):
+    shape = (24, 36)
+    sizes = families.sizes_within(shape, family, 0.5)
+    times = structured_product(family, shape[1], shape[0], sizes)
+    projection = families.project_to(rng.normal(size=shape), family, 0.5)
+    assert times.parameters == projection.parameters <= 0.5 * 24 * 36
+    assert set(sizes) <= set(SIZES[family])
+
+
+@pytest.mark.parametrize(("family", "shape", "sizes"), [*CASES, ("dense", (20, 12), {})])
+def test_results_get_the_variance_asked_for(family, shape, sizes):
+    rng = np.random.default_rng(3)
+    times = structured_product(family, shape[1], shape[0], sizes)
+    x = rng.normal(size=(64, shape[1])).astype("float32")
+    draws = 60 if shape[0] < 50 else 10
+    squares = []
+    for _ in range(draws):
+        factors = [factor.astype("float32") for factor in times.initial(1.7, rng)]
+        squares.append(float(np.mean(np.square(times.apply(factors, x)))))
+    expected, deviation = 1.7 * float(np.mean(np.square(x))), np.std(squares) / draws**0.5
+    assert deviation < 0.1 * expected
+    assert abs(np.mean(squares) - expected) < 4 * deviation + 1e-3
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes", "message"),
+    [
+        ("tensor", {}, "`family` must be one of"),
+        ("low_rank", {}, r"sizes of a low_rank matrix are \['rank'\]. Received: sizes={}"),
+        ("monarch", {"blocks": 4, "rank": 1}, "sizes of a monarch matrix"),
+        ("monarch", {"blocks": 5}, "must divide rows and columns. Received: blocks=5"),
+        ("low_rank", {"rank": 13}, "at most the smaller side of the matrix. Received: rank=13"),
+        ("blast", {"blocks": 2, "rank": 0}, "rank=0"),
+        ("kaleidoscope", {"radix": (4, 4)}, "must multiply to at least 20"),
+        (
+            "block_tensor_train",
+            {"row_factors": (4, 4), "column_factors": (6, 2), "rank": 2},
+            "multiply to the rows and columns",
+        ),
+    ],
+)
+def test_sizes_that_do_not_fit(family, sizes, message):
+    with pytest.raises(ValueError, match=message):
+        structured_product(family, 12, 20, sizes)
