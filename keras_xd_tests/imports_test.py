@@ -23,6 +23,7 @@ ORDER = (
     "keras_xd.layers.fourier",
     "keras_xd.layers.xd",
     "keras_xd.layers.k",
+    "keras_xd.layers.structured",
     "keras_xd.layers.mixed",
     "keras_xd.layers.masked",
     "keras_xd.layers.ccnn",

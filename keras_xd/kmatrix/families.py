@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Config
-from keras_xd.kmatrix import blast, block_tensor_train, kaleidoscope
+from keras_xd.kmatrix import blast, block_tensor_train, kaleidoscope, structured
 from keras_xd.kmatrix import radix as radices
 from keras_xd.kmatrix.structured import Projection
 
@@ -88,9 +88,12 @@ def nearest(
     """Return a structured matrix of a family and size near to a dense matrix.
 
     Args:
-        matrix, family, inputs: as in `project_to`.
+        matrix, family, inputs: as in `project_to`; the family `"dense"` is the matrix itself.
         sizes: the sizes of the family, as `sizes_within` returns them.
     """
+    if family == "dense":
+        matrix, _ = structured.checked(matrix, None)
+        return Projection("dense", (matrix,), matrix, 0.0, 0.0, 0.0)
     given = {"inputs": inputs} if family in WITH_INPUTS else {}
     return _NEAREST[family](matrix, **sizes, **given)
 

@@ -35,10 +35,14 @@ class StructuredProduct(abc.ABC):
     Attributes:
         inputs: columns of the matrix, the size of a vector.
         units: rows of the matrix, the size of a result.
+        family: name of the family.
+        sizes: its sizes.
     """
 
     inputs: int
     units: int
+    family: str
+    sizes: Config
 
     @property
     @abc.abstractmethod
@@ -279,24 +283,25 @@ def structured_product(family: str, inputs: int, units: int, sizes: Config) -> S
             "`rank` must be at most the smaller side of the matrix. "
             f"Received: rank={sizes['rank']}, matrix of shape {shape}"
         )
+    common = (inputs, units, family, dict(sizes))
     if family == "dense":
-        return DenseProduct(inputs, units)
+        return DenseProduct(*common)
     if family == "blast":
-        return BlastProduct(inputs, units, sizes["blocks"], sizes["rank"])
+        return BlastProduct(*common, sizes["blocks"], sizes["rank"])
     if family == "low_rank":
-        return TrainProduct(inputs, units, (1, units), (inputs, 1), sizes["rank"])
+        return TrainProduct(*common, (1, units), (inputs, 1), sizes["rank"])
     if family == "monarch":
         b = sizes["blocks"]
-        return TrainProduct(inputs, units, (b, units // b), (inputs // b, b), 1)
+        return TrainProduct(*common, (b, units // b), (inputs // b, b), 1)
     if family == "block_tensor_train":
         rows, columns = tuple(sizes["row_factors"]), tuple(sizes["column_factors"])
         check_factors(rows, columns, shape)
-        return TrainProduct(inputs, units, rows, columns, sizes["rank"])
+        return TrainProduct(*common, rows, columns, sizes["rank"])
     radix = sizes["radix"]
     radix = tuple(radix) if isinstance(radix, (list, tuple)) else radix
     depth = validation.depth(sizes.get("depth", 1))
     size = radices.padded_size(max(shape), radix)
-    return KaleidoscopeProduct(inputs, units, radices.plan(size, radix, depth=depth), depth)
+    return KaleidoscopeProduct(*common, radices.plan(size, radix, depth=depth), depth)
 
 
 def _block_product(x, factor):

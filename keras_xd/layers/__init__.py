@@ -50,6 +50,7 @@ from keras_xd.layers.mixed.dash_conv_by_rank import DashConv1D, DashConv2D, Dash
 from keras_xd.layers.mixed.discrete_operation import DiscreteOperation
 from keras_xd.layers.mixed.mixed_operation import MixedOperation
 from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation1D, MixedOperation2D
+from keras_xd.layers.structured.dense import StructuredDense
 from keras_xd.layers.xd import penalties, warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import XDConv
@@ -127,6 +128,7 @@ __all__ = [
     "StaticKernelXD",
     "StaticMask",
     "StaticXD",
+    "StructuredDense",
     "XDCausalConv1D",
     "XDConv",
     "XDConv1D",

@@ -1,0 +1,166 @@
+"""StructuredDense: a dense layer whose kernel is a structured matrix of any family."""
+
+from typing import Unpack
+
+import keras
+from keras import activations, regularizers
+from keras.layers import InputSpec
+from numpy.typing import ArrayLike
+
+from keras_xd.core import validation
+from keras_xd.core.type_aliases import (
+    Activation,
+    BaseOptions,
+    Config,
+    Constraint,
+    Initializer,
+    Regularizer,
+    Shape,
+    Tensor,
+)
+from keras_xd.kmatrix.structured import Projection
+from keras_xd.layers.structured import base
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class StructuredDense(keras.layers.Layer):
+    """A `Dense` layer whose kernel is a structured matrix.
+
+        y = activation(x · kernel + bias)
+
+    The kernel, of `inputs × units`, is never formed: inputs are multiplied by its factors.
+
+    | family               | kernel, transposed                      | `sizes`                    |
+    |----------------------|-----------------------------------------|----------------------------|
+    | `low_rank`           | `L R`                                   | `rank`                     |
+    | `monarch`            | `b` blocks, a transposition, `b` blocks | `blocks`                   |
+    | `block_tensor_train` | a product of cores                      | `row_factors`,             |
+    |                      |                                         | `column_factors`, `rank`   |
+    | `blast`              | `U_i diag(s_ij) V_jᵀ` in block `(i, j)` | `blocks`, `rank`           |
+    | `kaleidoscope`       | the corner of a K-matrix, as in KDense  | `radix`, `depth`           |
+    | `dense`              | any matrix                              | none                       |
+
+    Rows are the units, columns the inputs; the functions `keras_xd.kmatrix.nearest_…` give the
+    equations. Each factor is a product of dense blocks, kept in the order in which it is computed.
+
+    The random start gives outputs the variance that those of a `Dense` layer with
+    `"glorot_uniform"` have: a factor whose products sum `f` numbers begins with the variance `1/f`,
+    the last one with `2 inputs / (f (inputs + units))`.
+
+    Args:
+        units: number of outputs.
+        family: name of the family.
+        activation: activation function, or `None`.
+        use_bias: whether a bias is added to the outputs.
+        share: most numbers of the kernel, as a share of `inputs · units`; the largest sizes that
+            keep to it are taken. Without a meaning for `"dense"`, and where sizes are given.
+        sizes: dictionary of the sizes of the family, as above; `depth` may be left out.
+        bias_initializer: initializer of the bias.
+        kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers; that of
+            the kernel acts on each factor.
+        bias_constraint: optional constraint.
+        seed: integer, makes the random start reproducible; `None`: drawn as Keras' seeds are.
+
+    Call arguments:
+        inputs: tensor of at least two axes, the last one of known size.
+
+    Input shape:
+        `(batch, …, inputs)`.
+
+    Output shape:
+        `(batch, …, units)`.
+
+    Raises:
+        ValueError: for arguments outside these rules, an unknown number of inputs, inputs and units
+            that do not factor as the family or the sizes need, or a share that not even the
+            smallest member of the family keeps to.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.StructuredDense(512, "monarch", share=0.25)
+    >>> layer(np.ones((2, 128), "float32")).shape
+    TensorShape([2, 512])
+    >>> layer.kernel.product.sizes, layer.count_params()  # Dense has 66 048
+    ({'blocks': 16}, 10752)
+
+    Reference:
+        Dao et al., "Kaleidoscope", 2020; Dao et al., "Monarch", 2022; Qiu et al., "Compute Better
+        Spent: Replacing Dense Layers with Structured Matrices", 2024; Lee et al., "BLAST", 2024.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        family: str = "monarch",
+        activation: Activation = None,
+        use_bias: bool = True,
+        share: float = 0.25,
+        sizes: Config | None = None,
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        bias_constraint: Constraint = None,
+        seed: int | None = None,
+        **kwargs: Unpack[BaseOptions],
+    ):
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.units = validation.positive_integer(units, "units")
+        self.structure = base.StructuredOptions(family, share, sizes, kernel_regularizer, seed)
+        self.activation = activations.get(activation)
+        self.bias_options = base.BiasOptions(
+            use_bias, bias_initializer, bias_regularizer, bias_constraint
+        )
+        self.input_spec = InputSpec(min_ndim=2)
+        self.supports_masking = True
+
+    def build(self, input_shape: Shape) -> None:
+        inputs = base.known_size(input_shape, self.name)
+        self.input_spec = InputSpec(min_ndim=2, axes={-1: inputs})
+        self.kernel = self.structure.kernel(self, inputs, self.units, self.structure.sizes)
+        self.bias = self.bias_options.add(self, (self.units,))
+
+    @property
+    def family(self) -> str:
+        """Name of the family."""
+        return self.structure.family
+
+    def call(self, inputs: Tensor) -> Tensor:
+        outputs = self.kernel(inputs)
+        if self.bias is not None:
+            outputs = outputs + self.bias
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return (*input_shape[:-1], self.units)
+
+    def project(self, kernel: ArrayLike, inputs: ArrayLike | None = None) -> Projection:
+        """Set the kernel to the nearest one of its family and sizes.
+
+        Args:
+            kernel: array of shape `(inputs, units)`, as that of a `Dense` layer.
+            inputs: a few batches of what the layer is given, of shape `(samples, inputs)`: the
+                error of the outputs is lowered in place of that of the kernel. Of the families
+                `"monarch"`, `"block_tensor_train"` and `"low_rank"`.
+
+        Returns:
+            The `keras_xd.kmatrix.Projection`, which tells the error; its matrix is the transpose.
+        """
+        return base.project_kernel(self.kernel, kernel, inputs)
+
+    def multiply_adds(self, input_shape: Shape) -> int:
+        """Return the multiply–adds of one sample."""
+        return base.positions(input_shape) * self.kernel.product.multiply_adds
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "activation": activations.serialize(self.activation),
+            "use_bias": self.bias_options.use_bias,
+            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
+            **self.structure.get_config(),
+            **self.bias_options.get_config(),
+        }

@@ -1,0 +1,118 @@
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd import kmatrix, layers
+from keras_xd.kmatrix import families
+from keras_xd_tests.layer_checks import assert_close, check_config, check_file, check_layer
+
+FAMILIES = (*families.FAMILIES, "dense")
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [
+        ("monarch", None),
+        ("blast", {"blocks": 2, "rank": 2}),
+        ("kaleidoscope", {"radix": (2, 5), "depth": 2}),
+    ],
+)
+def test_layer(family, sizes):
+    arguments = {"units": 10, "family": family, "activation": "tanh", "seed": 1}
+    arguments |= {"share": 0.6} if sizes is None else {"sizes": sizes}
+    check_layer(layers.StructuredDense, arguments, (3, 5, 6), run_jit=family == "monarch")
+
+
+@every_family
+@pytest.mark.parametrize("shape", [(30, 42), (42, 30)])
+def test_a_projected_kernel_is_used(family, shape, rng):
+    kernel = rng.normal(size=shape)
+    layer = layers.StructuredDense(shape[1], family, share=0.5, bias_initializer="normal")
+    x = rng.normal(size=(4, 2, shape[0])).astype("float32")
+    layer.build(x.shape)
+    projection = layer.project(kernel)
+    assert projection.error == (0 if family == "dense" else pytest.approx(projection.error))
+    expected = x @ projection.matrix.T + keras.ops.convert_to_numpy(layer.bias)
+    assert_close(np.array(layer(x)), expected)
+    assert_close(np.array(layer.kernel.dense()), projection.matrix.T)
+    if family != "dense":
+        assert projection.error == kmatrix.project_to(kernel.T, family, 0.5).error
+        assert layer.count_params() <= 0.5 * kernel.size + shape[1]
+
+
+@every_family
+def test_files_configurations_and_mixed_precision(family, rng):
+    arguments = {"units": 12, "family": family, "share": 0.7, "dtype": "mixed_bfloat16"}
+    check_config(layers.StructuredDense, arguments)
+    x = rng.normal(size=(3, 18)).astype("float32")
+    inputs = keras.Input((18,))
+    layer = layers.StructuredDense(12, family, share=0.7)
+    check_file(keras.Model(inputs, layer(inputs)), x)
+    half = layers.StructuredDense(**arguments)
+    half.build(x.shape)
+    half.set_weights(layer.get_weights())
+    outputs = half(x)
+    assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
+    assert_close(np.array(keras.ops.cast(outputs, "float32")), np.array(layer(x)), 3e-2)
+
+
+@every_family
+@pytest.mark.parametrize("shape", [(64, 256), (256, 64)])
+def test_outputs_start_with_the_variance_of_dense(family, shape, rng):
+    x = rng.normal(size=(256, shape[0])).astype("float32")
+    expected = np.var(keras.layers.Dense(shape[1], kernel_initializer="glorot_uniform")(x))
+    found = [np.var(layers.StructuredDense(shape[1], family, seed=seed)(x)) for seed in range(4)]
+    assert np.mean(found) == pytest.approx(float(expected), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes", "count"),
+    [
+        ("low_rank", {"rank": 3}, 3 * (30 + 42)),
+        ("monarch", {"blocks": 6}, 6 * (30 + 42)),
+        (
+            "block_tensor_train",
+            {"row_factors": (6, 7), "column_factors": (5, 6), "rank": 2},
+            2 * (6 * 30 + 6 * 42),
+        ),
+        ("blast", {"blocks": 3, "rank": 4}, 4 * (30 + 42) + 4 * 9),
+        ("kaleidoscope", {"radix": (6, 7)}, None),
+        ("dense", None, 30 * 42),
+    ],
+)
+def test_multiply_adds(family, sizes, count):
+    layer = layers.StructuredDense(42, family, sizes=sizes)
+    inputs = keras.Input((5, 30))
+    model = keras.Model(inputs, layer(inputs))
+    if family == "kaleidoscope":  # folded to one matrix, which is the cheapest at this size
+        count = 42 * 30
+    assert keras_xd.complexity(model) == 5 * count
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"units": 0}, "units=0"),
+        ({"family": "sparse"}, "`family` must be one of .* Received: family='sparse'"),
+        ({"share": 0}, "share=0"),
+        ({"sizes": {"rank": 3}}, r"of the family 'monarch' must be a dictionary of \['blocks'\]"),
+        ({"share": 0.01}, "smallest monarch matrix of shape .* has 36 numbers"),
+        ({"units": 7}, "common divisor above 1. Received: matrix of shape"),
+        ({"sizes": {"blocks": 5}}, "Received: blocks=5"),
+        ({"family": "blast", "sizes": {"blocks": 2}}, "sizes of a blast matrix are"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        layers.StructuredDense(**{"units": 12, **arguments}).build((None, 6))
+
+
+def test_kernels_of_other_shapes_and_unknown_sizes():
+    layer = layers.StructuredDense(4, share=1.0)
+    with pytest.raises(ValueError, match="must have a known size"):
+        layer.build((None, None))
+    layer.build((None, 6))
+    with pytest.raises(ValueError, match=r"must have shape \(6, 4\)"):
+        layer.project(np.ones((4, 6)))
