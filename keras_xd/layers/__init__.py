@@ -51,6 +51,7 @@ from keras_xd.layers.mixed.discrete_operation import DiscreteOperation
 from keras_xd.layers.mixed.mixed_operation import MixedOperation
 from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation1D, MixedOperation2D
 from keras_xd.layers.structured.dense import StructuredDense
+from keras_xd.layers.structured.einsum_dense import StructuredEinsumDense
 from keras_xd.layers.xd import penalties, warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import XDConv
@@ -129,6 +130,7 @@ __all__ = [
     "StaticMask",
     "StaticXD",
     "StructuredDense",
+    "StructuredEinsumDense",
     "XDCausalConv1D",
     "XDConv",
     "XDConv1D",

@@ -1,0 +1,275 @@
+"""StructuredEinsumDense: an einsum dense layer whose kernel is a structured matrix."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Unpack
+
+import keras
+from keras import activations, ops, regularizers
+from numpy.typing import ArrayLike
+
+from keras_xd.core.type_aliases import (
+    Activation,
+    BaseOptions,
+    Config,
+    Constraint,
+    Initializer,
+    Regularizer,
+    Shape,
+    Tensor,
+)
+from keras_xd.kmatrix.structured import Projection
+from keras_xd.layers.structured import base
+
+
+@dataclasses.dataclass(frozen=True)
+class EinsumEquation:
+    """What an equation such as `"abc,cde->abde"` does, with an axis's letter or index in `…`.
+
+    Attributes:
+        inputs, kernel, outputs: the axes of inputs, kernel and outputs.
+    """
+
+    inputs: tuple[str, ...]
+    kernel: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @classmethod
+    def parsed(cls, equation: str, rank: int) -> "EinsumEquation":
+        """Return the equation for inputs of so many axes.
+
+        Raises:
+            ValueError: if it is not a matrix product of kernel and inputs, or not of this rank.
+        """
+        try:
+            left, outputs = equation.replace(" ", "").split("->")
+            inputs, kernel = left.split(",")
+        except ValueError:
+            raise ValueError(
+                f"`equation` must have the form 'inputs,kernel->outputs'. Received: {equation!r}"
+            ) from None
+        count = rank - len(inputs.replace("...", ""))
+        if ("..." in inputs) != ("..." in outputs) or count < 0 or (count and "..." not in inputs):
+            raise ValueError(
+                "`equation` must have a letter for each axis of the inputs, or '...' in inputs and "
+                f"outputs. Received: equation={equation!r}, inputs of {rank} axes"
+            )
+        result = cls(*(_axes(part, count) for part in (inputs, kernel, outputs)))
+        reason = result.reason()
+        if reason is not None:
+            raise ValueError(
+                f"`equation` must be a product with a matrix: {reason}. Received: {equation!r}"
+            )
+        return result
+
+    def reason(self):
+        """Return why it is no product with a matrix, or `None`."""
+        if "..." in self.kernel:
+            return "the kernel has axes that are not named"
+        for part in (self.inputs, self.kernel, self.outputs):
+            if len(set(part)) < len(part):
+                return "an axis occurs twice"
+        kernel, inputs, outputs = set(self.kernel), set(self.inputs), set(self.outputs)
+        if kernel & inputs & outputs:
+            return "an axis of the kernel is in inputs and outputs"
+        if not kernel <= inputs | outputs or inputs - outputs - kernel or outputs - inputs - kernel:
+            return "an axis is in one part only"
+        if not kernel & inputs or not kernel & outputs:
+            return "the kernel has no rows or no columns"
+        return None
+
+    @property
+    def free(self):
+        """The axes that the kernel does not touch."""
+        return tuple(axis for axis in self.inputs if axis not in self.kernel)
+
+    @property
+    def contracted(self):
+        """The axes of inputs and kernel."""
+        return tuple(axis for axis in self.kernel if axis in self.inputs)
+
+    @property
+    def units(self):
+        """The axes of kernel and outputs."""
+        return tuple(axis for axis in self.kernel if axis in self.outputs)
+
+    @property
+    def kernel_order(self):
+        """The order of the kernel's axes in which it is a matrix."""
+        return [self.kernel.index(axis) for axis in (*self.contracted, *self.units)]
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class StructuredEinsumDense(keras.layers.Layer):
+    """An `EinsumDense` layer whose kernel is a structured matrix.
+
+        outputs = activation(einsum(equation, inputs, kernel) + bias)
+
+    The kernel is a matrix of the axes that it shares with the inputs and those that it shares with
+    the outputs, each in the kernel's order: of `"abc,cde->abde"`, a projection to heads, a matrix
+    of `c` inputs and `d · e` units; of `"abcd,cde->abe"` one of `c · d` inputs.
+
+    Args:
+        equation: as in `keras.layers.EinsumDense`, a product with a matrix: no axis of the kernel
+            may be in inputs and outputs.
+        output_shape: as in `keras.layers.EinsumDense`: the sizes of the last axes of the outputs,
+            `None` for those of the inputs.
+        family, share, sizes: as in `StructuredDense`.
+        activation: activation function, or `None`.
+        bias_axes: as in `keras.layers.EinsumDense`: axes of the outputs that have a bias, or
+            `None`.
+        bias_initializer, kernel_regularizer, bias_regularizer, activity_regularizer,
+            bias_constraint, seed: as in `StructuredDense`.
+
+    Call arguments:
+        inputs: tensor of the axes of the equation.
+
+    Raises:
+        ValueError: for an equation that is no product with a matrix, unknown sizes of the kernel,
+            or what `StructuredDense` does not take.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> heads = layers.StructuredEinsumDense("abc,cde->abde", (None, 8, 16), "low_rank")
+    >>> heads(np.ones((2, 10, 128), "float32")).shape
+    TensorShape([2, 10, 8, 16])
+    >>> heads.kernel.product.sizes
+    {'rank': 16}
+    """
+
+    def __init__(
+        self,
+        equation: str,
+        output_shape: int | Sequence[int | None],
+        family: str = "monarch",
+        activation: Activation = None,
+        bias_axes: str | None = None,
+        share: float = 0.25,
+        sizes: Config | None = None,
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        bias_constraint: Constraint = None,
+        seed: int | None = None,
+        **kwargs: Unpack[BaseOptions],
+    ):
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.equation = equation
+        self.partial_output_shape = (
+            (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
+        )
+        self.structure = base.StructuredOptions(family, share, sizes, kernel_regularizer, seed)
+        self.activation = activations.get(activation)
+        self.bias_axes = bias_axes
+        self.bias_options = base.BiasOptions(
+            bool(bias_axes), bias_initializer, bias_regularizer, bias_constraint
+        )
+
+    def build(self, input_shape: Shape) -> None:
+        parsed, sizes = self._sizes(input_shape)
+        for axis in parsed.kernel:
+            if sizes[axis] is None:
+                raise ValueError(
+                    f"Axis '{axis}' of the kernel must have a known size. Received: "
+                    f"equation={self.equation!r}, output_shape={self.partial_output_shape}, "
+                    f"input_shape={tuple(input_shape)}"
+                )
+        inputs = math.prod(sizes[axis] for axis in parsed.contracted)
+        units = math.prod(sizes[axis] for axis in parsed.units)
+        self.kernel = self.structure.kernel(self, inputs, units, self.structure.sizes)
+        shape = [sizes[a] if a in (self.bias_axes or "") else 1 for a in parsed.outputs]
+        while shape and shape[0] == 1 and len(shape) > 1:
+            shape.pop(0)
+        if None in shape or set(self.bias_axes or "") - set(parsed.outputs):
+            raise ValueError(
+                "`bias_axes` must be axes of the outputs of known size. "
+                f"Received: bias_axes={self.bias_axes!r}, equation={self.equation!r}"
+            )
+        self.bias = self.bias_options.add(self, tuple(shape))
+
+    @property
+    def family(self) -> str:
+        """Name of the family."""
+        return self.structure.family
+
+    def call(self, inputs: Tensor) -> Tensor:
+        parsed, sizes = self._sizes(inputs.shape)
+        dynamic = dict(zip(parsed.inputs, ops.shape(inputs), strict=True))
+        free, units = parsed.free, parsed.units
+        x = _ordered(inputs, parsed.inputs, (*free, *parsed.contracted))
+        x = ops.reshape(x, (*(dynamic[axis] for axis in free), self.kernel.product.inputs))
+        x = self.kernel(x)
+        x = ops.reshape(x, (*(dynamic[a] for a in free), *(sizes[a] for a in units)))
+        outputs = _ordered(x, (*free, *units), parsed.outputs)
+        if self.bias is not None:
+            outputs = outputs + self.bias
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        parsed, sizes = self._sizes(input_shape)
+        return tuple(sizes[axis] for axis in parsed.outputs)
+
+    def project(self, kernel: ArrayLike, inputs: ArrayLike | None = None) -> Projection:
+        """Set the kernel to the nearest one of its family and sizes.
+
+        Args:
+            kernel: array of the axes of the equation's kernel.
+            inputs: as in `StructuredDense.project`, of shape `(samples, inputs of the matrix)`.
+        """
+        parsed, _ = self._sizes(self.get_build_config()["input_shape"])
+        matrix = ops.convert_to_numpy(kernel).transpose(parsed.kernel_order)
+        product = self.kernel.product
+        matrix = matrix.reshape(product.inputs, product.units)
+        return base.project_kernel(self.kernel, matrix, inputs)
+
+    def multiply_adds(self, input_shape: Shape) -> int:
+        """Return the multiply–adds of one sample."""
+        parsed, sizes = self._sizes(input_shape)
+        vectors = math.prod(size for size in (sizes[axis] for axis in parsed.free) if size)
+        batch = sizes[parsed.inputs[0]] or 1
+        return vectors // batch * self.kernel.product.multiply_adds
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "equation": self.equation,
+            "output_shape": tuple(self.partial_output_shape),
+            "activation": activations.serialize(self.activation),
+            "bias_axes": self.bias_axes,
+            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
+            **self.structure.get_config(),
+            **self.bias_options.get_config(),
+        }
+
+    def _sizes(self, input_shape):
+        """Return the parsed equation and the size of each axis by name."""
+        parsed = EinsumEquation.parsed(self.equation, len(input_shape))
+        sizes = dict(zip(parsed.inputs, input_shape, strict=True))
+        named = [axis for axis in parsed.outputs if len(axis) == 1]
+        given = self.partial_output_shape
+        if len(given) > len(named):
+            raise ValueError(
+                "`output_shape` must have at most a size for each named axis of the outputs. "
+                f"Received: output_shape={given}, equation={self.equation!r}"
+            )
+        for axis, size in zip(named[len(named) - len(given) :], given, strict=True):
+            if axis in parsed.kernel:
+                sizes[axis] = size
+        for axis in parsed.outputs:
+            sizes.setdefault(axis, None)
+        return parsed, sizes
+
+
+def _axes(part, count):
+    """Return the axes of a part of an equation; those in `…` are called `…0`, `…1`, …."""
+    before, dots, after = part.partition("...")
+    return (*before, *(f"…{index}" for index in range(count if dots else 0)), *after)
+
+
+def _ordered(x, now, wanted):
+    order = [now.index(axis) for axis in wanted]
+    return x if order == sorted(order) else ops.transpose(x, order)
