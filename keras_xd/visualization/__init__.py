@@ -16,6 +16,7 @@ from keras_xd.visualization.images import spectra as spectra
 from keras_xd.visualization.operators import impulse_responses as impulse_responses
 from keras_xd.visualization.operators import operator_matrix as operator_matrix
 from keras_xd.visualization.operators import plot_operators as plot_operators
+from keras_xd.visualization.pareto import plot_pareto as plot_pareto
 from keras_xd.visualization.progress import best_so_far as best_so_far
 from keras_xd.visualization.progress import plot_best_so_far as plot_best_so_far
 from keras_xd.visualization.terms import plot_network as plot_network
@@ -31,6 +32,7 @@ __all__ = [
     "plot_genotype",
     "plot_network",
     "plot_operators",
+    "plot_pareto",
     "plot_tree",
     "png",
     "spectra",

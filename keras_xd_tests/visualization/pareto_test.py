@@ -1,0 +1,30 @@
+import numpy as np
+import pytest
+
+from keras_xd import visualization
+
+
+def test_fronts_of_two_runs():
+    runs = {
+        "a": [[0.2, 9.0], [0.1, 12.0], [0.3, 9.5], [np.nan, 1.0]],
+        "b": [[0.5, 2.0]],
+    }
+    figure = visualization.plot_pareto(runs, ["error", "cost"], logarithmic=True)
+    axes = figure.axes[0]
+    assert axes.lines[0].get_xydata().tolist() == [[9.0, 0.2], [12.0, 0.1]]
+    assert axes.lines[1].get_xydata().tolist() == [[2.0, 0.5]]
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_xscale()) == ("cost", "error", "log")
+    assert [text.get_text() for text in axes.texts] and len(axes.collections) == 2
+    figure.draw_without_rendering()
+
+
+def test_higher_may_be_better():
+    runs = {"a": [[0.9, 5.0], [0.8, 4.0], [0.8, 6.0]]}
+    figure = visualization.plot_pareto(runs, ["accuracy", "cost"], ("max", "min"))
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [4.0, 5.0]
+
+
+@pytest.mark.parametrize("runs, labels", [({"a": [[1.0, 2.0, 3.0]]}, "ab"), ({"a": [[1, 2]]}, "a")])
+def test_refusals(runs, labels):
+    with pytest.raises(ValueError, match="two labels"):
+        visualization.plot_pareto(runs, list(labels))
