@@ -8,6 +8,7 @@ from keras_xd.search import callbacks, distributed, optimizers
 from keras_xd.search.attention_transfer import AttentionTransfer
 from keras_xd.search.perturbation import decide_by_perturbation
 from keras_xd.search.search_model import SearchModel
+from keras_xd.search.zero_cost import gradient_norm, naswot, synflow
 
 __all__ = [
     "AttentionTransfer",
@@ -15,5 +16,8 @@ __all__ = [
     "callbacks",
     "decide_by_perturbation",
     "distributed",
+    "gradient_norm",
+    "naswot",
     "optimizers",
+    "synflow",
 ]
