@@ -3,7 +3,7 @@
 import math
 import numbers
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras_tuner
@@ -11,10 +11,12 @@ import keras_tuner
 from keras_xd.core import validation
 from keras_xd.grammar import Grammar, Topology
 from tuner_integration.given_points import Given, given_point, given_values, project_rows
+from tuner_integration.objectives import directions_of, kept_score, score_of_trial
 from tuner_integration.points import Point, PointSpace, TriedPoints
 from tuner_integration.resumable_oracle import ResumableOracle
 
 _KEPT_NETWORKS = 20_000
+_HOPELESS = 10
 
 
 class AskTellOracle(ResumableOracle):
@@ -24,7 +26,14 @@ class AskTellOracle(ResumableOracle):
         grammars: dictionary from names to grammars.
         initial_terms: list of points that are tried first.
         topologies: dictionary from operators to `Topology`.
+        refuse: function of values that returns why they must not be tried, or `None`.
         **kwargs: of `keras_tuner.Oracle`.
+
+    Attributes:
+        skip: function of values that says whether to try another point instead, or `None`. Unlike
+            what is refused, what is skipped does not count as bad.
+        skipped: list of the values that were skipped.
+        refused: list of pairs of the values of refused proposals and why they were refused.
     """
 
     def __init__(
@@ -32,13 +41,19 @@ class AskTellOracle(ResumableOracle):
         grammars: Mapping[str, Grammar],
         initial_terms: Iterable[Given] = (),
         topologies: Mapping[str, Topology] | None = None,
+        refuse: Callable[[dict[str, Any]], str | None] | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        self.refuse = refuse
+        self.skip = None
+        self.refused, self.skipped = [], []
         self.grammars = dict(grammars)
         self.topologies = topologies
         self._imported = []  # pairs of values and a score
         self._networks = {}  # digests by terms
+        self._saved_networks = {}
+        self._parsed = {}
         self._queue = [self._initial(number, given) for number, given in enumerate(initial_terms)]
 
     def _initial(self, number, given):
@@ -128,11 +143,18 @@ class AskTellOracle(ResumableOracle):
 
         Raises:
             ValueError: the point is not one of the search (the message says where in a text, and
-                what was expected), or its network was tried, imported or proposed before.
+                what was expected), its network was tried, imported or proposed before, or `refuse`
+                refuses it.
         """
         space = self._space()
         point = given_point(space, term)
         self._check_new(space, point)
+        reason = None if self.refuse is None else self.refuse(space.values(point))
+        if reason is not None:
+            raise ValueError(
+                f"A point must not be refused. Received: {repr(space.values(point))[:200]}, which "
+                f"is refused because of this: {reason}"
+            )
         self._push(space.values(point))
 
     def import_trials(self, source: str | os.PathLike | Iterable[tuple[Given, Any]]) -> int:
@@ -163,12 +185,12 @@ class AskTellOracle(ResumableOracle):
             try:
                 given, score = row
                 point = given_point(space, given, constrained=False)
-                score = self._checked_metrics(score)[self.objective.name]
+                score = kept_score(self._checked_metrics(score), self.objective)
             except (TypeError, ValueError) as error:
                 raise ValueError(f"Trial {number} cannot be imported. {error}") from error
             if point not in tried:
                 tried.add(point)
-                new.append((space.values(point), None if math.isnan(score) else score))
+                new.append((space.values(point), score))
         self._take_over(new)
         return len(new)
 
@@ -202,17 +224,35 @@ class AskTellOracle(ResumableOracle):
                 return point
         return None
 
+    def _refuses(self, values):
+        """Whether values are not tried; they are kept, what is refused with the reason."""
+        reason = None if self.refuse is None else self.refuse(dict(values))
+        if reason is not None:
+            self.refused.append((values, str(reason)))
+        elif self.skip is not None and self.skip(dict(values)):
+            self.skipped.append(values)
+            return True
+        return reason is not None
+
     def _checked_metrics(self, score):
-        metrics = dict(score) if isinstance(score, Mapping) else {self.objective.name: score}
+        names = list(directions_of(self.objective))
+        metrics = dict(score) if isinstance(score, Mapping) else dict.fromkeys(names, score)
         metrics = {name: math.nan if v is None else v for name, v in metrics.items()}
-        if self.objective.name not in metrics or not all(
-            isinstance(v, numbers.Real) and not isinstance(v, bool) for v in metrics.values()
-        ):
-            raise ValueError(
-                "A score must be a number, None, or a dictionary of numbers with "
-                f"{self.objective.name!r}. Received: score={score!r}"
+        several = len(names) > 1 and not isinstance(score, Mapping) and score is not None
+        if (
+            several
+            or not set(names) <= set(metrics)
+            or not all(
+                isinstance(v, numbers.Real) and not isinstance(v, bool) for v in metrics.values()
             )
-        return {name: float(value) for name, value in metrics.items()}
+        ):
+            one = "" if len(names) > 1 else "a number, "
+            raise ValueError(
+                f"A score must be {one}None, or a dictionary of numbers with "
+                f"{', '.join(map(repr, names))}. Received: score={score!r}"
+            )
+        metrics = {name: float(value) for name, value in metrics.items()}
+        return {self.objective.name: float(self.objective.get_value(metrics)), **metrics}
 
     def _check_new(self, space, point):
         if point in self._known_points(space):
@@ -225,6 +265,49 @@ class AskTellOracle(ResumableOracle):
         points = [self._point(space, trial) for trial in self.trials.values()]
         points += [point for point, _ in self._imported_points(space)]
         return self._tried([*points, *(space.point(values) for values in self._queue)])
+
+    def _observations(self, space, points):
+        """Points and scores of imported and of ended trials, `None` of those that failed."""
+        imported = self._imported_points(space)
+        ended = [self.trials[name] for name in self.end_order if name in points]
+        scores = [score_of_trial(trial, self.objective) for trial in ended]
+        observed = [*(point for point, _ in imported), *(points[t.trial_id] for t in ended)]
+        return observed, [*(score for _, score in imported), *scores]
+
+    def _nothing_works(self):
+        statuses = [self.trials[name].status for name in self.end_order]
+        return len(statuses) >= _HOPELESS and "COMPLETED" not in statuses
+
+    def _point(self, space, trial):
+        return self._parsed_point(space, trial.trial_id, dict(trial.hyperparameters.values))
+
+    def _parsed_point(self, space, name, values):
+        """The point of these values, whose terms are parsed once."""
+        key = values, len(space.ordinary)
+        if self._parsed.get(name, (None,))[0] != key:
+            point = space.point(values)
+            self._parsed[name] = key, point
+            digests = self._saved_networks.get(name, {})
+            self._networks |= {term: digests[n] for n, term in point if n in digests}
+            # Under the same object as the point's, large terms are found without a comparison.
+            for term in [v for n, v in point if n in self.grammars and v in self._networks]:
+                self._networks[term] = self._networks.pop(term)
+        return self._parsed[name][1]
+
+    def _known_digests(self):
+        """Digests of the networks of trials, by their ids and the names of terms."""
+        known = {
+            name: {n: self._networks[v] for n, v in point if n in self.grammars}
+            for name, (_, point) in self._parsed.items()
+            if all(v in self._networks for n, v in point if n in self.grammars)
+        }
+        return {**self._saved_networks, **known}
+
+    def _refused_points(self, space):
+        return [
+            self._parsed_point(space, f"refused {number}", values)
+            for number, (values, _) in enumerate(self.refused)
+        ]
 
     def _imported_points(self, space: PointSpace) -> Sequence[tuple[Point, float | None]]:
         return [

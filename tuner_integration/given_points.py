@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras_tuner
+from keras_tuner.engine.trial import Trial
 
 from keras_xd.grammar import Term
+from tuner_integration.objectives import Score, directions_of, score_of_trial
 from tuner_integration.points import Point, PointSpace
 from tuner_integration.trial_states import ENDED, described_objective
 
@@ -81,7 +83,7 @@ def _admits(hp, value):
 
 def project_rows(
     folder: str | os.PathLike, objective: keras_tuner.Objective
-) -> list[tuple[dict[str, Any], float | None]]:
+) -> list[tuple[dict[str, Any], Score]]:
     """Return values and scores of the trials of a project that have ended, in their order.
 
     Args:
@@ -103,13 +105,15 @@ def project_rows(
     trials = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     trials = [trial for trial in trials if trial["status"] in ENDED]
     reported = [t for t in trials if t["score"] is not None]
-    known = all(own["name"] in trial["metrics"]["metrics"] for trial in reported)
+    names = list(directions_of(objective))
+    known = all(set(names) <= set(trial["metrics"]["metrics"]) for trial in reported)
     if state.get("objective", own) != own or not known:
         raise ValueError(
             "Trials can be imported if they have the same objective. "
             f"Received: {own}, the project has {state.get('objective', 'another one')}"
         )
+
     return [
-        (t["hyperparameters"]["values"], t["score"] if t["status"] == "COMPLETED" else None)
+        (t["hyperparameters"]["values"], score_of_trial(Trial.from_state(t), objective))
         for t in trials
     ]

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras_tuner
@@ -17,13 +18,12 @@ from tuner_integration.feature_files import PYTHON, FeatureFiles
 from tuner_integration.foldings import useful_levels
 from tuner_integration.given_points import Given
 from tuner_integration.kernels import HierarchicalKernel
-from tuner_integration.scores import normal_scores
+from tuner_integration.objectives import errors_of_scores, front_of_trials
 from tuner_integration.summaries import short_values
 from tuner_integration.surrogate import Surrogate
 
 _STRATEGIES = ("bayesian", "evolution", "random")
 _TRIES = 50
-_HOPELESS = 10
 
 
 class GrammarOracle(AskTellOracle):
@@ -42,7 +42,8 @@ class GrammarOracle(AskTellOracle):
 
     Args:
         grammars: dictionary from names of hyperparameters to `keras_xd.grammar.Grammar`s.
-        objective: as in `keras_tuner.Oracle`.
+        objective: as in `keras_tuner.Oracle`. For several the search looks for their Pareto front,
+            see `pareto`; their sum, which is the score of a trial in KerasTuner, does not matter.
         max_trials: largest number of trials.
         strategy: "bayesian" maximises the expected improvement of a Gaussian process with the
             hierarchical Weisfeiler-Lehman kernel. "evolution" mutates the best of a sample of the
@@ -63,6 +64,9 @@ class GrammarOracle(AskTellOracle):
             if its first 10 trials have failed, and never once a trial has completed.
         initial_terms: points that are tried first, such as networks known to be good: terms, their
             texts, or dictionaries if there are more terms or other hyperparameters.
+        refuse: function of the values of a proposal, terms as text, that returns why it must not be
+            tried, or `None`. It costs no trial and counts as bad as a failure. After 50 in a row
+            the search stops. `GrammarTuner(limits=…)` refuses by the costs of networks.
         **kwargs: of `keras_tuner.Oracle`: `hyperparameters`, `tune_new_entries`,
             `allow_new_entries`, `max_retries_per_trial`.
 
@@ -92,6 +96,7 @@ class GrammarOracle(AskTellOracle):
     Reference:
         Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4;
         Real et al., "Regularized evolution for image classifier architecture search", 2019.
+        Knowles, "ParEGO", 2006, for several objectives.
     """
 
     def __init__(
@@ -109,6 +114,7 @@ class GrammarOracle(AskTellOracle):
         topologies: Mapping[str, Topology] | None = None,
         max_consecutive_failed_trials: int | None = None,
         initial_terms: Iterable[Given] = (),
+        refuse: Callable[[dict[str, Any]], str | None] | None = None,
         **kwargs: Any,
     ):
         _check(grammars)
@@ -124,6 +130,7 @@ class GrammarOracle(AskTellOracle):
             grammars,
             initial_terms,
             topologies,
+            refuse,
             objective=objective,
             max_trials=max_trials,
             seed=seed,
@@ -150,8 +157,6 @@ class GrammarOracle(AskTellOracle):
             for name, grammar in self.grammars.items()
         }
         self._surrogate = Surrogate(kernels, None)
-        self._parsed = {}
-        self._saved_networks = {}
         self._gives_up = max_consecutive_failed_trials is None
         display = self._display
         display.format_value = short_values(display.format_value, display.col_width)
@@ -160,53 +165,60 @@ class GrammarOracle(AskTellOracle):
         """Return the values of a new trial, see `keras_tuner.Oracle.populate_space`."""
         space = self._space()
         points = {name: self._point(space, trial) for name, trial in self.trials.items()}
-        observed, scores = self._observations(space, points)
         pending = [point for name, point in points.items() if name not in self.end_order]
-        tried = self._tried([*observed, *pending])
-        point = self._queued(space, tried)
-        if point is None and self._gives_up and self._nothing_works():
-            return {"status": "STOPPED"}
         # The generator depends on nothing that would have to be saved.
         rng = np.random.default_rng([self.seed, len(self.trials)])
+        for _ in range(_TRIES):
+            point = self._proposed(space, points, pending, rng)
+            if point is None:
+                return {"status": "STOPPED"}
+            values = space.values(point)
+            if not self._refuses(values):
+                return {"status": "RUNNING", "values": values}
+        warnings.warn(
+            f"The search stops, as {_TRIES} proposals in a row were refused, the last one because "
+            f"of this: {self.refused[-1][1] if self.refused else 'it was skipped'}",
+            stacklevel=2,
+        )
+        return {"status": "STOPPED"}
+
+    def _proposed(self, space, points, pending, rng):
+        """The next point, `None` if there is none."""
+        observed, scores = self._observations(space, points)
+        refused = self._refused_points(space)
+        tried = self._tried([*refused, *map(space.point, self.skipped), *observed, *pending])
+        point = self._queued(space, tried)
+        if point is None and self._gives_up and self._nothing_works():
+            return None
         if point is None and len(observed) >= self.initial_trials and self.strategy != "random":
-            errors = normal_scores(scores, self.objective.direction)
+            # What was refused is as bad as what has failed.
+            observed, scores = [*refused, *observed], [*[None] * len(refused), *scores]
+            errors = errors_of_scores(scores, self.objective, rng)
             if self.strategy == "evolution":
                 point = self._evolved(space, observed, errors, tried, rng)
             else:
                 point = self._improving(space, observed, errors, pending, tried, rng)
-        if point is None:
-            point = _new_point(space, tried, rng)
-        if point is None:
-            return {"status": "STOPPED"}
-        return {"status": "RUNNING", "values": space.values(point)}
+        return _new_point(space, tried, rng) if point is None else point
 
-    def _observations(self, space, points):
-        """Points and scores of imported and of ended trials, `None` of those that failed."""
-        imported = self._imported_points(space)
-        ended = [self.trials[name] for name in self.end_order if name in points]
-        scores = [trial.score if trial.status == "COMPLETED" else None for trial in ended]
-        observed = [*(point for point, _ in imported), *(points[t.trial_id] for t in ended)]
-        return observed, [*(score for _, score in imported), *scores]
+    def pareto(self) -> list[Trial]:
+        """Return the completed trials that no other one dominates, sorted by the first objective.
 
-    def _nothing_works(self):
-        statuses = [self.trials[name].status for name in self.end_order]
-        return len(statuses) >= _HOPELESS and "COMPLETED" not in statuses
+        A trial dominates another if it is as good in all objectives and better in one. With one
+        objective it is the best trial.
 
-    def _point(self, space, trial):
-        return self._parsed_point(space, trial.trial_id, dict(trial.hyperparameters.values))
+        Example:
 
-    def _parsed_point(self, space, name, values):
-        """The point of these values, whose terms are parsed once."""
-        key = values, len(space.ordinary)
-        if self._parsed.get(name, (None,))[0] != key:
-            point = space.point(values)
-            self._parsed[name] = key, point
-            digests = self._saved_networks.get(name, {})
-            self._networks |= {term: digests[n] for n, term in point if n in digests}
-            # Under the same object as the point's, large terms are found without a comparison.
-            for term in [v for n, v in point if n in self.grammars and v in self._networks]:
-                self._networks[term] = self._networks.pop(term)
-        return self._parsed[name][1]
+        >>> import keras_tuner as kt
+        >>> from keras_xd.grammar import spaces
+        >>> from tuner_integration import GrammarOracle
+        >>> objectives = [kt.Objective("error", "min"), kt.Objective("parameters", "min")]
+        >>> oracle = GrammarOracle({"cell": spaces.nas_bench_201_cell()}, objectives, 3, seed=0)
+        >>> for error, parameters in ((0.2, 900), (0.1, 1200), (0.3, 950)):
+        ...     oracle.tell(oracle.ask()[0], {"error": error, "parameters": parameters})
+        >>> [trial.trial_id for trial in oracle.pareto()]
+        ['0001', '0000']
+        """
+        return front_of_trials(self.trials.values(), self.objective)
 
     def _improving(self, space, observed, errors, pending, tried, rng):
         self._surrogate.space = space
@@ -281,18 +293,11 @@ class GrammarOracle(AskTellOracle):
             "grammars": {name: str(grammar) for name, grammar in self.grammars.items()},
             "proposed": self._queue,
             "imported": [{"values": v, "score": score} for v, score in self._imported],
+            "refused": [{"values": v, "reason": reason} for v, reason in self.refused],
+            "skipped": self.skipped,
             # Known digests of networks, so that a search that goes on proposes at once.
             "networks": {"python": PYTHON, "digests": self._known_digests()},
         }
-
-    def _known_digests(self):
-        """Digests of the networks of trials, by their ids and the names of terms."""
-        known = {
-            name: {n: self._networks[v] for n, v in point if n in self.grammars}
-            for name, (_, point) in self._parsed.items()
-            if all(v in self._networks for n, v in point if n in self.grammars)
-        }
-        return {**self._saved_networks, **known}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over a state, see `ResumableOracle.set_state`.
@@ -312,6 +317,8 @@ class GrammarOracle(AskTellOracle):
         if "proposed" in state:
             self._queue = state["proposed"]
         self._imported = [(row["values"], row["score"]) for row in state.get("imported", ())]
+        self.refused = [(row["values"], row["reason"]) for row in state.get("refused", ())]
+        self.skipped = list(state.get("skipped", ()))
         super().set_state(state)
 
 

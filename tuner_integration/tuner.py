@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -16,6 +16,8 @@ from keras_tuner.engine.tuner import maybe_distribute
 
 from keras_xd.core import files, validation
 from keras_xd.search.callbacks.event_file import EventFile
+from tuner_integration.costs import COSTS, check_limits, exceeded, model_costs
+from tuner_integration.objectives import directions_of, front_of_trials
 from tuner_integration.oracle import GrammarOracle
 from tuner_integration.summaries import (
     last_failure,
@@ -25,6 +27,7 @@ from tuner_integration.summaries import (
 )
 
 _RUNNING = ("RUNNING", "IDLE")
+_ALL_TRIALS = 1_000_000
 
 
 class GrammarTuner(keras_tuner.Tuner):
@@ -34,8 +37,10 @@ class GrammarTuner(keras_tuner.Tuner):
     best trials are there. Beside that
 
     - the hypermodel gets the terms themselves, parsed, after the hyperparameters;
-    - weights are kept of the best `max_checkpoints` trials only, those of others are deleted as
-      soon as a trial ends;
+    - weights are kept of the best `max_checkpoints` trials only, with several objectives also those
+      of their Pareto front; those of others are deleted as soon as a trial ends;
+    - costs of networks are objectives and limits: `"multiply_adds"`, `"parameters"` and `"latency"`
+      (see `tuner_integration.costs.model_costs`);
     - values and scores of the trials are written for TensorBoard's HParams, to the folder
       `tensorboard` of the project;
     - a search that is killed goes on when the program is started again, from its first trial on.
@@ -50,6 +55,9 @@ class GrammarTuner(keras_tuner.Tuner):
             `keras_tuner.HyperModel` with such a `build`. `keras_xd.grammar.build` makes a model of
             a term.
         max_checkpoints: number of trials whose weights are kept, 0 for none and `None` for all.
+        limits: dictionary from names of costs to the largest allowed, such as
+            `{"parameters": 1e5}`. Networks that exceed one are refused before training and cost no
+            trial, see `refuse` of `GrammarOracle`.
         **kwargs: of `keras_tuner.Tuner`, such as `directory`, `project_name`, `overwrite`,
             `executions_per_trial` and `max_model_size`.
 
@@ -100,6 +108,7 @@ class GrammarTuner(keras_tuner.Tuner):
         hypermodel: keras_tuner.HyperModel | Callable | None = None,
         *,
         max_checkpoints: int | None = 5,
+        limits: Mapping[str, float] | None = None,
         **kwargs: Any,
     ):
         if not isinstance(oracle, GrammarOracle):
@@ -112,9 +121,18 @@ class GrammarTuner(keras_tuner.Tuner):
                 f"Received: max_checkpoints={max_checkpoints!r}"
             )
         self.max_checkpoints = max_checkpoints
+        self.limits = check_limits(limits or {})
+        self._costs = {}
         self.grammars = dict(oracle.grammars)  # a worker's oracle is KerasTuner's client of it
         if hypermodel is not None:
             hypermodel = TermHyperModel(hypermodel, self.grammars)
+        if self.limits and hypermodel is None:
+            raise ValueError(
+                f"`limits` need a hypermodel whose costs they are. Received: limits={limits!r}"
+            )
+        if self.limits:
+            # Of this process; where workers train, the chief proposes and refuses.
+            oracle.refuse = _one_of(oracle.refuse, self._refusal)
         super().__init__(oracle, hypermodel, **kwargs)
 
     def search(self, *fit_args: Any, **fit_kwargs: Any) -> None:
@@ -206,6 +224,28 @@ class GrammarTuner(keras_tuner.Tuner):
         if self.max_checkpoints is not None:
             self._delete_checkpoints()
 
+    def on_epoch_end(
+        self, trial: Trial, model: keras.Model, epoch: int, logs: dict | None = None
+    ) -> None:
+        """Add the costs that are objectives to the logs of an epoch, as if they were metrics."""
+        super().on_epoch_end(trial, model, epoch, logs=logs)
+        names = [name for name in directions_of(self.oracle.objective) if name in COSTS]
+        if names and logs is not None:
+            if trial.trial_id not in self._costs:
+                self._costs = {trial.trial_id: model_costs(model, names)}
+            logs.update(self._costs[trial.trial_id])
+
+    def _refusal(self, values):
+        """Why the network of these values is not trained, `None` if it may be."""
+        hp = self.oracle.get_space()
+        hp.values = values
+        keras.utils.clear_session()
+        try:
+            model = self.hypermodel.build(hp)
+        except Exception:  # noqa: BLE001 - as a trial it fails with its own message
+            return None
+        return exceeded(model, self.limits)
+
     def save(self) -> None:
         """Save the state so that its files are never there in part."""
         if not self._is_worker():
@@ -240,6 +280,10 @@ class GrammarTuner(keras_tuner.Tuner):
         """Delete the weights of all ended trials but the best; other workers may do so, too."""
         trials = self.oracle.get_best_trials(self.max_checkpoints)
         kept = {trial.trial_id for trial in trials if trial.status == "COMPLETED"}
+        if len(directions_of(self.oracle.objective)) > 1:
+            # A worker's oracle has no front of its own.
+            trials = self.oracle.get_best_trials(_ALL_TRIALS)
+            kept |= {t.trial_id for t in front_of_trials(trials, self.oracle.objective)}
         for name in os.listdir(self.project_dir):
             trial_id = name.removeprefix("trial_")
             if trial_id == name or trial_id in kept:
@@ -248,6 +292,11 @@ class GrammarTuner(keras_tuner.Tuner):
             if os.path.exists(path) and self.oracle.get_trial(trial_id).status not in _RUNNING:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(path)
+
+
+def _one_of(first, second):
+    """The function that gives what the first says, or the second."""
+    return second if first is None else lambda values: first(values) or second(values)
 
 
 def _check_hypermodel(hypermodel, names):

@@ -314,3 +314,38 @@ def test_chief_and_two_workers_share_a_search_also_after_a_kill(tmp_path, start)
     assert len(texts) == 12
     # The first trial of the worker that was killed is in neither list.
     assert len(set(ran[0] + ran[1])) == len(ran[0]) + len(ran[1]) == 11
+
+
+def test_costs_are_objectives_and_limits(tmp_path, rng):
+    x, y = data(rng)
+    objectives = [kt.Objective("val_loss", "min"), kt.Objective("parameters", "min")]
+    grammars = {"network": SPACE, "activation": SECOND}
+    searching = GrammarOracle(grammars, objectives, 4, initial_trials=3, levels=(0,), seed=4)
+    tuner = GrammarTuner(
+        searching,
+        compiled,
+        max_checkpoints=0,
+        limits={"parameters": 20},
+        directory=tmp_path,
+        project_name="p",
+    )
+    tuner.search(x, y, validation_data=(x, y), epochs=1, batch_size=6, verbose=0)
+    counts = {
+        trial.trial_id: 4 + 12 * trial.hyperparameters.get("network").count("dense")
+        for trial in searching.trials.values()
+    }
+    assert len(counts) == 4 and set(counts.values()) == {4, 16}
+    for trial in searching.trials.values():
+        assert trial.metrics.get_best_value("parameters") == counts[trial.trial_id]
+    assert searching.refused and all("exceeds" in reason for _, reason in searching.refused)
+    # No weights but those of the front are kept.
+    assert checkpoints(tuner) == {trial.trial_id for trial in searching.pareto()}
+
+
+def test_limits_need_a_hypermodel(tmp_path):
+    class Tuner(GrammarTuner):
+        def run_trial(self, trial, **options):
+            return 0.0
+
+    with pytest.raises(ValueError, match="`limits` need a hypermodel"):
+        Tuner(oracle(2), limits={"parameters": 1}, directory=tmp_path)
