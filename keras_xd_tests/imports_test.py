@@ -44,7 +44,7 @@ BACKENDS = {"tensorflow", "jax", "jaxlib", "torch", "tf_keras"}
 MAY_IMPORT_BACKENDS = (
     "keras_xd.core.tracing",
     "keras_xd.search",
-    "keras_xd.graph.exporting",
+    "keras_xd.graph.runtimes",
     "keras_xd.finalizing",
     "keras_xd.visualization",
 )

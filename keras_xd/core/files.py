@@ -82,14 +82,23 @@ def write(path, content, overwrite=False):
             "A file is replaced only with `overwrite=True`, a folder never. "
             f"Received: path={str(path)!r}, which exists"
         )
+    check_folder(path)
+    with replacing(path) as unfinished, open(unfinished, "wb") as file:
+        file.write(content)
+
+
+def check_folder(path: str | os.PathLike) -> None:
+    """Raise `ValueError` if the folder of a file to write does not exist.
+
+    Args:
+        path: the name of the file.
+    """
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise ValueError(
             "A file must be written to a folder that exists: make it first. "
             f"Received: path={str(path)!r}, whose folder {folder!r} does not exist"
         )
-    with replacing(path) as unfinished, open(unfinished, "wb") as file:
-        file.write(content)
 
 
 def remove_leftovers(path: str) -> None:

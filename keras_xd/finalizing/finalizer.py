@@ -53,18 +53,21 @@ class FinalizedModel(AtomicSaving, keras.Model):
         """Export the model for serving.
 
         The file computes what the model does in inference: dropout and random augmentation are
-        off. A LiteRT or ONNX file is tried before it is written, with the interpreter that is
-        installed.
+        off. It is tried in its runtime before it is written: the outputs must be those of the
+        model, to 1e-5 of the largest of them in float32. `docs/deploying.md` says what each format
+        takes.
 
         Args:
             filepath: where to write, by default a folder (a TensorFlow SavedModel).
-            format: `"tf_saved_model"`, `"litert"`, `"onnx"`, or what else Keras knows.
+            format: `"tf_saved_model"`, `"litert"`, `"onnx"`, `"openvino"`; with the backend torch
+                `"torch"`, with JAX `"stablehlo"`.
             verbose, input_signature, **kwargs: as in `keras.Model.export`.
             overwrite: whether to write where there is something already.
 
         Raises:
-            ValueError: if there is something at `filepath` and `overwrite` is not set, or if a
-                LiteRT or ONNX file of this model could not be used.
+            ValueError: if there is something at `filepath` and `overwrite` is not set, for an
+                unknown format, one that the backend does not write, and a model of which the
+                runtime of the format could not run a file.
         """
         export(self, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs)
 

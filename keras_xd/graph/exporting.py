@@ -2,19 +2,23 @@
 
 import os
 import pathlib
+import shutil
 import tempfile
-import warnings
 
 import keras
 import numpy as np
 
-from keras_xd.core import files
+from keras_xd.core import files, transforms
+from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.validation import check_export_path
+from keras_xd.graph.runtimes import FORMATS, keras_arguments, written
 
 # The batch, and every other unknown size, that a file is tried with.
-_BATCH, _UNKNOWN_SIZE = 2, 32
-# Largest difference to the model's outputs, relative to the largest of them.
-_TOLERANCE = 1e-3
+_BATCH, _UNKNOWN_SIZE = 3, 32
+# Largest difference to the model's outputs, relative to the largest of them: of models that
+# compute in float32 or better, of others, and of those whose activations are rounded to integers.
+_TOLERANCE, _HALF_TOLERANCE, _QUANTIZED_TOLERANCE = 1e-5, 1e-3, 2e-2
+_MAIN_FILE = "saved_model.pb"
 
 
 class InferenceModel(keras.Model):
@@ -26,6 +30,7 @@ class InferenceModel(keras.Model):
     Args:
         model: the model.
         names: names of its keyword arguments, which here are the last positional ones.
+        matrix_products: whether Fourier transforms are computed as products with their matrices.
 
     Example:
 
@@ -37,16 +42,18 @@ class InferenceModel(keras.Model):
     True
     """
 
-    def __init__(self, model, names=()):
+    def __init__(self, model, names=(), matrix_products=False):
         super().__init__(name=model.name, dtype=model.dtype_policy, autocast=False)
         self.model = model
         self.names = tuple(names)
+        self.matrix_products = matrix_products
         self.built = True
 
     def call(self, *args):
         count = len(args) - len(self.names)
         named = dict(zip(self.names, args[count:], strict=True))
-        return self.model(*args[:count], **named, training=False)
+        with transforms.as_matrix_products(self.matrix_products):
+            return self.model(*args[:count], **named, training=False)
 
 
 def export(
@@ -62,56 +69,123 @@ def export(
 ):
     """Export a model as it computes in inference.
 
-    A LiteRT or ONNX file is first written elsewhere and tried: its interpreter must load it and
-    give the outputs of the model.
+    Whatever the format, the model is first written elsewhere and tried: the runtime must load it
+    and give the outputs of the model. Only then it gets its name, so that an export that fails or
+    is interrupted leaves nothing there. In formats without complex numbers the Fourier transforms
+    of this package are products with their matrices.
 
     Args:
         model: the model.
-        filepath, format, verbose, input_signature, **kwargs: as in `keras.Model.export`.
+        filepath, verbose, input_signature, **kwargs: as in `keras.Model.export`.
+        format: as there, or `"stablehlo"`, which needs the backend JAX; `**kwargs` are then
+            arguments of `jax.export.export`.
         overwrite: whether to write where there is something already.
         call: for a subclassed model the arguments of a symbolic call, `(args, kwargs)` with
             `keras.KerasTensor` in them, which give the default of `input_signature`; `None` for a
             Functional or Sequential one.
 
     Raises:
-        ValueError: if there is something at `filepath` and `overwrite` is not set, or if the file
-            could not be used.
+        ImportError: if the runtime of the format is not installed.
+        ValueError: if there is something at `filepath` and `overwrite` is not set, if the model is
+            not built, if the backend has no such format, or if the file could not be used.
     """
+    kind = _checked_format(format)
     check_export_path(filepath, overwrite)
+    if not model.built:
+        raise ValueError(
+            "A model must be built before it is exported: call it once. "
+            f"Received: model '{model.name}', which is not built"
+        )
     names = ()
     if input_signature is None:
         input_signature, names = _signature(model, call)
-    inference = InferenceModel(model, names)
-    check = _CHECKS.get(format)
-    if check is None:
-        inference.export(filepath, format, verbose, input_signature, **kwargs)
-        return
-    suffix, run = check
-    if not str(filepath).endswith(suffix) or os.path.isdir(filepath):
-        raise ValueError(
-            f"Export to {format!r} writes one file, whose name ends with {suffix!r}. "
-            f"Received: filepath={str(filepath)!r}"
-        )
     if not isinstance(input_signature, (list, tuple)):
         input_signature = [input_signature]
+    inference = InferenceModel(model, names, kind.matrix_products)
+    if "://" in str(filepath) and not kind.suffix:  # a store that TensorFlow alone writes to
+        inference.export(filepath, format, verbose, input_signature, **kwargs)
+        return
+    if kind.suffix and (not str(filepath).endswith(kind.suffix) or os.path.isdir(filepath)):
+        raise ValueError(
+            f"Export to {format!r} writes one file, whose name ends with {kind.suffix!r}. "
+            f"Received: filepath={str(filepath)!r}"
+        )
+    targets = written(filepath, kind)
+    if kind.suffix:
+        files.check_folder(filepath)
+    for target in targets[:-1]:
+        check_export_path(target, overwrite)
     with tempfile.TemporaryDirectory() as folder:
-        written = os.path.join(folder, f"model{suffix}")
+        unfinished = os.path.join(folder, f"model{kind.suffix}")
         expected, samples = _sample(inference, input_signature)
         try:
-            inference.export(written, format, False, input_signature, **kwargs)
-        except (ImportError, TypeError, ValueError):  # of arguments or missing packages
+            _write(inference, unfinished, format, input_signature, kwargs)
+            actual = kind.run(unfinished, samples, input_signature, expected)
+        except ImportError:  # a package is missing
             raise
         except Exception as error:
-            raise _unusable(format, model, error) from error
-        try:
-            actual = run(written, samples, input_signature, expected)
-        except Exception as error:
-            raise _unusable(format, model, error) from error
+            raise _unusable(format, model, error, kwargs) from error
         if not kwargs:  # such as quantization, which changes the outputs
             _check_outputs(format, model, expected, actual)
-        files.write(filepath, pathlib.Path(written).read_bytes(), overwrite)
+        if kind.suffix:
+            for source, target in zip(written(unfinished, kind), targets, strict=True):
+                files.write(target, pathlib.Path(source).read_bytes(), overwrite)
+        else:
+            _move_folder(unfinished, filepath)
     if verbose is not False:
         print(f"Saved artifact at '{filepath}'.")
+
+
+def _checked_format(format):
+    """Return a format by its name, checked for the backend."""
+    if format not in FORMATS:
+        raise ValueError(f"`format` must be one of {list(FORMATS)}. Received: format={format!r}")
+    kind, backend = FORMATS[format], keras.backend.backend()
+    if backend not in kind.backends:
+        names = " or ".join(repr(name) for name in kind.backends)
+        raise ValueError(
+            f"Format {format!r} is written by the backend {names} of Keras: save the model, and "
+            f"load and export it where KERAS_BACKEND is set so. Received: backend={backend!r}"
+        )
+    return kind
+
+
+def _write(model, path, format, signature, kwargs):
+    """Write a file of a format, silently."""
+    write = FORMATS[format].write
+    if write is not None:
+        write(model, path, signature, **kwargs)
+        return
+    kwargs = {**keras_arguments(format, signature), **kwargs}
+    model.export(path, format, False, signature, **kwargs)
+
+
+def _move_folder(source, target):
+    """Move a SavedModel to its name, where other files stay."""
+    target = os.path.abspath(target)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    # On the same disk, so that every step after the copy is a renaming.
+    with tempfile.TemporaryDirectory(
+        prefix=f".{os.path.basename(target)}-", dir=os.path.dirname(target)
+    ) as near:
+        copy = os.path.join(near, "copy")
+        shutil.copytree(source, copy)
+        if os.path.isfile(target):
+            os.remove(target)  # as `overwrite` says
+        if os.path.isdir(target) and not os.listdir(target):
+            os.rmdir(target)
+        if not os.path.exists(target):
+            os.replace(copy, target)
+            return
+        # Without it a folder is no SavedModel, so that it is none while it changes.
+        main = os.path.join(target, _MAIN_FILE)
+        if os.path.exists(main):
+            os.remove(main)
+        for folder, _, names in os.walk(copy, topdown=False):
+            place = os.path.join(target, os.path.relpath(folder, copy))
+            os.makedirs(place, exist_ok=True)
+            for name in sorted(names, key=lambda name: name == _MAIN_FILE):
+                os.replace(os.path.join(folder, name), os.path.join(place, name))
 
 
 def _signature(model, call):
@@ -136,7 +210,7 @@ def _has_tensors(value):
 
 
 def _sample(model, signature):
-    """Return the outputs of a model for some inputs, as a flat list, and these inputs."""
+    """Return the outputs of a model for some inputs, and these inputs."""
     rng = np.random.default_rng(0)
 
     def draw(spec):
@@ -155,67 +229,38 @@ def _sample(model, signature):
             f"{_UNKNOWN_SIZE} where that says None: give one with sizes that the model takes. "
             f"Received: input_signature={signature}, with which the model fails: {error}"
         ) from error
-    return outputs, keras.tree.flatten(samples)
-
-
-def _run_litert(path, samples, signature, expected):
-    """Return the outputs of a LiteRT file, in the order of those expected."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TensorFlow's own interpreter is deprecated
-        try:
-            from ai_edge_litert.interpreter import Interpreter
-        except ImportError:
-            import tensorflow as tf
-
-            Interpreter = tf.lite.Interpreter
-        runner = Interpreter(path).get_signature_runner()
-    taken = sorted(runner.get_input_details(), key=_numbered)
-    names = [getattr(spec, "name", None) for spec in keras.tree.flatten(signature)]
-    names = names if set(names) == set(taken) else taken
-    outputs = runner(**dict(zip(names, samples, strict=True)))
-    if isinstance(expected, dict) and set(expected) == set(outputs):
-        return keras.tree.flatten({name: outputs[name] for name in expected})
-    return [outputs[name] for name in sorted(outputs, key=_numbered)]
-
-
-def _run_onnx(path, samples, signature, expected):
-    """Check the operators of an ONNX file; return its outputs if onnxruntime is installed."""
-    import onnx
-
-    onnx.checker.check_model(path)
-    try:
-        import onnxruntime
-    except ImportError:
-        return None
-    session = onnxruntime.InferenceSession(path)
-    taken = [value.name for value in session.get_inputs()]
-    return session.run(None, dict(zip(taken, samples, strict=True)))
-
-
-def _numbered(name):
-    """Return a key that sorts `output_2` before `output_10`."""
-    return len(name), name
+    return outputs, samples
 
 
 def _check_outputs(format, model, expected, actual):
     if actual is None:
         return
+    tolerance = _tolerance(model)
     for before, after in zip(keras.tree.flatten(expected), actual, strict=True):
         before = keras.ops.convert_to_numpy(keras.ops.cast(before, "float32"))
         scale = np.max(np.abs(before), initial=1e-6)
         error = np.max(np.abs(np.asarray(after, "float32") - before), initial=0.0) / scale
-        if not error <= _TOLERANCE:
+        if not error <= tolerance:
             what = f"its outputs differ from the model's by {error:.2g} of the largest of them"
             raise _unusable(format, model, what)
 
 
-def _unusable(format, model, reason):
+def _tolerance(model):
+    """Return the largest difference that is rounding."""
+    layers = flatten_layers(model)
+    if any(layer.quantization_mode is not None for layer in layers):
+        return _QUANTIZED_TOLERANCE
+    exact = all(layer.compute_dtype in ("float32", "float64") for layer in layers)
+    return _TOLERANCE if exact else _HALF_TOLERANCE
+
+
+def _unusable(format, model, reason, kwargs=()):
+    asked = f" with {dict(kwargs)}" if kwargs else ""
     return ValueError(
-        f"This model cannot be exported to {format!r}: its interpreter has no working form of some "
-        "operation in it, such as Fourier transforms, half precision, or searchable layers, which "
-        "`keras_xd.finalize` replaces. Export it as a SavedModel, format='tf_saved_model'. "
+        f"This model cannot be exported to {format!r}{asked}: no file came of it that "
+        f"{FORMATS[format].runtime} runs with the same outputs. Some operation in it may have no "
+        "form there, such as half precision, an unknown size, or searchable layers, which "
+        "`keras_xd.finalize` replaces. Give an `input_signature` of known sizes, or export it as a "
+        "SavedModel, format='tf_saved_model'. "
         f"Nothing has been written. Received: model '{model.name}', with which: {reason}"
     )
-
-
-_CHECKS = {"litert": (".tflite", _run_litert), "onnx": (".onnx", _run_onnx)}

@@ -107,18 +107,17 @@ class Rewritten(AtomicSaving, keras.Model):
         """Export the model in it.
 
         The file computes what the model does in inference: dropout and random augmentation are
-        off. A LiteRT or ONNX file is tried before it is written, with the interpreter that is
-        installed.
+        off. It is tried in its runtime before it is written.
 
         Args:
             filepath: where to write, by default a folder (a TensorFlow SavedModel).
-            format: `"tf_saved_model"`, `"litert"`, `"onnx"`, or what else Keras knows.
+            format: as in `keras_xd.finalizing.finalizer.FinalizedModel.export`.
             verbose, input_signature, **kwargs: as in `keras.Model.export`.
             overwrite: whether to write where there is something already.
 
         Raises:
             ValueError: if there is something at `filepath` and `overwrite` is not set, or if a
-                LiteRT or ONNX file of this model could not be used.
+                file of this model could not be used.
         """
         export_model(
             self, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs

@@ -62,10 +62,10 @@ class Transform:
         """Return `matrix @ x`, a single dense one without the leading axis of `x` if that is 1."""
         leading, columns = x.shape[: len(x.shape) - len(matrix.shape)], x.shape[-1]
         if math.prod(leading) > 1:
-            if columns is None:  # the batch is not known
-                small = math.prod((*leading, *matrix.shape)) <= _MOST_REPEATED
-            else:
+            if isinstance(columns, int):
                 small = matrix.shape[-2] <= columns
+            else:  # the batch is not known: `None`, or a symbol of JAX or torch
+                small = math.prod((*leading, *matrix.shape)) <= _MOST_REPEATED
             if self.repeat and small:
                 matrix = product.repeated(matrix, leading)
         elif len(matrix.shape) == 2:

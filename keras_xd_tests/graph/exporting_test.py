@@ -1,6 +1,7 @@
 """Exported files: as in inference, tried before they are written, in the formats that serve."""
 
 import importlib.util
+import shutil
 import sys
 import warnings
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 from keras import layers
 
 import keras_xd
+from keras_xd.graph import exporting
 from keras_xd.graph.exporting import InferenceModel
 from keras_xd.graph.wrapped_model import Rewritten
 from keras_xd_tests import sample_models
@@ -62,13 +64,33 @@ def sequence_model(**options):
     return keras.Sequential(stack)
 
 
-def spectral_model():
-    stack = [
-        keras.Input((16, 3)),
-        keras_xd.layers.SpectralConv1D(4, 3),
-        layers.Conv1D(2, 3),
-    ]
-    return keras.Sequential(stack)
+def spectral_model(*sizes):
+    inputs = keras.Input((*sizes, 3), name="field")
+    x = keras_xd.layers.SpectralConv2D(4, (3, 4), use_bias=True)(inputs)
+    return keras.Model(inputs, layers.Conv2D(2, 3)(x))
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class Spectrum(layers.Layer):
+    """A layer of a user that calls an FFT, which LiteRT and ONNX do not have."""
+
+    def call(self, inputs):
+        return keras.ops.rfft(inputs)[0]
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], input_shape[-1] // 2 + 1)
+
+
+def foreign_model():
+    return keras.Sequential([keras.Input((16, 6)), layers.Conv1D(6, 3), Spectrum()])
+
+
+def ccnn_model():
+    """Long convolutions by FFT: of one the resolution is learned, of the other it is not."""
+    inputs = keras.Input((16, 2))
+    x = keras_xd.layers.CKConv1D(kernel_size=9, convolution="fourier")(inputs)
+    x = keras_xd.layers.CKConv1D(kernel_size=9, learn_resolution=True)(x)
+    return keras.Model(inputs, x)
 
 
 def masked_model():
@@ -90,6 +112,8 @@ FINALIZED = {
     "kernel_groups": lambda: kept("kernel", sequence_model(groups=2), depth=2),
     "kernel_float16": lambda: kept("kernel", sequence_model(), "float16"),
     "spectrum_float16": lambda: kept("spectrum", sequence_model(), "float16"),
+    "spectral": lambda: finalized(spectral_model(9, 8)),
+    "ccnn": lambda: keras_xd.finalize(ccnn_model()),
     "spectrum_bfloat16": lambda: kept("spectrum", sequence_model(), "bfloat16"),
 }
 
@@ -127,48 +151,74 @@ def assert_served(runner, model, rng, batch):
         np.testing.assert_allclose(actual[name], value, rtol=0, atol=RELATIVE_ERROR * scale)
 
 
-@pytest.mark.parametrize("name", FINALIZED)
-def test_litert_files_are_served(name, tmp_path, rng):
-    model = FINALIZED[name]()
-    model.export(tmp_path / "m.tflite", format="litert", verbose=False)
-    runner = interpreter(tmp_path / "m.tflite").get_signature_runner()
-    for batch in (1, 5):
-        assert_served(lambda inputs: runner(**inputs), model, rng, batch)
+def litert(path):
+    runner = interpreter(path).get_signature_runner()
+    return lambda inputs: runner(**inputs)
+
+
+def onnx(path):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path)
+    outputs = [value.name for value in session.get_outputs()]
+    return lambda inputs: dict(zip(outputs, session.run(None, inputs), strict=True))
+
+
+def openvino(path):
+    import openvino
+
+    compiled = openvino.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+    def run(inputs):
+        outputs = compiled(inputs)
+        return {f"output_{i}": outputs[output] for i, output in enumerate(compiled.outputs)}
+
+    return run
+
+
+def saved_model(path):
+    served = tf.saved_model.load(path).signatures["serving_default"]
+    return lambda inputs: served(**{k: tf.constant(v) for k, v in inputs.items()})
+
+
+# The runtime of each format, and what it is given: every kind of layer and every mechanism once.
+RUNTIMES = {
+    "litert": ("m.tflite", litert, ("lenet", "groups", "long", "several", "masked", "spectral")),
+    "onnx": ("m.onnx", onnx, ("sequence", "k_operation", "kernel_groups", "spectral", "ccnn")),
+    "openvino": ("m.xml", openvino, ("spectrum_float16", "spectral")),
+    "tf_saved_model": ("m", saved_model, ("kernel", "kernel_float16", "spectrum_bfloat16")),
+}
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "lenet",
-        "sequence",
-        "groups",
-        "k_operation",
-        "kernel",
-        "kernel_groups",
-        "kernel_float16",
-        "spectrum_float16",
-    ],
+    ("format", "name"), [(format, name) for format in RUNTIMES for name in RUNTIMES[format][2]]
 )
-def test_onnx_files_are_served(name, tmp_path, rng):
-    import onnxruntime
-
-    model = FINALIZED[name]()
-    model.export(tmp_path / "m.onnx", format="onnx", verbose=False)
-    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
-    outputs = [value.name for value in session.get_outputs()]
-
-    def runner(inputs):
-        return dict(zip(outputs, session.run(None, inputs), strict=True))
-
+def test_files_are_served(format, name, tmp_path, rng):
+    model, (file, load, _) = FINALIZED[name](), RUNTIMES[format]
+    model.export(tmp_path / file, format=format, verbose=False)
+    runner = load(tmp_path / file)
     for batch in (1, 5):
         assert_served(runner, model, rng, batch)
 
 
+@pytest.mark.parametrize("format", ["litert", "onnx"])
+def test_fourier_transforms_of_sizes_that_are_not_known(format, tmp_path, rng):
+    model, (file, load, _) = spectral_model(None, None), RUNTIMES[format]
+    exporting.export(model, tmp_path / file, format, False)
+    runner = load(tmp_path / file)
+    for sizes in ((7, 12), (16, 9)):
+        fields = rng.normal(size=(2, *sizes, 3)).astype("float32")
+        expected = model(fields)
+        (actual,) = runner({"field": fields}).values()
+        scale = np.max(np.abs(expected))
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=RELATIVE_ERROR * scale)
+
+
 @pytest.mark.parametrize(("format", "suffix"), [("litert", "tflite"), ("onnx", "onnx")])
 def test_files_that_cannot_be_served_are_not_written(format, suffix, tmp_path):
-    spectral = keras_xd.rewrite(spectral_model())
+    space = keras_xd.rewrite(foreign_model())
     path = tmp_path / f"m.{suffix}"
-    exported = [keras_xd.finalize(spectral), keras_xd.SearchModel(spectral)]
+    exported = [keras_xd.finalize(space), keras_xd.SearchModel(space)]
     for model in exported:
         with pytest.raises(ValueError, match="tf_saved_model.*Nothing has been written"):
             model.export(path, format=format, verbose=False)
@@ -273,6 +323,58 @@ def test_names_and_signatures_of_files(tmp_path):
     assert details[0]["shape"].tolist() == [4, 16, 3]
 
 
+def test_formats_and_folders_that_are_not_there(tmp_path):
+    model = FINALIZED["sequence"]()
+    with pytest.raises(ValueError, match=r"one of \['tf_saved_model'.*Received: format='tflite'"):
+        model.export(tmp_path / "m.tflite", format="tflite")
+    for format in ("torch", "stablehlo"):
+        with pytest.raises(ValueError, match="KERAS_BACKEND is set so. Received: backend='tensor"):
+            model.export(tmp_path / "m", format=format)
+    with pytest.raises(ValueError, match="whose folder .*none' does not exist"):
+        model.export(tmp_path / "none" / "m.onnx", format="onnx")
+    (tmp_path / "m.bin").write_text("mine")
+    with pytest.raises(ValueError, match=r"never overwrites.*m.bin"):
+        model.export(tmp_path / "m.xml", format="openvino")
+    with pytest.raises(ValueError, match="must be built before.*Received: model 'later'"):
+        exporting.export(keras.Sequential([layers.Dense(1)], name="later"), tmp_path / "n")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.bin"]
+
+
+def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
+    """Neither where it is stopped while Keras writes, nor while the folder gets its name."""
+    path = tmp_path / "m"
+    model = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
+
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    copytree = shutil.copytree
+
+    def stop_at_the_end(*args, **kwargs):
+        copytree(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    for broken, name, function in (
+        (InferenceModel, "export", stop),
+        (exporting.shutil, "copytree", stop_at_the_end),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(broken, name, function)
+            with pytest.raises(KeyboardInterrupt):
+                exporting.export(model, path)
+        assert not list(tmp_path.iterdir())
+    exporting.export(model, path, verbose=False)
+    (path / "notes").write_text("mine")
+    before = (path / "saved_model.pb").read_bytes()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(exporting.os, "replace", stop)
+        exporting.export(model, path, overwrite=True)
+    assert not (path / "saved_model.pb").exists()  # neither the old model nor half of a new one
+    exporting.export(model, path, verbose=False, overwrite=True)
+    assert (path / "notes").read_text() == "mine"
+    assert len((path / "saved_model.pb").read_bytes()) == len(before)
+
+
 def test_where_it_was_written_is_told(tmp_path, capsys):
     model = FINALIZED["sequence"]()
     model.export(tmp_path / "m.tflite", format="litert")
@@ -282,26 +384,14 @@ def test_where_it_was_written_is_told(tmp_path, capsys):
 def test_tensorflow_itself_tries_files_where_no_other_interpreter_is(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
     FINALIZED["sequence"]().export(tmp_path / "m.tflite", format="litert", verbose=False)
-    spectral = keras_xd.finalize(keras_xd.rewrite(spectral_model()))
+    foreign = finalized(foreign_model())
     with pytest.raises(ValueError, match="cannot be exported"):
-        spectral.export(tmp_path / "n.tflite", format="litert", verbose=False)
+        foreign.export(tmp_path / "n.tflite", format="litert", verbose=False)
 
 
 def test_operators_of_onnx_files_are_checked_without_a_runtime(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     FINALIZED["sequence"]().export(tmp_path / "m.onnx", format="onnx", verbose=False)
-    spectral = keras_xd.finalize(keras_xd.rewrite(spectral_model()))
+    foreign = finalized(foreign_model())
     with pytest.raises(ValueError, match="cannot be exported"):
-        spectral.export(tmp_path / "n.onnx", format="onnx", verbose=False)
-
-
-@pytest.mark.parametrize("name", ["kernel", "kernel_float16", "spectrum_bfloat16"])
-def test_saved_models_of_every_form_are_served(name, tmp_path, rng):
-    model = FINALIZED[name]()
-    model.export(tmp_path / "m", verbose=False)
-    served = tf.saved_model.load(tmp_path / "m")
-    inputs = sample_models.inputs_of(model, rng, 3)
-    expected = np.array(model(inputs, training=False))
-    np.testing.assert_allclose(
-        served.serve(inputs), expected, atol=RELATIVE_ERROR * np.max(np.abs(expected))
-    )
+        foreign.export(tmp_path / "n.onnx", format="onnx", verbose=False)

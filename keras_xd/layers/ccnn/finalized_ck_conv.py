@@ -6,7 +6,7 @@ from typing import Self, Unpack
 import keras
 from keras import activations, initializers, ops
 
-from keras_xd.core import validation
+from keras_xd.core import transforms, validation
 from keras_xd.core.type_aliases import Activation, Config, Initializer, LayerOptions, Shape, Tensor
 from keras_xd.layers.fourier import fft_convolution
 
@@ -108,7 +108,12 @@ class LongConvolution(keras.layers.Layer):
         """Return activation(convolution + bias); see `fft_convolution.fourier`."""
         first = self.data_format == "channels_first"
         x = ops.moveaxis(inputs, 1, -1) if first else inputs
-        if self._by_fourier(tuple(x.shape[1:-1]), tuple(kernel.shape[:-1])):
+        taps = tuple(kernel.shape[:-1])
+        by_fourier = self._by_fourier(tuple(x.shape[1:-1]), taps)
+        if transforms.are_matrix_products() and not self.learn_resolution:
+            # The taps themselves are cheaper than the matrices of transforms.
+            by_fourier = any(not 0 <= b < k for b, k in zip(before, taps, strict=True))
+        if by_fourier:
             exact = "float64" if self.compute_dtype == "float64" else "float32"
             masks = None if masks is None else [ops.cast(mask, exact) for mask in masks]
             x, kernel = ops.cast(x, exact), ops.cast(kernel, exact)

@@ -5,6 +5,8 @@ import math
 import numpy as np
 from keras import ops
 
+from keras_xd.core import transforms
+
 
 def direct(x, kernel, before, circular=False):
     """Return `y[t] = Σ_j kernel[j] x[t + j - before]` for each channel, without an FFT.
@@ -245,16 +247,14 @@ def _of_transform(length):
 
 def _spectrum(x, lengths, bins):
     """Return the kept frequencies of the last axes of a real tensor as (real, imaginary)."""
-    parts = [part[..., : bins[-1]] for part in ops.rfft(x, fft_length=lengths[-1])]
+    parts = transforms.rfft(x, lengths[-1], bins[-1])
     for axis in range(len(lengths) - 1):
         kept = _kept(lengths[axis], bins[axis])
         place = axis - len(lengths)
         padding = [(0, 0)] * len(x.shape)
         padding[-1] = (0, lengths[axis] - x.shape[place])
         parts = [ops.pad(ops.swapaxes(part, place, -1), padding) for part in parts]
-        parts = ops.fft(tuple(parts))
-        if len(kept) < lengths[axis]:
-            parts = [ops.take(part, kept, axis=-1) for part in parts]
+        parts = transforms.fft(parts, kept if len(kept) < lengths[axis] else None)
         parts = [ops.swapaxes(part, place, -1) for part in parts]
     return parts
 
@@ -275,12 +275,12 @@ def _inverse(real, imaginary, lengths, new_lengths, bins):
                 for part in parts
             ]
         # Exchanging the parts before and after turns the FFT into the unscaled inverse FFT.
-        imaginary, real = ops.fft((parts[1], parts[0]))
+        imaginary, real = transforms.fft((parts[1], parts[0]))
         parts = [ops.swapaxes(part / new, place, -1) for part in (real, imaginary)]
     pad = [(0, 0)] * len(parts[0].shape)
     pad[-1] = (0, new_lengths[-1] // 2 + 1 - parts[0].shape[-1])
     parts = tuple(ops.pad(part, pad) for part in parts)
-    return ops.irfft(parts, fft_length=new_lengths[-1])
+    return transforms.irfft(parts, fft_length=new_lengths[-1])
 
 
 def _kept(length, bins):

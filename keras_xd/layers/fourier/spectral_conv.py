@@ -6,7 +6,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_xd.core import validation
+from keras_xd.core import transforms, validation
 from keras_xd.core.type_aliases import (
     Activation,
     Config,
@@ -66,8 +66,8 @@ class SpectralConv(keras.layers.Layer):
     order `0 … mode - 1, -mode … -1`; the last axis, whose spectrum is halved, keeps `0 … mode - 1`.
 
     The transforms and the products are computed in float32 where the compute type is shorter,
-    because no FFT exists for it. An exported model contains FFT operations: TensorFlow's
-    SavedModel serves them, ONNX runtimes and the standard LiteRT operations do not.
+    because no FFT exists for it. In a `SavedModel` the transforms are FFTs; in ONNX, OpenVINO and
+    LiteRT files that a finalized model exports they are products with their matrices.
 
     Args:
         rank: number of spatial axes (1 to 3).
@@ -186,6 +186,8 @@ class SpectralConv(keras.layers.Layer):
     def _check_sizes(self, shape):
         """Raise `ValueError` where a known spatial size has too few frequencies."""
         sizes = [shape[axis] for axis in self._spatial_axes]
+        # An unknown size is `None`, or a symbol of JAX.
+        sizes = [size if isinstance(size, int) else None for size in sizes]
         largest = [*(size and size // 2 for size in sizes[:-1]), sizes[-1] and sizes[-1] // 2 + 1]
         if any(n is not None and mode > n for mode, n in zip(self.modes, largest, strict=True)):
             raise ValueError(
@@ -370,11 +372,11 @@ def truncated_spectrum(inputs, modes):
     Returns:
         Two arrays of shape `(*frequencies, batch, channels)`.
     """
-    real, imaginary = (part[..., : modes[-1]] for part in ops.rfft(inputs))
+    real, imaginary = transforms.rfft(inputs, kept=modes[-1])
     # Each axis is cut as soon as it is transformed, so that the next transform has less to do.
     for axis in reversed(range(len(modes) - 1)):
         mode = modes[axis]
-        parts = ops.fft((ops.swapaxes(real, axis, -1), ops.swapaxes(imaginary, axis, -1)))
+        parts = transforms.fft((ops.swapaxes(real, axis, -1), ops.swapaxes(imaginary, axis, -1)))
         real, imaginary = (
             ops.concatenate([part[..., :mode], part[..., -mode:]], axis=-1) for part in parts
         )
@@ -415,11 +417,12 @@ def inverse_truncated_spectrum(spectrum, modes, sizes):
     real, imaginary = (ops.moveaxis(part, 0, -1) for part in spectrum)
     for axis, (mode, size) in enumerate(zip(modes[:-1], sizes[:-1], strict=True)):
         # Exchanging the parts before and after turns the FFT into the (unscaled) inverse FFT.
-        parts = ops.fft((_insert_zeros(imaginary, mode, size), _insert_zeros(real, mode, size)))
+        parts = (_insert_zeros(part, mode, size) for part in (imaginary, real))
+        parts = transforms.fft(tuple(parts))
         imaginary, real = (
             ops.swapaxes(part, axis, -1) / ops.cast(size, part.dtype) for part in parts
         )
-    return ops.irfft((real, imaginary), fft_length=sizes[-1])
+    return transforms.irfft((real, imaginary), fft_length=sizes[-1])
 
 
 def _insert_zeros(kept, mode, size):

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import validation
+from keras_xd.core import transforms, validation
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Sizes, Tensor
 from keras_xd.layers.fourier import resampling
 
@@ -101,9 +101,9 @@ def resample_by_transform(x, axis, size):
     scale = ops.convert_to_tensor(scale, exact)
     padding = [(0, 0)] * (len(x.shape) - 1) + [(0, size // 2 + 1 - kept)]
     real, imaginary = (
-        ops.pad(part[..., :kept] * scale, padding) for part in ops.rfft(ops.cast(x, exact))
+        ops.pad(part * scale, padding) for part in transforms.rfft(ops.cast(x, exact), kept=kept)
     )
-    y = ops.irfft((real, imaginary), fft_length=size)
+    y = transforms.irfft((real, imaginary), fft_length=size)
     return ops.moveaxis(ops.cast(y, x.dtype), -1, axis)
 
 

@@ -1,0 +1,129 @@
+"""Fourier transforms of the last axis: by FFT, or by matrix products for files without an FFT."""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+
+import numpy as np
+from keras import ops
+
+_products = contextvars.ContextVar("keras_xd_products", default=False)
+
+
+@contextlib.contextmanager
+def as_matrix_products(enabled: bool = True) -> Iterator[None]:
+    """Compute the transforms below by products with their matrices, as the formats need that have
+    neither complex numbers nor an FFT.
+
+    A transform of `n` points that keeps `m` frequencies then takes `2 n m` multiply–adds a vector
+    and as many constants. Outputs are the same to rounding.
+
+    Args:
+        enabled: `False` leaves all as it is.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd.core import transforms
+    >>> signal = np.arange(6.0, dtype="float32")
+    >>> with transforms.as_matrix_products():
+    ...     real, imaginary = transforms.rfft(signal, kept=2)
+    >>> np.allclose(real, [15, -3], atol=1e-5)
+    True
+    """
+    token = _products.set(enabled or _products.get())
+    try:
+        yield
+    finally:
+        _products.reset(token)
+
+
+def are_matrix_products() -> bool:
+    """Return whether transforms are computed by matrix products here."""
+    return _products.get()
+
+
+def rfft(x, fft_length=None, kept=None):
+    """Return the frequencies `0, 1, …` of real vectors, as a (real, imaginary) pair.
+
+    Args:
+        x: tensor of float32 or float64.
+        fft_length: length of the transform, by default that of the vectors, which zeros fill up.
+        kept: how many frequencies to return, by default all `fft_length // 2 + 1`.
+    """
+    if not _products.get():
+        return tuple(part[..., :kept] for part in ops.rfft(x, fft_length=fft_length))
+    size = ops.shape(x)[-1]
+    length = size if fft_length is None else fft_length
+    x = x if fft_length is None else x[..., :fft_length]
+    size = ops.shape(x)[-1]
+    cosines, sines = _waves(size, length // 2 + 1 if kept is None else kept, length, x.dtype)
+    return tuple(ops.matmul(x, matrix) for matrix in (cosines, -sines))
+
+
+def fft(parts, kept=None):
+    """Return the Fourier transform of complex vectors, as a (real, imaginary) pair.
+
+    Args:
+        parts: (real, imaginary) pair of tensors of float32 or float64.
+        kept: indices of the frequencies to return, an array, by default all.
+    """
+    if not _products.get():
+        parts = ops.fft(tuple(parts))
+        return parts if kept is None else tuple(ops.take(part, kept, axis=-1) for part in parts)
+    real, imaginary = parts
+    size = ops.shape(real)[-1]
+    cosines, sines = _waves(size, size if kept is None else kept, size, real.dtype)
+    return (
+        ops.matmul(real, cosines) + ops.matmul(imaginary, sines),
+        ops.matmul(imaginary, cosines) - ops.matmul(real, sines),
+    )
+
+
+def irfft(parts, fft_length):
+    """Return the real vectors of the frequencies `0, 1, …`; those that are missing are zero.
+
+    Args:
+        parts: (real, imaginary) pair of tensors of float32 or float64.
+        fft_length: length of the vectors.
+    """
+    if not _products.get():
+        return ops.irfft(tuple(parts), fft_length=fft_length)
+    real, imaginary = parts
+    count = real.shape[-1]
+    cosines, sines = _waves(count, fft_length, fft_length, real.dtype)
+    # A frequency stands for its negative too, unless it is its own.
+    frequencies = np.arange(count)
+    if isinstance(fft_length, int):
+        factor = np.where((frequencies == 0) | (2 * frequencies == fft_length), 1.0, 2.0)
+        factor = ops.convert_to_tensor(factor / fft_length, real.dtype)
+    else:
+        own = ops.logical_or(frequencies == 0, ops.equal(2 * frequencies, fft_length))
+        factor = ops.cast(ops.where(own, 1, 2), real.dtype) / ops.cast(fft_length, real.dtype)
+    return ops.matmul(real * factor, cosines) - ops.matmul(imaginary * factor, sines)
+
+
+def _waves(rows, columns, length, dtype):
+    """Return the matrices of `cos` and `sin` of `2π row · column / length`.
+
+    Args:
+        rows: the number of rows, an integer or a scalar tensor.
+        columns: the number of columns, or the numbers of the columns, an array.
+        length: the period, an integer or a scalar tensor.
+        dtype: the data type.
+    """
+    if all(isinstance(size, (int, np.ndarray)) for size in (rows, columns, length)):
+        columns = np.arange(columns) if isinstance(columns, int) else columns
+        angles = 2 * np.pi * (np.outer(np.arange(rows), columns) % length) / length
+        return tuple(ops.convert_to_tensor(wave(angles), dtype) for wave in (np.cos, np.sin))
+    numbers = (
+        ops.convert_to_tensor(size, "int32")
+        if isinstance(size, np.ndarray)
+        else ops.arange(size, dtype="int32")
+        for size in (rows, columns)
+    )
+    rows, columns = numbers
+    # Whole turns are taken off as integers, so that the angles are exact.
+    turns = ops.expand_dims(rows, 1) * columns % length
+    angles = ops.cast(turns, dtype) * (2 * np.pi / ops.cast(length, dtype))
+    return ops.cos(angles), ops.sin(angles)

@@ -1,0 +1,204 @@
+"""The formats that models are exported to: how each is written, and run where it is served."""
+
+import dataclasses
+import os
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """A format of files for serving.
+
+    Attributes:
+        suffix: how the name of the file ends; `""` for a folder.
+        backends: the backends of Keras that write it.
+        run: a function of the path, the samples (a list of structures of arrays, one for each
+            positional argument), the signature and the expected outputs, which returns the outputs
+            of the runtime as a flat list, or `None` if that is not installed.
+        matrix_products: whether Fourier transforms are written as matrix products.
+        runtime: name of the runtime.
+        beside: endings of files that are written beside the file.
+        write: a function of the model, the path and the signature, which writes the file; `None`
+            for `keras.Model.export`.
+    """
+
+    suffix: str
+    backends: tuple[str, ...]
+    run: Callable
+    matrix_products: bool
+    runtime: str
+    beside: tuple[str, ...] = ()
+    write: Callable | None = None
+
+
+def run_saved_model(path, samples, signature, expected):
+    """Return the outputs of a SavedModel in TensorFlow."""
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(path)  # whose variables live as long as this name
+    return keras.tree.flatten(loaded.serve(*samples))
+
+
+def run_litert(path, samples, signature, expected):
+    """Return the outputs of a LiteRT file, in the order of those expected."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TensorFlow's own interpreter is deprecated
+        try:
+            from ai_edge_litert.interpreter import Interpreter
+        except ImportError:
+            import tensorflow as tf
+
+            Interpreter = tf.lite.Interpreter
+        runner = Interpreter(path).get_signature_runner()
+    taken = sorted(runner.get_input_details(), key=_numbered)
+    names = [getattr(spec, "name", None) for spec in keras.tree.flatten(signature)]
+    names = names if set(names) == set(taken) else taken
+    outputs = runner(**dict(zip(names, keras.tree.flatten(samples), strict=True)))
+    if isinstance(expected, dict) and set(expected) == set(outputs):
+        return keras.tree.flatten({name: outputs[name] for name in expected})
+    return [outputs[name] for name in sorted(outputs, key=_numbered)]
+
+
+def run_onnx(path, samples, signature, expected):
+    """Check the operators of an ONNX file; return its outputs if onnxruntime is installed."""
+    import onnx
+
+    onnx.checker.check_model(path)
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    session = onnxruntime.InferenceSession(path)
+    taken = [value.name for value in session.get_inputs()]
+    return session.run(None, dict(zip(taken, keras.tree.flatten(samples), strict=True)))
+
+
+def run_openvino(path, samples, signature, expected):
+    """Return the outputs of an OpenVINO file."""
+    import openvino
+
+    # On a CPU that computes in bfloat16 the runtime would do so with a float32 model.
+    exact = {"INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.compile_model(path, "CPU", exact)
+    outputs = compiled(keras.tree.flatten(samples))
+    return [outputs[output] for output in compiled.outputs]
+
+
+def write_openvino(model, path, signature, **kwargs):
+    """Write a model as OpenVINO IR, without the results that the conversion adds.
+
+    OpenVINO takes every operation that nothing follows for an output, such as sizes that a traced
+    function reads and does not use.
+    """
+    import openvino
+
+    raw = path.removesuffix(".xml") + "-raw.xml"
+    model.export(raw, "openvino", False, signature, **kwargs)
+    converted = openvino.Core().read_model(raw)
+    outputs = {}
+    for result in converted.get_results():
+        for name in result.input_value(0).get_names():
+            found = re.fullmatch(r"Identity(?:_(\d+))?:0", name)  # of a function in TensorFlow
+            if found:
+                outputs[int(found[1] or 0)] = result
+    if outputs:
+        results = [outputs[index] for index in sorted(outputs)]
+        converted = openvino.Model(results, converted.get_parameters(), model.name)
+    openvino.serialize(converted, path)
+
+
+def run_torch(path, samples, signature, expected):
+    """Return the outputs of a file of PyTorch."""
+    import torch
+
+    samples = keras.tree.map_structure(torch.from_numpy, list(samples))
+    with torch.no_grad():
+        outputs = torch.export.load(path).module()(*samples)
+    return [output.numpy() for output in keras.tree.flatten(outputs)]
+
+
+def run_stablehlo(path, samples, signature, expected):
+    """Return the outputs of a StableHLO file in JAX."""
+    from jax import export
+
+    with open(path, "rb") as file:
+        exported = export.deserialize(bytearray(file.read()))
+    return keras.tree.flatten(exported.call(*samples))
+
+
+def write_stablehlo(model, path, signature, **kwargs):
+    """Write a model as StableHLO, with `jax.export`.
+
+    Args:
+        model: the model, called with the structures of `signature` as positional arguments.
+        path: where to write.
+        signature: structures of specifications. All unknown batch sizes are the same.
+        **kwargs: arguments of `jax.export.export`.
+    """
+    import jax
+    from jax import export
+
+    scope, count = export.SymbolicScope(), iter(range(1000))
+
+    def symbolic(spec):
+        names = (
+            str(size) if size is not None else "batch" if axis == 0 else f"size{next(count)}"
+            for axis, size in enumerate(spec.shape)
+        )
+        shape = export.symbolic_shape(", ".join(names), scope=scope)
+        return jax.ShapeDtypeStruct(shape, keras.backend.standardize_dtype(spec.dtype))
+
+    shapes = keras.tree.map_structure(symbolic, list(signature))
+    exported = export.export(jax.jit(lambda *args: model(*args)), **kwargs)(*shapes)
+    with open(path, "wb") as file:
+        file.write(exported.serialize())
+
+
+def keras_arguments(format: str, signature: list) -> dict[str, Any]:
+    """Return arguments without which `keras.Model.export` would fix an unknown batch size.
+
+    Args:
+        format: the format.
+        signature: structures of specifications, one for each positional argument.
+    """
+    unknown = any(None in tuple(spec.shape) for spec in keras.tree.flatten(signature))
+    if format != "torch" or not unknown:
+        return {}
+    import torch
+
+    def dynamic(spec):
+        return {
+            axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(spec.shape) if size is None
+        }
+
+    # The arguments of a Keras model are one tuple, `*args`.
+    return {"dynamic_shapes": [tuple(keras.tree.map_structure(dynamic, list(signature)))]}
+
+
+def written(path: str | os.PathLike, kind: Format) -> list[str]:
+    """Return the files of a format, the one that is opened last."""
+    stem = str(path).removesuffix(kind.suffix)
+    return [*(f"{stem}{ending}" for ending in kind.beside), str(path)]
+
+
+def _numbered(name):
+    """Return a key that sorts `output_2` before `output_10`."""
+    return len(name), name
+
+
+_EVERY = ("tensorflow", "jax", "torch")
+FORMATS = {
+    "tf_saved_model": Format("", ("tensorflow", "jax"), run_saved_model, False, "TensorFlow"),
+    "onnx": Format(".onnx", _EVERY, run_onnx, True, "onnxruntime"),
+    "openvino": Format(".xml", _EVERY, run_openvino, True, "openvino", (".bin",), write_openvino),
+    "litert": Format(".tflite", ("tensorflow", "torch"), run_litert, True, "ai-edge-litert"),
+    "torch": Format(".pt2", ("torch",), run_torch, False, "torch.export"),
+    "stablehlo": Format(
+        ".stablehlo", ("jax",), run_stablehlo, False, "jax.export", write=write_stablehlo
+    ),
+}

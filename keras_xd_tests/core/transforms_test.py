@@ -1,0 +1,83 @@
+"""Fourier transforms as matrix products: NumPy's, at sizes that are known and that are not."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_xd.core import transforms
+
+SIZES = (1, 2, 5, 8, 9)
+
+
+def pair(values):
+    return values.real.astype("float32"), values.imag.astype("float32")
+
+
+def run(function, *arrays, known=True):
+    """Return what a transform gives as matrix products, traced with sizes that are not known."""
+    if not known:
+        specs = [tf.TensorSpec((None,) * array.ndim) for array in arrays]
+        function = tf.function(function, input_signature=specs)
+    with transforms.as_matrix_products():
+        assert transforms.are_matrix_products()
+        result = function(*arrays)
+    assert not transforms.are_matrix_products()
+    return keras.tree.map_structure(np.array, result)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("size", SIZES)
+def test_transforms_are_those_of_numpy(size, known, rng):
+    real = rng.normal(size=(3, size)).astype("float32")
+    values = real + 1j * rng.normal(size=(3, size)).astype("float32")
+    found = run(lambda x: transforms.rfft(x), real, known=known)
+    np.testing.assert_allclose(found[0] + 1j * found[1], np.fft.rfft(real), atol=1e-5)
+    found = run(lambda a, b: transforms.fft((a, b)), *pair(values), known=known)
+    np.testing.assert_allclose(found[0] + 1j * found[1], np.fft.fft(values), atol=1e-5)
+    half = values[:, : size // 2 + 1]
+    found = run(lambda a, b: transforms.irfft((a, b), size), *pair(half))
+    np.testing.assert_allclose(found, np.fft.irfft(half, size), atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [4, 7, 8, 12])
+def test_lengths_and_frequencies(length, rng):
+    """As `keras.ops` do: vectors are cut or filled up to a length, missing frequencies are zero."""
+    x = rng.normal(size=(2, 8)).astype("float32")
+
+    def there(x):
+        return transforms.rfft(x, length, 3)
+
+    def back(a, b):
+        return transforms.irfft((a, b), length)
+
+    spectrum = there(x)
+    np.testing.assert_allclose(np.array(run(there, x)), np.array(spectrum), atol=1e-5)
+    spectrum = [np.array(part) for part in spectrum]
+    np.testing.assert_allclose(run(back, *spectrum), np.array(back(*spectrum)), atol=1e-5)
+
+    def some(a, b):
+        return transforms.fft((a, b), np.array([0, 1, 7]))
+
+    np.testing.assert_allclose(np.array(run(some, x, x)), np.array(some(x, x)), atol=1e-5)
+
+
+def test_a_length_that_is_traced(rng):
+    spectrum = pair(np.fft.rfft(rng.normal(size=(2, 9)))[:, :3])
+    for length in (6, 9, 12):
+        traced = tf.function(
+            lambda a, b, n: transforms.irfft((a, b), n),
+            input_signature=[tf.TensorSpec((None, 3))] * 2 + [tf.TensorSpec((), "int32")],
+        )
+        with transforms.as_matrix_products():
+            found = traced(*spectrum, length)
+        expected = np.fft.irfft(spectrum[0] + 1j * spectrum[1], length)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_only_where_it_is_asked_for():
+    with transforms.as_matrix_products():
+        with transforms.as_matrix_products(False):
+            assert transforms.are_matrix_products()
+    with transforms.as_matrix_products(False):
+        assert not transforms.are_matrix_products()

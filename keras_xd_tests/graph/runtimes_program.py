@@ -1,0 +1,69 @@
+"""Export to the formats of one backend, torch or JAX: what is written, and how far it is off."""
+
+import json
+import pathlib
+import sys
+
+import keras
+import numpy as np
+
+import keras_xd
+from keras_xd.graph.exporting import export
+from keras_xd.graph.runtimes import FORMATS
+from keras_xd_tests import sample_models
+
+FILES = {"torch": ("torch", "m.pt2"), "jax": ("stablehlo", "m.stablehlo")}
+
+
+def spectral_model():
+    inputs = keras.Input((9, 8, 3), name="field")
+    outputs = keras_xd.layers.SpectralConv2D(4, (3, 4), kernel_initializer="normal")(inputs)
+    return keras.Model(inputs, outputs, name="spectral")
+
+
+def finalized(backbone, **options):
+    return keras_xd.finalize(keras_xd.rewrite(backbone), **options)
+
+
+def error_of(model, path, format, batch, static):
+    """Export, read the file again, and return its largest relative error at a batch size."""
+    signature = None
+    if static:
+        signature = [
+            keras.tree.map_structure(
+                lambda x: keras.InputSpec(shape=(batch, *x.shape[1:]), dtype=x.dtype), model.input
+            )
+        ]
+    export(model, path, format, False, signature, overwrite=True)
+    inputs = sample_models.inputs_of(model, np.random.default_rng(0), batch)
+    expected = model(inputs, training=False)
+    actual = FORMATS[format].run(str(path), [inputs], signature, expected)
+    pairs = zip(keras.tree.flatten(expected), actual, strict=True)
+    pairs = [(keras.ops.convert_to_numpy(a), keras.ops.convert_to_numpy(b)) for a, b in pairs]
+    return max(float(np.abs(a - b).max() / np.abs(a).max()) for a, b in pairs)
+
+
+def main(folder):
+    format, name = FILES[keras.backend.backend()]
+    models = {
+        "spectrum": finalized(sample_models.shared()),
+        "kernel": finalized(sample_models.sequential(), keep="kernel"),
+        "spectral": spectral_model(),
+    }
+    errors = {
+        f"{key} {batch} {static}": error_of(model, folder / name, format, batch, static)
+        for key, model in models.items()
+        for batch, static in ((1, False), (5, False), (4, True))
+    }
+    refused = {}
+    for other in ("torch", "stablehlo", "litert"):
+        if keras.backend.backend() not in FORMATS[other].backends:
+            try:
+                export(models["spectrum"], folder / f"n{FORMATS[other].suffix}", other)
+            except ValueError as error:
+                refused[other] = str(error)
+    return {"errors": errors, "refused": refused, "files": sorted(p.name for p in folder.iterdir())}
+
+
+if __name__ == "__main__":
+    print("RESULT " + json.dumps(main(pathlib.Path(sys.argv[1]))))
