@@ -23,7 +23,7 @@ def resnet20(
         input_shape: shape of one image, channels where Keras' image data format has them.
         classes: number of outputs, which are logits.
         name: name of the model.
-        width: channels of the first stage, an even number.
+        width: channels of the first stage.
 
     Returns:
         A `keras.Model`; 269,722 trainable parameters at `(32, 32, 3)` with 10 classes.
@@ -46,8 +46,6 @@ def resnet20(
     input_shape = validation.integer_tuple(input_shape, 3, "input_shape")
     classes = validation.positive_integer(classes, "classes")
     width = validation.positive_integer(width, "width")
-    if width % 2:
-        raise ValueError(f"`width` must be even: shortcuts pad half of it. Received: width={width}")
 
     inputs = keras.Input(input_shape, name="image")
     x = _convolution(inputs, width, 1, "conv")
@@ -66,9 +64,9 @@ def _block(x, filters, strides, name):
     shortcut = x
     if strides > 1:
         shortcut = keras.layers.AveragePooling2D(1, strides, name=f"{name}_subsample")(x)
-        added = (filters - x.shape[_channel_axis()]) // 2
+        added = filters - x.shape[_channel_axis()]
         padding = [(0, 0)] * 4
-        padding[_channel_axis()] = (added, added)
+        padding[_channel_axis()] = (added // 2, added - added // 2)
         shortcut = ops.pad(shortcut, padding)
     x = _convolution(x, filters, strides, f"{name}_conv1")
     x = keras.layers.ReLU(name=f"{name}_relu1")(x)

@@ -101,11 +101,23 @@ def test_bad_arguments():
         models.resnet20((32, 32), 10)
     with pytest.raises(ValueError, match="Received: classes=-1"):
         models.resnet20((32, 32, 3), -1)
-    with pytest.raises(ValueError, match="must be even.*Received: width=5"):
-        models.resnet20((32, 32, 3), 10, width=5)
+    with pytest.raises(ValueError, match="Received: width=0"):
+        models.resnet20((32, 32, 3), 10, width=0)
 
 
-def test_width():
-    model = models.resnet20((8, 8, 3), 10, width=2)
-    assert [model.get_layer(f"stage{n}_block1_conv1").filters for n in (1, 2, 3)] == [2, 4, 8]
+@pytest.mark.parametrize("width", [2, 3])
+def test_width(width):
+    model = models.resnet20((8, 8, 3), 10, width=width)
+    filters = [model.get_layer(f"stage{n}_block1_conv1").filters for n in (1, 2, 3)]
+    assert filters == [width, 2 * width, 4 * width]
     assert model(keras.ops.ones((1, 8, 8, 3))).shape == (1, 10)
+
+
+def test_an_odd_width_pads_one_channel_more_behind():
+    model = models.resnet20((4, 4, 3), 10, width=3)
+    before, after = (model.get_layer(f"stage{n}_block{m}_relu2") for n, m in ((1, 3), (2, 1)))
+    model.get_layer("stage2_block1_conv2_normalization").gamma.assign([0.0] * 6)
+    found = keras.Model(model.input, [before.output, after.output])(keras.ops.ones((1, 4, 4, 3)))
+    x, y = map(keras.ops.convert_to_numpy, found)
+    np.testing.assert_array_equal(y[..., 1:4], x[:, ::2, ::2])
+    assert not y[..., :1].any() and not y[..., 4:].any()
