@@ -16,6 +16,7 @@ import keras
 import pytest
 
 from keras_xd.rewriting import kinds
+from keras_xd_tests import example_scripts
 from keras_xd_tests.imports_test import MODULES, module_name
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -135,8 +136,11 @@ def test_public_objects_are_documented(name):
 
 
 @pytest.mark.parametrize("code", snippets())
-def test_example_runs(code, tmp_path, monkeypatch):
+def test_example_runs(code, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
+    # Their few steps are faster than making graphs; the README's run as users run them.
+    if "README.md" not in request.node.callspec.id:
+        example_scripts.run_eagerly(monkeypatch)
     policy = keras.config.dtype_policy()
     try:
         run_example(code, "example")

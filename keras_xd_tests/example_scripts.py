@@ -31,7 +31,7 @@ def run_eagerly(patch):
     """
     compile_model = keras.Model.compile
 
-    def compile_eagerly(self, *args, jit_compile=False, **kwargs):
+    def compile_eagerly(self, *args, jit_compile=False, run_eagerly=True, **kwargs):
         return compile_model(self, *args, run_eagerly=True, jit_compile=False, **kwargs)
 
     patch.setattr(keras.Model, "compile", compile_eagerly)
