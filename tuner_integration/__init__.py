@@ -10,6 +10,7 @@ __all__ = [
     "GaussianProcess",
     "GrammarOracle",
     "GrammarTuner",
+    "HalvingOracle",
     "HierarchicalKernel",
     "PointSpace",
     "SearchHyperModel",
@@ -25,6 +26,7 @@ if not _MISSING:
     from tuner_integration.oracle import GrammarOracle
     from tuner_integration.points import PointSpace
     from tuner_integration.search_hypermodel import SearchHyperModel
+    from tuner_integration.successive_halving import HalvingOracle
     from tuner_integration.surrogate import Surrogate
     from tuner_integration.tuner import GrammarTuner
 

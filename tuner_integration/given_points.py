@@ -11,6 +11,7 @@ import keras_tuner
 from keras_tuner.engine.trial import Trial
 
 from keras_xd.grammar import Term
+from tuner_integration.fidelity import PREFIX
 from tuner_integration.objectives import Score, directions_of, score_of_trial
 from tuner_integration.points import Point, PointSpace
 from tuner_integration.trial_states import ENDED, described_objective
@@ -66,6 +67,8 @@ def given_point(space: PointSpace, given: Given, constrained: bool = True) -> Po
             grammar.check(terms[name])
     known = {hp.name: hp for hp in space.ordinary}
     for name, value in values.items():
+        if name.startswith(PREFIX):
+            continue  # what `ask` says of how to try the point
         if name not in terms and (name not in known or not _admits(known[name], value)):
             raise ValueError(
                 "A value must be one of its hyperparameter. "

@@ -18,7 +18,7 @@ from tuner_integration.feature_files import PYTHON, FeatureFiles
 from tuner_integration.foldings import useful_levels
 from tuner_integration.given_points import Given
 from tuner_integration.kernels import HierarchicalKernel
-from tuner_integration.objectives import errors_of_scores, front_of_trials
+from tuner_integration.objectives import directions_of, errors_of_scores, front_of_trials
 from tuner_integration.summaries import short_values
 from tuner_integration.surrogate import Surrogate
 
@@ -219,6 +219,16 @@ class GrammarOracle(AskTellOracle):
         ['0001', '0000']
         """
         return front_of_trials(self.trials.values(), self.objective)
+
+    def needed_checkpoints(self, trials: Iterable[Trial]) -> set[str]:
+        """Return the ids of trials whose weights are kept beside those of the best.
+
+        Args:
+            trials: all completed trials, which a worker has from the chief.
+        """
+        if len(directions_of(self.objective)) == 1:
+            return set()
+        return {trial.trial_id for trial in front_of_trials(trials, self.objective)}
 
     def _improving(self, space, observed, errors, pending, tried, rng):
         self._surrogate.space = space

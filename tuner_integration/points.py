@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.grammar import Grammar, Term, Topology, network_digest
+from tuner_integration.fidelity import PREFIX
 
 # The pairs `(name, value)` of one point.
 Point = tuple[tuple[str, Any], ...]
@@ -44,7 +45,12 @@ class PointSpace:
         self, grammars: Mapping[str, Grammar], hyperparameters: keras_tuner.HyperParameters
     ):
         self.grammars = grammars
-        self.ordinary = [hp for hp in hyperparameters.space if hp.name not in grammars]
+        # KerasTuner's own values say how a trial is run, not what is tried.
+        self.ordinary = [
+            hp
+            for hp in hyperparameters.space
+            if hp.name not in grammars and not hp.name.startswith(PREFIX)
+        ]
 
     def values(self, point: Point) -> dict[str, Any]:
         """Return what KerasTuner stores: terms as text, plain Python numbers."""

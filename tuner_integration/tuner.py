@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.util
-import inspect
 import json
 import math
 import os
@@ -17,7 +16,9 @@ from keras_tuner.engine.tuner import maybe_distribute
 from keras_xd.core import files, validation
 from keras_xd.search.callbacks.event_file import EventFile
 from tuner_integration.costs import COSTS, check_limits, exceeded, model_costs
-from tuner_integration.objectives import directions_of, front_of_trials
+from tuner_integration.fidelity import fit_arguments, resumed_from
+from tuner_integration.median_stopping import MedianStopping
+from tuner_integration.objectives import directions_of
 from tuner_integration.oracle import GrammarOracle
 from tuner_integration.summaries import (
     last_failure,
@@ -25,6 +26,8 @@ from tuner_integration.summaries import (
     summary_of_results,
     summary_of_space,
 )
+from tuner_integration.term_hypermodel import TermHyperModel
+from tuner_integration.zero_cost_filter import ZeroCostFilter
 
 _RUNNING = ("RUNNING", "IDLE")
 _ALL_TRIALS = 1_000_000
@@ -38,7 +41,8 @@ class GrammarTuner(keras_tuner.Tuner):
 
     - the hypermodel gets the terms themselves, parsed, after the hyperparameters;
     - weights are kept of the best `max_checkpoints` trials only, with several objectives also those
-      of their Pareto front; those of others are deleted as soon as a trial ends;
+      of their Pareto front, with a `HalvingOracle` those that it may continue; others are deleted
+      as soon as a trial ends;
     - costs of networks are objectives and limits: `"multiply_adds"`, `"parameters"` and `"latency"`
       (see `tuner_integration.costs.model_costs`);
     - values and scores of the trials are written for TensorBoard's HParams, to the folder
@@ -58,6 +62,13 @@ class GrammarTuner(keras_tuner.Tuner):
         limits: dictionary from names of costs to the largest allowed, such as
             `{"parameters": 1e5}`. Networks that exceed one are refused before training and cost no
             trial, see `refuse` of `GrammarOracle`.
+        median_stopping: number of ended trials from which on a trial is stopped after an epoch if
+            its best value is worse than the median of the mean values of those trials up to this
+            epoch; `None` for never.
+        zero_cost: function of an untrained model to a number, larger is better, such as
+            `keras_xd.search.synflow`. Proposals whose networks have a low one are skipped; which
+            they are depends on the random initial weights.
+        zero_cost_share: about which share of the proposals is skipped.
         **kwargs: of `keras_tuner.Tuner`, such as `directory`, `project_name`, `overwrite`,
             `executions_per_trial` and `max_model_size`.
 
@@ -109,6 +120,9 @@ class GrammarTuner(keras_tuner.Tuner):
         *,
         max_checkpoints: int | None = 5,
         limits: Mapping[str, float] | None = None,
+        median_stopping: int | None = None,
+        zero_cost: Callable[[keras.Model], float] | None = None,
+        zero_cost_share: float = 0.5,
         **kwargs: Any,
     ):
         if not isinstance(oracle, GrammarOracle):
@@ -126,13 +140,22 @@ class GrammarTuner(keras_tuner.Tuner):
         self.grammars = dict(oracle.grammars)  # a worker's oracle is KerasTuner's client of it
         if hypermodel is not None:
             hypermodel = TermHyperModel(hypermodel, self.grammars)
-        if self.limits and hypermodel is None:
+        self._own_oracle, self._built, self._resumed = oracle, (None, None), None
+        self._filter = None if zero_cost is None else ZeroCostFilter(zero_cost, zero_cost_share)
+        self._stopping = None
+        if median_stopping is not None:
+            direction = oracle.objective.direction
+            self._stopping = MedianStopping(self._curves_folder, direction, median_stopping)
+        if (self.limits or self._filter) and hypermodel is None:
             raise ValueError(
-                f"`limits` need a hypermodel whose costs they are. Received: limits={limits!r}"
+                "`limits` and `zero_cost` need a hypermodel whose networks they judge. "
+                f"Received: limits={limits!r}, zero_cost={zero_cost!r}"
             )
+        # Of this process; where workers train, the chief proposes and refuses.
         if self.limits:
-            # Of this process; where workers train, the chief proposes and refuses.
             oracle.refuse = _one_of(oracle.refuse, self._refusal)
+        if self._filter:
+            oracle.skip = self._skips
         super().__init__(oracle, hypermodel, **kwargs)
 
     def search(self, *fit_args: Any, **fit_kwargs: Any) -> None:
@@ -219,6 +242,9 @@ class GrammarTuner(keras_tuner.Tuner):
 
     def on_trial_end(self, trial: Trial) -> None:
         """End the trial, then delete the weights that are not to be kept."""
+        if self._stopping:
+            self._stopping.end(trial.trial_id)
+        self._built = None, None
         super().on_trial_end(trial)
         self._write_hparams(self.oracle.get_trial(trial.trial_id))
         if self.max_checkpoints is not None:
@@ -227,24 +253,62 @@ class GrammarTuner(keras_tuner.Tuner):
     def on_epoch_end(
         self, trial: Trial, model: keras.Model, epoch: int, logs: dict | None = None
     ) -> None:
-        """Add the costs that are objectives to the logs of an epoch, as if they were metrics."""
+        """Add the costs that are objectives to the logs of an epoch; stop by the median curve."""
         super().on_epoch_end(trial, model, epoch, logs=logs)
         names = [name for name in directions_of(self.oracle.objective) if name in COSTS]
         if names and logs is not None:
             if trial.trial_id not in self._costs:
                 self._costs = {trial.trial_id: model_costs(model, names)}
             logs.update(self._costs[trial.trial_id])
+        if self._stopping and logs and self.oracle.objective.has_value(logs):
+            value = self.oracle.objective.get_value(logs)
+            if self._stopping.stops(trial.trial_id, epoch, value):
+                model.stop_training = True
+
+    def run_trial(self, trial: Trial, *fit_args: Any, **fit_kwargs: Any) -> Any:
+        """Build and train the network of a trial, see `keras_tuner.Tuner.run_trial`."""
+        values = trial.hyperparameters.values
+        fit_args, fit_kwargs = fit_arguments(values, fit_args, fit_kwargs)
+        self._resumed = resumed_from(values)
+        try:
+            return super().run_trial(trial, *fit_args, **fit_kwargs)
+        finally:
+            self._resumed = None
+
+    def _curves_folder(self):
+        return os.path.join(self.project_dir, "curves")
+
+    def _network(self, values):
+        """The untrained network of values, `None` if they give none; the last one is kept."""
+        if self._built[0] != values:
+            hp = self.oracle.get_space()
+            hp.values = dict(values)
+            keras.utils.clear_session()
+            try:
+                self._built = values, self.hypermodel.build(hp)
+            except Exception:  # noqa: BLE001 - as a trial it fails with its own message
+                self._built = values, None
+        return self._built[1]
 
     def _refusal(self, values):
         """Why the network of these values is not trained, `None` if it may be."""
-        hp = self.oracle.get_space()
-        hp.values = values
-        keras.utils.clear_session()
-        try:
-            model = self.hypermodel.build(hp)
-        except Exception:  # noqa: BLE001 - as a trial it fails with its own message
-            return None
-        return exceeded(model, self.limits)
+        model = self._network(values)
+        return None if model is None else exceeded(model, self.limits)
+
+    def _skips(self, values):
+        model = self._network(values)
+        return model is not None and self._filter.skips(model)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state, plain enough for JSON."""
+        state = super().get_state()
+        return {**state, "zero_cost": self._filter.get_state()} if self._filter else state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over a state."""
+        super().set_state(state)
+        if self._filter and "zero_cost" in state:
+            self._filter.set_state(state["zero_cost"])
 
     def save(self) -> None:
         """Save the state so that its files are never there in part."""
@@ -274,16 +338,15 @@ class GrammarTuner(keras_tuner.Tuner):
             # So that weights are loaded with the state of the optimizer.
             with maybe_distribute(self.distribution_strategy):
                 optimizer.build(model.trainable_variables)
+        if self._resumed is not None:
+            model.load_weights(self._get_checkpoint_fname(self._resumed))
         return model
 
     def _delete_checkpoints(self):
         """Delete the weights of all ended trials but the best; other workers may do so, too."""
         trials = self.oracle.get_best_trials(self.max_checkpoints)
         kept = {trial.trial_id for trial in trials if trial.status == "COMPLETED"}
-        if len(directions_of(self.oracle.objective)) > 1:
-            # A worker's oracle has no front of its own.
-            trials = self.oracle.get_best_trials(_ALL_TRIALS)
-            kept |= {t.trial_id for t in front_of_trials(trials, self.oracle.objective)}
+        kept |= self._own_oracle.needed_checkpoints(self.oracle.get_best_trials(_ALL_TRIALS))
         for name in os.listdir(self.project_dir):
             trial_id = name.removeprefix("trial_")
             if trial_id == name or trial_id in kept:
@@ -297,55 +360,3 @@ class GrammarTuner(keras_tuner.Tuner):
 def _one_of(first, second):
     """The function that gives what the first says, or the second."""
     return second if first is None else lambda values: first(values) or second(values)
-
-
-def _check_hypermodel(hypermodel, names):
-    """Refuse a function that cannot be called with the hyperparameters and the terms."""
-    is_model = isinstance(hypermodel, keras_tuner.HyperModel)
-    # KerasTuner wraps the method of the object in one that takes any arguments.
-    build = type(hypermodel).build if is_model else hypermodel
-    try:
-        signature = inspect.signature(build)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*([None] * (1 + is_model)), *names)
-    except TypeError as error:
-        given = f"{getattr(build, '__name__', 'hypermodel')}{signature}"
-        raise ValueError(
-            "The hypermodel must take the hyperparameters and a term for each grammar: "
-            f"build(hp, {', '.join(names)}). Received: {given}"
-        ) from error
-
-
-class TermHyperModel(keras_tuner.HyperModel):
-    """Gives a hypermodel the terms of its trial.
-
-    Args:
-        hypermodel: see `GrammarTuner`.
-        grammars: dictionary from names of hyperparameters to grammars.
-    """
-
-    def __init__(self, hypermodel, grammars: dict):
-        super().__init__()
-        _check_hypermodel(hypermodel, list(grammars))
-        self.hypermodel = hypermodel
-        self.grammars = grammars
-
-    def declare_hyperparameters(self, hp):
-        """Declare what the hypermodel declares."""
-        if isinstance(self.hypermodel, keras_tuner.HyperModel):
-            self.hypermodel.declare_hyperparameters(hp)
-
-    def build(self, hp):
-        """Return the model of the terms in `hp`."""
-        terms = [grammar.parse(hp.get(name)) for name, grammar in self.grammars.items()]
-        if isinstance(self.hypermodel, keras_tuner.HyperModel):
-            return self.hypermodel.build(hp, *terms)
-        return self.hypermodel(hp, *terms)
-
-    def fit(self, hp, model, *args, **kwargs):
-        """Train as the hypermodel does."""
-        if isinstance(self.hypermodel, keras_tuner.HyperModel):
-            return self.hypermodel.fit(hp, model, *args, **kwargs)
-        return super().fit(hp, model, *args, **kwargs)

@@ -347,5 +347,5 @@ def test_limits_need_a_hypermodel(tmp_path):
         def run_trial(self, trial, **options):
             return 0.0
 
-    with pytest.raises(ValueError, match="`limits` need a hypermodel"):
+    with pytest.raises(ValueError, match="`limits` and `zero_cost` need a hypermodel"):
         Tuner(oracle(2), limits={"parameters": 1}, directory=tmp_path)
