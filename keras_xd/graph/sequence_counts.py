@@ -73,15 +73,22 @@ def _einsum_dense(layer, shape):
 def _attention_of_heads(layer, query, value):
     queries, keys = math.prod(query[1:-1]), math.prod(value[1:-1])
     total = sum(
-        math.prod(part.kernel.shape) * (keys if part.name in ("key", "value") else queries)
+        _per_vector(part) * (keys if part.name in ("key", "value") else queries)
         for part in sublayers(layer)
-        if isinstance(part, keras.layers.EinsumDense)
+        if isinstance(part, keras.layers.EinsumDense) or hasattr(part, "vector_multiply_adds")
     )
     if isinstance(layer, keras.layers.GroupQueryAttention):
         return total + queries * keys * layer.num_query_heads * 2 * layer.head_dim
     if layer.attention_axes is not None:  # the others are kept apart, as the batch is
         keys = math.prod(value[axis] for axis in layer.attention_axes)
     return total + queries * keys * layer.num_heads * (layer.key_dim + layer.value_dim)
+
+
+def _per_vector(projection):
+    """Return the multiply–adds of a projection for one vector."""
+    if hasattr(projection, "vector_multiply_adds"):  # not Keras' own
+        return projection.vector_multiply_adds
+    return math.prod(projection.kernel.shape)
 
 
 def _cells(layer):

@@ -6,7 +6,7 @@ import keras
 
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, is_graph
-from keras_xd.graph import cloning, sublayer_paths
+from keras_xd.graph import cloning, exchanged_state, late_sublayers, sublayer_paths
 from keras_xd.graph.exporting import export
 
 
@@ -20,14 +20,15 @@ class Rewritten(AtomicSaving, keras.Model):
 
     Args:
         model: the model or layer, made from its configuration and not built. It is changed.
-        new_layers: list of `(place, layer)`, see `keras_xd.graph.sublayer_paths`.
+        new_layers: list of `(place, layer)`, see `keras_xd.graph.sublayer_paths`. A place may be
+            one that there is only once `model` is built.
         names: list of `(place, name)`: names that the layers of `model` get.
         call: positional and keyword arguments of a symbolic call by which to build the model, a
             pair of a tuple and a dictionary with `keras.KerasTensor` in them; `None` leaves that
             to the first call.
 
     Raises:
-        ValueError: if there is no layer at a place.
+        ValueError: if there is no layer at a place; of those that `build` makes when it is built.
 
     Example:
 
@@ -59,7 +60,9 @@ class Rewritten(AtomicSaving, keras.Model):
         self.building_call = None
         if call is not None:
             self.building_call = json.dumps(keras.saving.serialize_keras_object(call))
-        sublayer_paths.put(model, new_layers)
+        model_class = type(model)
+        self.model_class = lambda: model_class
+        model = late_sublayers.with_layers(model, new_layers)
         for place, name in names:
             inner = sublayer_paths.layer_at(model, place)
             if inner is not None:
@@ -85,7 +88,7 @@ class Rewritten(AtomicSaving, keras.Model):
 
     def original_copy(self):
         """Return a new copy, not built, of the model as its class makes it."""
-        return type(self.model).from_config(json.loads(self.original)["config"])
+        return self.model_class().from_config(json.loads(self.original)["config"])
 
     def recorded_call(self):
         """Return the `call` it was built by, or `None`."""
@@ -165,10 +168,11 @@ class Exchange:
         wanted: function that tells of a layer, and of a graph, whether something is done about it.
         replace: function from a wanted layer to the layer in its place, or `None` for a copy.
         insert: as in `cloning.clone`.
+        late: whether layers that others make in their `build` are replaced too.
     """
 
-    def __init__(self, wanted, replace, insert=None):
-        self.wanted, self.replace, self.insert = wanted, replace, insert
+    def __init__(self, wanted, replace, insert=None, late=False):
+        self.wanted, self.replace, self.insert, self.late = wanted, replace, insert, late
         self.rewritten = []
 
     def __call__(self, model, rename_inputs=None):
@@ -203,13 +207,16 @@ class Exchange:
             base, copy, before = layer, cloning.copy_layer(layer), set()
         new_layers, names = [], []
         for place, inner in _walk(base, self.wanted):
-            if sublayer_paths.layer_at(copy, place) is None:  # made when the layer is built
+            made_late = sublayer_paths.layer_at(copy, place) is None  # when the layer is built
+            if made_late and not self.late and place not in before:
                 continue
             new = None if is_composite(inner, self.wanted) else self._of_layer(inner)
             if new is None and place in before:
                 new = _plain_copy(inner)
-            if new is None:
+            if new is None and not made_late:
                 names.append((place, inner.name))
+            elif new is None:
+                continue
             else:
                 new_layers.append((place, new))
         new = Rewritten(copy, new_layers, names, call)
@@ -243,7 +250,7 @@ def is_composite(layer, wanted):
     )
 
 
-def every_call(model, wanted, inputs=None, insert=None):
+def every_call(model, wanted, inputs=None, insert=None, late=False):
     """Yield `(layer, argument)` of every call of a layer in a model of any form.
 
     Nested models, `TimeDistributed` (once a step) and layers with something wanted in them are
@@ -255,6 +262,7 @@ def every_call(model, wanted, inputs=None, insert=None):
         inputs: arrays or tensors for which to compute the calls, in inference mode; `None` for
             shapes only, and then arguments are `keras.KerasTensor`.
         insert: as in `cloning.clone`.
+        late: whether calls of layers that others make in their `build` are noted too.
     """
 
     def calls_in(graph, shapes, graph_inputs):
@@ -271,7 +279,7 @@ def every_call(model, wanted, inputs=None, insert=None):
             for step in range(first.shape[1] or 0):
                 yield from calls_of(layer.layer, (_step(first, step),), {})
         elif is_composite(layer, wanted):
-            for call in inner_calls(layer, args, kwargs, wanted):
+            for call in inner_calls(layer, args, kwargs, wanted, late):
                 yield from calls_of(*call)
         else:
             yield layer, first
@@ -280,11 +288,11 @@ def every_call(model, wanted, inputs=None, insert=None):
         yield from calls_in(model, None, inputs)
     else:
         args, kwargs = symbolic_call(model) if inputs is None else ((inputs,), {})
-        for call in inner_calls(model, args, kwargs, wanted):
+        for call in inner_calls(model, args, kwargs, wanted, late):
             yield from calls_of(*call)
 
 
-def inner_calls(layer, args, kwargs, wanted):
+def inner_calls(layer, args, kwargs, wanted, late=False):
     """Return the calls of layers by a call of a composite layer, as `cloning.graph_calls`.
 
     Args:
@@ -292,16 +300,18 @@ def inner_calls(layer, args, kwargs, wanted):
         args, kwargs: arguments of the call; with `keras.KerasTensor` in them, only shapes are
             computed.
         wanted: what to take layers apart for; a layer that has nothing of this is one call.
+        late: as in `every_call`.
     """
     base = layer.model if isinstance(layer, Rewritten) else layer
     copy = layer.original_copy() if isinstance(layer, Rewritten) else cloning.copy_layer(layer)
     calls, probes = [], []
     for place, inner in _walk(base, wanted):
-        if not is_composite(inner, wanted) and sublayer_paths.layer_at(copy, place) is not None:
+        there = late or sublayer_paths.layer_at(copy, place) is not None
+        if there and not is_composite(inner, wanted):
             probes.append((place, cloning.Probe(inner, calls)))
-    sublayer_paths.put(copy, probes)
+    copy = late_sublayers.with_layers(copy, probes)
     copy(*args, **kwargs)
-    _copy_state_except([place for place, _ in probes], base, copy)
+    exchanged_state.copy_state_except([place for place, _ in probes], base, copy)
     calls.clear()  # building may have called them too
     copy(*args, **kwargs)
     tensors = keras.tree.flatten((args, kwargs))
@@ -337,6 +347,30 @@ def symbolic_call(model):
     return (), {name.rpartition("_")[0]: tensors(shape) for name, shape in shapes}
 
 
+def reachable_layers(model, wanted):
+    """Return the wanted layers of a model that `Exchange` reaches, late ones too, each once."""
+    found, seen = {}, set()
+
+    def visit(layer):
+        if id(layer) in seen:
+            return
+        seen.add(id(layer))
+        if is_graph(layer):
+            for inner in layer.layers:
+                visit(inner)
+        elif wanted(layer):
+            found[id(layer)] = layer
+        elif type(layer) is keras.layers.TimeDistributed:
+            visit(layer.layer)
+        elif is_composite(layer, wanted):
+            base = layer.model if isinstance(layer, Rewritten) else layer
+            for _, inner in _walk(base, wanted):
+                visit(inner)
+
+    visit(model)
+    return list(found.values())
+
+
 def _walk(base, wanted):
     return sublayer_paths.walk(base, lambda layer: is_composite(layer, wanted))
 
@@ -370,7 +404,7 @@ def _copy_state(old, new):
     """Copy the state of all that is the same in a layer and in the `Rewritten` one."""
     base = old.model if isinstance(old, Rewritten) else old
     new.trainable = old.trainable
-    _copy_state_except(new.new_places, base, new.model)
+    exchanged_state.copy_state_except(new.new_places, base, new.model)
     for place in new.new_places:
         before, after = (sublayer_paths.layer_at(root, place) for root in (base, new.model))
         shapes = [[v.shape for v in layer.variables] for layer in (before, after)]
@@ -383,53 +417,6 @@ def _copy_state(old, new):
             after.trainable = before.trainable
             for variable in after.variables:
                 variable.trainable = before.trainable and flags[id(variable)]
-
-
-def _copy_state_except(places, base, copy):
-    """Copy the state of `base` to a built copy, but for the layers at some places."""
-    containers, others, excluded = _layer_pairs(places, base, copy)
-    for old, new in containers[1:]:
-        new.trainable = old.trainable
-    for old, new in others:
-        cloning.copy_state(old, new)
-    inside = {id(v) for pair in (*others, *excluded) for layer in pair for v in layer.variables}
-    for old, new in containers:
-        _copy_own_variables(old, new, inside)
-
-
-def _layer_pairs(places, base, copy):
-    """Return pairs of layers of `base` and of its copy, in three lists.
-
-    Returns:
-        `(containers, others, excluded)`: `base` and the layers around those at `places`, outermost
-        first; the largest layers without such a layer inside; the layers at `places`.
-    """
-    excluded_places = set(places)
-    container_places = {place[:depth] for place in places for depth in range(len(place))}
-    containers, others, excluded = [(base, copy)], [], []
-    for place, inner in sublayer_paths.walk(base, lambda layer: True):
-        pair = inner, sublayer_paths.layer_at(copy, place)
-        if place in excluded_places:
-            excluded.append(pair)
-        elif place in container_places:
-            containers.append(pair)
-        elif place[:-1] in container_places and pair[1] is not None:
-            others.append(pair)
-    return containers, others, excluded
-
-
-def _copy_own_variables(old, new, inside):
-    """Copy the variables of a container, except those of the layers inside, given by their ids."""
-    before, after = ([v for v in layer.variables if id(v) not in inside] for layer in (old, new))
-    if [v.shape for v in before] != [v.shape for v in after]:
-        raise ValueError(
-            "A layer made again by `from_config(get_config())` must have the same weights, in "
-            f"the same attributes. Received: {type(old).__name__} '{old.name}' with "
-            f"{[v.path for v in before]}, its copy with {[v.path for v in after]}"
-        )
-    for old_variable, new_variable in zip(before, after, strict=True):
-        new_variable.assign(keras.ops.copy(old_variable))
-        new_variable.trainable = old_variable.trainable
 
 
 def _as_place(place):

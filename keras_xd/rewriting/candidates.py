@@ -18,7 +18,7 @@ class Candidate:
 
     Attributes:
         path: names of the layers around the layer, and its own.
-        operation: `"convolution"`, `"pooling"` or `"skip"`.
+        operation: `"convolution"`, `"pooling"` or `"skip"`; `"matrix"` of structured layers.
         layer: the layer there, `None` for a skip.
         shape: the shape of its input, `None` if unknown.
         reason: why it cannot be rewritten; `None` if it can, and then all sizes are known.
@@ -86,8 +86,9 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
         to: the search space.
         operations: the kinds to look for.
     """
+    if to == "structured":
+        return _find_matrices(model)
     shapes, paths = collections.defaultdict(list), named_layers(model)
-
     for layer, argument in wrapped_model.every_call(
         model, lambda x: kinds.operation_of(x) is not None
     ):
@@ -112,8 +113,34 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
     return result
 
 
+def _find_matrices(model):
+    """Return the `Candidate` of every layer that is a matrix and what surrounds it."""
+    paths = named_layers(model)
+    places = dict(paths)
+
+    def wanted(layer):
+        return kinds.operation_of(layer, "structured") is not None
+
+    reachable = {id(layer) for layer in wrapped_model.reachable_layers(model, wanted)}
+    result = []
+    for path, layer in filter(lambda pair: wanted(pair[1]), paths):
+        called = [None] if id(layer) in reachable else []
+        holder = places.get(path.rpartition("/")[0])
+        reason = _reason_of_class(layer, called, holder, "structured")
+        if reason is None and getattr(layer, "kernel_constraint", None) is not None:
+            reason = "its kernel has a constraint"
+        result.append(Candidate(path, "matrix", layer, None, reason))
+    return result
+
+
 def _reason(layer, shapes, holder, to):
     """Return why a layer cannot be rewritten, or `None`."""
+    reason = _reason_of_class(layer, shapes, holder, to) or reason_of_state(layer)
+    return reason or _reason_of_shapes(shapes)
+
+
+def _reason_of_class(layer, shapes, holder, to):
+    """Return why a layer of this class, or one in its place, cannot be rewritten, or `None`."""
     kind, classes = type(layer).__name__, kinds.SEARCH_SPACES[to]
     if type(layer) not in classes:
         keras_class = next((c for c in classes if isinstance(layer, c)), None)
@@ -125,10 +152,7 @@ def _reason(layer, shapes, holder, to):
     if not shapes:
         inside = "" if holder is None else f" {type(holder).__name__} '{holder.name}'"
         return f"it is called inside the layer{inside}"
-    reason = reason_of_state(layer)
-    if reason is not None:
-        return reason
-    return _reason_of_shapes(shapes)
+    return None
 
 
 def reason_of_state(layer):

@@ -60,7 +60,8 @@ class Comparison:
 
     Attributes:
         rows: a `LayerComparison` for each convolution of the original; where a pooling was
-            rewritten, for each pooling too; and for each layer in a skip connection.
+            rewritten, for each pooling too; and for each layer in a skip connection. Of a model
+            with structured layers, for each layer that could be one.
         output_error: the relative error of the whole model's outputs.
     """
 
@@ -134,7 +135,8 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
     inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
     counterparts = dict(named_layers(rewritten))
     _check_order(model, rewritten, counterparts)
-    candidates = find_candidates(model, kinds.search_space_of(counterparts.values()))
+    space = kinds.search_space_of(counterparts.values())
+    candidates = find_candidates(model, space)
     for candidate in candidates:
         if candidate.skip is None and candidate.path not in counterparts:
             raise ValueError(
@@ -154,9 +156,9 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
     arguments = collections.defaultdict(list)
 
     def wanted(layer):
-        return kinds.operation_of(layer) is not None
+        return kinds.operation_of(layer, space) is not None
 
-    for layer, argument in every_call(model, wanted, inputs, insert):
+    for layer, argument in every_call(model, wanted, inputs, insert, late=space == "structured"):
         arguments[id(layer)].append(argument)
     snapped = getattr(getattr(rewritten, "report", None), "snapped", ())  # that of `finalize`
     rows = []

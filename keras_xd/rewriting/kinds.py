@@ -68,6 +68,12 @@ SEARCH_SPACES["masked"] = {
     for keras_class, twin in MASKED.items()
     if issubclass(keras_class, ANY_CONVOLUTION)
 }
+# Layers that are a matrix and what surrounds it.
+STRUCTURED = {
+    keras.layers.Dense: layers.StructuredDense,
+    keras.layers.EinsumDense: layers.StructuredEinsumDense,
+}
+SEARCH_SPACES["structured"] = STRUCTURED
 # What there is none of for another layer of Keras.
 NO_TWIN = {
     "xd": "there is no searchable {}",
@@ -75,6 +81,7 @@ NO_TWIN = {
     "darts": "no mixture of operations replaces {}",
     "dash": "no mixture of convolutions replaces {}",
     "masked": "there is no masked {}",
+    "structured": "there is no structured {}",
 }
 # The class of a layer in a skip connection, by its number of spatial axes.
 SKIPS = {"xd": {1: layers.XDConv1D, 2: layers.XDConv2D, 3: layers.XDConv3D}}
@@ -142,8 +149,13 @@ def _check_twin(keras_class, twin):
         )
 
 
-def operation_of(layer):
-    """Return which of the `OPERATIONS` a layer of Keras is, or `None`."""
+def operation_of(layer, to="xd"):
+    """Return which of the `OPERATIONS` a layer of Keras is, or `None`.
+
+    For the search space `"structured"` it is `"matrix"` or `None`.
+    """
+    if to == "structured":
+        return "matrix" if isinstance(layer, tuple(STRUCTURED)) else None
     if isinstance(layer, ANY_CONVOLUTION):
         return "convolution"
     return "pooling" if isinstance(layer, POOLING) else None

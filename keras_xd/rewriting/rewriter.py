@@ -1,14 +1,12 @@
 """From a Keras model to a search space that computes the same function."""
 
 import logging
-import re
 from typing import Any
 
 import keras
 
 from keras_xd.core import compiling, validation
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.searchable import named_layers
 from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph import skips
 from keras_xd.graph.wrapped_model import Exchange
@@ -21,6 +19,8 @@ from keras_xd.rewriting.explaining import (
     warn_of_unknown_sizes,
 )
 from keras_xd.rewriting.masked import rewrite_masked
+from keras_xd.rewriting.selecting import check_selection
+from keras_xd.rewriting.structured import rewrite_structured
 
 logger = logging.getLogger("keras_xd.rewriting")
 
@@ -46,7 +46,7 @@ def rewrite(
     frozen, its architecture too. On request average poolings are rewritten and layers are put into
     identity skips. Everything else is copied with its weights; shared layers stay shared, a
     Sequential model stays one, and inputs and outputs keep their names and structure. Outputs equal
-    the original's up to float32 rounding, but for `to="darts"` and `to="dash"`.
+    the original's up to float32 rounding, but for `to="darts"`, `to="dash"` and `to="structured"`.
 
     Subclassed models and layers of several layers are rewritten where they hold layers: in
     attributes, lists, tuples and dictionaries, from their constructors on. They must be able to be
@@ -76,8 +76,9 @@ def rewrite(
             `DashConv` of convolutions of many sizes and dilations. Or `"masked"`, where the sizes
             that the model has can be made smaller, as in DNArch: kernels, numbers of channels
             between layers, and residual blocks (Functional and Sequential models; see
-            `docs/masked_models.md`). `finalize` cuts them. Or one of your own, by
-            `register_search_space`.
+            `docs/masked_models.md`). `finalize` cuts them. Or `"structured"`, where dense layers,
+            projections of attention and recurrent layers get structured matrices near to their
+            kernels; see `docs/structured.md`. Or one of your own, by `register_search_space`.
         operations: what is rewritten, a string or a tuple of these: `"convolution"`: all
             convolutions. `"pooling"`: `AveragePooling`, which becomes an `XDConv` that starts as
             the pooling. `"skip"`: an input of `keras.layers.Add`, `keras.ops.add` or `x + y` from
@@ -102,10 +103,13 @@ def rewrite(
             `candidates` and `update` of `MixedOperation`, and not `depth` and `radix`; for `"dash"`
             `perturb`, `kernel_sizes`, `dilations` and more of `DashConv`, see docs/dash.md; for
             `"masked"` those of `keras_xd.rewriting.masked.MaskOptions` and no others: `masks`,
-            `temperature`, `depth_temperature`, `initial_value` and `depth_groups`.
+            `temperature`, `depth_temperature`, `initial_value` and `depth_groups`; for
+            `"structured"` those of `keras_xd.rewriting.structured.StructuredOptions`: `family`,
+            `share`, `budget`, `sizes` and `calibration_data`.
 
     Returns:
-        A new `keras.Model`.
+        A new `keras.Model`. With `to="structured"` its attribute `report`, which is not saved,
+        tells the error of each kernel.
 
     Raises:
         ValueError: if the model is not built or cannot be copied; if `only` names a layer that
@@ -129,11 +133,12 @@ def rewrite(
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 3; and
         "Searching for Convolutions and a More Ambitious NAS", 2020, for K-operations.
     """
-    if to == "masked":
+    if to in ("masked", "structured"):
         given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}
         usual = {"operations": ("convolution",), "depth": None, "radix": None, "padding": "exact"}
         wrong = {name: value for name, value in given.items() if value != usual[name]}
-        result = rewrite_masked(model, {**layer_options, **wrong}, only, skip)
+        rewrite_to = rewrite_masked if to == "masked" else rewrite_structured
+        result = rewrite_to(model, {**layer_options, **wrong}, only, skip)
         compiling.note_compilation(model, result)
         compiling.warn_of_own_training(model, "A rewritten model")
         return result
@@ -182,6 +187,11 @@ def plan(model, to, operations, options, padding, only, skip):
             "Masks need no forecast: they add one number for each axis, and the model begins with "
             "the multiply–adds that it has. Received: to='masked'"
         )
+    if to == "structured":
+        raise ValueError(
+            "Structured layers need no forecast: `rewrite` computes them at once, and its `report` "
+            "tells their sizes. Received: to='structured'"
+        )
     validation.one_of(padding, ("exact", "circular"), "padding")
     operations = _checked_operations(operations, to)
     check_model(model)
@@ -207,8 +217,8 @@ def plan(model, to, operations, options, padding, only, skip):
         or _new_layer(candidate, model, classes, to, padding, options)
         for candidate in able
     }
-    _check_selection(model, found, layers, only, "only")
-    _check_selection(model, found, layers, skip, "skip")
+    check_selection(model, found, layers, only, "only")
+    check_selection(model, found, layers, skip, "skip")
     wanted = validation.matcher(only, "only") if only is not None else lambda layer: True
     unwanted = validation.matcher(skip, "skip")
     picked = [c for c in able if wanted(layers[c.path]) and not unwanted(layers[c.path])]
@@ -255,42 +265,3 @@ def _checked_operations(operations, to):
             f"operations={operations!r}"
         )
     return names
-
-
-def _check_selection(model, found, layers, selection, argument):
-    """Raise `ValueError` if a name or pattern in `selection` does not find what it should.
-
-    Args:
-        model: the model.
-        found: the candidates in it.
-        layers: for the path of each candidate that can be rewritten, the layer to select it by.
-        selection: the value of the argument.
-        argument: its name, `"only"` or `"skip"`.
-    """
-    items = selection if isinstance(selection, (list, tuple, set)) else [selection]
-    for item in items:
-        if not isinstance(item, (str, re.Pattern)):
-            continue
-        everything = [*(layer for _, layer in named_layers(model)[1:]), *layers.values()]
-        try:
-            matches = validation.matcher(item, argument)
-            existing = [layer for layer in everything if matches(layer)]
-        except re.error as error:
-            raise ValueError(
-                f"`{argument}` must hold layer names or patterns. Received: {argument}={item!r}, "
-                f"which is no layer's name and not a pattern: {error}"
-            ) from error
-        if not existing:
-            raise ValueError(
-                f"`{argument}` must name layers of the model. Received: {argument}={item!r}, which "
-                f"does not exist; the model has {listing(found)}"
-            )
-        if argument == "only" and not any(map(matches, layers.values())):
-            reasons = [
-                f"'{c.path}': {c.reason}" for c in found if c.layer is not None and matches(c.layer)
-            ]
-            reasons = reasons or [f"'{existing[0].name}' is a {type(existing[0]).__name__}"]
-            raise ValueError(
-                f"`only` must name layers that can be rewritten. Received: only={item!r}, which "
-                f"cannot be ({'; '.join(reasons)}); the model has {listing(found)}"
-            )

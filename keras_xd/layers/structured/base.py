@@ -166,6 +166,35 @@ def project_kernel(
     return projection
 
 
+def start_from(kernel, matrix, old, arguments=None):
+    """Set a structured kernel to the nearest one to that of another layer, frozen where it is.
+
+    Args:
+        kernel: the structured kernel.
+        matrix: the other kernel, as a matrix.
+        old: the variable that it is in.
+        arguments: list of arrays that the layer is called with, or `None`.
+
+    Returns:
+        The `Projection`.
+    """
+    inputs = None
+    if arguments:
+        size = kernel.product.inputs
+        inputs = np.concatenate([argument.reshape(-1, size) for argument in arguments])
+    projection = project_kernel(kernel, matrix, inputs)
+    for variable in kernel.variables:
+        variable.trainable = old.trainable
+    return projection
+
+
+def copy_variable(old, new):
+    """Copy value and trainable flag of a variable, or nothing where there is none."""
+    if old is not None:
+        new.assign(ops.copy(old))
+        new.trainable = old.trainable
+
+
 def checked_sizes(family, sizes, name):
     """Return sizes with tuples, or `None`; raise `ValueError` for names of another family."""
     if sizes is None:

@@ -150,6 +150,25 @@ class StructuredDense(keras.layers.Layer):
         """
         return base.project_kernel(self.kernel, kernel, inputs)
 
+    @staticmethod
+    def kernels_of(layer):
+        """Return the shapes, inputs and units, of the kernels of a `Dense` layer."""
+        return [tuple(layer.kernel.shape)]
+
+    def start_from(self, layer, arguments=None):
+        """Begin as near to a `Dense` layer of the same units as can be.
+
+        Args:
+            layer: the built layer.
+            arguments: list of arrays that it is called with, or `None`; as `inputs` of `project`.
+
+        Returns:
+            List of `(what the kernel is called, StructuredKernel, Projection)`.
+        """
+        projection = base.start_from(self.kernel, layer.kernel, layer.kernel, arguments)
+        base.copy_variable(layer.bias, self.bias)
+        return [("", self.kernel, projection)]
+
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
         return base.positions(input_shape) * self.kernel.product.multiply_adds

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 import keras
+import numpy as np
 from keras import activations, ops, regularizers
 from numpy.typing import ArrayLike
 
@@ -181,10 +182,10 @@ class StructuredEinsumDense(keras.layers.Layer):
         inputs = math.prod(sizes[axis] for axis in parsed.contracted)
         units = math.prod(sizes[axis] for axis in parsed.units)
         self.kernel = self.structure.kernel(self, inputs, units, self.structure.sizes)
-        shape = [sizes[a] if a in (self.bias_axes or "") else 1 for a in parsed.outputs]
-        while shape and shape[0] == 1 and len(shape) > 1:
-            shape.pop(0)
-        if None in shape or set(self.bias_axes or "") - set(parsed.outputs):
+        named = self.bias_axes or ""
+        first = min((i for i, axis in enumerate(parsed.outputs) if axis in named), default=0)
+        shape = [sizes[axis] if axis in named else 1 for axis in parsed.outputs[first:]]
+        if None in shape or set(named) - set(parsed.outputs):
             raise ValueError(
                 "`bias_axes` must be axes of the outputs of known size. "
                 f"Received: bias_axes={self.bias_axes!r}, equation={self.equation!r}"
@@ -220,18 +221,44 @@ class StructuredEinsumDense(keras.layers.Layer):
             kernel: array of the axes of the equation's kernel.
             inputs: as in `StructuredDense.project`, of shape `(samples, inputs of the matrix)`.
         """
-        parsed, _ = self._sizes(self.get_build_config()["input_shape"])
-        matrix = ops.convert_to_numpy(kernel).transpose(parsed.kernel_order)
-        product = self.kernel.product
-        matrix = matrix.reshape(product.inputs, product.units)
-        return base.project_kernel(self.kernel, matrix, inputs)
+        return base.project_kernel(self.kernel, self._matrix(kernel), inputs)
+
+    @staticmethod
+    def kernels_of(layer):
+        """Return the shapes, inputs and units, of the kernels of an `EinsumDense` layer."""
+        rank = len(layer.get_build_config()["input_shape"])
+        parsed = EinsumEquation.parsed(layer.equation, rank)
+        sizes = dict(zip(parsed.kernel, layer.kernel.shape, strict=True))
+        return [
+            tuple(math.prod(sizes[a] for a in part) for part in (parsed.contracted, parsed.units))
+        ]
+
+    def start_from(self, layer, arguments=None):
+        """Begin as near to an `EinsumDense` layer of the same equation as can be.
+
+        Args:
+            layer, arguments: as in `StructuredDense.start_from`.
+        """
+        if arguments:
+            parsed, _ = self._sizes(arguments[0].shape)
+            order = [parsed.inputs.index(axis) for axis in (*parsed.free, *parsed.contracted)]
+            arguments = [np.transpose(argument, order) for argument in arguments]
+        matrix = self._matrix(layer.kernel)
+        projection = base.start_from(self.kernel, matrix, layer.kernel, arguments)
+        base.copy_variable(layer.bias, self.bias)
+        return [("", self.kernel, projection)]
 
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
         parsed, sizes = self._sizes(input_shape)
         vectors = math.prod(size for size in (sizes[axis] for axis in parsed.free) if size)
         batch = sizes[parsed.inputs[0]] or 1
-        return vectors // batch * self.kernel.product.multiply_adds
+        return vectors // batch * self.vector_multiply_adds
+
+    @property
+    def vector_multiply_adds(self) -> int:
+        """The multiply–adds of one product with the matrix."""
+        return self.kernel.product.multiply_adds
 
     def get_config(self) -> Config:
         return {
@@ -244,6 +271,12 @@ class StructuredEinsumDense(keras.layers.Layer):
             **self.structure.get_config(),
             **self.bias_options.get_config(),
         }
+
+    def _matrix(self, kernel):
+        """Return a kernel of the equation as a matrix `(inputs, units)`."""
+        parsed, _ = self._sizes(self.get_build_config()["input_shape"])
+        matrix = ops.convert_to_numpy(kernel).transpose(parsed.kernel_order)
+        return matrix.reshape(self.kernel.product.inputs, self.kernel.product.units)
 
     def _sizes(self, input_shape):
         """Return the parsed equation and the size of each axis by name."""

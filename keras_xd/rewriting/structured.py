@@ -1,0 +1,282 @@
+"""From a Keras model to one whose dense kernels are structured matrices."""
+
+import collections
+import dataclasses
+import inspect
+import logging
+import math
+from typing import Any
+
+import keras
+
+from keras_xd.core import validation
+from keras_xd.core.searchable import named_layers, sublayers
+from keras_xd.core.tables import aligned
+from keras_xd.graph.wrapped_model import Exchange, every_call
+from keras_xd.kmatrix import families
+from keras_xd.layers.structured import base
+from keras_xd.rewriting import kinds
+from keras_xd.rewriting.candidates import check_model, find_candidates, reason_of_state
+from keras_xd.rewriting.explaining import described_layers, listing
+from keras_xd.rewriting.selecting import check_selection
+
+logger = logging.getLogger("keras_xd.rewriting")
+
+
+@dataclasses.dataclass(frozen=True)
+class StructuredOptions:
+    """The options of `rewrite(model, to="structured")`.
+
+    Attributes:
+        family: name of the family, as in `keras_xd.layers.StructuredDense`.
+        share: most numbers of each kernel, as a share of those that it has.
+        budget: most numbers of all these kernels together, in place of `share`: each gets the same
+            share.
+        sizes: the sizes of every kernel, in place of `share`.
+        calibration_data: an input batch in the structure of the model's inputs. The errors of the
+            layers' outputs for it are then lowered, in place of those of the kernels. Of the
+            families `"monarch"`, `"block_tensor_train"` and `"low_rank"`.
+    """
+
+    family: str = "monarch"
+    share: float = 0.25
+    budget: int | None = None
+    sizes: dict | None = None
+    calibration_data: Any = None
+
+    @classmethod
+    def checked(cls, options: dict) -> "StructuredOptions":
+        """Return the options of a dictionary.
+
+        Raises:
+            ValueError: for one that does not exist, or a value that it cannot have.
+        """
+        allowed = [field.name for field in dataclasses.fields(cls)]
+        wrong = {name: value for name, value in options.items() if name not in allowed}
+        if wrong:
+            raise ValueError(f"`to='structured'` takes the options {allowed}. Received: {wrong}")
+        several = [name for name in ("share", "budget", "sizes") if options.get(name) is not None]
+        if len(several) > 1:
+            raise ValueError(
+                "Only one of `share`, `budget` and `sizes` may be given. "
+                f"Received: {', '.join(f'{name}={options[name]!r}' for name in several)}"
+            )
+        result = cls(**options)
+        base.StructuredOptions(result.family, result.share, result.sizes)
+        if result.budget is not None:
+            validation.positive_integer(result.budget, "budget")
+        if result.calibration_data is not None and result.family not in families.WITH_INPUTS:
+            raise ValueError(
+                f"`calibration_data` is for the families {', '.join(families.WITH_INPUTS)}. "
+                f"Received: family={result.family!r}"
+            )
+        return result
+
+    def chosen(self, kernels: list[tuple[int, int]]) -> dict[str, Any]:
+        """Return the arguments of the new layers, of kernels of these shapes."""
+        if self.budget is None:
+            return {"family": self.family, "share": self.share, "sizes": self.sizes}
+        share = min(1.0, self.budget / sum(map(math.prod, kernels)))
+        return {"family": self.family, "share": share}
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelReport:
+    """One kernel that became structured.
+
+    Attributes:
+        name: path of the layer, and what the kernel is called there if there are several.
+        family: its family.
+        sizes: its sizes.
+        shape: inputs and units.
+        parameters_before, parameters_after: how many numbers it had and has.
+        error: relative error in the Frobenius norm.
+        bound, low_rank_error, output_error: as in `keras_xd.kmatrix.Projection`.
+    """
+
+    name: str
+    family: str
+    sizes: dict[str, Any]
+    shape: tuple[int, int]
+    parameters_before: int
+    parameters_after: int
+    error: float
+    bound: float
+    low_rank_error: float
+    output_error: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class StructuredReport:
+    """The kernels that `rewrite(to="structured")` has replaced; `str()` of it is a table.
+
+    Attributes:
+        rows: a `KernelReport` for each kernel.
+        left: the layers that were left as they are, and why, by their paths.
+    """
+
+    rows: tuple[KernelReport, ...]
+    left: dict[str, str]
+
+    def __str__(self) -> str:
+        table = [("kernel", "shape", "sizes", "parameters", "error", "bound", "low rank")]
+        for row in self.rows:
+            sizes = ", ".join(f"{name} {value}" for name, value in row.sizes.items())
+            errors = (f"{e:.3f}" for e in (row.error, row.bound, row.low_rank_error))
+            counts = f"{row.parameters_before:,} → {row.parameters_after:,}"
+            shape = f"{row.shape[0]} × {row.shape[1]}"
+            table.append((row.name, shape, f"{row.family} {sizes}".strip(), counts, *errors))
+        lines = aligned(table)
+        lines += [f"left: {path} ({reason})" for path, reason in self.left.items()]
+        return "\n".join(lines)
+
+
+def rewrite_structured(model: keras.Model, options: dict, only=None, skip=None) -> keras.Model:
+    """Return `model` with structured kernels: `rewrite(model, to="structured")`.
+
+    Args:
+        model: a built model.
+        options: those of `StructuredOptions`, as a dictionary.
+        only, skip: as in `rewrite`.
+
+    Raises:
+        ValueError: as `rewrite`, and for a chosen layer with LoRA, quantization or a kernel that
+            another layer has too, or whose kernel does not fit the family and its sizes.
+
+    Example:
+
+    >>> import keras
+    >>> import keras_xd
+    >>> inputs = keras.Input((16, 64))
+    >>> x = keras.layers.MultiHeadAttention(4, 16, name="attention")(inputs, inputs)
+    >>> model = keras.Model(inputs, keras.layers.Dense(256, name="dense")(x))
+    >>> space = keras_xd.rewrite(model, to="structured", family="low_rank", share=0.5)
+    >>> [row.name for row in space.report.rows][-2:]
+    ['attention/attention_output', 'dense']
+    >>> model.count_params(), space.count_params()
+    (33280, 17088)
+    """
+    options = StructuredOptions.checked(options)
+    check_model(model)
+    found = find_candidates(model, "structured")
+    if not found:
+        raise ValueError(
+            "`model` must have layers to rewrite, and none with a dense kernel was found. "
+            f"Received: model '{model.name}' of the layers {described_layers(model)}"
+        )
+    picked = _picked(model, found, only, skip)
+    _check_state(model, picked)
+    new_layers = _new_layers(picked, options)
+    calls = _calibration(model, options.calibration_data, new_layers)
+    exchange = Exchange(
+        lambda layer: id(layer) in new_layers, lambda layer: new_layers[id(layer)], late=True
+    )
+    result = exchange(model)
+    rows = []
+    for candidate in picked:
+        old, new = candidate.layer, new_layers[id(candidate.layer)]
+        rows += [
+            _row(candidate.path + ending, kernel, projection)
+            for ending, kernel, projection in new.start_from(old, calls.get(id(old)))
+        ]
+    left = {c.path: c.reason for c in found if c.reason is not None}
+    if left:
+        texts = (f"{path} ({reason})" for path, reason in left.items())
+        logger.warning("keras_xd.rewrite: left as they are: %s", "; ".join(texts))
+    result.report = StructuredReport(tuple(rows), left)
+    return result
+
+
+def _picked(model, found, only, skip):
+    """Return the candidates that are chosen."""
+    able = [candidate for candidate in found if candidate.reason is None]
+    layers = {candidate.path: candidate.layer for candidate in able}
+    check_selection(model, found, layers, only, "only")
+    check_selection(model, found, layers, skip, "skip")
+    wanted = validation.matcher(only, "only") if only is not None else lambda layer: True
+    unwanted = validation.matcher(skip, "skip")
+    picked = [c for c in able if wanted(c.layer) and not unwanted(c.layer)]
+    if not picked:
+        raise ValueError(
+            f"Nothing is left to rewrite. Received: only={only!r}, skip={skip!r}, and a model with "
+            f"{listing(found)}"
+        )
+    return picked
+
+
+def _check_state(model, picked):
+    """Raise `ValueError` for layers in a state that a structured layer cannot take over."""
+    owners = collections.defaultdict(list)
+    for path, layer in named_layers(model):
+        inside = {id(v) for inner in sublayers(layer) for v in inner.variables}
+        for variable in layer.variables:
+            if id(variable) not in inside:
+                owners[id(variable)].append(path or layer.name)
+    for candidate in picked:
+        reason = reason_of_state(candidate.layer)
+        tied = {path for v in candidate.layer.variables for path in owners[id(v)]}
+        if reason is None and len(tied) > 1:
+            reason = f"its weights are those of {sorted(tied - {candidate.path})} too"
+        if reason is not None:
+            raise ValueError(
+                "A layer with LoRA, quantization, an activation with weights, or weights that "
+                "another layer has too cannot become structured; leave it out by `skip`. "
+                f"Received: layer '{candidate.path}': {reason}"
+            )
+
+
+def _new_layers(picked, options):
+    """Return the new layers, not yet built, by the ids of the old ones."""
+    kernels = {id(c.layer): kinds.STRUCTURED[type(c.layer)].kernels_of(c.layer) for c in picked}
+    arguments = options.chosen([shape for shapes in kernels.values() for shape in shapes])
+    result, wrong = {}, []
+    for candidate in picked:
+        layer = candidate.layer
+        try:
+            result[id(layer)] = _new_layer(layer, arguments)
+            for inputs, units in kernels[id(layer)]:
+                result[id(layer)].structure.product(inputs, units, arguments.get("sizes"))
+        except ValueError as error:
+            wrong.append(f"'{candidate.path}': {error}")
+    if wrong:
+        raise ValueError(
+            "A kernel must have a structured matrix of the family and size. Choose others, or "
+            f"leave layers out by `skip`. Received: {arguments}, and {'; '.join(wrong)}"
+        )
+    return result
+
+
+def _new_layer(layer, arguments):
+    """Return the structured layer, not yet built, in place of a layer of Keras."""
+    twin = kinds.STRUCTURED[type(layer)]
+    allowed = {*inspect.signature(twin).parameters, "name", "dtype"} - {"kwargs"}
+    config = {name: value for name, value in layer.get_config().items() if name in allowed}
+    config["activity_regularizer"] = layer.activity_regularizer
+    return twin.from_config({**config, **arguments})
+
+
+def _calibration(model, data, new_layers):
+    """Return the arguments of the calls of the chosen layers, by the layers' ids."""
+    calls = collections.defaultdict(list)
+    if data is None:
+        return calls
+    data = keras.tree.map_structure(keras.ops.convert_to_tensor, data)
+    for layer, argument in every_call(model, lambda x: id(x) in new_layers, data, late=True):
+        calls[id(layer)].append(keras.ops.convert_to_numpy(argument).astype("float32"))
+    return calls
+
+
+def _row(name, kernel, projection):
+    product = kernel.product
+    return KernelReport(
+        name,
+        product.family,
+        product.sizes,
+        (product.inputs, product.units),
+        product.inputs * product.units,
+        product.parameters,
+        projection.error,
+        projection.bound,
+        projection.low_rank_error,
+        projection.output_error,
+    )

@@ -1,0 +1,263 @@
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_xd
+from keras_xd.layers import StructuredDense, StructuredEinsumDense
+from keras_xd_tests.layer_checks import assert_close
+
+
+def vit_block(x, heads=2, name="block", attention=layers.MultiHeadAttention):
+    """A transformer block as of ViT and BERT, pre-normalized."""
+    size = x.shape[-1]
+    y = layers.LayerNormalization(name=f"{name}_norm1")(x)
+    if attention is layers.MultiHeadAttention:
+        attention_layer = attention(heads, size // heads, name=f"{name}_attention")
+    else:
+        attention_layer = attention(size // heads, heads, 1, name=f"{name}_attention")
+    x = layers.Add()([x, attention_layer(y, y)])
+    y = layers.LayerNormalization(name=f"{name}_norm2")(x)
+    y = layers.Dense(4 * size, activation="gelu", name=f"{name}_mlp1")(y)
+    return layers.Add()([x, layers.Dense(size, name=f"{name}_mlp2")(y)])
+
+
+def vit(**options):
+    inputs = keras.Input((16, 16, 3))
+    x = layers.Conv2D(24, 4, 4, name="patches")(inputs)
+    x = layers.Reshape((16, 24))(x)
+    x = vit_block(x, **options)
+    x = layers.GlobalAveragePooling1D()(x)
+    return keras.Model(inputs, layers.Dense(6, name="head")(x))
+
+
+def bert():
+    """Token and position embeddings with a mask, an attention block made in a layer's `build`."""
+    inputs = keras.Input((7,), dtype="int32")
+    x = layers.Embedding(11, 12, mask_zero=True, name="tokens")(inputs)
+    x = Encoder(name="encoder")(x)
+    return keras.Model(inputs, layers.Dense(3, name="head")(x))
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class Encoder(layers.Layer):
+    """Post-normalized, all of its layers made in `build`, as those of keras_hub."""
+
+    supports_masking = True
+
+    def build(self, input_shape):
+        size = input_shape[-1]
+        self.attention = layers.MultiHeadAttention(2, 6, dropout=0.1, name="attention")
+        self.attention.build(input_shape, input_shape)
+        self.norm = layers.LayerNormalization(name="norm")
+        self.norm.build(input_shape)
+        self.mlp = [layers.Dense(24, activation="relu", name="mlp1"), layers.Dense(size)]
+        self.mlp[0].build(input_shape)
+        self.mlp[1].build((*input_shape[:-1], 24))
+
+    def call(self, inputs):
+        x = self.norm(inputs + self.attention(inputs, inputs))
+        for layer in self.mlp:
+            x = layer(x) if layer is self.mlp[0] else x + layer(x)[..., :1]
+        return x
+
+
+def outputs(model, x):
+    return keras.ops.convert_to_numpy(model(x, training=False))
+
+
+def assert_same_after_saving(model, x, tmp_path):
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    assert_close(outputs(restored, x), outputs(model, x))
+    return restored
+
+
+def test_exact_where_the_budget_allows(tmp_path, rng):
+    model = vit()
+    x = rng.normal(size=(2, 16, 16, 3)).astype("float32")
+    for layer in model.layers:
+        if isinstance(layer, layers.Dense) and layer.name != "head":
+            left, right = rng.normal(size=(layer.kernel.shape[0], 3)), rng.normal(size=(3, 1))
+            layer.kernel.assign(0.1 * left @ (right * rng.normal(size=(3, layer.units))))
+            layer.bias.assign(rng.normal(size=layer.units))
+    only = ["block_mlp.*"]
+    space = keras_xd.rewrite(model, to="structured", family="low_rank", share=0.25, only=only)
+    assert [row.error for row in space.report.rows] == [pytest.approx(0, abs=1e-6)] * 2
+    assert_close(outputs(space, x), outputs(model, x), 2e-5)
+    assert space.count_params() < model.count_params()
+    restored = assert_same_after_saving(space, x, tmp_path)
+    assert [type(layer).__name__ for layer in restored.layers].count("StructuredDense") == 2
+    assert keras_xd.complexity(space) < keras_xd.complexity(model)
+
+
+@pytest.mark.parametrize("attention", [layers.MultiHeadAttention, layers.GroupQueryAttention])
+def test_projections_of_attention(attention, tmp_path, rng):
+    model = vit(attention=attention)
+    x = rng.normal(size=(2, 16, 16, 3)).astype("float32")
+    exact = keras_xd.rewrite(model, to="structured", family="dense")
+    assert_close(outputs(exact, x), outputs(model, x))
+    assert keras_xd.complexity(exact) == keras_xd.complexity(model)
+    space = keras_xd.rewrite(model, to="structured", family="low_rank", share=0.5)
+    names = {row.name for row in space.report.rows}
+    parts = {"query", "key", "value"} | {
+        layer.name
+        for layer in keras_xd.core.searchable.sublayers(model.get_layer("block_attention"))
+        if "output" in layer.name
+    }
+    assert names == {f"block_attention/{part}" for part in parts} | {
+        "block_mlp1",
+        "block_mlp2",
+        "head",
+    }
+    kernels = sum(row.parameters_before for row in space.report.rows)
+    after = sum(row.parameters_after for row in space.report.rows)
+    assert 0.3 * kernels < after <= 0.5 * kernels
+    assert model.count_params() - space.count_params() == kernels - after
+    restored = assert_same_after_saving(space, x, tmp_path)
+    assert restored.count_params() == space.count_params()
+    counted = [keras_xd.complexity(m) for m in (model, space)]
+    positions = {name: 1 if name == "head" else 16 for name in names}
+    lost = sum(
+        positions[row.name] * (row.parameters_before - row.parameters_after)
+        for row in space.report.rows
+    )
+    assert counted[0] - counted[1] == lost
+    comparison = keras_xd.compare(model, space, x)
+    assert {row.name for row in comparison.rows if row.left_because is None} == names
+    assert all(0 < row.relative_error < 2 for row in comparison.rows)
+    assert str(space.report).count("low_rank") == len(names)
+
+
+def test_layers_made_in_build_train_and_keep_their_masks(tmp_path, rng):
+    model = bert()
+    x = rng.integers(0, 11, (4, 7))
+    x[:, 5:] = 0
+    exact = keras_xd.rewrite(model, to="structured", family="dense")
+    assert_close(outputs(exact, x), outputs(model, x))
+    space = keras_xd.rewrite(model, to="structured", family="block_tensor_train", share=0.6)
+    kinds = [type(layer) for _, layer in keras_xd.core.searchable.named_layers(space)]
+    assert kinds.count(StructuredEinsumDense) == 4 and kinds.count(StructuredDense) == 3
+    assert layers.EinsumDense not in kinds and layers.Dense not in kinds
+    before = space.get_weights()
+    space.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    space.fit(x, np.zeros((4, 7)), verbose=0)
+    moved = [not np.array_equal(a, b) for a, b in zip(before, space.get_weights(), strict=True)]
+    assert sum(moved) >= len(space.trainable_variables) - 2  # biases of keys do nothing
+    assert_same_after_saving(space, x, tmp_path)
+
+
+def test_errors_of_outputs_are_lowered_by_data(rng):
+    inputs = keras.Input((24,))
+    x = layers.Dense(36, name="first")(inputs)
+    model = keras.Model(inputs, layers.EinsumDense("ab,cb->ac", 24, name="second")(x))
+    data = (rng.normal(size=(300, 24)) * np.geomspace(1, 0.01, 24)).astype("float32")
+    options = {"to": "structured", "family": "low_rank", "share": 0.3}
+    plain = keras_xd.rewrite(model, **options)
+    space = keras_xd.rewrite(model, calibration_data=data, **options)
+    losses = [np.linalg.norm(outputs(m, data) - outputs(model, data)) for m in (plain, space)]
+    assert losses[1] < 0.7 * losses[0]
+    assert [row.output_error is None for row in plain.report.rows] == [True, True]
+    assert all(row.output_error < row.error for row in space.report.rows)
+
+
+def test_budgets_are_kept(rng):
+    model = vit()
+    space = keras_xd.rewrite(model, to="structured", family="low_rank", budget=2400)
+    after = [row.parameters_after for row in space.report.rows]
+    assert 0.6 * 2400 < sum(after) <= 2400
+    assert keras_xd.rewrite(
+        model, to="structured", family="low_rank", sizes={"rank": 2}
+    ).report.rows[0].sizes == {"rank": 2}
+
+
+def test_shared_layers_stay_shared_and_flags_and_options_are_kept(rng):
+    inputs = keras.Input((12,))
+    shared = layers.Dense(
+        12,
+        activation=layers.LeakyReLU(0.3),
+        kernel_regularizer="l2",
+        dtype="mixed_bfloat16",
+        name="shared",
+    )
+    frozen = layers.Dense(12, trainable=False, name="frozen")
+    half = layers.Dense(12, name="half", use_bias=False)
+    model = keras.Model(inputs, half(frozen(shared(shared(inputs)))))
+    half.kernel.trainable = False
+    space = keras_xd.rewrite(model, to="structured", family="low_rank", share=0.9)
+    new = space.get_layer("shared")
+    assert len(space.layers) == len(model.layers) and new.dtype_policy.name == "mixed_bfloat16"
+    assert isinstance(new.activation, layers.LeakyReLU) and len(space.losses) == 2
+    assert not space.get_layer("frozen").trainable
+    assert not space.get_layer("half").trainable_variables
+    assert len(space.trainable_variables) == 3
+    dense = keras_xd.rewrite(model, to="structured", family="dense")
+    x = rng.normal(size=(5, 12)).astype("float32")
+    assert_close(outputs(dense, x), outputs(model, x), 3e-2)
+
+
+def sequential(*more, **options):
+    return keras.Sequential([keras.Input((12,)), layers.Dense(20, name="dense", **options), *more])
+
+
+def test_what_cannot_become_structured_is_refused_by_name():
+    lora = sequential(layers.Dense(8, name="other"))
+    lora.get_layer("dense").enable_lora(2)
+    with pytest.raises(ValueError, match="leave it out by `skip`.*'dense': LoRA is enabled"):
+        keras_xd.rewrite(lora, to="structured", family="low_rank")
+    space = keras_xd.rewrite(lora, to="structured", family="low_rank", skip="dense")
+    assert type(space.get_layer("other")) is StructuredDense
+    quantized = sequential(layers.Dense(8, name="other"))
+    quantized.get_layer("dense").quantize("int8")
+    with pytest.raises(ValueError, match=r"'dense': it is quantized \(int8\)"):
+        keras_xd.rewrite(quantized, to="structured", family="low_rank")
+
+    class Tied(layers.Layer):
+        def __init__(self, first, **kwargs):
+            super().__init__(**kwargs)
+            self.weight = first.kernel
+
+        def call(self, inputs):
+            return keras.ops.matmul(inputs, keras.ops.transpose(self.weight))
+
+    inputs = keras.Input((12,))
+    first = layers.Dense(20, name="first")
+    x = first(inputs)
+    tied = keras.Model(inputs, Tied(first, name="tied")(x))
+    with pytest.raises(ValueError, match=r"'first': its weights are those of \['tied'\] too"):
+        keras_xd.rewrite(tied, to="structured", family="low_rank")
+    constrained = sequential(kernel_constraint="non_neg")
+    with pytest.raises(ValueError, match="Nothing is left .*its kernel has a constraint"):
+        keras_xd.rewrite(constrained, to="structured")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"family": "sparse"}, "family='sparse'"),
+        ({"family": "monarch", "sizes": {"rank": 2}}, "of the family 'monarch' must be"),
+        ({"share": 0.5, "budget": 100}, "Only one of .* Received: share=0.5, budget=100"),
+        ({"share": 1.5}, "share=1.5"),
+        ({"budget": -1}, "budget=-1"),
+        ({"depth": 2}, "takes the options"),
+        ({"family": "blast", "calibration_data": np.ones((2, 12))}, "is for the families"),
+        (
+            {"family": "monarch", "share": 0.1},
+            "leave layers out by `skip`.*'dense': The smallest monarch matrix .* has 64 numbers",
+        ),
+        ({"family": "low_rank", "budget": 20}, "'dense': The smallest low_rank matrix"),
+        ({"family": "monarch", "sizes": {"blocks": 5}}, "'dense': `blocks` must divide"),
+        ({"only": "missing"}, "only='missing'"),
+    ],
+)
+def test_bad_input(options, message):
+    with pytest.raises(ValueError, match=message):
+        keras_xd.rewrite(sequential(), to="structured", **options)
+
+
+def test_models_without_dense_kernels():
+    model = keras.Sequential([keras.Input((8, 8, 1)), layers.Conv2D(2, 3)])
+    with pytest.raises(ValueError, match="none with a dense kernel was found"):
+        keras_xd.rewrite(model, to="structured")
+    with pytest.raises(ValueError, match="need no forecast"):
+        keras_xd.forecast(sequential(), to="structured")
