@@ -7,6 +7,7 @@ import keras
 from keras import activations, initializers, ops
 
 from keras_xd.core import transforms, validation
+from keras_xd.core.quantization import QuantizedWeights
 from keras_xd.core.type_aliases import Activation, Config, Initializer, LayerOptions, Shape, Tensor
 from keras_xd.layers.fourier import fft_convolution
 
@@ -129,7 +130,7 @@ class LongConvolution(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StaticCKConv(LongConvolution):
+class StaticCKConv(QuantizedWeights, LongConvolution):
     """Depthwise convolution with a long kernel that is stored, tap by tap.
 
     A `CKConv` becomes one by `finalize()`. The outputs are those of the `CKConv`.
@@ -160,6 +161,8 @@ class StaticCKConv(LongConvolution):
     >>> searched.finalize().kernel_size  # the taps under the mask
     (3,)
     """
+
+    quantized_weights = ("kernel",)
 
     def __init__(
         self,
@@ -244,9 +247,12 @@ class StaticCKConv(LongConvolution):
                 )
                 for axis, length in enumerate(lengths)
             )
+        self.finish_quantized_build()
 
     def call(self, inputs: Tensor) -> Tensor:
-        kernel = ops.convert_to_tensor(self.kernel)
+        kernel = self.stored(
+            self.kernel, "float64" if self.compute_dtype == "float64" else "float32"
+        )
         return self._convolve(inputs, kernel, self.before, self.masks or None, self.bins)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

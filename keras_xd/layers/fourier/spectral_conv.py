@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_xd.core import transforms, validation
+from keras_xd.core.quantization import QuantizedWeights
 from keras_xd.core.type_aliases import (
     Activation,
     Config,
@@ -49,7 +50,7 @@ class SpectralUniform(keras.initializers.Initializer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SpectralConv(keras.layers.Layer):
+class SpectralConv(QuantizedWeights):
     """N-dimensional spectral convolution (the Fourier neural operator's layer).
 
     Transforms the input by a real FFT over the spatial axes, keeps the lowest frequencies, mixes
@@ -108,6 +109,8 @@ class SpectralConv(keras.layers.Layer):
         Li et al., "Fourier neural operator for parametric partial differential equations",
         ICLR 2021.
     """
+
+    quantized_weights = ("kernel",)
 
     def __init__(
         self,
@@ -173,6 +176,7 @@ class SpectralConv(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(
             ndim=self.rank + 2, axes={self._channel_axis: channels}
         )
+        self.finish_quantized_build()
 
     @property
     def _channel_axis(self):
@@ -206,7 +210,7 @@ class SpectralConv(keras.layers.Layer):
         order = (*self._spatial_axes[:-1], 0, self._channel_axis, self._spatial_axes[-1])
         outputs = ops.transpose(ops.cast(inputs, exact), order)
         spectrum = truncated_spectrum(outputs, self.modes)
-        spectrum = mix_channels(spectrum, ops.cast(self.kernel, exact))
+        spectrum = mix_channels(spectrum, self.stored(self.kernel, exact))
         outputs = inverse_truncated_spectrum(spectrum, self.modes, sizes)
         outputs = ops.cast(outputs, self.compute_dtype)
         outputs = ops.transpose(outputs, [order.index(axis) for axis in range(self.rank + 2)])

@@ -10,6 +10,7 @@ from keras import activations, ops
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
+from keras_xd.core.quantization import QuantizedWeights
 from keras_xd.core.type_aliases import Activation, Config, LayerOptions, Shape, Tensor
 from keras_xd.kmatrix import transform
 from keras_xd.kmatrix.transform import Analysis, Synthesis
@@ -23,7 +24,7 @@ DATA_FORMATS = ("channels_last", "channels_first")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StaticXD(keras.layers.Layer):
+class StaticXD(QuantizedWeights):
     """A finished XD-operation: `K`, the spectrum `C ∘ (L w + b)` and `M` multiplied out.
 
     The layer holds dense matrices of exactly the sizes in use and computes
@@ -76,6 +77,7 @@ class StaticXD(keras.layers.Layer):
 
     # Then `keras_xd.reset_weights` refuses the layer: it would reset what the search has found.
     weights_hold_architecture = True
+    quantized_weights = ("_matrices", "spectrum")
 
     def __init__(
         self,
@@ -190,6 +192,7 @@ class StaticXD(keras.layers.Layer):
         self.bias = None
         if self.use_bias:
             self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
+        self.finish_quantized_build()
 
     def call(self, inputs: Tensor) -> Tensor:
         matrices = iter(self._computed_matrices([self._computed(w) for w in self._matrices]))
@@ -266,8 +269,9 @@ class StaticXD(keras.layers.Layer):
 
     def _computed(self, weight):
         """Return a weight as a tensor of the type that is computed in."""
-        value = ops.convert_to_tensor(weight)
-        return value if self.storage is None else ops.cast(value, self.compute_dtype)
+        if self.storage is None and self.quantization_mode is None:
+            return ops.convert_to_tensor(weight)
+        return self.stored(weight)
 
     def _computed_matrices(self, matrices):
         """Return the matrices of all transforms from what is stored of them."""

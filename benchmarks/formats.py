@@ -1,0 +1,289 @@
+"""Every kind of finalized layer in every format: the outputs of the runtime beside the model's.
+
+    python benchmarks/formats.py [--kinds StaticXD …] [--formats onnx …] [--dry-run]
+
+Each kind is exported with an unknown batch, read and run at batch 1 and 5, and with a fixed one, at
+batch 4. SavedModel, ONNX, OpenVINO and LiteRT files are written by the backend TensorFlow, the
+others by torch and JAX, each in a process of its own; what is not installed is left out. The
+largest difference to the outputs of the model, relative to the largest of them, is written to
+benchmarks/formats.md, or nowhere with `--dry-run`; where `export` raises its `ValueError`, that.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+RESULTS = pathlib.Path(__file__).with_suffix(".md")
+BACKENDS = {
+    "tensorflow": ("tf_saved_model", "onnx", "openvino", "litert"),
+    "torch": ("torch",),
+    "jax": ("stablehlo",),
+}
+TITLES = {
+    "tf_saved_model": "SavedModel",
+    "onnx": "ONNX",
+    "openvino": "OpenVINO",
+    "litert": "LiteRT",
+    "torch": "torch export",
+    "stablehlo": "StableHLO",
+}
+PACKAGES = (
+    "keras",
+    "tensorflow",
+    "onnxruntime",
+    "tf2onnx",
+    "openvino",
+    "ai-edge-litert",
+    "torch",
+    "jax",
+)
+DYNAMIC, STATIC = (1, 5), 4
+
+
+def single(shape, name, *arguments, finalize=None, **options):
+    """Return a function that makes a finalized model of one searchable layer."""
+
+    def make():
+        import keras
+
+        import keras_xd
+
+        layer = getattr(keras_xd.layers, name)(*arguments, **options)
+        inputs = keras.Input(shape, name="inputs")
+        model = keras.Model(inputs, layer(inputs))
+        spread(model)
+        if finalize is None:
+            return model
+        return keras_xd.finalize(model, **finalize)
+
+    return make
+
+
+def rewritten(shape, name, *arguments, to="xd", finalize=None, **options):
+    """Return a function that makes a finalized model of a rewritten layer of Keras."""
+
+    def make():
+        import keras
+
+        import keras_xd
+
+        layer = getattr(keras.layers, name)(*arguments, padding="same")
+        model = keras.Sequential([keras.Input(shape, name="inputs"), layer])
+        space = keras_xd.rewrite(model, to=to, **options)
+        spread(space)
+        return keras_xd.finalize(space, **(finalize or {}))
+
+    return make
+
+
+def spread(model):
+    """Give the weights numbers that let no operation be a plain one, the same on every backend."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_variables:
+        value = np.array(weight.numpy() if hasattr(weight, "numpy") else weight.value)
+        weight.assign(value + 0.1 * rng.normal(size=value.shape) * (np.abs(value).max() or 1.0))
+
+
+def ccnn_block():
+    import keras
+
+    import keras_xd
+
+    model = keras_xd.models.ccnn(2, 4, (16, 2), 3)
+    spread(model)
+    return keras_xd.finalize(keras.Model(model.inputs, model.outputs))
+
+
+def trimmed():
+    import keras_xd
+
+    space = keras_xd.rewrite(keras_xd.models.lenet((16, 16, 1), 3), to="masked")
+    keras_xd.randomize_architecture(space, seed=1)
+    return keras_xd.finalize(space)
+
+
+def cell():
+    import keras_xd
+
+    space = keras_xd.models.nos_search_network(3, 2, (8, 8, 3), 3)
+    keras_xd.randomize_architecture(space, seed=1)
+    return keras_xd.finalize(space)
+
+
+XD = {"finalize": {}}
+KERNEL = {"finalize": {"keep": "kernel"}}
+KINDS = {
+    "StaticXD, 1-D": single((16, 3), "XDConv1D", 4, 3, padding="same", **XD),
+    "StaticXD, 2-D, strides": single((9, 8, 3), "XDConv2D", 4, 3, strides=2, depth=2, **XD),
+    "StaticXD, 3-D": single((4, 3, 5, 2), "XDConv3D", 2, 2, padding="same", **XD),
+    "StaticXD, groups": single((16, 4), "XDConv1D", 4, 3, groups=2, depth=2, **XD),
+    "StaticXD, 300 points": single((300, 2), "XDConv1D", 2, 3, depth=3, padding="same", **XD),
+    "StaticXD, float16 storage": single((16, 3), "XDConv1D", 4, 3, finalize={"storage": "float16"}),
+    "StaticKernelXD, 1-D": single((16, 3), "XDConv1D", 4, 3, padding="same", **KERNEL),
+    "StaticKernelXD, 2-D": single((9, 8, 3), "XDConv2D", 4, 3, depth=2, **KERNEL),
+    "StaticKernelXD, bias and gates": single(
+        (16, 4), "XDConv1D", 4, 3, frequency_bias=True, channel_gates=True, **KERNEL
+    ),
+    "StaticKernelXD, bfloat16 storage": single(
+        (16, 3), "XDConv1D", 4, 3, finalize={"keep": "kernel", "storage": "bfloat16"}
+    ),
+    "transposed": single((8, 7, 3), "XDConv2DTranspose", 4, 3, strides=2, **XD),
+    "transposed, kernel": single((8, 7, 3), "XDConv2DTranspose", 4, 3, strides=2, **KERNEL),
+    "depthwise": single((8, 7, 3), "XDDepthwiseConv2D", 3, padding="same", **XD),
+    "depthwise, kernel": single((8, 7, 3), "XDDepthwiseConv2D", 3, padding="same", **KERNEL),
+    "separable": single((8, 7, 3), "XDSeparableConv2D", 4, 3, padding="same", **XD),
+    "separable, kernel": single((8, 7, 3), "XDSeparableConv2D", 4, 3, padding="same", **KERNEL),
+    "causal": single((16, 3), "XDCausalConv1D", 4, 3, **XD),
+    "K-operation": rewritten((16, 3), "Conv1D", 4, 3, to="k_operation"),
+    "K-operation, kernel": rewritten((16, 3), "Conv1D", 4, 3, to="k_operation", **KERNEL),
+    "KDense": single((12,), "KDense", 8),
+    "SpectralConv1D": single((16, 3), "SpectralConv1D", 4, 5),
+    "SpectralConv2D": single((9, 8, 3), "SpectralConv2D", 4, (3, 4)),
+    "SpectralConv3D": single((4, 6, 5, 2), "SpectralConv3D", 3, (2, 3, 2)),
+    "FourierUpsampling, 600 points": single((600, 2), "FourierUpsampling", 700),
+    "StaticCKConv": single((16, 2), "CKConv1D", kernel_size=9, convolution="direct", **XD),
+    "StaticCKConv, FFT": single((16, 2), "CKConv1D", kernel_size=9, convolution="fourier", **XD),
+    "StaticCKConv, resolution": single(
+        (16, 12, 2), "CKConv2D", kernel_size=9, learn_resolution=True, **XD
+    ),
+    "StaticCCNNBlock": ccnn_block,
+    "StaticMask": single((16, 4), "DifferentiableMask", axis=1, **XD),
+    "trimmed masked LeNet": trimmed,
+    "DARTS mixture": rewritten((8, 8, 3), "Conv2D", 3, 3, to="darts"),
+    "DASH mixture": rewritten((16, 3), "Conv1D", 4, 3, to="dash", kernel_sizes=(3, 9)),
+    "derived cell": cell,
+}
+
+
+def measured(model, format, batch, folder):
+    """Return the largest relative error of a file of a model, or why there is none."""
+    import keras
+    import numpy as np
+
+    from keras_xd.graph.exporting import export
+    from keras_xd.graph.runtimes import FORMATS
+
+    kind = FORMATS[format]
+    path = os.path.join(folder, f"model{kind.suffix}")
+    inputs = model.inputs[0]
+    signature = [keras.InputSpec(shape=(batch, *inputs.shape[1:]), dtype="float32", name="inputs")]
+    try:
+        export(model, path, format, False, signature, overwrite=True)
+    except ValueError as error:
+        return re.sub(r"\s+", " ", str(error).split("with which: ")[-1])[:200]
+    errors = []
+    for size in DYNAMIC if batch is None else (batch,):
+        values = np.random.default_rng(1).normal(size=(size, *inputs.shape[1:])).astype("float32")
+        expected = keras.ops.convert_to_numpy(model(values, training=False))
+        (actual,) = kind.run(path, [values], signature, expected)
+        errors.append(np.max(np.abs(np.asarray(actual) - expected)) / np.max(np.abs(expected)))
+    return float(max(errors))
+
+
+def run(kinds, formats):
+    """Return `{kind: {format: [with an unknown batch, with a fixed one]}}` of one backend."""
+    found = {}
+    for name in kinds:
+        model, found[name] = KINDS[name](), {}
+        for format in formats:
+            with tempfile.TemporaryDirectory() as folder:
+                found[name][format] = [
+                    measured(model, format, batch, folder) for batch in (None, STATIC)
+                ]
+            print(name, format, *found[name][format], file=sys.stderr, flush=True)
+    return found
+
+
+def run_backend(backend, kinds, formats):
+    """Do that in a process with a backend; `{}` if it is not installed."""
+    command = [sys.executable, "-W", "ignore", __file__, "--kinds", *kinds, "--formats", *formats]
+    environment = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
+    process = subprocess.run(
+        [*command, "--in-process"], env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return json.loads(process.stdout.splitlines()[-1])
+
+
+def report(found, formats):
+    """Return the page of the results."""
+    notes, rows = [], []
+    for kind, by_format in found.items():
+        row = [kind]
+        for format in formats:
+            row.append(" / ".join(_cell(value, notes) for value in by_format[format]))
+        rows.append(row)
+    versions = (f"{name} {_version(name)}" for name in PACKAGES if _version(name))
+    return "\n".join(
+        [
+            "# Formats of finalized layers",
+            "",
+            "Written by `benchmarks/formats.py`. The largest difference between the outputs of the",
+            "runtime and those of the model, relative to the largest output, in float32: with an",
+            f"unknown batch (run at {DYNAMIC[0]} and {DYNAMIC[1]}) / with a batch of {STATIC}.",
+            f"Numbers in brackets are refusals, below. {', '.join(versions)}.",
+            "",
+            _table(["Layer", *(TITLES[format] for format in formats)], rows),
+            "",
+            *(f"- [{index}] {note}" for index, note in enumerate(notes, 1)),
+            "",
+        ]
+    )
+
+
+def _cell(value, notes):
+    if not isinstance(value, str):
+        return f"{value:.0e}"
+    if value not in notes:
+        notes.append(value)
+    return f"[{notes.index(value) + 1}]"
+
+
+def _table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--formats", nargs="+", choices=TITLES, default=list(TITLES))
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.in_process:
+        found = run(options.kinds, options.formats)
+        print(json.dumps(found))
+        return found
+    found = {kind: {} for kind in options.kinds}
+    for backend, written in BACKENDS.items():
+        formats = [format for format in options.formats if format in written]
+        if formats and (backend == "tensorflow" or _version(backend)):
+            for kind, values in run_backend(backend, options.kinds, formats).items():
+                found[kind].update(values)
+    formats = [format for format in options.formats if format in found[options.kinds[0]]]
+    text = report(found, formats)
+    print(text)
+    if not options.dry_run:
+        RESULTS.write_text(text, encoding="utf-8")
+    return found
+
+
+if __name__ == "__main__":
+    main()
