@@ -1,4 +1,4 @@
-"""Searches of sizes under a budget and of a cell with a teacher; self-calibration.
+"""Searches of sizes under a budget and of cells, one with a teacher; self-calibration.
 
 `KERAS_BACKEND=jax python -m keras_xd_tests.backend_spaces_program` does the same on each backend
 and prints what came out as JSON.
@@ -91,6 +91,30 @@ def cell():
     return {**outcome(search, history, x), "genotype": str(architecture.genotype)}
 
 
+def relaxed(relaxation):
+    """A cell that draws operations, or has shares of edges; what is drawn is the same anywhere."""
+    x, y = data(4)
+    inputs = keras.Input((4, 4, 1))
+    architecture = layers.CellArchitecture(
+        operations=("dilated_3", "channel_attention"), relaxation=relaxation
+    )
+    outputs = layers.HeterogeneousCell(4, architecture)([inputs, inputs])
+    pooled = keras.layers.GlobalAveragePooling2D()(outputs)
+    model = same_start(keras.Model(inputs, keras.layers.Dense(3)(pooled)), architecture=1.0)
+    if relaxation == "gumbel":
+        # No noise is as large.
+        architecture.logits.assign(60.0 * np.eye(2)[np.arange(18) % 3 // 2])
+        architecture.temperature.assign(1.0)
+    search = keras_xd.SearchModel(model)
+    search.compile(
+        keras.optimizers.SGD(0.05),
+        keras.optimizers.SGD(0.5),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        mode="joint",
+    )
+    return outcome(search, search.fit(x, y, epochs=1, **FIT).history, x)
+
+
 def calibration():
     """A plain model with self-calibrations, with a gate and in the paper's form."""
     x, y = data(6)
@@ -110,5 +134,6 @@ def calibration():
 
 if __name__ == "__main__":
     results = {"sizes": sizes(), "cell": cell(), "calibration": calibration()}
+    results |= {name: relaxed(name) for name in ("gumbel", "sampled", "partial")}
     results["backend"] = keras.backend.backend()
     print("RESULT " + json.dumps(results))

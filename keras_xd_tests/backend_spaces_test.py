@@ -35,6 +35,13 @@ def test_a_cell_is_searched_and_derived(backend, spaces):
     assert_same_structure_and_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+@pytest.mark.parametrize("relaxation", ["gumbel", "sampled", "partial"])
+def test_cells_of_every_relaxation_are_searched(relaxation, backend, spaces):
+    ours, theirs = (spaces[name][relaxation] for name in (backend, "tensorflow"))
+    assert_same_structure_and_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_features_are_calibrated(backend, spaces):
     ours, theirs = (spaces[name]["calibration"] for name in (backend, "tensorflow"))

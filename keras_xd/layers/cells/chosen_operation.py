@@ -20,8 +20,9 @@ from keras_xd.layers.cells.edge import (
     is_separable,
     kernel_sizes,
 )
-from keras_xd.layers.cells.edge_products import node_values, outcomes
+from keras_xd.layers.cells.edge_products import outcomes
 from keras_xd.layers.cells.genotypes import ATTENTION_OPERATIONS, is_feature
+from keras_xd.layers.cells.node_products import node_values
 from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, Outcomes, added_up
 
 

@@ -9,6 +9,7 @@ from keras import ops
 from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, searchable_layers
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
+from keras_xd.graph import cloning
 from keras_xd.graph.wrapped_model import Exchange
 from keras_xd.layers.cells.genotypes import (
     CellGenotype,
@@ -207,6 +208,37 @@ class DerivedCell(OperatorCell):
         shape = (ops.shape(outcome)[0], 1, 1, 1)
         draw = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
         return outcome * ops.cast(ops.where(draw < kept, 1 / kept, 0.0), outcome.dtype)
+
+
+def derived_from(cell: OperatorCell) -> keras.layers.Layer:
+    """Return a built cell of what a relaxed one has decided on, with the weights of its operations.
+
+    Args:
+        cell: a built `HeterogeneousCell`.
+    """
+    plain = DerivedCell(
+        cell.genotype,
+        cell.filters,
+        cell.reduction,
+        cell.previous_reduction,
+        affine=False,
+        partial_channels=cell.partial_channels,
+        calibration_gate=cell.calibration_gate,
+        name=cell.name,
+        dtype=cell.dtype_policy,
+        trainable=cell.trainable,
+    )
+    plain.build(cell.get_build_config()["input_shape"])
+    pairs = list(zip(cell.preprocessing, plain.preprocessing, strict=True))
+    pairs += [
+        (cell.edge_operation(edge, operation), layer)
+        for (edge, operation), layer in zip(plain.edges, plain.operations, strict=True)
+    ]
+    for old, new in pairs:
+        cloning.copy_state(old, new)
+    if plain.calibration_gates is not None:
+        plain.calibration_gates.assign(cell.calibration_gates)
+    return without_search(plain)
 
 
 def without_search(cell: DerivedCell) -> keras.layers.Layer:

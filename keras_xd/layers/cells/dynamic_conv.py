@@ -74,16 +74,16 @@ def same_border(sizes, span: int, strides: int):
     )
 
 
-def widened(kernels, size: int):
-    """Return kernels `(batch, k, k, channels)` with zeros around them, up to a size.
+def widened(kernels, size: int, axes: tuple[int, int] = (1, 2)):
+    """Return kernels, `(batch, k, k, channels)` unless `axes` says so, with zeros up to a size.
 
     A convolution is linear in its kernel, so weighted kernels of all sizes can be summed and
     applied as one.
     """
-    margin = (size - kernels.shape[1]) // 2
+    margin = (size - kernels.shape[axes[0]]) // 2
     if not margin:
         return kernels
-    return ops.pad(kernels, [(0, 0), (margin, margin), (margin, margin), (0, 0)])
+    return ops.pad(kernels, [(margin, margin) if axis in axes else (0, 0) for axis in range(4)])
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

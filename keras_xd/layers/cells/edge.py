@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from keras_xd.layers.cells.genotypes import BLOCKS, SOURCES
+
 DYNAMIC_REDUCTION, ATTENTION_REDUCTION = 8, 16
 # Kernel size and dilation rate; the separable ones are done twice.
 DEPTHWISE = {
@@ -11,6 +13,11 @@ DEPTHWISE = {
     "dilated_5": (5, 2),
 }
 POOLING = ("max_pooling_3", "average_pooling_3")
+# The node that each edge comes from, `None` for surrogate nodes.
+EDGE_SOURCES = (*(source for sources in SOURCES for source in sources), *([None] * BLOCKS))
+# The same where the surrogate nodes of all blocks come after the others.
+SURROGATE = len(SOURCES[-1])
+EDGE_NODES = (*EDGE_SOURCES[:-BLOCKS], *range(SURROGATE, SURROGATE + BLOCKS))
 
 
 @dataclasses.dataclass(frozen=True)

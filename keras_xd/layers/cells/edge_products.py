@@ -1,7 +1,7 @@
 """What all operations on one edge of a relaxed cell make, computed together.
 
-A graph holds the two functions here once for all nodes, and for all edges, of equal shapes. What
-the edges from a node have in common, `node_values`, is computed once for the node.
+A graph holds the function here once for all edges of equal shapes. What the edges from a node have
+in common is computed once for the node: see `node_products`.
 
 The batch normalisation behind a linear map `W` is part of that map: with the means `μ` and the
 second moments `Σ` of its inputs, its outputs have the means `μ W` and the second moments
@@ -9,14 +9,13 @@ second moments `Σ` of its inputs, its outputs have the means `μ W` and the sec
 """
 
 import math
-from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.layers.cells.dynamic_conv import EPSILON
+from keras_xd.layers.cells.dynamic_conv import widened
 from keras_xd.layers.cells.edge import (
     DEPTHWISE,
     POOLING,
@@ -24,68 +23,12 @@ from keras_xd.layers.cells.edge import (
     depthwise_names,
     kernel_sizes,
 )
-from keras_xd.layers.mixed import window_padding
-
-
-def node_values(
-    edge: Edge, x: Tensor, weights: dict[str, Tensor]
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return what all edges from a node need, and the statistics of its pooled features.
-
-    Args:
-        edge: the `Edge` that they all are.
-        x: features of the node, `(batch, height, width, filters)`.
-        weights: the moving statistics of poolings, `pooling_moving_mean` and
-            `pooling_moving_variance`.
-
-    Returns:
-        Two dictionaries: the values for `outcomes`, and of the batch, in training, the means and
-        variances by the names that `weights` has.
-    """
-    x = ops.convert_to_tensor(x)
-    names, found, statistics = edge.operations, {"features": x}, {}
-    steps = (edge.strides, edge.strides)
-    depthwise, reduces = depthwise_names(names), "identity" in names and edge.strides > 1
-    rectified = ops.relu(x) if depthwise or reduces else None
-    if depthwise:
-        found["rectified"] = rectified
-        if any(DEPTHWISE[name][1] > 1 for name in depthwise) and _has_phases(edge, x):
-            found["phases"] = _phases(rectified, edge.strides)
-    shared = [_flat(_pooled(name, x, steps)) for name in names if name in POOLING]
-    if shared:
-        pooled = _joined(shared, -1)
-        if edge.training:
-            moments = ops.moments(ops.cast(pooled, "float32"), 0, keepdims=True)
-            kinds = zip(("mean", "variance"), moments, strict=True)
-            statistics = {f"pooling_moving_{kind}": ops.reshape(m, (-1,)) for kind, m in kinds}
-        else:
-            kinds = (weights[f"pooling_moving_{kind}"] for kind in ("mean", "variance"))
-            moments = [ops.reshape(kind, (1, -1)) for kind in kinds]
-        scale, offset = (ops.cast(v, pooled.dtype) for v in _scale_and_offset(*moments))
-        shared = [pooled * scale + offset]
-    if "identity" in names and edge.strides == 1:
-        shared.append(_flat(x))
-    if shared:
-        found["shared"] = _joined(shared, -1)
-    if reduces:
-        moved = window_padding.extended(rectified, [(-1, n % 2) for n in x.shape[1:3]])
-        halves = [window_padding.every(part, steps) for part in (rectified, moved)]
-        found["halves"] = _flat(ops.concatenate(halves, axis=-1))
-    if "spatial_attention" in names and edge.strides > 1:
-        found["strided"] = _flat(window_padding.every(x, steps))
-    if kernel_sizes(names):
-        images = ops.reshape(x, (-1, math.prod(x.shape[1:-1]), x.shape[-1]))
-        found["images"] = ops.transpose(images, (0, 2, 1))
-    if edge.training:
-        squeezed = "spatial_attention" in names and edge.strides == 1
-        wanted = {"halves", "strided"} | (
-            {"features"} if squeezed or kernel_sizes(names) else set()
-        )
-        for name in ("features", "halves", "strided"):
-            if name in found and name in wanted:
-                sums, products = _moments(_flat(found[name]))
-                found |= {f"{name}_sums": sums, f"{name}_products": products}
-    return found, statistics
+from keras_xd.layers.cells.node_products import (
+    flattened,
+    joined,
+    scale_and_offset,
+    sums_and_products,
+)
 
 
 def outcomes(
@@ -136,8 +79,8 @@ class _Outcomes:
             )
         statistics = {}
         if self.means:
-            statistics["moving_mean"] = _joined(self.means, 0)
-            statistics["moving_variance"] = _joined(self.variances, 0)
+            statistics["moving_mean"] = joined(self.means, 0)
+            statistics["moving_variance"] = joined(self.variances, 0)
         return result, statistics
 
     def _recomputed(self, part, values, weights):
@@ -198,9 +141,11 @@ class _Outcomes:
         names, strides = depthwise_names(self.edge.operations), self.edge.strides
         inputs = dict.fromkeys(names, self.node["rectified"])
         for step in (0, 1):
-            flats = [_flat(self._depthwise(name, step, inputs[name], strides)) for name in names]
+            flats = [
+                flattened(self._depthwise(name, step, inputs[name], strides)) for name in names
+            ]
             matrices = ops.cast(self.weights[f"pointwise_{step}"], "float32")
-            moments = [_moments(flat) for flat in flats] if self.edge.training else []
+            moments = [sums_and_products(flat) for flat in flats] if self.edge.training else []
             scale, offset = self._normalized(f"pointwise_{step}", moments, matrices)
             again = depthwise_names(names, 1) if step == 0 else []
             # What is done again is rectified first, so that its share comes later.
@@ -235,7 +180,7 @@ class _Outcomes:
         """Return features of the phases, all places along the first axis, as those of images."""
         height, width = (n // 2 for n in self.sizes)
         y = ops.reshape(flat, (2, 2, -1, height, width, self.edge.filters))
-        return _flat(ops.transpose(y, (2, 3, 0, 4, 1, 5)))
+        return flattened(ops.transpose(y, (2, 3, 0, 4, 1, 5)))
 
     def _add_reduction(self, parts, offsets):
         """Add the factorized reduction's product and its offset to lists."""
@@ -255,7 +200,7 @@ class _Outcomes:
         name = "strided" if "strided" in self.node else "features"
         matrix = ops.cast(self.weights["spatial_squeeze"], "float32")
         scale, offset = self._normalized("spatial", self._moments_of(name), matrix[None])
-        y = _product(_flat(self.node[name]), matrix * scale[0])
+        y = _product(flattened(self.node[name]), matrix * scale[0])
         y = ops.reshape(ops.relu(y + ops.cast(offset[0], y.dtype)), (-1, *self.sizes, y.shape[-1]))
         y = ops.conv(y, self.weights["spatial_score"], 1, "same", "channels_last")
         return ops.sigmoid(y) * ops.cast(self.shares["spatial_attention"], y.dtype)
@@ -276,7 +221,7 @@ class _Outcomes:
         matrix, places = ops.cast(self.weights["bottleneck"], "float32"), images.shape[-1]
         moments = self._moments_of("features")
         scale, offset = self._normalized("bottleneck", moments, matrix[None], places)
-        inner = _product(_flat(x), matrix * scale[0])
+        inner = _product(flattened(x), matrix * scale[0])
         inner = ops.relu(inner + ops.cast(offset[0], x.dtype))
         inner = ops.reshape(inner, (-1, places, inner.shape[-1]))
         inner = [inner] if len(sizes) == 1 else ops.split(inner, len(sizes), axis=-1)
@@ -286,11 +231,10 @@ class _Outcomes:
             context = ops.transpose(ops.matmul(mask, values), (0, 2, 1))
             kernel = ops.softmax(ops.matmul(self.weights[f"decode_{size}"], context), axis=-1)
             kernel = kernel * ops.cast(self.shares[f"dynamic_{size}"], kernel.dtype)
-            if size < largest:
-                kernel = ops.matmul(kernel, ops.cast(_widening(size, largest), kernel.dtype))
+            kernel = ops.reshape(kernel, (-1, self.edge.filters, size, size))
+            kernel = widened(kernel, largest, axes=(2, 3))
             total = kernel if total is None else total + kernel
-        total = ops.transpose(total, (0, 2, 1))
-        return ops.reshape(total, (-1, largest, largest, self.edge.filters))
+        return ops.transpose(total, (0, 2, 3, 1))
 
     def _moments_of(self, name):
         """Return the moments of a node's features, of one in a list, empty unless in training."""
@@ -303,7 +247,7 @@ class _Outcomes:
 
         Args:
             name: that of the statistics.
-            moments: in training the `_moments` of each of the features.
+            moments: in training the `sums_and_products` of each of the features.
             matrices: float32 tensor `(number of features, inputs, outputs)`.
             places: number of places of a sample, that of the outcomes by default.
 
@@ -321,67 +265,13 @@ class _Outcomes:
     def _moving(self, name, shape):
         place = self.edge.statistics[name]
         kinds = (self.weights[f"moving_{kind}"][place] for kind in ("mean", "variance"))
-        return _scale_and_offset(*(ops.reshape(kind, shape) for kind in kinds))
+        return scale_and_offset(*(ops.reshape(kind, shape) for kind in kinds))
 
     def _noted(self, mean, variance):
         self.means.append(ops.reshape(mean, (-1,)))
         self.variances.append(ops.reshape(variance, (-1,)))
-        return _scale_and_offset(mean, variance)
-
-
-def _scale_and_offset(mean, variance):
-    scale = ops.rsqrt(variance + EPSILON)
-    return scale, -mean * scale
-
-
-def _joined(values: list[Any], axis: int):
-    return values[0] if len(values) == 1 else ops.concatenate(values, axis=axis)
-
-
-def _flat(x):
-    """Return features with all places of all samples along the first axis."""
-    return x if len(x.shape) == 2 else ops.reshape(x, (-1, x.shape[-1]))
+        return scale_and_offset(mean, variance)
 
 
 def _product(flat, matrix):
     return ops.matmul(flat, ops.cast(matrix, flat.dtype))
-
-
-def _moments(flat):
-    """Return the sums of features and of the products of all pairs of them, in float32."""
-    flat = ops.cast(flat, "float32")
-    # A transposed copy would be kept for the gradient; this product needs none.
-    return ops.sum(flat, axis=0, keepdims=True), ops.einsum("nc,nd->cd", flat, flat)
-
-
-def _has_phases(edge, x):
-    """Whether the phases of images are those that dilated windows read."""
-    return edge.strides > 1 or all(n % 2 == 0 for n in x.shape[1:-1])
-
-
-def _phases(x, strides):
-    """Return every other place of images, as images: windows dilated by 2 read one phase.
-
-    With strides 2 all windows read the same one, otherwise all four come one after the other.
-    """
-    height, width, channels = x.shape[1:]
-    if strides > 1:
-        # By the rule of "same" the first window reaches an odd number of places beyond even sizes.
-        return x[:, 1 - height % 2 :: 2, 1 - width % 2 :: 2]
-    x = ops.reshape(x, (-1, height // 2, 2, width // 2, 2, channels))
-    x = ops.transpose(x, (2, 4, 0, 1, 3, 5))
-    return ops.reshape(x, (-1, height // 2, width // 2, channels))
-
-
-def _pooled(name, x, steps):
-    border = window_padding.borders(x.shape[1:-1], (3, 3), (3, 3), steps, "same")
-    pool = window_padding.max_pool if name == "max_pooling_3" else window_padding.average_pool
-    return pool(x, (3, 3), border, steps)
-
-
-def _widening(size, largest):
-    """Return the matrix that puts the taps of a kernel into the middle of a larger one."""
-    margin = (largest - size) // 2
-    places = np.arange(largest**2).reshape(largest, largest)
-    places = places[margin : margin + size, margin : margin + size].ravel()
-    return np.eye(largest**2, dtype="float32")[places]

@@ -21,7 +21,8 @@ from keras_xd.layers.cells.edge import (
     is_separable,
     kernel_sizes,
 )
-from keras_xd.layers.cells.edge_products import node_values, outcomes
+from keras_xd.layers.cells.edge_products import outcomes
+from keras_xd.layers.cells.node_products import node_values
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -135,7 +136,7 @@ class EdgeStack(keras.layers.Layer):
         weights: Sequence[dict[str, Tensor]],
         training: bool | None = None,
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Return what all edges from a node need, see `edge_products.node_values`.
+        """Return what all edges from a node need, see `node_products.node_values`.
 
         Args:
             number: of the node.

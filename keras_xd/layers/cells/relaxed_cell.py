@@ -11,10 +11,9 @@ from keras_xd.core import shared_objects, validation
 from keras_xd.core.searchable import SearchableLayer, searchable_layers
 from keras_xd.core.tracing import traced_part
 from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
-from keras_xd.graph import cloning
 from keras_xd.layers.cells.cell_architecture import CellArchitecture
-from keras_xd.layers.cells.derived_cell import DerivedCell, without_search
-from keras_xd.layers.cells.edge import POOLING
+from keras_xd.layers.cells.derived_cell import derived_from
+from keras_xd.layers.cells.edge import EDGE_NODES, EDGE_SOURCES, POOLING, SURROGATE
 from keras_xd.layers.cells.edge_counts import edge_counts
 from keras_xd.layers.cells.edge_stack import EdgeStack
 from keras_xd.layers.cells.genotypes import (
@@ -26,12 +25,6 @@ from keras_xd.layers.cells.genotypes import (
     second_tier_edge,
 )
 from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, OperatorCell, combined
-
-# The node that each edge comes from, `None` for surrogate nodes.
-_EDGE_SOURCES = (*(source for sources in SOURCES for source in sources), *([None] * BLOCKS))
-# The same where the surrogate nodes of all blocks come after the others.
-_SURROGATE = len(SOURCES[-1])
-_EDGE_NODES = (*_EDGE_SOURCES[:-BLOCKS], *range(_SURROGATE, _SURROGATE + BLOCKS))
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -150,12 +143,12 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         self._sources = tuple(source for _, source in operations.values())
         self.edges = None
         if stacked:
-            sources = [*range(_SURROGATE), *([None] * BLOCKS)]
+            sources = [*range(SURROGATE), *([None] * BLOCKS)]
             self.edges = EdgeStack(
                 self.operation_filters,
                 stacked,
                 strides=[self.strides_from(source) for source in sources],
-                nodes=_EDGE_NODES,
+                nodes=EDGE_NODES,
                 name="edges",
                 dtype=self.dtype_policy,
             )
@@ -200,7 +193,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         """
         if (edge, operation) in self._numbers:
             return self.operations[self._numbers[edge, operation]]
-        source = _EDGE_SOURCES[edge]
+        source = EDGE_SOURCES[edge]
         strides = self.strides_from(source)
         layer = self.make_operation(operation, strides, operation)
         if self.built:
@@ -273,35 +266,13 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         convolution with a dynamic kernel counts with what makes it; products with attention do not.
         """
         shares = self.architecture.expected_operations
-        counts = edge_counts(self, input_shape, _EDGE_SOURCES)
+        counts = edge_counts(self, input_shape, EDGE_SOURCES)
         total = ops.sum(shares * ops.cast(counts, shares.dtype))
         return total + self.preprocessing_multiply_adds(input_shape)
 
     def finalize(self) -> keras.layers.Layer:
         """Return a built `DerivedCell` of the `genotype` with the weights of its operations."""
-        plain = DerivedCell(
-            self.genotype,
-            self.filters,
-            self.reduction,
-            self.previous_reduction,
-            affine=False,
-            partial_channels=self.partial_channels,
-            calibration_gate=self.calibration_gate,
-            name=self.name,
-            dtype=self.dtype_policy,
-            trainable=self.trainable,
-        )
-        plain.build(self.get_build_config()["input_shape"])
-        pairs = list(zip(self.preprocessing, plain.preprocessing, strict=True))
-        pairs += [
-            (self.edge_operation(edge, operation), layer)
-            for (edge, operation), layer in zip(plain.edges, plain.operations, strict=True)
-        ]
-        for old, new in pairs:
-            cloning.copy_state(old, new)
-        if plain.calibration_gates is not None:
-            plain.calibration_gates.assign(self.calibration_gates)
-        return without_search(plain)
+        return derived_from(self)
 
     def describe(self) -> Description:
         """Return the `shares`, and their entropy: see `CellArchitecture.describe`."""
@@ -366,7 +337,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
                     common[number] = made
             found.append({operation: common["shares"][edge, column] * made})
         if self.edges is not None:
-            node, (weights, node_weights) = _EDGE_NODES[edge], common["weights"]
+            node, (weights, node_weights) = EDGE_NODES[edge], common["weights"]
             of_nodes, of_edges = common["statistics"]
             if ("node", node) not in common:
                 values = self.edges.node_values(node, x, node_weights, training)

@@ -86,6 +86,28 @@ def test_what_was_not_drawn_is_left_alone(relaxation, rng):
         np.testing.assert_array_equal(moved, drawn[:, [0, 1, 2, 2]])
 
 
+@pytest.mark.parametrize("relaxation", [*PATHS, "partial"])
+def test_mixed_precision(relaxation, rng):
+    x = images(rng)
+    outputs, moved = [], []
+    for dtype in ("float32", "mixed_bfloat16"):
+        keras.utils.set_random_seed(1)
+        cell = drawn_cell(relaxation, FEW, dtype=dtype)
+        cell.build([value.shape for value in x])
+        cell.architecture.logits.assign(60 * np.eye(3)[np.arange(18) % 3])
+        with tf.GradientTape() as tape:
+            y = cell(x, training=True)
+            loss = tf.reduce_sum(tf.cast(y, "float32") ** 2)
+        slopes = tape.gradient(loss, [v.value for v in cell.edges.trainable_variables])
+        assert all(slope.dtype == "float32" for slope in slopes)
+        outputs.append(y)
+        moved.append(keras.ops.convert_to_numpy(cell.edges.moving_mean))
+    assert outputs[1].dtype == "bfloat16"
+    plain, mixed = (keras.ops.convert_to_numpy(keras.ops.cast(y, "float32")) for y in outputs)
+    assert_close(mixed, plain, 5e-2)
+    assert_close(*moved, 5e-2)
+
+
 @pytest.mark.parametrize("relaxation", PATHS)
 def test_cells_of_a_kind_draw_alike_and_anew(relaxation, rng):
     model = network(relaxation)

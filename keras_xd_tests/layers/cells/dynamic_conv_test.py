@@ -52,6 +52,10 @@ def test_kernels_are_summed_before_the_convolution(rng):
     expected = cell_references.dynamic(x, three) + cell_references.dynamic(x, five)
     y = keras.ops.convert_to_numpy(dynamic_depthwise_conv(x, together))
     assert_close(y, expected.astype("float32"))
+    # The same with the channels before the taps.
+    moved = widened(keras.ops.transpose(three, (0, 3, 1, 2)), 5, axes=(2, 3))
+    moved = keras.ops.convert_to_numpy(keras.ops.transpose(moved, (0, 2, 3, 1)))
+    np.testing.assert_array_equal(moved, keras.ops.convert_to_numpy(widened(three, 5)))
 
 
 @pytest.mark.parametrize("kernel_size, affine", [(3, True), (5, False)])

@@ -1,0 +1,122 @@
+"""What all edges from one node of a relaxed cell have in common, computed once for the node.
+
+A graph holds `node_values` once for all nodes of equal shapes.
+"""
+
+import math
+
+from keras import ops
+
+from keras_xd.core.type_aliases import Tensor
+from keras_xd.layers.cells.dynamic_conv import EPSILON
+from keras_xd.layers.cells.edge import DEPTHWISE, POOLING, Edge, depthwise_names, kernel_sizes
+from keras_xd.layers.mixed import window_padding
+
+
+def node_values(
+    edge: Edge, x: Tensor, weights: dict[str, Tensor]
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return what all edges from a node need, and the statistics of its pooled features.
+
+    Args:
+        edge: the `Edge` that they all are.
+        x: features of the node, `(batch, height, width, filters)`.
+        weights: the moving statistics of poolings, `pooling_moving_mean` and
+            `pooling_moving_variance`.
+
+    Returns:
+        Two dictionaries: the values for `outcomes`, and of the batch, in training, the means and
+        variances by the names that `weights` has.
+    """
+    x = ops.convert_to_tensor(x)
+    names, found, statistics = edge.operations, {"features": x}, {}
+    steps = (edge.strides, edge.strides)
+    depthwise, reduces = depthwise_names(names), "identity" in names and edge.strides > 1
+    rectified = ops.relu(x) if depthwise or reduces else None
+    if depthwise:
+        found["rectified"] = rectified
+        if any(DEPTHWISE[name][1] > 1 for name in depthwise) and _has_phases(edge, x):
+            found["phases"] = _phases(rectified, edge.strides)
+    shared = [flattened(_pooled(name, x, steps)) for name in names if name in POOLING]
+    if shared:
+        pooled = joined(shared, -1)
+        if edge.training:
+            moments = ops.moments(ops.cast(pooled, "float32"), 0, keepdims=True)
+            kinds = zip(("mean", "variance"), moments, strict=True)
+            statistics = {f"pooling_moving_{kind}": ops.reshape(m, (-1,)) for kind, m in kinds}
+        else:
+            kinds = (weights[f"pooling_moving_{kind}"] for kind in ("mean", "variance"))
+            moments = [ops.reshape(kind, (1, -1)) for kind in kinds]
+        scale, offset = (ops.cast(v, pooled.dtype) for v in scale_and_offset(*moments))
+        shared = [pooled * scale + offset]
+    if "identity" in names and edge.strides == 1:
+        shared.append(flattened(x))
+    if shared:
+        found["shared"] = joined(shared, -1)
+    if reduces:
+        moved = window_padding.extended(rectified, [(-1, n % 2) for n in x.shape[1:3]])
+        halves = [window_padding.every(part, steps) for part in (rectified, moved)]
+        found["halves"] = flattened(ops.concatenate(halves, axis=-1))
+    if "spatial_attention" in names and edge.strides > 1:
+        found["strided"] = flattened(window_padding.every(x, steps))
+    if kernel_sizes(names):
+        images = ops.reshape(x, (-1, math.prod(x.shape[1:-1]), x.shape[-1]))
+        found["images"] = ops.transpose(images, (0, 2, 1))
+    if edge.training:
+        squeezed = "spatial_attention" in names and edge.strides == 1
+        wanted = {"halves", "strided"} | (
+            {"features"} if squeezed or kernel_sizes(names) else set()
+        )
+        for name in ("features", "halves", "strided"):
+            if name in found and name in wanted:
+                sums, products = sums_and_products(flattened(found[name]))
+                found |= {f"{name}_sums": sums, f"{name}_products": products}
+    return found, statistics
+
+
+def flattened(x: Tensor) -> Tensor:
+    """Return features with all places of all samples along the first axis."""
+    return x if len(x.shape) == 2 else ops.reshape(x, (-1, x.shape[-1]))
+
+
+def sums_and_products(flat: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of features and of the products of all pairs of them, in float32."""
+    flat = ops.cast(flat, "float32")
+    # A transposed copy would be kept for the gradient; this product needs none.
+    return ops.sum(flat, axis=0, keepdims=True), ops.einsum("nc,nd->cd", flat, flat)
+
+
+def scale_and_offset(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what normalises features of a mean and a variance."""
+    scale = ops.rsqrt(variance + EPSILON)
+    return scale, -mean * scale
+
+
+def joined(values: list[Tensor], axis: int) -> Tensor:
+    """Return tensors one after the other, a single one as it is."""
+    return values[0] if len(values) == 1 else ops.concatenate(values, axis=axis)
+
+
+def _has_phases(edge, x):
+    """Whether the phases of images are those that dilated windows read."""
+    return edge.strides > 1 or all(n % 2 == 0 for n in x.shape[1:-1])
+
+
+def _phases(x, strides):
+    """Return every other place of images, as images: windows dilated by 2 read one phase.
+
+    With strides 2 all windows read the same one, otherwise all four come one after the other.
+    """
+    height, width, channels = x.shape[1:]
+    if strides > 1:
+        # By the rule of "same" the first window reaches an odd number of places beyond even sizes.
+        return x[:, 1 - height % 2 :: 2, 1 - width % 2 :: 2]
+    x = ops.reshape(x, (-1, height // 2, 2, width // 2, 2, channels))
+    x = ops.transpose(x, (2, 4, 0, 1, 3, 5))
+    return ops.reshape(x, (-1, height // 2, width // 2, channels))
+
+
+def _pooled(name, x, steps):
+    border = window_padding.borders(x.shape[1:-1], (3, 3), (3, 3), steps, "same")
+    pool = window_padding.max_pool if name == "max_pooling_3" else window_padding.average_pool
+    return pool(x, (3, 3), border, steps)
