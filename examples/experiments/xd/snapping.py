@@ -1,15 +1,15 @@
 """Do searched operations become convolutions again? CIFAR-10 as it is, and permuted.
 
     python examples/experiments/xd/snapping.py
-    python examples/experiments/xd/snapping.py --subset 45000 --size 32 --epochs 20
+    python examples/experiments/xd/snapping.py --subset 45000 --free-epochs 6 --epochs 4
 
-A network of three convolutions is searched on CIFAR-10, where convolutions are right, and on the
-same images with rows and columns permuted, where they are not. The settings are the same for both:
-the search begins as the convolutions, and `penalties.NearStart` asks for a reason to leave them.
-Then `keras_xd.finalize(space, snap=0.05)` puts a plain layer in the place of each operation that is
-within this distance of one. Noted for each weight of the penalty: the distances, what is snapped,
-and the accuracy of the backbone trained alike, of the search, right after snapping, and after
-`--more-epochs` of training the snapped network.
+LeNet's convolutions and poolings are searched on CIFAR-10, where they are right, and on the same
+images with rows and columns permuted, where they are not. The settings are the same for both: the
+search begins as LeNet, is free for `--free-epochs`, and then has to give a reason not to go back,
+by `penalties.NearStart` of each of `--weights`. Then `keras_xd.finalize(space, snap=0.05)` puts a
+plain layer in the place of each operation that is within this distance of one. Noted are the
+distances, what is snapped, and the accuracy of LeNet trained alike, of the search without and with
+the penalty, right after snapping, and after `--more-epochs` of training the snapped network.
 
 Each finished run is kept at once and not repeated when the script is started again with the same
 settings; several processes with different weights or seeds may share the work.
@@ -36,31 +36,33 @@ from datasets.batches import Batches, normalize
 import keras_xd
 
 KINDS = ("plain", "permuted")
-NUMBERS = ("size", "subset", "test_subset", "filters", "epochs", "more_epochs", "batch_size")
+NUMBERS = ("size", "subset", "test_subset", "depth", "batch_size")
+EPOCHS = ("free_epochs", "epochs", "more_epochs")
 RATES = ("learning_rate", "architecture_rate", "low_rate", "tolerance")
-LAYERS, CLASSES = 3, 10
+CLASSES, OPERATIONS = 10, ("convolution", "pooling")
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--weights", nargs="+", type=parsing.number, default=[0.0, 1.0])
+    parser.add_argument("--weights", nargs="+", type=parsing.number, default=[0.0, 0.5])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0, 1, 2])
-    parser.add_argument("--size", type=int, choices=[8, 16, 32], default=16, help="of a side")
-    parser.add_argument("--subset", type=parsing.positive, default=4000, help="training images")
+    parser.add_argument("--size", type=int, choices=[16, 32], default=32, help="of a side")
+    parser.add_argument("--subset", type=parsing.positive, default=12000, help="training images")
     parser.add_argument("--test-subset", type=parsing.positive, default=4000, help="test images")
-    parser.add_argument("--filters", type=parsing.positive, default=8)
-    parser.add_argument("--epochs", type=parsing.positive, default=6)
-    parser.add_argument("--more-epochs", type=parsing.positive, default=2)
-    parser.add_argument("--batch-size", type=parsing.positive, default=64)
-    parser.add_argument("--learning-rate", type=parsing.rate, default=1e-2)
-    parser.add_argument("--architecture-rate", type=parsing.rate, default=3e-3)
-    parser.add_argument("--low-rate", type=parsing.rate, default=3e-3, help="of further training")
+    parser.add_argument("--depth", type=parsing.positive, default=3, help="of the K-matrices")
+    parser.add_argument("--free-epochs", type=parsing.whole, default=3, help="without the penalty")
+    parser.add_argument("--epochs", type=parsing.positive, default=2, help="with the penalty")
+    parser.add_argument("--more-epochs", type=parsing.positive, default=1)
+    parser.add_argument("--batch-size", type=parsing.positive, default=128)
+    parser.add_argument("--learning-rate", type=parsing.rate, default=2e-3)
+    parser.add_argument("--architecture-rate", type=parsing.rate, default=1e-3)
+    parser.add_argument("--low-rate", type=parsing.rate, default=1e-3, help="of further training")
     parser.add_argument("--tolerance", type=parsing.rate, default=0.05)
     parsing.add_data_folder(parser)
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    names = [*NUMBERS, *RATES]
+    names = [*NUMBERS, *EPOCHS, *RATES]
     shown = ["weights", "kinds", "seeds", *names]
     options.command = reporting.command("xd/snapping.py", parser, options, shown)
     settings = {name: getattr(options, name) for name in names}
@@ -91,18 +93,8 @@ def load(options):
 
 
 def backbone(options):
-    layers = [keras.Input((options.size, options.size, 3))]
-    for number in range(1, LAYERS + 1):
-        layers += [
-            keras.layers.Conv2D(
-                options.filters, 3, padding="same", use_bias=False, name=f"conv{number}"
-            ),
-            keras.layers.BatchNormalization(momentum=0.8),
-            keras.layers.ReLU(),
-        ]
-    return keras.Sequential(
-        [*layers, keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(CLASSES)]
-    )
+    shape = (options.size, options.size, 3)
+    return keras_xd.models.lenet(shape, CLASSES, pooling="average")
 
 
 def train(model, data, seed, epochs, *rates, batch_size):
@@ -117,6 +109,20 @@ def train(model, data, seed, epochs, *rates, batch_size):
     model.fit(batches, epochs=epochs, shuffle=False, verbose=0)
 
 
+def values(space):
+    return [keras.ops.convert_to_numpy(v) for v in keras_xd.architecture_variables(space)]
+
+
+def penalize(space, starts, weight):
+    """Attach a penalty on the distance from where the search began, not from where it is."""
+    found, variables = values(space), keras_xd.architecture_variables(space)
+    for variable, start in zip(variables, starts, strict=True):
+        variable.assign(start)
+    keras_xd.penalties.attach(space, keras_xd.penalties.NearStart(weight))
+    for variable, value in zip(variables, found, strict=True):
+        variable.assign(value)
+
+
 def accuracy(model, data):
     x, y = data[1]
     return float(np.mean(model.predict(x, batch_size=250, verbose=0).argmax(axis=-1) == y))
@@ -128,17 +134,20 @@ def run(method, kind, seed, data, options):
     start, data = time.perf_counter(), data[kind]
     size = {"batch_size": options.batch_size}
     model, record = backbone(options), {}
+    rates = options.learning_rate, options.architecture_rate
     if method == "backbone":
-        train(model, data, seed, options.epochs, options.learning_rate, **size)
+        train(model, data, seed, options.free_epochs + options.epochs, rates[0], **size)
         record["score"] = accuracy(model, data)
     else:
-        penalty = keras_xd.penalties.NearStart(float(method))
-        space = keras_xd.rewrite(model, architecture_regularizer=penalty)
-        search = keras_xd.SearchModel(space)
-        rates = options.learning_rate, options.architecture_rate
-        train(search, data, seed, options.epochs, *rates, **size)
+        space = keras_xd.rewrite(model, operations=OPERATIONS, depth=options.depth)
+        starts = values(space)
+        if options.free_epochs:
+            train(keras_xd.SearchModel(space), data, seed, options.free_epochs, *rates, **size)
+        record["free"] = accuracy(space, data)
+        penalize(space, starts, float(method))
+        train(keras_xd.SearchModel(space), data, seed + 1000, options.epochs, *rates, **size)
         snapped = keras_xd.finalize(space, snap=options.tolerance)
-        record = {
+        record |= {
             "score": accuracy(space, data),
             "distances": [round(row.distance, 4) for row in snapped.report.rows],
             "operations": [row.operation for row in snapped.report.rows],
@@ -146,7 +155,7 @@ def run(method, kind, seed, data, options):
             "at once": accuracy(snapped, data),
         }
         if snapped.report.snapped:
-            train(snapped, data, seed + 1, options.more_epochs, options.low_rate, **size)
+            train(snapped, data, seed + 2000, options.more_epochs, options.low_rate, **size)
             record["trained on"] = accuracy(snapped, data)
     seconds = [round(time.perf_counter() - start, 2)]
     return {
@@ -178,17 +187,17 @@ def page(settings, runs, written):
     for kind, method, own in groups(runs):
         name = "convolutions" if method == "backbone" else f"searched, weight {method}"
         cells = [kind, name]
-        for key in ("score", "at once", "trained on"):
+        for key in ("free", "score", "at once", "trained on"):
             found = {run["seed"]: 100 * run[key] for run in own if key in run}
             cells.append(reporting.cell(found, seeds, 1, missing=""))
         if method == "backbone":
             rows.append([*cells, "", ""])
             continue
         count = sum(run["snapped"] for run in own)
-        cells.append(f"{count} of {LAYERS * len(own)}")
+        cells.append(f"{count} of {sum(len(run['distances']) for run in own)}")
         means = (statistics.mean(x) for x in zip(*(r["distances"] for r in own), strict=True))
         rows.append([*cells, ", ".join(f"{value:.3f}" for value in means)])
-    head = ["images", "network", "accuracy", "right after snapping", "after more epochs"]
+    head = ["images", "network", "free", "accuracy", "snapped", "trained on", "layers snapped"]
     nearest = sorted({name for run in runs for name in run.get("operations", ())})
     return "\n".join(
         [
@@ -198,23 +207,26 @@ def page(settings, runs, written):
             f"threads: {written['threads']}.",
             "",
             f"Accuracy in percent on {settings['test_subset']:,} test images of "
-            f"{settings['size']} × {settings['size']} pixels after {settings['epochs']} epochs on "
-            f"{settings['subset']:,} training images; {reporting.over(seeds)}. Three convolutions "
-            f"of 3 × 3 taps and {settings['filters']} filters, searched with a penalty "
-            "(`penalties.NearStart`) of the given weight, all other settings equal. Snapped: "
-            f"operations within {settings['tolerance']} of a plain layer, of all seeds; distances: "
-            "of the first to the last operation from the nearest plain layer, means over seeds. "
-            f"More epochs: {settings['more_epochs']}, of networks of which something was snapped; "
-            f"where not all seeds have such, these are in brackets. Nearest layers: "
-            f"{', '.join(nearest)}. All runs together took {reporting.hours(runs)}.",
+            f"{settings['size']} × {settings['size']} pixels after "
+            f"{settings['free_epochs'] + settings['epochs']} epochs on {settings['subset']:,} "
+            f"training images; {reporting.over(seeds)}. LeNet with average pooling; its "
+            "convolutions and poolings searched, in the last "
+            f"{settings['epochs']} epochs with a penalty (`penalties.NearStart`) of the given "
+            "weight. Free: accuracy before the penalty. Snapped: accuracy right after operations "
+            f"within {settings['tolerance']} of a plain layer have become that layer; trained on: "
+            f"after {reporting.plural(settings['more_epochs'], 'more epoch')}, where there are "
+            "such. Distances: of the first to the last operation from the nearest plain layer, "
+            f"means over the seeds. Nearest layers: {', '.join(nearest)}. All runs together took "
+            f"{reporting.hours(runs)}.",
             "",
-            *reporting.table([*head, "snapped", "distances"], rows),
+            *reporting.table([*head, "distances"], rows),
             "## Settings",
             "",
-            f"- Adam; rates: weights {settings['learning_rate']}, architecture "
-            f"{settings['architecture_rate']}, after snapping {settings['low_rate']}; each falls "
-            f"to 0 along a cosine. Batches of {settings['batch_size']}, no augmentation. Permuted: "
-            "one permutation of the rows and one of the columns, the same for all images.",
+            f"- K-matrices of depth {settings['depth']}. Adam; rates: weights "
+            f"{settings['learning_rate']}, architecture {settings['architecture_rate']}, after "
+            f"snapping {settings['low_rate']}; each falls to 0 along a cosine, in each of the two "
+            f"parts. Batches of {settings['batch_size']}, no augmentation. Permuted: one "
+            "permutation of the rows and one of the columns, the same for all images.",
             "",
             "![Distances and accuracy](snapping_cifar10.svg)",
             "",

@@ -1,18 +1,20 @@
-"""The experiment on snapping runs in a tiny setting, and resumes."""
+"""The experiment on snapping runs in a tiny setting."""
 
 import importlib
 
+import keras
 import numpy as np
 import pytest
 
+import keras_xd
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
     snapping = importlib.import_module("experiments.xd.snapping")
 
-TINY = ["--size", "8", "--subset", "8", "--test-subset", "6", "--batch-size", "8"]
-TINY += ["--filters", "2", "--epochs", "1", "--more-epochs", "1", "--seeds", "3"]
-TINY += ["--architecture-rate", "0.1"]
+TINY = ["--size", "16", "--subset", "8", "--test-subset", "6", "--batch-size", "8", "--depth", "1"]
+TINY += ["--free-epochs", "1", "--epochs", "1", "--more-epochs", "1", "--seeds", "3"]
+TINY += ["--kinds", "plain"]
 
 
 @pytest.fixture
@@ -24,23 +26,49 @@ def images(rng, monkeypatch):
     monkeypatch.setattr(snapping.images, "load", load)
 
 
-def test_runs_are_kept_and_those_near_convolutions_snap(images, eager, tmp_path, monkeypatch):
-    arguments = [*TINY, "--kinds", "plain", "--output", str(tmp_path)]
-    results = snapping.main([*arguments, "--weights", "0"])
-    backbone, moved = results.runs
-    assert "distances" not in backbone and moved["snapped"] == 0
-    assert min(moved["distances"]) > 0.05 and moved["at once"] == moved["score"]
-    # One step of a small rate moves nothing so far.
-    monkeypatch.setattr(snapping, "LAYERS", 1)
-    other = [*arguments[:-1], str(tmp_path / "other"), "--architecture-rate", "1e-6"]
-    near = snapping.main([*other, "--weights", "1"]).runs[1]
-    assert near["snapped"] == 1 and near["operations"] == ["convolution 3×3"]
-    assert near["at once"] == near["score"] and "trained on" in near
-    page = (tmp_path / "other" / "snapping_cifar10.md").read_text(encoding="utf-8")
-    assert "| 1 of 1 | 0.000 |" in page
-    assert (tmp_path / "snapping_cifar10.svg").read_bytes().startswith(b"<?xml")
-    monkeypatch.setattr(snapping, "run", None)  # what is finished is not run again
-    assert snapping.main([*arguments, "--weights", "0"]).runs == results.runs
+def backbone(options):
+    return keras.Sequential(
+        [
+            keras.Input((options.size, options.size, 3)),
+            keras.layers.Conv2D(2, 3),
+            keras.layers.AveragePooling2D(2),
+            keras.layers.GlobalAveragePooling2D(),
+            keras.layers.Dense(10),
+        ]
+    )
+
+
+@pytest.mark.parametrize("rate, snapped", [("0.3", 0), ("1e-6", 2)])
+def test_what_is_near_a_plain_layer_snaps(images, eager, tmp_path, monkeypatch, rate, snapped):
+    monkeypatch.setattr(snapping, "backbone", backbone)
+    if snapped:
+        monkeypatch.setattr(snapping, "draw", lambda *_: None)  # takes time, once is enough
+    arguments = [*TINY, "--weights", "0.5", "--output", str(tmp_path), "--architecture-rate", rate]
+    results = snapping.main(arguments)
+    trained, found = results.runs
+    assert "distances" not in trained and found["snapped"] == snapped
+    assert ("trained on" in found) == bool(snapped) and found["at once"] == found["score"]
+    if snapped:
+        assert found["operations"] == ["convolution 3×3", "average pooling 2×2"]
+        assert max(found["distances"]) < 1e-3
+    else:
+        assert min(found["distances"]) > 0.05
+    page = (tmp_path / "snapping_cifar10.md").read_text(encoding="utf-8")
+    assert f"| {snapped} of 2 |" in page
+    if not snapped:
+        assert (tmp_path / "snapping_cifar10.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_the_penalty_is_on_the_distance_from_the_start():
+    space = keras_xd.rewrite(keras.Sequential([keras.Input((4, 1)), keras.layers.Conv1D(1, 1)]))
+    starts = snapping.values(space)
+    moved = [start + 0.5 for start in starts]
+    for variable, value in zip(keras_xd.architecture_variables(space), moved, strict=True):
+        variable.assign(value)
+    snapping.penalize(space, starts, 2.0)
+    np.testing.assert_array_equal(snapping.values(space)[0], moved[0])
+    expected = 2.0 * 0.25 * sum(value.size for value in moved)
+    assert float(sum(space.losses)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_rows_and_columns_are_permuted_alike_in_all_images(images, tmp_path):
@@ -48,7 +76,7 @@ def test_rows_and_columns_are_permuted_alike_in_all_images(images, tmp_path):
     data = snapping.load(options)
     (x, y), (test_x, _) = data["plain"]
     (permuted, labels), _ = data["permuted"]
-    assert x.shape == (8, 8, 8, 3) and test_x.shape == (6, 8, 8, 3)
+    assert x.shape == (8, 16, 16, 3) and test_x.shape == (6, 16, 16, 3)
     np.testing.assert_array_equal(y, labels)
     np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(permuted, axis=None))
     assert not np.array_equal(x, permuted)
