@@ -41,7 +41,7 @@ CONCEPTS = (
     "algebraic_search.md",
 )
 # Sections of docs/results.md whose figures stand in the pages they link, in the same digits.
-COPIED = ("CIFAR-10", "Differential equations", "Music", "K-operations", "Cells")
+COPIED = ("CIFAR-10", "Differential equations", "Music", "K-operations", "ResNet-20", "Cells")
 PACKAGES = (
     keras_xd,
     callbacks,
@@ -159,6 +159,16 @@ def test_results_are_those_of_their_pages(title):
     assert len(figures) > 4
     missing = {figure for figure in figures if not re.search(rf"(?<![\d.]){figure}(?!\d)", pages)}
     assert not missing, f"not in {[path.name for path in linked]}: {sorted(missing)}"
+
+
+def test_the_example_of_a_budget_becomes_smaller(capsys):
+    """What it prints stands beside it: multiply–adds before and after."""
+    keras.utils.set_random_seed(0)
+    text = (DOCS / "masked_models.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    exec(compile(code, "masked_models.md", "exec"), {"__name__": "__example__"})
+    before, after = map(float, capsys.readouterr().out.split())
+    assert before == 617536 and after <= 0.55 * before
 
 
 @pytest.mark.parametrize("name", CONCEPTS)
