@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import inspect
 
 import keras
 
@@ -345,12 +346,31 @@ def copy_layer(operation, parts=None):
             config = {**config, name: parts[id(part)]}
         if type(operation) is keras.layers.Lambda:
             return _copy_lambda(operation, config)
-        return type(operation).from_config(config)
+        return from_config(type(operation), config)
     except (RuntimeError, TypeError, ValueError) as error:  # what Keras raises here
         raise ValueError(
             "Every layer of the model must be able to be made again by `from_config(get_config())`."
             f" Received: {type(operation).__name__} '{operation.name}', which fails with: {error}"
         ) from error
+
+
+def from_config(operation_class, config):
+    """Return an operation from its configuration, which may say more than its class takes.
+
+    Args:
+        operation_class: class of the layer or operation.
+        config: what `get_config` returned.
+    """
+    try:
+        return operation_class.from_config(config)
+    except TypeError:  # what Keras raises for an argument that is none
+        taken = set()
+        for base in operation_class.__mro__:
+            taken |= set(inspect.signature(base.__init__).parameters)
+        known = {name: value for name, value in config.items() if name in taken}
+        if len(known) == len(config):
+            raise
+        return operation_class.from_config(known)
 
 
 def _copy_lambda(layer, config):

@@ -6,6 +6,8 @@ over. So a copy of the layer's class exchanges them at the end of its `build`.
 
 import functools
 
+import keras
+
 from keras_xd.graph import cloning, sublayer_paths
 
 
@@ -18,12 +20,28 @@ def with_layers(root, new_layers):
             layer yet, one is looked for when `root` is built, which raises `ValueError` if there is
             none.
     """
-    late = [pair for pair in new_layers if sublayer_paths.layer_at(root, pair[0]) is None]
+    late = [pair for pair in new_layers if is_late(root, pair[0])]
+    late_places = {place for place, _ in late}
     if late:
         root = _with_late_layers(root, late)
-    late_places = {place for place, _ in late}
     sublayer_paths.put(root, [pair for pair in new_layers if pair[0] not in late_places])
     return root
+
+
+def is_late(root, place):
+    """Return whether a layer can be put at a place of `root` only while something is built.
+
+    Args:
+        root: a layer or subclassed model, made from its configuration.
+        place: see `keras_xd.graph.sublayer_paths`.
+    """
+    around = [sublayer_paths.layer_at(root, place[:depth]) for depth in range(1, len(place) + 1)]
+    return None in around or any(map(_is_closed, [root, *around[:-1]]))
+
+
+def _is_closed(layer):
+    """Return whether a layer has been built by its constructor, after which nothing can be put."""
+    return layer.built and type(layer).build is not keras.layers.Layer.build
 
 
 def _with_late_layers(layer, new_layers):
@@ -33,14 +51,14 @@ def _with_late_layers(layer, new_layers):
         by_step.setdefault(step, []).append((tuple(rest), new))
     for step, inside in by_step.items():
         child = sublayer_paths.layer_at(layer, (step,))
-        if child is None:
+        if child is None or _is_closed(layer):
             later.append((step, inside))
         else:
             new = _with_late_layers(child, inside)
             if new is not child:
                 now.append(((step,), new))
     if later:
-        layer = _late_class(type(layer), later).from_config(layer.get_config())
+        layer = cloning.from_config(_late_class(type(layer), later), layer.get_config())
     sublayer_paths.put(layer, now)
     return layer
 

@@ -207,7 +207,7 @@ class Exchange:
             base, copy, before = layer, cloning.copy_layer(layer), set()
         new_layers, names = [], []
         for place, inner in _walk(base, self.wanted):
-            made_late = sublayer_paths.layer_at(copy, place) is None  # when the layer is built
+            made_late = late_sublayers.is_late(copy, place)
             if made_late and not self.late and place not in before:
                 continue
             new = None if is_composite(inner, self.wanted) else self._of_layer(inner)
@@ -306,7 +306,7 @@ def inner_calls(layer, args, kwargs, wanted, late=False):
     copy = layer.original_copy() if isinstance(layer, Rewritten) else cloning.copy_layer(layer)
     calls, probes = [], []
     for place, inner in _walk(base, wanted):
-        there = late or sublayer_paths.layer_at(copy, place) is not None
+        there = late or not late_sublayers.is_late(copy, place)
         if there and not is_composite(inner, wanted):
             probes.append((place, cloning.Probe(inner, calls)))
     copy = late_sublayers.with_layers(copy, probes)

@@ -60,3 +60,23 @@ def test_a_place_that_build_does_not_make():
         ValueError, match=r"Received: Block 'block.*' without a layer at \('missing"
     ):
         block(keras.Input((6, 7)))
+
+
+def test_layers_that_their_constructor_builds():
+    class Early(Block):
+        def __init__(self, shape=None, **kwargs):
+            super().__init__(**kwargs)
+            self.shape = shape
+            if shape is not None:
+                self.build(shape)
+
+        def get_config(self):
+            return {**super().get_config(), "shape": (2, 6, 7)}
+
+    block = Early(shape=(2, 6, 7))
+    place = (("late", 1),)
+    assert block.built and late_sublayers.is_late(block, place)
+    assert not late_sublayers.is_late(Block(), (("first",),))
+    late = layers.Dense(4)
+    found = late_sublayers.with_layers(block, [(place, late)])
+    assert found(np.ones((2, 6, 7), "float32")).shape == (2, 6, 4) and found.late[1] is late

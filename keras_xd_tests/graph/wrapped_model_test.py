@@ -385,4 +385,4 @@ def test_models_that_cannot_be_rewritten(rng):
 def test_a_place_that_is_not_there():
     model = wrapped_model.Rewritten(Network(), [((("missing",),), layers.ReLU())])
     with pytest.raises(ValueError, match="must have its layers in the same attributes"):
-        model(np.ones((2, 8, 1)))
+        model(np.ones((2, 8, 8, 3)))
