@@ -38,11 +38,7 @@ def sequence_multiply_adds(layer, shapes):
     if isinstance(layer, keras.layers.Bidirectional):
         return sum(sequence_multiply_adds(one, shapes) for one in _directions(layer))
     if isinstance(layer, keras.layers.RNN):
-        return shapes[0][1] * sum(
-            math.prod(kernel.shape)
-            for cell in _cells(layer)
-            for kernel in (cell.kernel, cell.recurrent_kernel)
-        )
+        return shapes[0][1] * sum(map(_per_step, _cells(layer)))
     query, value = shapes[0], shapes[min(1, len(shapes) - 1)]
     if isinstance(layer, keras.layers.Attention):
         key = shapes[2] if len(shapes) > 2 else value
@@ -89,6 +85,13 @@ def _per_vector(projection):
     if hasattr(projection, "vector_multiply_adds"):  # not Keras' own
         return projection.vector_multiply_adds
     return math.prod(projection.kernel.shape)
+
+
+def _per_step(cell):
+    """Return the multiply–adds of a recurrent cell for one step."""
+    if hasattr(cell, "vector_multiply_adds"):
+        return cell.vector_multiply_adds
+    return math.prod(cell.kernel.shape) + math.prod(cell.recurrent_kernel.shape)
 
 
 def _cells(layer):

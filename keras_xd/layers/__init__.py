@@ -52,6 +52,12 @@ from keras_xd.layers.mixed.mixed_operation import MixedOperation
 from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation1D, MixedOperation2D
 from keras_xd.layers.structured.dense import StructuredDense
 from keras_xd.layers.structured.einsum_dense import StructuredEinsumDense
+from keras_xd.layers.structured.recurrent import (
+    StructuredGRU,
+    StructuredGRUCell,
+    StructuredLSTM,
+    StructuredLSTMCell,
+)
 from keras_xd.layers.xd import penalties, warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import XDConv
@@ -131,6 +137,10 @@ __all__ = [
     "StaticXD",
     "StructuredDense",
     "StructuredEinsumDense",
+    "StructuredGRU",
+    "StructuredGRUCell",
+    "StructuredLSTM",
+    "StructuredLSTMCell",
     "XDCausalConv1D",
     "XDConv",
     "XDConv1D",

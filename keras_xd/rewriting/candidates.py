@@ -126,11 +126,26 @@ def _find_matrices(model):
     for path, layer in filter(lambda pair: wanted(pair[1]), paths):
         called = [None] if id(layer) in reachable else []
         holder = places.get(path.rpartition("/")[0])
-        reason = _reason_of_class(layer, called, holder, "structured")
-        if reason is None and getattr(layer, "kernel_constraint", None) is not None:
-            reason = "its kernel has a constraint"
+        reason = _reason_of_class(layer, called, holder, "structured") or _reason_of_matrix(layer)
         result.append(Candidate(path, "matrix", layer, None, reason))
     return result
+
+
+def _reason_of_matrix(layer):
+    """Return why a layer cannot become a structured one, or `None`."""
+    for name in ("kernel_constraint", "recurrent_constraint"):
+        if getattr(layer, name, None) is not None:
+            return "its kernel has a constraint"
+    if getattr(layer, "recurrent_dropout", 0):
+        return "it has recurrent dropout"
+    if not getattr(layer, "reset_after", True):
+        return "its reset gate comes before the product with the recurrent kernel"
+    if isinstance(layer, keras.layers.EinsumDense):
+        try:
+            kinds.STRUCTURED[keras.layers.EinsumDense].kernels_of(layer)
+        except ValueError as error:
+            return f"it is no product with a matrix: {error}"
+    return None
 
 
 def _reason(layer, shapes, holder, to):

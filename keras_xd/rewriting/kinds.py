@@ -72,6 +72,8 @@ SEARCH_SPACES["masked"] = {
 STRUCTURED = {
     keras.layers.Dense: layers.StructuredDense,
     keras.layers.EinsumDense: layers.StructuredEinsumDense,
+    keras.layers.LSTM: layers.StructuredLSTM,
+    keras.layers.GRU: layers.StructuredGRU,
 }
 SEARCH_SPACES["structured"] = STRUCTURED
 # What there is none of for another layer of Keras.

@@ -249,7 +249,10 @@ def _new_layers(picked, options):
 def _new_layer(layer, arguments):
     """Return the structured layer, not yet built, in place of a layer of Keras."""
     twin = kinds.STRUCTURED[type(layer)]
-    allowed = {*inspect.signature(twin).parameters, "name", "dtype"} - {"kwargs"}
+    if issubclass(twin, keras.layers.RNN):
+        allowed = twin.argument_names()
+    else:
+        allowed = {*inspect.signature(twin).parameters, "name", "dtype"} - {"kwargs"}
     config = {name: value for name, value in layer.get_config().items() if name in allowed}
     config["activity_regularizer"] = layer.activity_regularizer
     return twin.from_config({**config, **arguments})

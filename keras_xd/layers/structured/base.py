@@ -68,7 +68,9 @@ class StructuredOptions:
             sizes = families.sizes_within((units, inputs), self.family, self.share)
         return structured_product(self.family, inputs, units, sizes)
 
-    def kernel(self, layer, inputs, units, sizes=None, name="kernel", offset=0):
+    def kernel(
+        self, layer, inputs, units, sizes=None, name="kernel", regularizer=None, seed_offset=0
+    ):
         """Add the variables of a kernel to a layer and return the `StructuredKernel`.
 
         Args:
@@ -76,10 +78,11 @@ class StructuredOptions:
             inputs, units: shape of the kernel.
             sizes: its sizes, `None` for those of the share.
             name: beginning of the variables' names.
-            offset: is added to the seed.
+            regularizer: that of the factors, `None` for `kernel_regularizer`.
+            seed_offset: is added to the seed.
         """
         product = self.product(inputs, units, sizes)
-        seed = np.random.randint(2**31) if self.seed is None else self.seed + offset
+        seed = np.random.randint(2**31) if self.seed is None else self.seed + seed_offset
         # The variance of the outputs of a kernel by "glorot_uniform".
         start = product.initial(2 * inputs / (inputs + units), np.random.default_rng(seed))
         # A K-matrix is folded in float32 before it is cast to the layer's type.
@@ -89,7 +92,7 @@ class StructuredOptions:
                 name=f"{name}_factor_{index}",
                 shape=shape,
                 initializer=_constant(value),
-                regularizer=self.kernel_regularizer,
+                regularizer=regularizer or self.kernel_regularizer,
                 autocast=autocast,
             )
             for index, (shape, value) in enumerate(zip(product.shapes, start, strict=True))

@@ -1,0 +1,272 @@
+"""LSTM and GRU whose kernels are structured matrices."""
+
+import inspect
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_xd.core.type_aliases import Config, Shape, Tensor
+from keras_xd.layers.structured import base
+
+_OF_LAYER = (
+    *("name", "dtype", "trainable", "activity_regularizer", "return_sequences", "return_state"),
+    *("go_backwards", "stateful", "unroll", "zero_output_for_mask"),
+)
+
+
+class _StructuredCell:
+    """What the two cells share; comes before the cell of Keras in the order of classes."""
+
+    gates: int
+
+    def __init__(
+        self, units, family="monarch", share=0.25, sizes=None, recurrent_sizes=None, **kwargs
+    ):
+        if kwargs.get("recurrent_dropout"):
+            raise ValueError(
+                "A structured cell multiplies the states of all gates at once, without recurrent "
+                f"dropout. Received: recurrent_dropout={kwargs['recurrent_dropout']}"
+            )
+        super().__init__(units, **{**kwargs, "implementation": 2})
+        self.structure = base.StructuredOptions(family, share, sizes, seed=kwargs.get("seed"))
+        self.recurrent_sizes = base.checked_sizes(family, recurrent_sizes, "recurrent_sizes")
+
+    def build(self, input_shape):
+        inputs, units = base.known_size(input_shape, self.name), self.gates * self.units
+        sizes, structure = self.structure.sizes, self.structure
+        self.kernel = structure.kernel(
+            self, inputs, units, sizes, "kernel", self.kernel_regularizer
+        )
+        self.recurrent_kernel = structure.kernel(
+            self,
+            self.units,
+            units,
+            sizes if self.recurrent_sizes is None else self.recurrent_sizes,
+            "recurrent_kernel",
+            self.recurrent_regularizer,
+            seed_offset=1,
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias",
+                shape=self.bias_shape,
+                initializer=self.start_of_bias,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+
+    def dropped(self, inputs, training):
+        """Return the inputs with the dropout that all steps share."""
+        if training and 0 < self.dropout < 1:
+            return inputs * self.get_dropout_mask(inputs)
+        return inputs
+
+    @property
+    def vector_multiply_adds(self):
+        """The multiply–adds of one step."""
+        return self.kernel.product.multiply_adds + self.recurrent_kernel.product.multiply_adds
+
+    def get_config(self):
+        structure = self.structure.get_config()
+        structure.pop("kernel_regularizer")  # Keras' own
+        seed = super().get_config()
+        return {**structure, **seed, "recurrent_sizes": base.plain_sizes(self.recurrent_sizes)}
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class StructuredLSTMCell(_StructuredCell, keras.layers.LSTMCell):
+    """The cell of `StructuredLSTM`, with the same arguments as far as they are the cell's."""
+
+    gates = 4
+
+    @property
+    def bias_shape(self) -> tuple[int, ...]:
+        """Shape of the bias."""
+        return (4 * self.units,)
+
+    def start_of_bias(self, shape: Shape, dtype: Any = None) -> Tensor:
+        """Return the initial bias, 1 of the gate that forgets if `unit_forget_bias`."""
+        start = self.bias_initializer(shape, dtype=dtype)
+        if not self.unit_forget_bias:
+            return start
+        ones = ops.ones((self.units,), dtype=dtype)
+        return ops.concatenate([start[: self.units], ones, start[2 * self.units :]])
+
+    def call(
+        self, inputs: Tensor, states: list[Tensor], training: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
+        hidden, carry = states
+        z = self.kernel(self.dropped(inputs, training)) + self.recurrent_kernel(hidden)
+        z = z if self.bias is None else z + self.bias
+        let_in, forget, new, let_out = ops.split(z, 4, axis=-1)
+        kept = self.recurrent_activation(forget) * carry
+        carry = kept + self.recurrent_activation(let_in) * self.activation(new)
+        hidden = self.recurrent_activation(let_out) * self.activation(carry)
+        return hidden, [hidden, carry]
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class StructuredGRUCell(_StructuredCell, keras.layers.GRUCell):
+    """The cell of `StructuredGRU`, with the same arguments as far as they are the cell's."""
+
+    gates = 3
+
+    def __init__(self, units: int, *args: Any, reset_after: bool = True, **kwargs: Any):
+        if not reset_after:
+            raise ValueError(
+                "A structured GRU applies the reset gate after the product with the recurrent "
+                f"kernel. Received: reset_after={reset_after}"
+            )
+        super().__init__(units, *args, reset_after=reset_after, **kwargs)
+
+    @property
+    def bias_shape(self) -> tuple[int, ...]:
+        """Shape of the bias: of the inputs, and of the states."""
+        return (2, 3 * self.units)
+
+    def start_of_bias(self, shape: Shape, dtype: Any = None) -> Tensor:
+        """Return the initial bias."""
+        return self.bias_initializer(shape, dtype=dtype)
+
+    def call(
+        self, inputs: Tensor, states: list[Tensor], training: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
+        nested = isinstance(states, (list, tuple))
+        hidden = states[0] if nested else states
+        x = self.kernel(self.dropped(inputs, training))
+        inner = self.recurrent_kernel(hidden)
+        if self.bias is not None:
+            x, inner = x + self.bias[0], inner + self.bias[1]
+        (x_update, x_reset, x_new), (update, reset, new) = (
+            ops.split(part, 3, axis=-1) for part in (x, inner)
+        )
+        update = self.recurrent_activation(x_update + update)
+        reset = self.recurrent_activation(x_reset + reset)
+        new = self.activation(x_new + reset * new)
+        hidden = update * hidden + (1 - update) * new
+        return hidden, [hidden] if nested else hidden
+
+
+class _StructuredRNN(keras.layers.RNN):
+    """What the two layers share."""
+
+    cell_class: type
+
+    def __init__(
+        self,
+        units: int,
+        family: str = "monarch",
+        share: float = 0.25,
+        sizes: Config | None = None,
+        recurrent_sizes: Config | None = None,
+        **kwargs: Any,
+    ):
+        of_layer = {name: kwargs.pop(name) for name in _OF_LAYER if name in kwargs}
+        common = {name: of_layer[name] for name in ("dtype", "trainable") if name in of_layer}
+        cell = self.cell_class(units, family, share, sizes, recurrent_sizes, **kwargs, **common)
+        super().__init__(cell, **of_layer)
+
+    @property
+    def structure(self):
+        """The arguments that choose the kernels."""
+        return self.cell.structure
+
+    @property
+    def kernel_regularizer(self):
+        """The regularizer of the kernel's factors."""
+        return self.cell.kernel_regularizer
+
+    @classmethod
+    def argument_names(cls) -> set[str]:
+        """Return the names of all arguments but `trainable`."""
+        names = {*_OF_LAYER, *inspect.signature(cls).parameters}
+        for base_class in cls.cell_class.__mro__:
+            names |= set(inspect.signature(base_class.__init__).parameters)
+        return names - {"self", "args", "kwargs", "trainable", "kernel_initializer"}
+
+    @staticmethod
+    def kernels_of(layer):
+        """Return the shapes, inputs and units, of the kernels of an `LSTM` or `GRU` layer."""
+        return [tuple(layer.cell.kernel.shape), tuple(layer.cell.recurrent_kernel.shape)]
+
+    def start_from(self, layer, arguments=None):
+        """Begin as near to an `LSTM` or `GRU` layer as can be.
+
+        Args:
+            layer, arguments: as in `StructuredDense.start_from`; the latter for the kernel only.
+        """
+        found = []
+        for name, given in (("kernel", arguments), ("recurrent_kernel", None)):
+            kernel, old = getattr(self.cell, name), getattr(layer.cell, name)
+            found.append((f"/{name}", kernel, base.start_from(kernel, old, old, given)))
+        base.copy_variable(layer.cell.bias, self.cell.bias)
+        return found
+
+    def get_config(self) -> Config:
+        config = super().get_config()
+        config.pop("cell")
+        cell = self.cell.get_config()
+        return {**{name: cell[name] for name in cell if name not in _OF_LAYER}, **config}
+
+    @classmethod
+    def from_config(cls, config: Config) -> keras.layers.Layer:
+        return super(keras.layers.RNN, cls).from_config(config)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class StructuredLSTM(_StructuredRNN):
+    """An `LSTM` layer whose kernel and recurrent kernel are structured matrices.
+
+    The kernels of the four gates stand side by side in one matrix of `4 units` units.
+
+    Args:
+        units: number of units.
+        family, share, sizes: as in `StructuredDense`, of both kernels.
+        recurrent_sizes: sizes of the recurrent kernel, `None` for `sizes`.
+        **kwargs: the arguments of `keras.layers.LSTM`, `recurrent_dropout`, `use_cudnn` and
+            constraints of the kernels excepted. Initializers of the kernels have no meaning;
+            regularizers act on each factor.
+
+    Raises:
+        ValueError: as `StructuredDense`, and for `recurrent_dropout`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.StructuredLSTM(32, "low_rank", return_sequences=True)
+    >>> layer(np.ones((2, 10, 16), "float32")).shape
+    TensorShape([2, 10, 32])
+    >>> layer.count_params()  # LSTM has 6 272
+    1584
+    """
+
+    cell_class = StructuredLSTMCell
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class StructuredGRU(_StructuredRNN):
+    """A `GRU` layer whose kernel and recurrent kernel are structured matrices.
+
+    The kernels of the three gates stand side by side in one matrix of `3 units` units.
+
+    Args:
+        units: number of units.
+        family, share, sizes: as in `StructuredDense`, of both kernels.
+        recurrent_sizes: sizes of the recurrent kernel, `None` for `sizes`.
+        **kwargs: the arguments of `keras.layers.GRU`, as in `StructuredLSTM`.
+
+    Raises:
+        ValueError: as `StructuredDense`, and for `recurrent_dropout` and `reset_after=False`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.StructuredGRU(32, "low_rank")(np.ones((2, 10, 16), "float32")).shape
+    TensorShape([2, 32])
+    """
+
+    cell_class = StructuredGRUCell
