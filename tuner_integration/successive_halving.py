@@ -57,7 +57,7 @@ class HalvingOracle(GrammarOracle):
     >>> while asked := oracle.ask():
     ...     oracle.tell(asked[0], asked[0]["cell"].count("zero") + 1 / asked[0]["tuner/epochs"])
     >>> [trial.hyperparameters.get("tuner/epochs") for trial in oracle.trials.values()]
-    [1, 1, 1, 3, 1, 1, 1, 3, 1, 1, 1, 3, 9]
+    [1, 1, 1, 3, 1, 1, 1, 3, 1, 3, 9, 1, 1]
 
     Reference:
         Li et al., "A system for massively parallel hyperparameter tuning", 2020, algorithm 2.

@@ -1,6 +1,7 @@
 """Architectures as terms of context-free grammars: parse, count, sample, vary, build."""
 
 from keras_xd.grammar import spaces
+from keras_xd.grammar.balance import expected_size, growth
 from keras_xd.grammar.building import build
 from keras_xd.grammar.constraints import Connected, Downsamplings, InputDependent
 from keras_xd.grammar.grammar import Grammar
@@ -20,6 +21,8 @@ __all__ = [
     "Topology",
     "build",
     "expand",
+    "expected_size",
+    "growth",
     "motif_terms",
     "network_digest",
     "network_graph",

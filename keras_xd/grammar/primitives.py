@@ -15,11 +15,13 @@ from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
+from keras_xd.grammar.einspace_primitives import einspace
 from keras_xd.grammar.pointwise import FUNCTIONS, PointwiseFunction
 
 __all__ = [
     "activation_functions",
     "darts",
+    "einspace",
     "head",
     "nas_bench_201",
     "searchable_operations",
@@ -228,6 +230,8 @@ def stem(filters: int) -> Callable[[Tensor], Tensor]:
 def head(classes: int) -> Callable[[Tensor], Tensor]:
     """Return the head of NAS-Bench-201: normalization, ReLU, global average and a dense layer.
 
+    It takes images, and columns `(batch, positions, channels)`.
+
     Example:
 
     >>> import keras
@@ -236,14 +240,14 @@ def head(classes: int) -> Callable[[Tensor], Tensor]:
     (None, 10)
     """
     classes = validation.positive_integer(classes, "classes")
-    return _in_a_row(
-        [
-            _batch_normalization("head_normalization"),
-            keras.layers.ReLU(name="head_relu"),
-            keras.layers.GlobalAveragePooling2D(name="head_pool"),
-            keras.layers.Dense(classes, name="head_classifier"),
-        ]
-    )
+    first = [_batch_normalization("head_normalization"), keras.layers.ReLU(name="head_relu")]
+    classifier = keras.layers.Dense(classes, name="head_classifier")
+
+    def apply(x):
+        pools = {3: keras.layers.GlobalAveragePooling1D, 4: keras.layers.GlobalAveragePooling2D}
+        return _in_a_row([*first, pools[len(x.shape)](name="head_pool"), classifier])(x)
+
+    return apply
 
 
 def _in_a_row(parts):

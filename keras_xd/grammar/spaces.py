@@ -2,11 +2,14 @@
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.constraints import Connected, InputDependent
+from keras_xd.grammar.einspace import einspace, einspace_baselines
 from keras_xd.grammar.grammar import Grammar
 
 __all__ = [
     "activation_functions",
     "darts_cell",
+    "einspace",
+    "einspace_baselines",
     "hierarchical_nas_bench_201",
     "hierarchical_nas_bench_201_fixed_macro",
     "hierarchical_nas_bench_201_shared_cell",

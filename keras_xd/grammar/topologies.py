@@ -55,6 +55,11 @@ class Topology:
         """Number of the node that gives the output."""
         return max(edge[1] for edge in self.edges)
 
+    @property
+    def copies(self) -> int:
+        """On how many edges each argument stands."""
+        return 1
+
     def expand(self, arguments: Sequence[Term]) -> list[tuple[int, int, Term]]:
         """Return `(from, to, term)` of every edge of a term with these arguments.
 
@@ -98,6 +103,67 @@ class DartsTopology(Topology):
         return edges + [(node, self.output, Term(None, "id")) for node in range(first, self.output)]
 
 
+@dataclasses.dataclass(frozen=True)
+class BranchTopology(Topology):
+    """Branches that begin at one tensor and are joined again.
+
+    The arguments are the branches. A single argument of several branches is that of all, with
+    weights of their own.
+
+    Attributes:
+        branches: number of branches.
+        split: whether each branch gets a part of the channels, by primitives `part1of2`, …, and
+            not all of them.
+        join: "add", "concatenate" or "matmul" (a primitive that gets the values of two branches).
+
+    Reference:
+        Ericsson et al., "einspace: searching for neural architectures from fundamental
+        operations", 2024, the groups of branching and aggregation.
+    """
+
+    branches: int = 2
+    split: bool = False
+    join: str = "add"
+
+    @property
+    def copies(self) -> int:
+        """On how many edges each argument stands."""
+        return self.branches // len(self.edges)
+
+    def expand(self, arguments: Sequence[Term]) -> list[tuple[int, int, Term]]:
+        """Return `(from, to, term)` of every edge: parts, branches, and what joins them."""
+        if len(arguments) != len(self.edges):
+            raise ValueError(
+                f"A topology of {self.branches} branches has {len(self.edges)} arguments. "
+                f"Received: {len(arguments)}"
+            )
+        edges, identity = [], Term(None, "id")
+        joined = self.output - 1 if self.join == "matmul" else self.output
+        for number, term in enumerate(list(arguments) * self.copies, start=1):
+            part, end = 1 + number, 1 + self.branches + number
+            if self.split:
+                edges.append((1, part, Term(None, f"part{number}of{self.branches}")))
+            # What joins in order must get one value of each branch, also of one that adds up.
+            edges += [(part if self.split else 1, end, term), (end, joined, identity)]
+        if self.join == "matmul":
+            edges.append((joined, self.output, Term(None, "matmul")))
+        return edges
+
+
+def branch(branches: int, arguments: int, split: bool, join: str) -> BranchTopology:
+    """Return the topology of branches with as many arguments, 1 or one for each branch."""
+    joined = 2 * branches + 2
+    merges = {"add": (), "concatenate": ((joined, "concatenate"),), "matmul": ((joined, "stack"),)}
+    output = joined + 1 if join == "matmul" else joined
+    return BranchTopology(
+        ((1, output),) * arguments,
+        merges=merges[join],
+        branches=branches,
+        split=split,
+        join=join,
+    )
+
+
 def linear(length: int) -> Topology:
     """Return the topology of `length` edges in a row."""
     return Topology(tuple((node, node + 1) for node in range(1, length + 1)))
@@ -124,4 +190,11 @@ TOPOLOGIES = {
         ((4, 5), (1, 2), (1, 3), (2, 4), (3, 4)), inputs=(1,), merges=((4, "stack"),)
     ),
     "DARTS": darts(4),
+    "clone2_add": branch(2, 2, False, "add"),
+    "clone4_add": branch(4, 1, False, "add"),
+    "clone8_add": branch(8, 1, False, "add"),
+    "group2_concat": branch(2, 2, True, "concatenate"),
+    "group4_concat": branch(4, 1, True, "concatenate"),
+    "group8_concat": branch(8, 1, True, "concatenate"),
+    "clone2_matmul": branch(2, 2, False, "matmul"),
 }

@@ -1,0 +1,151 @@
+"""Keras layers for the fundamental operations of einspace."""
+
+import functools
+from collections.abc import Callable
+
+import keras
+from keras import ops
+
+from keras_xd.core.argument_types import check_types
+
+_LEVELS = 4
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class PositionalEncoding(keras.layers.Layer):
+    """Adds trained numbers, one for each position and channel.
+
+    Args:
+        **kwargs: of `keras.layers.Layer`.
+
+    Input shape:
+        `(batch, …)`, all sizes but the batch known.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd.grammar.einspace_primitives import PositionalEncoding
+    >>> layer = PositionalEncoding()
+    >>> layer(keras.ops.zeros((2, 5, 3))).shape, layer.count_params()
+    (TensorShape([2, 5, 3]), 15)
+    """
+
+    def build(self, input_shape):
+        self.encoding = self.add_weight(
+            shape=input_shape[1:],
+            initializer=keras.initializers.RandomNormal(stddev=0.02),
+            name="encoding",
+        )
+        super().build(input_shape)
+
+    def call(self, inputs):
+        return inputs + self.encoding
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+
+@check_types
+def einspace(image_size: tuple[int, int]) -> dict[str, Callable]:
+    """Return the table for `spaces.einspace`.
+
+    Columns are tensors `(batch, positions, channels)`. `im2col3x3` gathers the 3 × 3 pixels around
+    each pixel, `im2col3x3s2` every other one in both directions, `im2col4x4s4` patches that do not
+    overlap; `col2im` makes an image of columns again. `linear9to1` is a linear map of the last
+    axis to a ninth of its size, `linear` one to the same size. Images are normalized over the
+    batch, columns over the last axis.
+
+    Args:
+        image_size: height and width of the images at the input of the term, by which `col2im`
+            knows the image of its columns.
+
+    Example:
+
+    ```python
+    import keras
+    import numpy as np
+    from keras_xd import grammar
+    from keras_xd.grammar import primitives
+
+    term = grammar.spaces.einspace_baselines()["mlp_mixer"]
+    model = grammar.build(
+        term,
+        keras.Input((16, 16, 3)),
+        primitives.einspace((16, 16)),
+        stem=primitives.stem(8),
+        head=primitives.head(10),
+    )
+    print(model.output_shape)  # (None, 10)
+    ```
+
+    Reference:
+        Ericsson et al., "einspace: searching for neural architectures from fundamental
+        operations", NeurIPS 2024, section 3.
+    """
+    height, width = image_size
+    sizes = {}
+    for _ in range(_LEVELS):
+        sizes.setdefault(height * width, (height, width))
+        height, width = -(-height // 2), -(-width // 2)
+    table = {
+        "im2col1x1": functools.partial(_columns, size=1, stride=1),
+        "im2col3x3": functools.partial(_columns, size=3, stride=1),
+        "im2col3x3s2": functools.partial(_columns, size=3, stride=2),
+        "im2col4x4s4": functools.partial(_columns, size=4, stride=4),
+        "col2im": functools.partial(_image, sizes=sizes),
+        "permute": lambda shape, name: keras.layers.Permute((2, 1), name=name),
+        "matmul": lambda shape, name: lambda pair: ops.matmul(*pair),
+        "norm": _normalization,
+        "relu": lambda shape, name: keras.layers.ReLU(name=name),
+        "leaky_relu": lambda shape, name: keras.layers.LeakyReLU(name=name),
+        "softmax": lambda shape, name: keras.layers.Softmax(name=name),
+        "pos_enc": lambda shape, name: PositionalEncoding(name=name),
+        "linear": functools.partial(_linear, of=1, to=1),
+    }
+    for of, to in ((1, 4), (4, 1), (9, 1), (9, 2)):
+        table[f"linear{of}to{to}"] = functools.partial(_linear, of=of, to=to)
+    for parts in (2, 4, 8):
+        for part in range(1, parts + 1):
+            table[f"part{part}of{parts}"] = functools.partial(_part, part=part, parts=parts)
+    return table
+
+
+def _linear(shape, name, of, to):
+    return keras.layers.Dense(shape[-1] * to // of, name=name)
+
+
+def _normalization(shape, name):
+    if len(shape) == 4:
+        return keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=name)
+    return keras.layers.LayerNormalization(name=name)
+
+
+def _part(shape, name, part, parts):
+    if shape[-1] % parts:
+        raise ValueError(
+            f"Channels must be divisible by {parts} to be split; a stem with a multiple of 8 is "
+            f"always right. Received: shape={tuple(shape)}"
+        )
+    size = shape[-1] // parts
+    return lambda x: x[..., (part - 1) * size : part * size]
+
+
+def _columns(shape, name, size, stride):
+    height, width = -(-shape[1] // stride), -(-shape[2] // stride)
+    flat = keras.layers.Reshape((height * width, size * size * shape[-1]), name=name)
+    if size == 1:
+        return flat
+    return lambda x: flat(
+        ops.image.extract_patches(
+            x, size, strides=stride, padding="same", data_format="channels_last"
+        )
+    )
+
+
+def _image(shape, name, sizes):
+    if shape[1] not in sizes:
+        raise ValueError(
+            "Columns become an image of the given size, or of one that was halved. "
+            f"Received: {shape[1]} columns for images of {list(sizes.values())}"
+        )
+    return keras.layers.Reshape((*sizes[shape[1]], shape[-1]), name=name)
