@@ -51,8 +51,9 @@ class CellArchitecture(keras.layers.Layer):
     With `"sampled"` every call in training draws two different operations for each edge, by their
     shares, which are computed with the softmax of their two logits as weights, and have exact
     gradients; the logits of all others get none. (ProxylessNAS computes the one or the other, and
-    rescales the two after each step so that other shares stay the same to the last digit.) Where a
-    step moves the weights alone, as in the bilevel modes of `SearchModel`, one is drawn.
+    rescales the two after each step so that other shares stay: `keras_xd.callbacks.PathRescaling`
+    does that.) Where a step moves the weights alone, as in the bilevel modes of `SearchModel`, one
+    is drawn.
 
     With `"partial"` all operations are computed, on a quarter of the channels unless
     `partial_channels` of the cells says otherwise, and every edge of a first tier is multiplied

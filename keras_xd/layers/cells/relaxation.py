@@ -47,8 +47,8 @@ def drawn_paths(
         A dictionary with `numbers`, integers `(18, paths)`, the columns of the operations, and
         `weights`, float32 of the same shape; and an empty one.
     """
-    logits = ops.log_softmax(logits, axis=-1)
-    scores = logits if noise is None else logits + noise
+    scores = ops.log_softmax(logits, axis=-1)
+    scores = scores if noise is None else scores + noise
     first = _with_features(operations, scores)
     numbers = first[:, None]
     weights = ops.ones((EDGES, 1), "float32")
@@ -58,6 +58,7 @@ def drawn_paths(
         )
         second = ops.cast(ops.argmax(others, axis=-1), "int32")
         numbers = ops.concatenate([numbers, second[:, None]], axis=-1)
+        # Of the logits themselves, so that all others get zeros, which no rounding disturbs.
         weights = ops.softmax(ops.take_along_axis(logits, numbers, axis=-1), axis=-1)
     elif relaxation == "gumbel" and noise is not None:
         soft = ops.softmax(scores / temperature, axis=-1)

@@ -7,6 +7,7 @@ from keras_xd.search.callbacks.drop_path_schedule import DropPathSchedule
 from keras_xd.search.callbacks.dynamic_rendering import DynamicRendering
 from keras_xd.search.callbacks.genotype_logger import GenotypeLogger
 from keras_xd.search.callbacks.non_finite import TerminateOnNonFinite
+from keras_xd.search.callbacks.path_rescaling import PathRescaling
 from keras_xd.search.callbacks.temperature_schedule import TemperatureSchedule
 from keras_xd.search.callbacks.warm_restarts import WarmRestarts
 
@@ -17,6 +18,7 @@ __all__ = [
     "DropPathSchedule",
     "DynamicRendering",
     "GenotypeLogger",
+    "PathRescaling",
     "TemperatureSchedule",
     "TerminateOnNonFinite",
     "WarmRestarts",
