@@ -180,7 +180,7 @@ def measured(model, format, batch, folder):
     try:
         export(model, path, format, False, signature, overwrite=True)
     except ValueError as error:
-        return re.sub(r"\s+", " ", str(error).split("with which: ")[-1])[:200]
+        return re.sub(r"\s+", " ", str(error).split("with which: ")[-1])[:300]
     errors = []
     for size in DYNAMIC if batch is None else (batch,):
         values = np.random.default_rng(1).normal(size=(size, *inputs.shape[1:])).astype("float32")
@@ -220,7 +220,8 @@ def report(found, formats):
     for kind, by_format in found.items():
         row = [kind]
         for format in formats:
-            row.append(" / ".join(_cell(value, notes) for value in by_format[format]))
+            values = by_format.get(format, ("not run",))
+            row.append(" / ".join(_cell(value, notes) for value in values))
         rows.append(row)
     versions = (f"{name} {_version(name)}" for name in PACKAGES if _version(name))
     return "\n".join(
@@ -243,6 +244,8 @@ def report(found, formats):
 def _cell(value, notes):
     if not isinstance(value, str):
         return f"{value:.0e}"
+    if value == "not run":
+        return value
     if value not in notes:
         notes.append(value)
     return f"[{notes.index(value) + 1}]"

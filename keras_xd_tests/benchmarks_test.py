@@ -21,11 +21,13 @@ sys.path.insert(0, str(BENCHMARKS))
 try:
     calibration_scale = importlib.import_module("calibration_scale")
     finalized = importlib.import_module("finalized")
+    formats = importlib.import_module("formats")
     grammar_search = importlib.import_module("grammar_search")
     dash = importlib.import_module("dash")
     nos = importlib.import_module("nos")
     projection = importlib.import_module("projection")
     proposals = importlib.import_module("proposals")
+    quantized = importlib.import_module("quantized")
     surrogate = importlib.import_module("surrogate")
     term_errors = importlib.import_module("term_errors")
 finally:
@@ -255,3 +257,28 @@ def test_projections_of_every_family_are_measured(capsys):
             assert found["error"] == found["bound"] == found["error of low rank"]
             assert float(found["with inputs"]) < float(found["of outputs"])
     assert lines[-1] in capsys.readouterr().out
+
+
+def test_formats_are_measured_and_refusals_told(monkeypatch, capsys):
+    words = ["--kinds", "KDense", "--formats", "onnx", "--in-process"]
+    found = formats.main(words)
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == found
+    assert found["KDense"]["onnx"][0] < 1e-5 and found["KDense"]["onnx"][1] < 1e-5
+    found["KDense"]["onnx"][1] = "no such operation"
+    text = formats.report(found, ["onnx"])
+    assert re.search(r"\| KDense \| \de[-+]\d\d / \[1\] \|", text)
+    assert "- [1] no such operation" in text
+    for make in formats.KINDS.values():
+        assert callable(make)
+
+
+def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(quantized, "RESULTS", tmp_path / "quantized.md")
+    found = quantized.main(["--cases", "digits", "--epochs", "1", "--rounds", "1"])
+    forms = [(keep, mode) for keep, mode, *_ in found["digits"]]
+    assert forms == [(k, m or "float32") for k in ("spectrum", "kernel") for m in quantized.MODES]
+    sizes = {(keep, mode): row for keep, mode, *row in found["digits"]}
+    assert sizes["spectrum", "int8"][1] < 0.3 * sizes["spectrum", "float32"][1]
+    assert sizes["spectrum", "int8"][2] < 0.5 * sizes["spectrum", "float32"][2]
+    assert abs(sizes["spectrum", "int8"][0] - sizes["spectrum", "float32"][0]) < 5
+    assert capsys.readouterr().out.strip() == (tmp_path / "quantized.md").read_text().strip()
