@@ -180,7 +180,8 @@ def measured(model, format, batch, folder):
     try:
         export(model, path, format, False, signature, overwrite=True)
     except ValueError as error:
-        return re.sub(r"\s+", " ", str(error).split("with which: ")[-1])[:300]
+        reason = re.sub(r"\s+", " ", str(error).split("with which: ")[-1])[:300]
+        return reason.replace(tempfile.gettempdir(), "…")
     errors = []
     for size in DYNAMIC if batch is None else (batch,):
         values = np.random.default_rng(1).normal(size=(size, *inputs.shape[1:])).astype("float32")

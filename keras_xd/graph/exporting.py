@@ -259,7 +259,7 @@ def _unusable(format, model, reason, kwargs=()):
     return ValueError(
         f"This model cannot be exported to {format!r}{asked}: no file came of it that "
         f"{FORMATS[format].runtime} runs with the same outputs. Some operation in it may have no "
-        "form there, such as half precision, an unknown size, or searchable layers, which "
+        "form there, such as half precision, an unknown batch or size, or searchable layers, which "
         "`keras_xd.finalize` replaces. Give an `input_signature` of known sizes, or export it as a "
         "SavedModel, format='tf_saved_model'. "
         f"Nothing has been written. Received: model '{model.name}', with which: {reason}"
