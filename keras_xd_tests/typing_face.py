@@ -55,6 +55,7 @@ def searchable_layers() -> list[keras.layers.Layer]:
         layers.XDSeparableConv2D(4, 3, search_pointwise=True),
         layers.XDCausalConv1D(4, 3, dilation_rate=(2,)),
         layers.KDense(10, radix=4),
+        layers.StructuredDense(10, "blast", share=0.5, sizes=None),
         layers.KOpConv2D(4, 3, strides=2, operation=shared, name="shared", dtype="float32"),
         layers.MixedOperation2D(4, 3, candidates=("convolution_3", "skip"), perturb=None),
         layers.DiscreteOperation(1, 4, "skip"),

@@ -154,7 +154,7 @@ def rewrite_structured(model: keras.Model, options: dict, only=None, skip=None) 
     >>> [row.name for row in space.report.rows][-2:]
     ['attention/attention_output', 'dense']
     >>> model.count_params(), space.count_params()
-    (33280, 17088)
+    (33280, 16704)
     """
     options = StructuredOptions.checked(options)
     check_model(model)

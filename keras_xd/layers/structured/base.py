@@ -42,6 +42,10 @@ class StructuredKernel:
             variable.assign(value)
 
 
+# What a kernel is called in its layer, and the matrix that it starts at.
+Start = tuple[str, StructuredKernel, Projection]
+
+
 class StructuredOptions:
     """The arguments of a layer that choose its structured kernels.
 

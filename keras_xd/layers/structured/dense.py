@@ -3,6 +3,7 @@
 from typing import Unpack
 
 import keras
+import numpy as np
 from keras import activations, regularizers
 from keras.layers import InputSpec
 from numpy.typing import ArrayLike
@@ -151,11 +152,13 @@ class StructuredDense(keras.layers.Layer):
         return base.project_kernel(self.kernel, kernel, inputs)
 
     @staticmethod
-    def kernels_of(layer):
+    def kernels_of(layer: keras.layers.Layer) -> list[tuple[int, int]]:
         """Return the shapes, inputs and units, of the kernels of a `Dense` layer."""
         return [tuple(layer.kernel.shape)]
 
-    def start_from(self, layer, arguments=None):
+    def start_from(
+        self, layer: keras.layers.Layer, arguments: list[np.ndarray] | None = None
+    ) -> list[base.Start]:
         """Begin as near to a `Dense` layer of the same units as can be.
 
         Args:

@@ -224,7 +224,7 @@ class StructuredEinsumDense(keras.layers.Layer):
         return base.project_kernel(self.kernel, self._matrix(kernel), inputs)
 
     @staticmethod
-    def kernels_of(layer):
+    def kernels_of(layer: keras.layers.Layer) -> list[tuple[int, int]]:
         """Return the shapes, inputs and units, of the kernels of an `EinsumDense` layer."""
         rank = len(layer.get_build_config()["input_shape"])
         parsed = EinsumEquation.parsed(layer.equation, rank)
@@ -233,7 +233,9 @@ class StructuredEinsumDense(keras.layers.Layer):
             tuple(math.prod(sizes[a] for a in part) for part in (parsed.contracted, parsed.units))
         ]
 
-    def start_from(self, layer, arguments=None):
+    def start_from(
+        self, layer: keras.layers.Layer, arguments: list[np.ndarray] | None = None
+    ) -> list[base.Start]:
         """Begin as near to an `EinsumDense` layer of the same equation as can be.
 
         Args:

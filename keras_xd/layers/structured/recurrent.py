@@ -4,6 +4,7 @@ import inspect
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_xd.core.type_aliases import Config, Shape, Tensor
@@ -21,7 +22,13 @@ class _StructuredCell:
     gates: int
 
     def __init__(
-        self, units, family="monarch", share=0.25, sizes=None, recurrent_sizes=None, **kwargs
+        self,
+        units: int,
+        family: str = "monarch",
+        share: float = 0.25,
+        sizes: Config | None = None,
+        recurrent_sizes: Config | None = None,
+        **kwargs: Any,
     ):
         if kwargs.get("recurrent_dropout"):
             raise ValueError(
@@ -32,7 +39,7 @@ class _StructuredCell:
         self.structure = base.StructuredOptions(family, share, sizes, seed=kwargs.get("seed"))
         self.recurrent_sizes = base.checked_sizes(family, recurrent_sizes, "recurrent_sizes")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         inputs, units = base.known_size(input_shape, self.name), self.gates * self.units
         sizes, structure = self.structure.sizes, self.structure
         self.kernel = structure.kernel(
@@ -57,27 +64,35 @@ class _StructuredCell:
                 constraint=self.bias_constraint,
             )
 
-    def dropped(self, inputs, training):
+    def dropped(self, inputs: Tensor, training: bool) -> Tensor:
         """Return the inputs with the dropout that all steps share."""
         if training and 0 < self.dropout < 1:
             return inputs * self.get_dropout_mask(inputs)
         return inputs
 
     @property
-    def vector_multiply_adds(self):
+    def vector_multiply_adds(self) -> int:
         """The multiply–adds of one step."""
         return self.kernel.product.multiply_adds + self.recurrent_kernel.product.multiply_adds
 
-    def get_config(self):
+    def get_config(self) -> Config:
         structure = self.structure.get_config()
-        structure.pop("kernel_regularizer")  # Keras' own
-        seed = super().get_config()
-        return {**structure, **seed, "recurrent_sizes": base.plain_sizes(self.recurrent_sizes)}
+        own = super().get_config()  # with Keras' regularizer of the kernel and seed
+        return {**structure, **own, "recurrent_sizes": base.plain_sizes(self.recurrent_sizes)}
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class StructuredLSTMCell(_StructuredCell, keras.layers.LSTMCell):
-    """The cell of `StructuredLSTM`, with the same arguments as far as they are the cell's."""
+    """The cell of `StructuredLSTM`, with the same arguments as far as they are the cell's.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> cells = [layers.StructuredLSTMCell(32, "low_rank") for _ in range(2)]
+    >>> keras.layers.RNN(cells)(keras.Input((10, 16))).shape
+    (None, 32)
+    """
 
     gates = 4
 
@@ -109,7 +124,16 @@ class StructuredLSTMCell(_StructuredCell, keras.layers.LSTMCell):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class StructuredGRUCell(_StructuredCell, keras.layers.GRUCell):
-    """The cell of `StructuredGRU`, with the same arguments as far as they are the cell's."""
+    """The cell of `StructuredGRU`, with the same arguments as far as they are the cell's.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> cell = layers.StructuredGRUCell(32, "low_rank", share=0.5)
+    >>> keras.layers.RNN(cell)(keras.Input((10, 16))).shape
+    (None, 32)
+    """
 
     gates = 3
 
@@ -169,12 +193,12 @@ class _StructuredRNN(keras.layers.RNN):
         super().__init__(cell, **of_layer)
 
     @property
-    def structure(self):
+    def structure(self) -> base.StructuredOptions:
         """The arguments that choose the kernels."""
         return self.cell.structure
 
     @property
-    def kernel_regularizer(self):
+    def kernel_regularizer(self) -> Any:
         """The regularizer of the kernel's factors."""
         return self.cell.kernel_regularizer
 
@@ -187,11 +211,13 @@ class _StructuredRNN(keras.layers.RNN):
         return names - {"self", "args", "kwargs", "trainable", "kernel_initializer"}
 
     @staticmethod
-    def kernels_of(layer):
+    def kernels_of(layer: keras.layers.Layer) -> list[tuple[int, int]]:
         """Return the shapes, inputs and units, of the kernels of an `LSTM` or `GRU` layer."""
         return [tuple(layer.cell.kernel.shape), tuple(layer.cell.recurrent_kernel.shape)]
 
-    def start_from(self, layer, arguments=None):
+    def start_from(
+        self, layer: keras.layers.Layer, arguments: list[np.ndarray] | None = None
+    ) -> list[base.Start]:
         """Begin as near to an `LSTM` or `GRU` layer as can be.
 
         Args:
@@ -240,7 +266,7 @@ class StructuredLSTM(_StructuredRNN):
     >>> layer(np.ones((2, 10, 16), "float32")).shape
     TensorShape([2, 10, 32])
     >>> layer.count_params()  # LSTM has 6 272
-    1584
+    1520
     """
 
     cell_class = StructuredLSTMCell
