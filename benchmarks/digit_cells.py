@@ -1,6 +1,6 @@
 """Curves of NAS-Bench-201 cells that are trained on scikit-learn's digits, for other benchmarks.
 
-    python benchmarks/digit_cells.py [--cells 120]
+    python benchmarks/digit_cells.py [--cells 78]
 
 Trains random cells with different networks, 8 channels between a stem and a head, for 9 epochs on
 600 images of 8 × 8 pixels, with a seed each; the error is that on the other 1,197. Term, costs,
@@ -88,7 +88,7 @@ def trained(cell, seed, epochs=EPOCHS):
 def main(arguments=None):
     """Train what is missing; return the rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cells", type=int, default=120)
+    parser.add_argument("--cells", type=int, default=78)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
     options = parser.parse_args(arguments)

@@ -20,19 +20,25 @@ BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 try:
     calibration_scale = importlib.import_module("calibration_scale")
+    cheap_trials = importlib.import_module("cheap_trials")
+    digit_cells = importlib.import_module("digit_cells")
     finalized = importlib.import_module("finalized")
     formats = importlib.import_module("formats")
     grammar_search = importlib.import_module("grammar_search")
     dash = importlib.import_module("dash")
     nos = importlib.import_module("nos")
+    pareto = importlib.import_module("pareto")
     projection = importlib.import_module("projection")
     proposals = importlib.import_module("proposals")
     quantized = importlib.import_module("quantized")
+    steps_of_terms = importlib.import_module("steps_of_terms")
     surrogate = importlib.import_module("surrogate")
     term_errors = importlib.import_module("term_errors")
 finally:
     sys.path.remove(str(BENCHMARKS))
 
+CONSTANT = spaces.nas_bench_201_cell().first()
+POOLS = spaces.nas_bench_201_cell().parse("(CELL Cell" + 6 * " (OPS avg_pool)" + ")")
 SMALL = ("--space", "cell", "--trials", "6", "--initial-trials", "4", "--seeds", "2")
 
 
@@ -282,3 +288,46 @@ def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys):
     assert sizes["spectrum", "int8"][2] < 0.5 * sizes["spectrum", "float32"][2]
     assert abs(sizes["spectrum", "int8"][0] - sizes["spectrum", "float32"][0]) < 5
     assert capsys.readouterr().out.strip() == (tmp_path / "quantized.md").read_text().strip()
+
+
+def test_cells_are_recorded_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(digit_cells, "different_cells", lambda count: [CONSTANT, POOLS][:count])
+    words = ["--epochs", "1", "--output", str(tmp_path / "cells.json"), "--cells"]
+    (row,) = digit_cells.main([*words, "1"])
+    assert 0 <= row["errors"][0] <= 1 and row["multiply_adds"] > 0
+    assert digit_cells.main([*words, "2"])[0] == row
+    assert len(json.loads((tmp_path / "cells.json").read_text())) == 2
+
+
+def test_cheap_trials_are_replayed_with_equal_epochs(monkeypatch):
+    curves = [[0.9 - 0.05 * i - 0.02 * epoch for epoch in range(9)] for i in range(9)]
+    cells = [str(cell) for cell in digit_cells.different_cells(9)]
+    order = list(range(9))
+    assert cheap_trials.full_trials(order, curves, 27) == pytest.approx(min(curves[2]))
+    # 3 + 2 epochs find that later cells are better; the rest goes to the best of them.
+    best, terms = cheap_trials.halved(order, curves, cells, 27)
+    assert best < min(curves[2]) and terms > 3
+    worse = [curves[0]] + [[value + 0.3 for value in curves[0]]] * 8
+    monkeypatch.setattr(cheap_trials, "WARM", 1)
+    best, trials = cheap_trials.median_stopped(order, worse, 14)
+    assert (best, trials) == (pytest.approx(min(curves[0])), 6)
+
+
+def test_fronts_are_compared(capsys, monkeypatch):
+    monkeypatch.setattr(pareto, "STRATEGIES", ("evolution", "random"))
+    lines = pareto.main(["--seeds", "2", "--trials", "12", "--dry-run"])
+    assert [line.split("|")[1].strip() for line in lines[6:]] == ["evolution", "random"] * 2
+    assert pareto.volume(np.array([[1.0, 0.0]])) == 0.0
+    assert pareto.volume(np.array([[0.5, 0.0]])) == pytest.approx(0.5 * np.log10(1 + pareto.MOST))
+
+
+@pytest.mark.parametrize("space", ["einspace", "activation_functions"])
+def test_random_terms_of_spaces_train_a_step(space, tmp_path):
+    output = tmp_path / "steps.md"
+    rows = steps_of_terms.main(["--terms", "2", "--spaces", space, "--output", str(output)])
+    assert rows[space].startswith(f"| {space} | 2 | 2 | 2 |")
+    assert rows[space] in output.read_text()
+
+
+def test_every_space_has_steps():
+    assert set(steps_of_terms.SPACES) == set(spaces.__all__) - {"einspace_baselines"}

@@ -107,6 +107,9 @@ def project_rows(
     own = described_objective(objective)
     trials = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     trials = [trial for trial in trials if trial["status"] in ENDED]
+    # Of a trial that was continued the last rung counts.
+    parents = {trial["hyperparameters"]["values"].get(f"{PREFIX}trial_id") for trial in trials}
+    trials = [trial for trial in trials if trial["trial_id"] not in parents]
     reported = [t for t in trials if t["score"] is not None]
     names = list(directions_of(objective))
     known = all(set(names) <= set(trial["metrics"]["metrics"]) for trial in reported)

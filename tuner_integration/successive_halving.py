@@ -31,7 +31,8 @@ class HalvingOracle(GrammarOracle):
     trial that it continues. `max_trials` counts continuations too.
 
     For the surrogate and for evolution each term counts once, by its last rung; what was continued
-    is better than what was not, and scores are compared within a rung.
+    is better than what was not, and scores are compared within a rung. Imported trials are taken
+    for ones of the last rung.
 
     Args:
         *args: of `GrammarOracle`; one objective.
