@@ -38,7 +38,7 @@ class StructuredOptions:
             families `"monarch"`, `"block_tensor_train"` and `"low_rank"`.
     """
 
-    family: str = "monarch"
+    family: str = "block_tensor_train"
     share: float = 0.25
     budget: int | None = None
     sizes: dict | None = None

@@ -239,7 +239,7 @@ def test_what_cannot_become_structured_is_refused_by_name():
         ({"share": 0.5, "budget": 100}, "Only one of .* Received: share=0.5, budget=100"),
         ({"share": 1.5}, "share=1.5"),
         ({"budget": -1}, "budget=-1"),
-        ({"depth": 2}, "takes the options"),
+        ({"radix": 2}, "takes the options"),
         ({"family": "blast", "calibration_data": np.ones((2, 12))}, "is for the families"),
         (
             {"family": "monarch", "share": 0.1},

@@ -94,7 +94,7 @@ class StructuredDense(keras.layers.Layer):
     def __init__(
         self,
         units: int,
-        family: str = "monarch",
+        family: str = "block_tensor_train",
         activation: Activation = None,
         use_bias: bool = True,
         share: float = 0.25,

@@ -145,7 +145,7 @@ class StructuredEinsumDense(keras.layers.Layer):
         self,
         equation: str,
         output_shape: int | Sequence[int | None],
-        family: str = "monarch",
+        family: str = "block_tensor_train",
         activation: Activation = None,
         bias_axes: str | None = None,
         share: float = 0.25,

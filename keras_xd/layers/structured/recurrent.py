@@ -24,7 +24,7 @@ class _StructuredCell:
     def __init__(
         self,
         units: int,
-        family: str = "monarch",
+        family: str = "block_tensor_train",
         share: float = 0.25,
         sizes: Config | None = None,
         recurrent_sizes: Config | None = None,
@@ -181,7 +181,7 @@ class _StructuredRNN(keras.layers.RNN):
     def __init__(
         self,
         units: int,
-        family: str = "monarch",
+        family: str = "block_tensor_train",
         share: float = 0.25,
         sizes: Config | None = None,
         recurrent_sizes: Config | None = None,

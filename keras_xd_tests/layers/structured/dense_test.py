@@ -106,7 +106,7 @@ def test_multiply_adds(family, sizes, count):
 )
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
-        layers.StructuredDense(**{"units": 12, **arguments}).build((None, 6))
+        layers.StructuredDense(**{"units": 12, "family": "monarch", **arguments}).build((None, 6))
 
 
 def test_kernels_of_other_shapes_and_unknown_sizes():

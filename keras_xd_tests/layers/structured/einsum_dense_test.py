@@ -62,5 +62,6 @@ def test_layer():
 )
 def test_bad_input(arguments, message):
     arguments = {"equation": "abc,cd->abd", "output_shape": (None, 8), "share": 0.9, **arguments}
+    arguments = {"family": "monarch", **arguments}
     with pytest.raises(ValueError, match=message):
         layers.StructuredEinsumDense(**arguments).build((None, 5, 6))

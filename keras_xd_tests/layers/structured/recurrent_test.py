@@ -67,7 +67,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="Received: reset_after=False"):
         layers.StructuredGRU(4, reset_after=False)
     with pytest.raises(ValueError, match="`recurrent_sizes` of the family 'monarch'"):
-        layers.StructuredGRU(4, recurrent_sizes={"rank": 2})
+        layers.StructuredGRU(4, "monarch", recurrent_sizes={"rank": 2})
     inputs = keras.Input((5, 6))
     x = keras.layers.LSTM(4, recurrent_dropout=0.1, name="drops", return_sequences=True)(inputs)
     x = keras.layers.GRU(4, reset_after=False, name="before", return_sequences=True)(x)
