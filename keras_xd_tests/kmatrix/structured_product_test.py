@@ -43,12 +43,12 @@ def test_shares_become_sizes(family, rng):
     assert set(sizes) <= set(SIZES[family])
 
 
-@pytest.mark.parametrize(("family", "shape", "sizes"), [*CASES, ("dense", (20, 12), {})])
+@pytest.mark.parametrize(("family", "shape", "sizes"), [*CASES[:-1], ("dense", (20, 12), {})])
 def test_results_get_the_variance_asked_for(family, shape, sizes):
     rng = np.random.default_rng(3)
     times = structured_product(family, shape[1], shape[0], sizes)
     x = rng.normal(size=(64, shape[1])).astype("float32")
-    draws = 60 if shape[0] < 50 else 10
+    draws = 60
     squares = []
     for _ in range(draws):
         factors = [factor.astype("float32") for factor in times.initial(1.7, rng)]

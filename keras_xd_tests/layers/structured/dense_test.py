@@ -15,7 +15,6 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
     ("family", "sizes"),
     [
         ("monarch", None),
-        ("blast", {"blocks": 2, "rank": 2}),
         ("kaleidoscope", {"radix": (2, 5), "depth": 2}),
     ],
 )

@@ -4,7 +4,14 @@ import pytest
 
 import keras_xd
 from keras_xd import layers
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd_tests.layer_checks import (
+    assert_close,
+    check_calls,
+    check_checkpoint,
+    check_config,
+    check_file,
+    check_mixed_precision,
+)
 
 CASES = [
     ("abc,cde->abde", (None, 4, 6), "de", (2, 5, 12)),
@@ -40,10 +47,15 @@ def test_equals_einsum_dense(equation, output_shape, bias_axes, shape, rng):
     assert structured.count_params() < 0.9 * np.prod(twin.kernel.shape)
 
 
-def test_layer():
+def test_layer(rng):
     arguments = {"equation": "abc,cde->abde", "output_shape": (None, 2, 4), "bias_axes": "de"}
     arguments |= {"family": "low_rank", "sizes": {"rank": 2}}
-    check_layer(layers.StructuredEinsumDense, arguments, (3, 5, 6), run_jit=False)
+    check_config(layers.StructuredEinsumDense, arguments)
+    layer = layers.StructuredEinsumDense(**arguments)
+    x = rng.normal(size=(3, 5, 6)).astype("float32")
+    model = check_calls(layer, x)
+    check_checkpoint(model, check_file(model, x))
+    check_mixed_precision(layers.StructuredEinsumDense, arguments, layer, x)
 
 
 @pytest.mark.parametrize(
