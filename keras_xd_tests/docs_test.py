@@ -41,7 +41,15 @@ CONCEPTS = (
     "algebraic_search.md",
 )
 # Sections of docs/results.md whose figures stand in the pages they link, in the same digits.
-COPIED = ("CIFAR-10", "Differential equations", "Music", "K-operations", "ResNet-20", "Cells")
+COPIED = (
+    "CIFAR-10",
+    "Snapping",
+    "Differential equations",
+    "Music",
+    "K-operations",
+    "ResNet-20",
+    "Cells",
+)
 PACKAGES = (
     keras_xd,
     callbacks,
