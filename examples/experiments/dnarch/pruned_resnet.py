@@ -26,7 +26,6 @@ settings; several processes with different methods or seeds may share the work.
 
 import argparse
 import bisect
-import itertools
 import os
 import pathlib
 import statistics
@@ -47,13 +46,8 @@ from datasets.batches import ImageBatches, normalize
 
 import keras_xd
 from experiments.dnarch.dnarch_training import schedule
+from experiments.dnarch.pruned_resnet_report import METHODS, draw, page
 
-METHODS = {
-    "whole": "as it is",
-    "masked": "masks, learned",
-    "l1": "smallest filters cut",
-    "narrow": "fewer channels everywhere",
-}
 NUMBERS = ("size", "width", "subset", "test_subset", "batch_size")
 EPOCHS = ("epochs", "more_epochs", "search_epochs")
 RATES = ("learning_rate", "low_rate", "architecture_rate", "complexity_weight")
@@ -322,105 +316,6 @@ def milliseconds(models, options):
                     values.append(1000 * (time.perf_counter() - start))
         found[str(batch)] = [round(statistics.median(values), 3) for values in times]
     return found
-
-
-# Page and picture
-
-
-def rows(runs):
-    """Return the runs of each method and budget, in the order of the table."""
-    kinds = sorted({run["kind"] for run in runs}, key=float, reverse=True)
-    for kind, method in itertools.product(kinds, METHODS):
-        own = reporting.select(runs, method=method, kind=kind)
-        if own:
-            yield method, kind, own
-
-
-def page(settings, runs, written):
-    """Return the page of results."""
-    seeds = sorted({run["seed"] for run in runs})
-    whole = {run["seed"]: 100 * run["score"] for run in reporting.select(runs, method="whole")}
-    head = ["network", "budget", "accuracy", "lost", "at once", "multiply–adds", "share"]
-    head += ["parameters", ".keras, kB", *(f"time, batch {batch}" for batch in CALLS)]
-    lines = []
-    for method, kind, own in rows(runs):
-        scores = {run["seed"]: 100 * run["score"] for run in own}
-        lost = {seed: whole[seed] - score for seed, score in scores.items() if seed in whole}
-        at_once = {run["seed"]: 100 * run["at once"] for run in own if "at once" in run}
-        cells = [METHODS[method], f"{100 * float(kind):.0f} %"]
-        cells.append(reporting.cell(scores, seeds, 1))
-        cells.append("" if method == "whole" else reporting.cell(lost, seeds, 1))
-        cells.append(reporting.cell(at_once, seeds, 1, missing=""))
-        cells.append(f"{statistics.mean(run['multiply_adds'] for run in own):,.0f}")
-        shares = [run["multiply_adds"] / run["whole_multiply_adds"] for run in own]
-        cells.append(f"{statistics.mean(shares):.3f}")
-        cells.append(f"{statistics.mean(run['parameters'] for run in own):,.0f}")
-        cells.append(f"{statistics.mean(run['bytes'] for run in own) / 1000:,.0f}")
-        for batch in CALLS:
-            times = [np.divide(*run["milliseconds"][str(batch)]) for run in own]
-            cells.append(reporting.spread([float(value) for value in times], 2))
-        lines.append(cells)
-    masked = [own for method, _, own in rows(runs) if method == "masked"]
-    found = [
-        [run["kind"], run["seed"], " ".join(run["convolutions"])] for own in masked for run in own
-    ]
-    total = settings["epochs"] + settings["more_epochs"]
-    return "\n".join(
-        [
-            "# ResNet-20 made smaller: CIFAR-10",
-            "",
-            f"Written by {reporting.commands(runs)}; {written['versions']}; "
-            f"threads: {written['threads']}.",
-            "",
-            f"Accuracy in percent on {settings['test_subset']:,} test images of {settings['size']} "
-            f"× {settings['size']} pixels after {total} epochs on {settings['subset']:,} training "
-            f"images, {settings['epochs']} of them before anything is cut; "
-            f"{reporting.over(seeds)}. All trainings together took {reporting.hours(runs)}, the "
-            "first one of a seed counted once for each network that begins with it. Lost: points "
-            "below the whole network of the same seed. At once: before the training that follows "
-            "the cut. Time: milliseconds of a call over those of the whole network, whose calls "
-            "alternate with it. The narrow network has the width whose cost is "
-            "nearest to the budget.",
-            "",
-            *reporting.table(head, lines),
-            "## What the masks have left",
-            "",
-            "Taps and channels of each convolution, first to last; blocks that are missing are "
-            "cut.",
-            "",
-            *reporting.table(["budget", "seed", "convolutions"], found),
-            "## Settings",
-            "",
-            f"- AdamW, weight decay {settings['weight_decay']}, batches of "
-            f"{settings['batch_size']}, random crops and flips. First training: rate "
-            f"{settings['learning_rate']}; each later one: {settings['low_rate']}. Rates rise for "
-            f"a tenth of the steps, then fall to 0 along a cosine.",
-            f"- Masks: {settings['search_epochs']} of the {settings['more_epochs']} later epochs, "
-            f"Adam, rate {settings['architecture_rate']}, `complexity_weight` "
-            f"{settings['complexity_weight']}; kernels, widths and depth.",
-            "",
-            "![Accuracy and multiply–adds](pruned_resnet.svg)",
-            "",
-        ]
-    )
-
-
-def draw(settings, runs, path):
-    """Draw accuracy by multiply–adds and by time."""
-    figure, axes = reporting.panels(7, 2.8, columns=2)
-    names = [name for name in METHODS if reporting.select(runs, method=name)]
-    for number, name in enumerate(names):
-        look = {**reporting.style.curve(number), "linestyle": "", "marker": "o", "markersize": 3}
-        own = reporting.select(runs, method=name)
-        scores = [100 * run["score"] for run in own]
-        shares = [run["multiply_adds"] / run["whole_multiply_adds"] for run in own]
-        times = [np.divide(*run["milliseconds"]["32"]) for run in own]
-        axes[0, 0].plot(shares, scores, label=METHODS[name], **look)
-        axes[0, 1].plot(times, scores, label=METHODS[name], **look)
-    axes[0, 0].set(xlabel="multiply–adds / those of the whole", ylabel="test accuracy, percent")
-    axes[0, 1].set(xlabel="time of a batch of 32 / that of the whole")
-    axes[0, 0].legend()
-    figure.savefig(path)
 
 
 def main(arguments=None):
