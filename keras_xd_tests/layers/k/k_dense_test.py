@@ -183,3 +183,27 @@ def test_random_unitary_outputs_have_the_variance_of_a_dense_layer(inputs, units
         found.append(np.var(layers.KDense(units, warm_start="random_unitary", seed=seed)(x)))
         expected.append(np.var(keras.layers.Dense(units)(x)))
     assert 0.93 < np.sqrt(np.mean(found) / np.mean(expected)) < 1.07
+
+
+def products_with_data(layer, batch):
+    """The multiply–adds of all matrix products of a call in which the batch takes part."""
+    call = tf.function(layer).get_concrete_function(tf.zeros((batch, layer.input_spec.axes[-1])))
+    total = 0
+    for operation in call.graph.get_operations():
+        if operation.type in ("MatMul", "BatchMatMulV2"):
+            left, right = (tensor.shape for tensor in operation.inputs)
+            if right[-1] % batch == 0:
+                total += np.prod(operation.outputs[0].shape) * left[-1]
+    return total
+
+
+def test_real_matrices_compute_no_imaginary_parts():
+    batch, counts = 7, []
+    for warm_start in ("random_orthogonal", "random_unitary"):
+        layer = layers.KDense(1024, depth=2, warm_start=warm_start)
+        layer.build((None, 1024))
+        assert layer.plan.group_sizes == (32, 32)
+        counts.append(products_with_data(layer, batch))
+        assert counts[-1] == batch * layer.multiply_adds((None, 1024))
+    assert counts[0] == batch * 1024 * 3 * 32
+    assert counts[1] == batch * 1024 * (4 + 4 + 2) * 32
