@@ -1,12 +1,20 @@
 import numpy as np
 import pytest
 
-from keras_xd.grammar import growth, network_digest, network_graph, operation_graph, spaces
+from keras_xd.grammar import (
+    expected_size,
+    growth,
+    network_digest,
+    network_graph,
+    operation_graph,
+    spaces,
+)
 from keras_xd.grammar.topologies import TOPOLOGIES
 
 
 def test_weights_are_in_balance():
     assert growth(spaces.einspace()) == pytest.approx(0.938, abs=5e-4)
+    assert expected_size(spaces.einspace()) == pytest.approx(17.5, abs=0.05)
     assert growth(spaces.einspace(3.6)) > 1 > growth(spaces.einspace(3.7))
     with pytest.raises(ValueError, match="`computation` must be positive"):
         spaces.einspace(0.0)
