@@ -48,6 +48,7 @@ def sequences(tree):
             yield ()
         for (source, target), options in zip(topology.edges, below, strict=True):
             if source == node:
+                options = options * topology.copies
                 yield from (a + b for a, b in itertools.product(options, onwards(target)))
 
     return sorted(onwards(topology.inputs[0]))
