@@ -28,7 +28,7 @@ def value(tree, x):
         if values.get(source) is not None:
             result = value(argument, values[source])
             if result is not None:
-                values[target] = result + values.get(target, 0)
+                values[target] = topology.copies * result + values.get(target, 0)
     return values.get(topology.output)
 
 
