@@ -174,7 +174,7 @@ class Downsamplings:
         backwards = [(-to, -source) for (source, to), _ in open_edges]
         alive &= {-node for node in _reached(backwards, (-topology.output,))}
         found = dict.fromkeys(topology.inputs, 0)
-        for (source, to), level in sorted(open_edges):
+        for (source, to), level in sorted(open_edges, key=lambda pair: pair[0]):
             if source in alive and to in alive:
                 if level == self._WRONG:
                     return level
