@@ -16,11 +16,11 @@ import pathlib
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import reporting
-from experiments.dnarch import dnarch_report
+from experiments.dnarch import dnarch_report, pruned_resnet_report
 from experiments.grammar import activation_search, grammar_cifar10, tune_burgers, tuning
 from experiments.k import chrysalis_report
 from experiments.nos import nos_report
-from experiments.xd import burgers, cifar10_report, darcy, music_report, pde_report
+from experiments.xd import burgers, cifar10_report, darcy, music_report, pde_report, snapping
 
 REPORTS = {
     "burgers": pde_report,
@@ -30,6 +30,8 @@ REPORTS = {
     "dnarch": dnarch_report,
     "music": music_report,
     "nos": nos_report,
+    "pruned": pruned_resnet_report,
+    "snapping": snapping,
 }
 PROBLEMS = {"burgers": burgers.PROBLEM, "darcy": darcy.PROBLEM}
 TUNED = {script.NAME: script.PICTURES for script in (activation_search, grammar_cifar10)}

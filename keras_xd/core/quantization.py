@@ -39,7 +39,9 @@ class QuantizedWeights(keras.layers.Layer):
 
     quantized_weights: tuple[str, ...] = ()
 
-    def quantize(self, mode: str | None = None, type_check: bool = True, config: Any = None):
+    def quantize(
+        self, mode: str | None = None, type_check: bool = True, config: Any = None
+    ) -> None:
         """Store the weights in eight bits.
 
         Args:
@@ -74,7 +76,7 @@ class QuantizedWeights(keras.layers.Layer):
         if self.quantization_mode in MODES:
             self._convert(self.quantization_mode)
 
-    def quantized_call(self, *args, **kwargs):
+    def quantized_call(self, *args: Any, **kwargs: Any) -> Any:
         """Return what `call` does, which reads the weights by `stored`."""
         return self.call(*args, **kwargs)
 

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core import validation
 from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.structured import base
 
@@ -35,6 +36,7 @@ class _StructuredCell:
                 "A structured cell multiplies the states of all gates at once, without recurrent "
                 f"dropout. Received: recurrent_dropout={kwargs['recurrent_dropout']}"
             )
+        units = validation.positive_integer(units, "units")
         super().__init__(units, **{**kwargs, "implementation": 2})
         self.structure = base.StructuredOptions(family, share, sizes, seed=kwargs.get("seed"))
         self.recurrent_sizes = base.checked_sizes(family, recurrent_sizes, "recurrent_sizes")
@@ -138,7 +140,7 @@ class StructuredGRUCell(_StructuredCell, keras.layers.GRUCell):
     gates = 3
 
     def __init__(self, units: int, *args: Any, reset_after: bool = True, **kwargs: Any):
-        if not reset_after:
+        if not validation.boolean(reset_after, "reset_after"):
             raise ValueError(
                 "A structured GRU applies the reset gate after the product with the recurrent "
                 f"kernel. Received: reset_after={reset_after}"
