@@ -21,6 +21,11 @@ from keras_xd_tests.imports_test import MODULES, module_name
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+# Most examples take a few steps, which are faster than making graphs. These take many, or are those
+# that users see first.
+IN_GRAPHS = ("README.md", "keras_xd.search.perturbation")
+# Run by `docs_test`, with what they print.
+RUN_ELSEWHERE = {"docs/masked_models.md"}
 BLOCK = re.compile(r"^([ ]*)```python\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -119,9 +124,11 @@ def snippets():
     sources |= {
         str(path.relative_to(ROOT)): examples(path.read_text(encoding="utf-8")) for path in PAGES
     }
+    assert RUN_ELSEWHERE <= set(sources)
     return [
         pytest.param(block, id=f"{source}-{index}")
         for source, blocks in sorted(sources.items())
+        if source not in RUN_ELSEWHERE
         for index, block in enumerate(blocks)
     ]
 
@@ -138,8 +145,7 @@ def test_public_objects_are_documented(name):
 @pytest.mark.parametrize("code", snippets())
 def test_example_runs(code, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
-    # Their few steps are faster than making graphs; the README's run as users run them.
-    if "README.md" not in request.node.callspec.id:
+    if not request.node.callspec.id.startswith(IN_GRAPHS):
         example_scripts.run_eagerly(monkeypatch)
     policy = keras.config.dtype_policy()
     try:
