@@ -50,3 +50,15 @@ def load(name, data_dir=None, subset=None, validation_fraction=0.1):
         )
         result.append((images.astype("float32") / 255, labels))
     return tuple(result)
+
+
+def block_means(pixels, width):
+    """Return images each of whose pixels is the mean of a square that many pixels wide.
+
+    Args:
+        pixels: array `(images, height, width, channels)`, its sides multiples of the squares'.
+        width: of a square.
+    """
+    number, height, length, channels = pixels.shape
+    squares = pixels.reshape(number, height // width, width, length // width, width, channels)
+    return squares.mean((2, 4))

@@ -90,8 +90,7 @@ def load(options):
     side = train[0].shape[1] // options.size
     parts = []
     for (x, y), number in ((train, options.subset), (test, options.test_subset)):
-        x = x[:number]
-        x = x.reshape(len(x), options.size, side, options.size, side, 3).mean((2, 4))
+        x = images.block_means(x[:number], side)
         parts.append((np.round(255 * x).astype("uint8"), y[:number]))
     return parts
 

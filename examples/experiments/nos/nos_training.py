@@ -6,6 +6,7 @@ import time
 import keras
 import numpy as np
 from datasets.batches import ImageBatches, normalize
+from datasets.images import block_means
 
 import keras_xd
 from experiments.k.chrysalis_training import halves
@@ -222,9 +223,7 @@ def pooled(images, width):
     """Return uint8 images whose pixels are means of squares so many pixels wide."""
     if width == 1:
         return images
-    number, height, length, channels = images.shape
-    squares = images.reshape(number, height // width, width, length // width, width, channels)
-    return np.round(squares.mean((2, 4))).astype("uint8")
+    return np.round(block_means(images, width)).astype("uint8")
 
 
 def calibrated_resnet(method, shape):
