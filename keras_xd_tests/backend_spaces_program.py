@@ -20,7 +20,7 @@ RELAXATIONS = {
     "jax": ("partial",),
     "torch": ("sampled",),
 }
-OPERATIONS = ("dilated_3", "channel_attention", "dynamic_3")
+OPERATIONS = ("dilated_3", "channel_attention")
 
 
 def same_start(model, architecture=None):
@@ -97,13 +97,20 @@ def cell():
     return {**outcome(search, history, x), "genotype": str(architecture.genotype)}
 
 
+def dynamic():
+    """What a cell of dynamic kernels computes; JAX takes a minute to compile their gradients."""
+    x, _ = data(4)
+    architecture = layers.CellArchitecture(operations=("dilated_3", "dynamic_3"))
+    inputs = keras.Input((4, 4, 1))
+    outputs = layers.HeterogeneousCell(2, architecture)([inputs, inputs])
+    return numbers(same_start(keras.Model(inputs, outputs), architecture=1.0)(x))
+
+
 def relaxed(relaxation):
     """A cell that draws operations, or has shares of edges; what is drawn is the same anywhere."""
     x, y = data(4)
     inputs = keras.Input((4, 4, 1))
-    architecture = layers.CellArchitecture(
-        operations=("dilated_3", "channel_attention"), relaxation=relaxation
-    )
+    architecture = layers.CellArchitecture(operations=OPERATIONS, relaxation=relaxation)
     outputs = layers.HeterogeneousCell(4, architecture)([inputs, inputs])
     pooled = keras.layers.GlobalAveragePooling2D()(outputs)
     model = same_start(keras.Model(inputs, keras.layers.Dense(3)(pooled)), architecture=1.0)
@@ -135,7 +142,7 @@ def calibration():
 
 
 if __name__ == "__main__":
-    results = {"sizes": sizes(), "cell": cell(), "calibration": calibration()}
+    results = {"sizes": sizes(), "cell": cell(), "dynamic": dynamic(), "calibration": calibration()}
     backend = keras.backend.backend()
     results |= {name: relaxed(name) for name in RELAXATIONS[backend]}
     results["backend"] = backend

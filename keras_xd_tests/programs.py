@@ -3,9 +3,11 @@
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
+import traceback
 
 ROOT = pathlib.Path(__file__).parent.parent
 # So small programs take longer to compile than to run.
@@ -23,6 +25,7 @@ def start(module, *arguments, backend="tensorflow", **environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        process_group=0,
     )
 
 
@@ -30,8 +33,8 @@ def result(process):
     """Return what a program printed as JSON; fail with its errors if it did."""
     try:
         output, errors = process.communicate(timeout=540)
-    except subprocess.TimeoutExpired:
-        process.kill()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)  # with the copies that it made of itself
         raise
     assert process.returncode == 0, errors[-3000:]
     lines = [line for line in output.splitlines() if line.startswith("RESULT ")]
@@ -53,18 +56,32 @@ def free_ports(count):
     return ports
 
 
-def in_child(function, *arguments):
-    """Run a function in a copy of this process, which imports nothing again; return its status.
+def fork(function, *arguments, **environment):
+    """Run a function in a copy of this process, which imports nothing again; return its number.
 
     Only before TensorFlow has computed anything: its threads are not copied.
     """
     child = os.fork()
     if not child:
+        status = 1
+        os.environ.update(environment)
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         try:
             function(*arguments)
-            os._exit(0)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
-            os._exit(1)
+            os._exit(status)
+    return child
+
+
+def wait(child):
+    """Wait for a copy of this process; return its status."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def in_child(function, *arguments):
+    """Run a function in a copy of this process, wait for it and return its status."""
+    return wait(fork(function, *arguments))

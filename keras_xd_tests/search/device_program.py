@@ -1,13 +1,16 @@
-"""A search on one device, two devices or as one of two workers; prints what it came to as JSON.
+"""A search on one device, two devices or two workers; prints what it came to as JSON.
 
-`python -m keras_xd_tests.search.device_program KINDS MODES [--backup FOLDER] [--die EPOCH]`, with
-KINDS one, mirrored, workers, data_parallel, or several of them joined by commas, one after the
-other. Workers are told apart by `TF_CONFIG`.
+`python -m keras_xd_tests.search.device_program KINDS MODES [--backup FOLDER]`, with KINDS one,
+mirrored, data_parallel, or several of them joined by commas, one after the other; or workers, which
+are two processes with backups in FOLDER, the second of which is killed in the third epoch, and two
+that go on.
 """
 
 import argparse
+import contextlib
 import json
 import os
+import pathlib
 import signal
 
 import keras
@@ -16,13 +19,13 @@ import numpy as np
 import keras_xd
 from keras_xd.layers import XDConv1D
 from keras_xd.search import SearchModel
+from keras_xd_tests import programs
 from keras_xd_tests.search.gated_dense import GatedDense
 
 parser = argparse.ArgumentParser()
 parser.add_argument("kinds")
 parser.add_argument("modes", nargs="+")
-parser.add_argument("--backup")
-parser.add_argument("--die", type=int)
+parser.add_argument("--backup", type=pathlib.Path)
 given = parser.parse_args()
 
 
@@ -78,10 +81,10 @@ def make_search(mode):
 
 
 class Die(keras.callbacks.Callback):
-    """Kills the process in the middle of an epoch."""
+    """Kills the process in the middle of the third epoch."""
 
     def on_train_batch_end(self, batch, logs=None):
-        if batch == 0 and self.model.search_optimizer.epochs == given.die:
+        if batch == 0 and self.model.search_optimizer.epochs == 2:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -96,7 +99,7 @@ def values_of(strategy, variable):
     return [np.ravel(keras.ops.convert_to_numpy(part)).tolist() for part in parts]
 
 
-def run(mode, strategy):
+def run(mode, strategy, dies=False):
     generator = np.random.default_rng(3)
     x = generator.normal(size=(24, 6, 1)).astype("float32")
     y = np.argmax(x[:, :3, 0], axis=1)
@@ -107,9 +110,9 @@ def run(mode, strategy):
         search,
         x[:16],
         y[:16],
-        backup_dir=given.backup and os.path.join(given.backup, mode),
+        backup_dir=given.backup and given.backup / mode,
         validation_data=(x[:8], y[:8]) if mode == "second_order" else None,
-        callbacks=[Die()] if given.die is not None else None,
+        callbacks=[Die()] if dies else None,
         batch_size=8,
         epochs=4,
         shuffle=False,
@@ -123,13 +126,49 @@ def run(mode, strategy):
     }
 
 
+def run_all(kind, dies=False):
+    strategy = make_strategy(kind)
+    replicas = strategy.num_replicas_in_sync if strategy else 1
+    return {"replicas": replicas, **{mode: run(mode, strategy, dies) for mode in given.modes}}
+
+
+def be_worker(index, dies):
+    found = run_all("workers", dies)
+    (given.backup / f"worker_{index}.json").write_text(json.dumps(found))
+
+
+def start_workers(dies):
+    """Start two workers, the second of which dies if told so."""
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in programs.free_ports(2)]}
+    tasks = [{"type": "worker", "index": index} for index in range(2)]
+    configs = [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
+    return [
+        programs.fork(be_worker, index, dies and index == 1, TF_CONFIG=config)
+        for index, config in enumerate(configs)
+    ]
+
+
+def workers():
+    first, second = start_workers(dies=True)
+    killed = programs.wait(second)
+    # Without the second, the first fails, or waits for it.
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(first, signal.SIGKILL)
+    failed = programs.wait(first)
+    left = {
+        path.parent.name: json.loads(path.read_text())["next_epoch"]
+        for path in given.backup.glob("*/latest.json")
+    }
+    statuses = [programs.wait(process) for process in start_workers(dies=False)]
+    found = [json.loads((given.backup / f"worker_{index}.json").read_text()) for index in range(2)]
+    return {"killed": killed, "failed": failed, "left": left, "statuses": statuses, "found": found}
+
+
 if __name__ == "__main__":
     if "mirrored" in given.kinds:
         split_cpu()
-    results = {}
-    for kind in given.kinds.split(","):
-        strategy = make_strategy(kind)
-        replicas = strategy.num_replicas_in_sync if strategy else 1
-        found = {mode: run(mode, strategy) for mode in given.modes}
-        results[kind] = {"replicas": replicas, **found}
+    if given.kinds == "workers":
+        results = workers()
+    else:
+        results = {kind: run_all(kind) for kind in given.kinds.split(",")}
     print("RESULT " + json.dumps(results))

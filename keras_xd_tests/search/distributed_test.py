@@ -3,10 +3,7 @@
 Those marked `backends` run in processes of their own, which set their devices up before use.
 """
 
-import contextlib
 import doctest
-import json
-import os
 import signal
 
 import keras
@@ -154,34 +151,14 @@ def test_two_devices_train_as_one(devices):
     assert_equal_but_for_rounding(two, one, 2)
 
 
-def start_workers(folder, *arguments):
-    """Start two workers; `arguments` are for the second."""
-    ports = programs.free_ports(2)
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
-    return [
-        programs.start(
-            PROGRAM,
-            *("workers", *MODES, "--backup", folder),
-            *(arguments if index == 1 else ()),
-            TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}),
-        )
-        for index in range(2)
-    ]
-
-
 @pytest.mark.backends
 def test_two_workers_train_as_one_also_after_one_was_killed(devices, tmp_path):
     """The second kills itself in the third epoch; the first cannot go on without it."""
-    workers = start_workers(tmp_path, "--die", "2")
-    workers[1].communicate(timeout=540)
-    assert workers[1].returncode == -signal.SIGKILL
-    assert workers[0].poll() is None or workers[0].returncode != 0
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(workers[0].pid, signal.SIGKILL)
-    workers[0].communicate()
-    record = json.loads((tmp_path / "joint" / "latest.json").read_text())
-    assert record["next_epoch"] == 2 and not (tmp_path / "second_order").exists()
-    found = [programs.result(process)["workers"] for process in start_workers(tmp_path)]
+    workers = programs.run(PROGRAM, "workers", *MODES, "--backup", tmp_path)
+    assert workers["killed"] == -signal.SIGKILL and workers["failed"] != 0
+    assert workers["left"] == {"joint": 2}
+    assert workers["statuses"] == [0, 0]
+    found = workers["found"]
     assert found[0] == found[1] and found[0]["replicas"] == 2
     assert_equal_but_for_rounding(found[0], devices["one"], 1)
 

@@ -1,7 +1,7 @@
 """Searches whose trials compute a number, in processes that are killed or work together.
 
 python -m keras_xd_tests.tuner_integration.tuner_program killed <folder> [--retries <number>]
-python -m keras_xd_tests.tuner_integration.tuner_program worker <folder> [--die <trial>]
+python -m keras_xd_tests.tuner_integration.tuner_program workers <folder>
 """
 
 import argparse
@@ -11,8 +11,10 @@ import os
 import pathlib
 import signal
 import time
+import types
 
 import keras_tuner as kt
+from keras_tuner.src.distribute import oracle_chief
 
 from keras_xd.grammar import spaces
 from keras_xd_tests import programs
@@ -148,7 +150,10 @@ def killed(folder, retries):
     return {"whole": found(folder / "whole"), "searches": searches}
 
 
-def worker(folder, die_in):
+def worker(folder, die_in=None):
+    """Be the chief or a worker, as the environment says; record which trials were run."""
+    # The chief asks every 20 seconds whether all have ended.
+    oracle_chief.time = types.SimpleNamespace(sleep=lambda seconds: time.sleep(0.1))
     worker = tuner(folder, 12, folder / "runs")
     worker.seconds, worker.die_in = 0.3, die_in
     if worker.tuner_id != "chief":
@@ -157,20 +162,38 @@ def worker(folder, die_in):
         while len(list(folder.glob("ready_*"))) < 2:
             time.sleep(0.05)
     worker.search(verbose=0)
-    return getattr(worker, "ran", [])
+    (folder / f"ran_{worker.tuner_id}").write_text(json.dumps(getattr(worker, "ran", [])))
+
+
+def workers(folder):
+    """Let a chief and two workers search, the second of which is killed and begun again."""
+
+    def start(name, die_in=None):
+        environment = {
+            "KERASTUNER_TUNER_ID": name,
+            "KERASTUNER_ORACLE_IP": "127.0.0.1",
+            "KERASTUNER_ORACLE_PORT": str(port),
+        }
+        return programs.fork(worker, folder, die_in, **environment)
+
+    (port,) = programs.free_ports(1)
+    chief, first, second = start("chief"), start("tuner0"), start("tuner1", 2)
+    killed = programs.wait(second)
+    statuses = [programs.wait(process) for process in (start("tuner1"), first, chief)]
+    ran = [json.loads((folder / f"ran_{name}").read_text()) for name in ("tuner0", "tuner1")]
+    return {"killed": killed, "statuses": statuses, "ran": ran}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kind", choices=["killed", "worker"])
+    parser.add_argument("kind", choices=["killed", "workers"])
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--die", type=int)
     parser.add_argument("--retries", type=int, default=0)
     options = parser.parse_args()
     if options.kind == "killed":
         result = killed(options.folder, options.retries)
     else:
-        result = worker(options.folder, options.die)
+        result = workers(options.folder)
     print("RESULT " + json.dumps(result))
 
 

@@ -268,36 +268,11 @@ def test_what_has_completed_never_runs_again_where_trials_are_retried(tmp_path):
             assert search["found"][key] == whole[key]
 
 
-@pytest.fixture
-def start(tmp_path):
-    """Start the chief or a worker; none is left after the test."""
-    port, started = programs.free_ports(1)[0], []
-
-    def start(name, *arguments):
-        process = programs.start(
-            PROGRAM,
-            *("worker", tmp_path, *arguments),
-            KERASTUNER_TUNER_ID=name,
-            KERASTUNER_ORACLE_IP="127.0.0.1",
-            KERASTUNER_ORACLE_PORT=str(port),
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
 @pytest.mark.backends
-def test_chief_and_two_workers_share_a_search_also_after_a_kill(tmp_path, start):
-    chief, first, second = start("chief"), start("tuner0"), start("tuner1", "--die", "2")
-    _, errors = second.communicate(timeout=540)
-    assert second.returncode == -signal.SIGKILL, errors[-3000:]
-    again = start("tuner1")
-    ran = [programs.result(first), programs.result(again)]
-    programs.result(chief)
+def test_chief_and_two_workers_share_a_search_also_after_a_kill(tmp_path):
+    found = programs.run(PROGRAM, "workers", tmp_path)
+    assert found["killed"] == -signal.SIGKILL and found["statuses"] == [0, 0, 0]
+    ran = found["ran"]
     state = json.loads((tmp_path / "search" / "oracle.json").read_text())
     lines = (tmp_path / "runs").read_text().split()
     assert sorted(state["end_order"]) == sorted(state["start_order"])
