@@ -1,12 +1,14 @@
 """Every kind of finalized layer in every format: the outputs of the runtime beside the model's.
 
-    python benchmarks/formats.py [--kinds StaticXD …] [--formats onnx …] [--dry-run]
+    python benchmarks/formats.py [--kinds StaticXD …] [--formats onnx …] [--again] [--dry-run]
 
 Each kind is exported with an unknown batch, read and run at batch 1 and 5, and with a fixed one, at
 batch 4. SavedModel, ONNX, OpenVINO and LiteRT files are written by the backend TensorFlow, the
 others by torch and JAX, each in a process of its own; what is not installed is left out. The
-largest difference to the outputs of the model, relative to the largest of them, is written to
-benchmarks/formats.md, or nowhere with `--dry-run`; where `export` raises its `ValueError`, that.
+largest difference to the outputs of the model, relative to the largest of them, is kept at once in
+benchmarks/formats.json; where `export` raises its `ValueError`, that. What was measured with the
+same versions is not measured again but with `--again`. The page benchmarks/formats.md shows all
+that is kept. `--dry-run` writes and reads neither.
 """
 
 import argparse
@@ -22,6 +24,7 @@ import tempfile
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 RESULTS = pathlib.Path(__file__).with_suffix(".md")
+RECORDS = RESULTS.with_suffix(".json")
 BACKENDS = {
     "tensorflow": ("tf_saved_model", "onnx", "openvino", "litert"),
     "torch": ("torch",),
@@ -35,17 +38,16 @@ TITLES = {
     "torch": "torch export",
     "stablehlo": "StableHLO",
 }
-PACKAGES = (
-    "keras",
-    "tensorflow",
-    "onnxruntime",
-    "tf2onnx",
-    "openvino",
-    "ai-edge-litert",
-    "torch",
-    "jax",
-)
+PACKAGES = {
+    "tf_saved_model": ("keras", "tensorflow"),
+    "onnx": ("keras", "tensorflow", "onnxruntime", "tf2onnx"),
+    "openvino": ("keras", "tensorflow", "openvino"),
+    "litert": ("keras", "tensorflow", "ai-edge-litert"),
+    "torch": ("keras", "torch"),
+    "stablehlo": ("keras", "jax"),
+}
 DYNAMIC, STATIC = (1, 5), 4
+MARK = "MEASURED "
 
 
 def single(shape, name, *arguments, finalize=None, **options):
@@ -92,6 +94,18 @@ def spread(model):
     for weight in model.trainable_variables:
         value = np.array(weight.numpy() if hasattr(weight, "numpy") else weight.value)
         weight.assign(value + 0.1 * rng.normal(size=value.shape) * (np.abs(value).max() or 1.0))
+
+
+def resampled():
+    import keras
+
+    import keras_xd
+    from keras_xd.layers.xd.resampled import SearchableResampled
+
+    layer = keras_xd.layers.XDConv1D(3, 3, padding="circular")
+    model = keras.Sequential([keras.Input((24, 2), name="inputs"), SearchableResampled(layer, 16)])
+    spread(model)
+    return keras_xd.finalize(model)
 
 
 def ccnn_block():
@@ -146,7 +160,12 @@ KINDS = {
     "causal": single((16, 3), "XDCausalConv1D", 4, 3, **XD),
     "K-operation": rewritten((16, 3), "Conv1D", 4, 3, to="k_operation"),
     "K-operation, kernel": rewritten((16, 3), "Conv1D", 4, 3, to="k_operation", **KERNEL),
+    "Resampled": resampled,
     "KDense": single((12,), "KDense", 8),
+    "StructuredDense, monarch": single((12,), "StructuredDense", 8, "monarch"),
+    "StructuredEinsumDense": single((6, 8), "StructuredEinsumDense", "abc,cd->abd", (6, 12)),
+    "StructuredLSTM": single((6, 8), "StructuredLSTM", 12),
+    "StructuredGRU": single((6, 8), "StructuredGRU", 12),
     "SpectralConv1D": single((16, 3), "SpectralConv1D", 4, 5),
     "SpectralConv2D": single((9, 8, 3), "SpectralConv2D", 4, (3, 4)),
     "SpectralConv3D": single((4, 6, 5, 2), "SpectralConv3D", 3, (2, 3, 2)),
@@ -161,6 +180,7 @@ KINDS = {
     "trimmed masked LeNet": trimmed,
     "DARTS mixture": rewritten((8, 8, 3), "Conv2D", 3, 3, to="darts"),
     "DASH mixture": rewritten((16, 3), "Conv1D", 4, 3, to="dash", kernel_sizes=(3, 9)),
+    "self-calibration": single((8, 8, 4), "SelfCalibration", "channel_attention"),
     "derived cell": cell,
 }
 
@@ -191,28 +211,60 @@ def measured(model, format, batch, folder):
     return float(max(errors))
 
 
-def run(kinds, formats):
-    """Return `{kind: {format: [with an unknown batch, with a fixed one]}}` of one backend."""
-    found = {}
-    for name in kinds:
-        model, found[name] = KINDS[name](), {}
-        for format in formats:
-            with tempfile.TemporaryDirectory() as folder:
-                found[name][format] = [
-                    measured(model, format, batch, folder) for batch in (None, STATIC)
-                ]
-            print(name, format, *found[name][format], file=sys.stderr, flush=True)
-    return found
+def run(cells):
+    """Measure some `(kind, format)` of one backend; print each as a line of JSON."""
+    import keras
+
+    models = {}
+    for kind, format in cells:
+        if kind not in models:
+            keras.utils.set_random_seed(0)
+            models = {kind: KINDS[kind]()}
+        with tempfile.TemporaryDirectory() as folder:
+            values = [measured(models[kind], format, batch, folder) for batch in (None, STATIC)]
+        print(f"\n{MARK}{json.dumps([kind, format, values])}", flush=True)
 
 
-def run_backend(backend, kinds, formats):
-    """Do that in a process with a backend; `{}` if it is not installed."""
-    command = [sys.executable, "-W", "ignore", __file__, "--kinds", *kinds, "--formats", *formats]
+def run_backend(backend, cells):
+    """Do that in a process with a backend; yield what was measured."""
+    command = [sys.executable, "-W", "ignore", __file__, "--in-process", json.dumps(cells)]
     environment = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
-    process = subprocess.run(
-        [*command, "--in-process"], env=environment, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return json.loads(process.stdout.splitlines()[-1])
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.startswith(MARK):
+                yield json.loads(line.removeprefix(MARK))
+    if process.returncode:
+        raise SystemExit(f"the process of {backend} ended with {process.returncode}")
+
+
+class Records:
+    """What was measured, `{kind: {format: {"versions": …, "values": […]}}}`, kept in a file."""
+
+    def __init__(self, path):
+        self.path = path
+        self.found = json.loads(path.read_text()) if path and path.exists() else {}
+
+    def has(self, kind, format):
+        return self.found.get(kind, {}).get(format, {}).get("versions") == versions_of(format)
+
+    def add(self, kind, format, values):
+        record = {"versions": versions_of(format), "values": values}
+        self.found.setdefault(kind, {})[format] = record
+        if self.path:
+            self.path.write_text(json.dumps(self.found, indent=1) + "\n", encoding="utf-8")
+
+    def by_kind(self):
+        """Return `{kind: {format: [with an unknown batch, with a fixed one]}}`, as kinds stand."""
+        return {
+            kind: {format: record["values"] for format, record in self.found[kind].items()}
+            for kind in KINDS
+            if kind in self.found
+        }
+
+
+def versions_of(format):
+    """Return the versions of the packages that a format goes through."""
+    return {name: _version(name) for name in PACKAGES[format]}
 
 
 def report(found, formats):
@@ -224,14 +276,15 @@ def report(found, formats):
             values = by_format.get(format, ("not run",))
             row.append(" / ".join(_cell(value, notes) for value in values))
         rows.append(row)
-    versions = (f"{name} {_version(name)}" for name in PACKAGES if _version(name))
+    names = dict.fromkeys(name for format in formats for name in PACKAGES[format])
+    versions = (f"{name} {_version(name)}" for name in names if _version(name))
     return "\n".join(
         [
             "# Formats of finalized layers",
             "",
-            "Written by `benchmarks/formats.py`. The largest difference between the outputs of the",
-            "runtime and those of the model, relative to the largest output, in float32: with an",
-            f"unknown batch (run at {DYNAMIC[0]} and {DYNAMIC[1]}) / with a batch of {STATIC}.",
+            "Written by `python benchmarks/formats.py`. Largest difference of the outputs of the",
+            "runtime from those of the model, relative to the largest output, in float32: with",
+            f"an unknown batch (run at {DYNAMIC[0]} and {DYNAMIC[1]}) / with a batch of {STATIC}.",
             f"Numbers in brackets are refusals, below. {', '.join(versions)}.",
             "",
             _table(["Layer", *(TITLES[format] for format in formats)], rows),
@@ -268,21 +321,27 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--formats", nargs="+", choices=TITLES, default=list(TITLES))
+    parser.add_argument("--again", action="store_true", help="measure what is kept again")
     parser.add_argument("--dry-run", action="store_true")
-    parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--in-process", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if options.in_process:
-        found = run(options.kinds, options.formats)
-        print(json.dumps(found))
-        return found
-    found = {kind: {} for kind in options.kinds}
+    if options.in_process is not None:
+        return run(options.in_process)
+    records = Records(None if options.dry_run else RECORDS)
     for backend, written in BACKENDS.items():
-        formats = [format for format in options.formats if format in written]
-        if formats and (backend == "tensorflow" or _version(backend)):
-            for kind, values in run_backend(backend, options.kinds, formats).items():
-                found[kind].update(values)
-    formats = [format for format in options.formats if format in found[options.kinds[0]]]
-    text = report(found, formats)
+        cells = [
+            (kind, format)
+            for kind in options.kinds
+            for format in options.formats
+            if format in written and (options.again or not records.has(kind, format))
+        ]
+        if cells and (backend == "tensorflow" or _version(backend)):
+            for kind, format, values in run_backend(backend, cells):
+                print(kind, format, *values, file=sys.stderr, flush=True)
+                records.add(kind, format, values)
+    found = records.by_kind()
+    measured_formats = {format for by_format in found.values() for format in by_format}
+    text = report(found, [format for format in TITLES if format in measured_formats])
     print(text)
     if not options.dry_run:
         RESULTS.write_text(text, encoding="utf-8")

@@ -15,6 +15,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# TensorFlow leaves oneDNN out on some processors; then it cannot compute Keras' convolutions with
+# channels first or transposed and dilated ones, which are the twins of layers here.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
 os.environ.setdefault("MPLBACKEND", "Agg")
 

@@ -44,7 +44,7 @@ class GenotypeLogger(keras.callbacks.Callback):
     >>> search = keras_xd.SearchModel(model)
     >>> search.compile("sgd", "sgd", "mse", run_eagerly=True)
     >>> logger = keras_xd.callbacks.GenotypeLogger()
-    >>> x, y = np.ones((2, 8, 8, 3)), np.ones((2, 2))
+    >>> x, y = np.random.default_rng(0).normal(size=(2, 8, 8, 3)), np.ones((2, 2))
     >>> history = search.fit(x, y, callbacks=[logger], verbose=0).history
     >>> logger.genotypes == [keras_xd.layers.derived_genotype(search)]
     True
