@@ -9,7 +9,10 @@ search begins as LeNet, is free for `--free-epochs`, and then has to give a reas
 by `penalties.NearStart` of each of `--weights`. Then `keras_xd.finalize(space, snap=0.05)` puts a
 plain layer in the place of each operation that is within this distance of one. Noted are the
 distances, what is snapped, and the accuracy of LeNet trained alike, of the search without and with
-the penalty, right after snapping, and after `--more-epochs` of training the snapped network.
+the penalty, right after snapping, and after `--more-epochs` of training the snapped network; and
+whether snapping is free: whether that last accuracy is at most one point below the search's before
+the penalty. A penalty that is strong enough makes any search a convolution again; what it costs
+tells whether it should.
 
 Each finished run is kept at once and not repeated when the script is started again with the same
 settings; several processes with different weights or seeds may share the work.
@@ -40,6 +43,7 @@ NUMBERS = ("size", "subset", "test_subset", "depth", "batch_size")
 EPOCHS = ("free_epochs", "epochs", "more_epochs")
 RATES = ("learning_rate", "architecture_rate", "low_rate", "tolerance")
 CLASSES, OPERATIONS = 10, ("convolution", "pooling")
+FREE = 0.01  # of accuracy, which snapping may cost
 
 
 def parse(arguments):
@@ -191,13 +195,17 @@ def page(settings, runs, written):
             found = {run["seed"]: 100 * run[key] for run in own if key in run}
             cells.append(reporting.cell(found, seeds, 1, missing=""))
         if method == "backbone":
-            rows.append([*cells, "", ""])
+            rows.append([*cells, "", "", ""])
             continue
         count = sum(run["snapped"] for run in own)
         cells.append(f"{count} of {sum(len(run['distances']) for run in own)}")
+        ends = [run for run in own if run["snapped"]]
+        free = sum(run["trained on"] >= run["free"] - FREE for run in ends)
+        cells.append(f"{free} of {reporting.plural(len(ends), 'seed')}" if ends else "")
         means = (statistics.mean(x) for x in zip(*(r["distances"] for r in own), strict=True))
         rows.append([*cells, ", ".join(f"{value:.3f}" for value in means)])
     head = ["images", "network", "free", "accuracy", "snapped", "trained on", "layers snapped"]
+    head += ["at no cost", "distances"]
     nearest = sorted({name for run in runs for name in run.get("operations", ())})
     return "\n".join(
         [
@@ -215,11 +223,13 @@ def page(settings, runs, written):
             "weight. Free: accuracy before the penalty. Snapped: accuracy right after operations "
             f"within {settings['tolerance']} of a plain layer have become that layer; trained on: "
             f"after {reporting.plural(settings['more_epochs'], 'more epoch')}, where there are "
-            "such. Distances: of the first to the last operation from the nearest plain layer, "
+            f"such. At no cost: that accuracy is at most {100 * FREE:g} point below the one before "
+            "the penalty, which says whether snapping is right. Distances: of the first to the "
+            "last operation from the nearest plain layer, "
             f"means over the seeds. Nearest layers: {', '.join(nearest)}. All runs together took "
             f"{reporting.hours(runs)}.",
             "",
-            *reporting.table([*head, "distances"], rows),
+            *reporting.table(head, rows),
             "## Settings",
             "",
             f"- K-matrices of depth {settings['depth']}. Adam; rates: weights "
