@@ -7,7 +7,7 @@ from keras import layers, ops
 
 import keras_xd
 from keras_xd.finalizing import pruning
-from keras_xd.layers import MaskedConv1D, RelativeMask
+from keras_xd.layers import MaskedBranch, MaskedConv1D, RelativeMask
 from keras_xd_tests import sample_models
 from keras_xd_tests.rewriting import masked_models
 
@@ -222,3 +222,26 @@ def test_has_masks():
     space = keras_xd.rewrite(masked_models.residual(), to="masked", masks="depth")
     outer = keras.Sequential([keras.Input((8, 8, 3)), space])
     assert pruning.has_masks(space) and pruning.has_masks(outer)
+
+
+@pytest.mark.parametrize("value", [0.5, 0.0])
+@pytest.mark.parametrize("case", ["called twice", "read twice", "gate read twice"])
+def test_factors_of_branches_stay_out_of_what_others_read(case, value, rng):
+    mask = RelativeMask(temperature=8.0)
+    inputs = keras.Input((9, 4))
+    last = layers.Conv1D(4, 3, padding="same", name="last")
+    first, second = (MaskedBranch(mask, (number, 2), name=f"gate{number}") for number in range(2))
+    y = last(inputs)
+    z = second(y)
+    outputs = [first(inputs) + inputs, z + inputs]
+    if case == "called twice":
+        outputs.append(last(outputs[1]))
+    elif case == "read twice":
+        outputs.append(layers.Activation("relu")(y))
+    else:
+        outputs.append(ops.exp(z))
+    space = sample_models.randomize(keras.Model(inputs, outputs), rng)
+    mask.length.assign([0.0 if value == 0.0 else 1.0])
+    assert (float(second.value) == 0) == (value == 0.0)
+    x = rng.standard_normal((2, 9, 4)).astype("float32")
+    sample_models.assert_same_outputs(space, keras_xd.finalize(space), x, RELATIVE_ERROR)

@@ -284,3 +284,20 @@ def test_digests_are_the_same_in_every_process():
         for seed in "12"
     }
     assert found == {network_digest(read_term(term))}
+
+
+def test_merges_of_dead_nodes_are_left_out():
+    function = "(B BinaryTopo subtract id id (OP a) (OP b))"
+    assert network_graph(read_term(f"(S Residual2 {function} c (OP zero))")).merges == {}
+    assert list(network_graph(read_term(f"(S Linear1 {function})")).merges.values()) == ["stack"]
+
+
+def test_digests_tell_two_nodes_that_stack_alike_from_two_that_do_not():
+    edges = ((1, 2), (1, 3), (2, 4), (3, 4), (2, 5), (3, 5), (4, 6), (5, 6))
+    crossed = (*edges[:4], edges[5], edges[4], *edges[6:])
+    term = read_term("(S Both conv conv id id id id f f)")
+    digests = [
+        network_digest(term, {"Both": Topology(these, merges=((4, "stack"), (5, "stack")))})
+        for these in (edges, crossed)
+    ]
+    assert digests[0] != digests[1]

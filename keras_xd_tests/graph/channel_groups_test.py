@@ -128,3 +128,14 @@ def test_graphs_inside_are_counted_once():
     inputs = keras.Input((3,))
     counts = channel_groups.call_counts(keras.Model(inputs, block(block(inputs))))
     assert counts[id(dense)] == 1 and counts[id(block)] == 2
+
+
+@pytest.mark.parametrize("shared", [layers.BatchNormalization(), layers.DepthwiseConv2D(3)])
+def test_what_is_called_twice_between_holds_the_channels_of_both(shared):
+    inputs = keras.Input((8, 8, 3))
+    ends = []
+    for name in "ab":
+        x = shared(layers.Conv2D(4, 3, name=f"{name}1")(inputs))
+        ends.append(layers.Conv2D(2, 1, name=f"{name}2")(x))
+    assert found(keras.Model(inputs, ends)) == []
+    assert len(found(keras.Model(inputs, ends[0]))) == 1

@@ -134,3 +134,9 @@ def test_search_from_the_identity(rng):
     space.fit(x, y, epochs=3, verbose=0)
     after = space.get_layer("sum_skip").get_weights()
     assert all(np.any(a != b) for a, b in zip(after, before, strict=True))
+
+
+def test_integers_have_no_skips():
+    inputs = keras.Input((7, 2), dtype="int32")
+    model = keras.Model(inputs, inputs + inputs * 2)
+    assert model.output.dtype == "int32" and find_skips(model) == []

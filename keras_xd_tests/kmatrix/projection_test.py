@@ -183,3 +183,13 @@ def test_weights_can_be_used():
 def test_bad_input(matrix, options, message):
     with pytest.raises(ValueError, match=message):
         kmatrix.project(matrix, **options)
+
+
+def test_a_stage_between_diagonal_factors_is_found_at_once(rng):
+    """The preconditioner is then the inverse of the normal equations, whatever their condition."""
+    shape, n = (3, 2, 2, 2), 12
+    left, right = (np.diag(10 ** rng.uniform(-2, 2, n)) for _ in range(2))
+    stage = rng.standard_normal(shape)
+    matrix = left @ projection.stage_times(stage, right)
+    found = projection._least_squares(np.zeros(shape), matrix, left, right)
+    np.testing.assert_allclose(found, stage, rtol=1e-4, atol=1e-4)

@@ -196,3 +196,18 @@ def test_a_dynamic_batch_passes_through():
     for columns in (1, 5):
         x = rng.standard_normal((1, 36, columns)).astype("float32")
         np.testing.assert_allclose(run(x)[0], pairs(matrix @ x[0], 1), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("groups", [(4,), (2, 2), (1, 2, 1)], ids=str)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("size, stride", [(36, 1), (10, 1), (12, 3), (5, 7)])
+def test_multiply_adds_are_the_entries_of_the_matrices(groups, depth, size, stride):
+    """Every vector is multiplied once by every entry that a transform holds."""
+    plan = kmatrix.plan(36, groups=groups)
+    (factors,) = kmatrix.fold([random_case(36, depth)[0]], [plan])
+    for pair in (False, True):
+        options = {"size": size, "stride": stride, "pair": pair}
+        count = transform.multiply_adds(plan, depth, columns=7, **options)
+        for made in (kmatrix.analysis, kmatrix.synthesis):
+            matrices = made(factors, plan, **options).matrices
+            assert count == 7 * sum(np.prod(matrix.shape) for matrix in matrices)

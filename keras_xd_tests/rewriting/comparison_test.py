@@ -206,3 +206,13 @@ def test_a_snapped_layer_is_compared(rng):
     for row in compare(model, plain, inputs).rows:
         assert row.left_because is None and 0 < row.relative_error < 1e-4
         assert (row.kind_before, row.parameters_before) == (row.kind_after, row.parameters_after)
+
+
+def test_the_error_of_a_model_is_that_of_its_worst_output(rng):
+    inputs = keras.Input((8, 1))
+    ends = [layers.Conv1D(2, 3, name=name)(inputs) for name in ("first", "second", "third")]
+    model = keras.Model(inputs, ends)
+    space = rewrite(model)
+    space.get_layer("second").kernel.assign(model.get_layer("second").kernel * 1.5)
+    comparison = compare(model, space, rng.normal(size=(2, 8, 1)))
+    assert comparison.output_error == pytest.approx(0.5, rel=1e-4)

@@ -230,3 +230,28 @@ def test_stages_that_do_not_fit():
         guided(guidance=AttentionTransfer(other, "conv", "stage2"))
     with pytest.raises(ValueError, match="same spatial sizes"):
         guided(guidance=AttentionTransfer(other, "conv", "logits"))
+
+
+def test_a_second_compile_has_the_guidance_that_it_is_given():
+    x, y = data()
+    search = guided()
+    search.compile("sgd", "sgd", "mse")
+    assert "attention_transfer" not in search.fit(x, y, **FIT).history
+    search.compile("sgd", "sgd", "mse", guidance=AttentionTransfer(teacher(), "count", "stage2"))
+    assert "attention_transfer" in search.fit(x, y, **FIT).history
+
+
+def test_with_channels_first_the_other_sizes_are_compared():
+    def widened(shape):
+        inputs = keras.Input(shape)
+        return keras.Model(inputs, keras.layers.Concatenate(1, name="wide")([inputs] * 3))
+
+    inputs = keras.Input((2, 5, 3))
+    x = GatedDense(3, name="stage2")(inputs)
+    search = SearchModel(keras.Model(inputs, keras.layers.Flatten()(x)))
+    names = {"teacher_layers": "wide", "student_layers": "stage2"}
+    transfer = AttentionTransfer(widened((2, 5, 3)), data_format="channels_first", **names)
+    search.compile("sgd", "sgd", "mse", guidance=transfer)
+    other = AttentionTransfer(widened((2, 4, 3)), data_format="channels_first", **names)
+    with pytest.raises(ValueError, match=r"same spatial sizes.*\(5, 3\).*\(4, 3\)"):
+        search.compile("sgd", "sgd", "mse", guidance=other)

@@ -315,3 +315,34 @@ def test_backends_that_lack_the_modes_are_named(mode, monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "numpy")
     with pytest.raises(ValueError, match=f"mode='{mode}', backend='numpy'"):
         search.compile("sgd", "sgd", LOSS, mode=mode)
+
+
+def test_a_gradient_that_is_missing_is_that_of_the_correction():
+    """Held-out data that do not meet a part of the architecture, which training data do."""
+    found = bilevel._corrected([None, np.array(5.0), None], [np.array(2.0), None, None], 0.0)
+    assert [None if gradient is None else float(gradient) for gradient in found] == [-2, 5, None]
+
+
+@pytest.mark.parametrize("mode", ["first_order", "alternating"])
+def test_both_halves_have_their_sample_weights(mode, float64, rng):
+    search = linear_search(mode, keras.optimizers.SGD(0.05))
+    layer = search.model.layers[0]
+    (x, y), weight = linear_data(rng), rng.uniform(0.1, 2.0, 8)
+    gates, weights = layer.gates.numpy(), np.append(layer.kernel.numpy()[:, 0], 0.0)
+    # The bias is zero, so that the weight of a square is the square of a factor of both sides.
+    root = np.sqrt(weight)[:, None]
+    loss, gradient, _ = linear_gradients(
+        (root[1::2] * x[1::2], root[1::2] * y[1::2]), gates, weights
+    )
+    logs = search.train_on_batch(x, y, sample_weight=weight, return_dict=True)
+    np.testing.assert_allclose(layer.gates.numpy(), gates - 0.1 * gradient, rtol=1e-6)
+    np.testing.assert_allclose(logs["architecture_loss"], loss, rtol=1e-6)
+
+
+def test_the_mean_of_the_architecture_loss_is_one_over_samples(float64, rng):
+    search = linear_search("first_order", keras.optimizers.SGD(0.0), architecture_rate=0.0)
+    x, y = linear_data(rng, 12)
+    data = x[6:], y[6:]
+    logs = search.fit(x[:6], y[:6], architecture_data=data, **FIT).history
+    expected = search.evaluate(*data, batch_size=6, verbose=0)
+    np.testing.assert_allclose(logs["architecture_loss"][0], expected, rtol=1e-6)

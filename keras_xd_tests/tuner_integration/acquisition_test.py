@@ -86,3 +86,19 @@ def test_the_number_of_generations_is_bounded():
 
     evolve(constant, [0], lambda a, b, rng: int(rng.integers(10**9)), np.random.default_rng(0))
     assert len(batches) == 11
+
+
+def test_the_parents_are_the_best_two_of_a_tournament():
+    parents = []
+
+    def vary(a, b, rng):
+        parents.append((a, b))
+        return a
+
+    start = [3, 9, 1, 7, 5]
+    rng = np.random.default_rng(0)
+    assert evolve(lambda points: np.array(points, float), start, vary, rng) == 9
+    assert set(parents) == {(9, 7)}
+    parents.clear()
+    evolve(lambda points: np.array(points, float), start, vary, rng, tournament=2)
+    assert len(set(parents)) > 2 and all(a > b for a, b in parents)

@@ -423,3 +423,15 @@ def test_a_hyperparameter_with_the_name_of_a_grammar_is_refused():
     hyperparameters.Choice("cell", ["a", "b"])
     with pytest.raises(ValueError):
         cell_oracle(3, hyperparameters=hyperparameters)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_trial_has_random_numbers_of_its_own(strategy):
+    """Else the second trial would be the first one of a search that has nothing to begin with."""
+
+    def oracle(**options):
+        return cell_oracle(5, strategy=strategy, **options)
+
+    given = oracle(initial_terms=[str(CELLS.first())])
+    assert given.ask() == [str(CELLS.first())]
+    assert given.ask() != oracle().ask()

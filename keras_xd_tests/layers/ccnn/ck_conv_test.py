@@ -346,3 +346,12 @@ def test_lengths_of_masks_are_those_of_the_transform():
         layer = built((None, 9, 1), learn_resolution=True, padding=padding)
         (length,) = transform_lengths((9,), (9,), padding == "circular", True)
         assert layer.resolution_mask.values[0].shape == (length // 2 + 1,)
+
+
+def test_the_former_head_begins_for_the_taps_under_the_mask():
+    network = layers.KernelNetwork("fourier", units=6, seed=1)
+    options = {"network": network, "kernel_scaling": "taps", "seed": 3}
+    layer = layers.CKConv2D(initial_kernel_size=5, **options)
+    layer.build((None, 16, 12, 4))
+    draw = keras.initializers.HeUniform(seed=3)((6, 4))
+    np.testing.assert_allclose(layer.head, draw / np.sqrt(5 * 5), rtol=1e-6)

@@ -209,3 +209,18 @@ def test_bad_arguments_are_refused(kwargs, message):
 def test_bad_shapes_and_sizes_are_refused(kwargs, input_shape, message):
     with pytest.raises(ValueError, match=message):
         built(input_shape, **kwargs)
+
+
+def test_half_of_an_axis_may_be_less_than_the_smallest_mask():
+    low, _ = masks.sigmoid_range(4.0)
+    for initial_size in (None, "half"):
+        layer = built((None, 10), temperature=4.0, initial_size=initial_size)
+        np.testing.assert_allclose(layer.length.numpy(), [low], rtol=1e-6)
+        assert layer.describe()["size"] > 5
+    layer = built((None, 10), minimum_size=8)
+    assert layer.describe()["size"] == pytest.approx(8)
+
+
+def test_a_finalized_mask_is_not_trained():
+    static = built((None, 9), shape="gaussian").finalize()
+    assert len(static.weights) == 1 and not static.trainable_weights

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from keras_xd import kmatrix, layers
@@ -50,3 +52,28 @@ def test_auto_takes_one_of_both_by_its_rule(monkeypatch):
 def test_an_unknown_form_is_refused():
     with pytest.raises(ValueError, match="keep='both'"):
         layers.XDConv2D(16, 3).finalized_sizes((None, 8, 8, 1), "both")
+
+
+@pytest.mark.parametrize("depth", [(1, 2, 3), (3, 1, 2)])
+@pytest.mark.parametrize("options", [{}, {"frequency_bias": True, "channel_gates": True}])
+@pytest.mark.parametrize("keep", ["spectrum", "kernel"])
+def test_sizes_are_those_of_the_layer_that_is_made(depth, options, keep):
+    layer = layers.XDConv2D(6, 3, strides=2, padding="same", groups=2, depth=depth, **options)
+    shape = (None, 250, 9, 4)  # the first axis is so long that its depth matters
+    layer.build(shape)
+    found, made = layer.finalized_sizes(shape, keep), layer.finalize(keep)
+    assert found.parameters == made.count_params()
+    plans = layer.plans
+    if keep == "kernel":
+        plans = finalized_sizes.compact_plans(layer.geometry, plans, layer.depth)
+    assert len(plans[0].groups) > 1
+    analyses, _, syntheses = layer._transforms(plans)
+    # Channels and filters times the entries of the other axis before or after.
+    outputs = layer.geometry[1].output_size
+    columns = [4 * 9, 4 * plans[0].n, 6 * outputs, 6 * plans[0].n]
+    products = sum(
+        count * math.prod(matrix.shape)
+        for count, transform in zip(columns, [*analyses, *syntheses], strict=True)
+        for matrix in transform.matrices
+    )
+    assert found.multiply_adds == products + 4 * plans[0].n * plans[1].n * 2 * 6

@@ -137,6 +137,23 @@ def test_multiply_adds_by_hand():
     assert count == 2 * n * 32 * 8 + 2 * n * 16 * 16 + 4 * n * 2 * 16
 
 
+def test_multiply_adds_are_the_entries_of_the_matrices(rng):
+    """Of matrices of different depths, whose transforms have different costs."""
+    depths = (2, 1, 3)
+    geometry, plans, (k, _, m), _ = case(rng, (250, 9), (3, 2), (1, 2), depths)
+    assert len(plans[0].groups) > 1
+    analyses, syntheses = functional.transforms(m, k, plans, geometry)
+    before = plans[0].n
+    columns = [9 * 4, before * 4, geometry[1].output_size * 6, before * 6]
+    expected = sum(
+        count * math.prod(matrix.shape)
+        for count, transform in zip(columns, [*analyses, *syntheses], strict=True)
+        for matrix in transform.matrices
+    )
+    expected += 4 * before * plans[1].n * 2 * 6
+    assert functional.multiply_adds(plans, geometry, depths, 4, 6, 2) == expected
+
+
 def test_cast_changes_the_matrices_alone(rng):
     geometry, plans, (k, _, m), _ = case(rng)
     analyses, _ = functional.transforms(m, k, plans, geometry)

@@ -189,3 +189,18 @@ def test_cells_collapse_too():
     np.testing.assert_allclose(
         found["mixture_entropy"][-1], (entropies[0] + 2 * entropies[1]) / 3, rtol=1e-6
     )
+
+
+def test_limits_are_borders():
+    """A share that equals the limit is a collapse; a distance that equals it is no stall."""
+    _, messages = fit([mixture()], CollapseGuard(0.75, minimum_distance=None), 1)
+    assert len(messages) == 1 and "the share 0.75" in messages[0]
+    found = []
+    for distance in (1e-9, None, 1.001):
+        keras.utils.set_random_seed(20)
+        limit = distance if distance == 1e-9 else found[0] * (distance or 1)
+        guard = CollapseGuard(minimum_distance=limit, patience=1)
+        history, messages = fit([Gates(1, name="gated")], guard, 1, rate=0.01, shape=(4,))
+        found += history["architecture_distance"]
+        assert len(messages) == (distance == 1.001)
+    assert found[0] == found[1] == found[2] > 0

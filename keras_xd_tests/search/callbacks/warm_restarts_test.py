@@ -297,3 +297,9 @@ def test_bad_models_and_data():
     restarts = WarmRestarts(2, learning_rate=0.1, granularity="batch")
     with pytest.raises(ValueError, match='`granularity="batch"` needs data of known length'):
         search_model().fit(data, callbacks=[restarts], shuffle=False, verbose=0)
+
+
+def test_a_rate_may_equal_the_minimum():
+    restarts = WarmRestarts(2, learning_rate=0.1, minimum=0.1)
+    recorder, _ = fit(search_model(), restarts, 3)
+    np.testing.assert_allclose(np.array(recorder.rates)[:, 0], 0.1, rtol=1e-6)
