@@ -229,7 +229,7 @@ def test_has_masks():
 def test_factors_of_branches_stay_out_of_what_others_read(case, value, rng):
     mask = RelativeMask(temperature=8.0)
     inputs = keras.Input((9, 4))
-    last = layers.Conv1D(4, 3, padding="same", name="last")
+    last = layers.BatchNormalization(name="last")
     first, second = (MaskedBranch(mask, (number, 2), name=f"gate{number}") for number in range(2))
     y = last(inputs)
     z = second(y)

@@ -301,3 +301,11 @@ def test_digests_tell_two_nodes_that_stack_alike_from_two_that_do_not():
         for these in (edges, crossed)
     ]
     assert digests[0] != digests[1]
+
+
+def test_branches_are_multiplied_behind_their_ends():
+    term = read_term("(S clone2_matmul a b)")
+    assert list(network_graph(term).merges.values()) == ["stack"]
+    labels, successors = operation_graph(term)
+    assert labels == ("input", "a", "b", "matmul", "output")
+    assert successors == ((1, 2), (3,), (3,), (4,), ())

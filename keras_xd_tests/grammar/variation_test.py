@@ -164,3 +164,31 @@ def test_other_terms_are_refused(term, rule):
             vary(term)
     with pytest.raises(ValueError, match=rule):
         CELLS.crossover(CELLS.sample(rng), term, rng)
+
+
+class Chosen:
+    """A generator that mutates these positions, and draws the rest at random."""
+
+    def __init__(self, positions, seed):
+        self.positions, self.rng = positions, np.random.default_rng(seed)
+        self.integers, self.bytes = self.rng.integers, self.rng.bytes
+
+    def random(self, size=None):
+        if size is None:
+            return self.rng.random()
+        drawn = np.ones(size)
+        drawn[list(self.positions)] = 0.0
+        return drawn
+
+
+def test_all_positions_of_a_mutation_are_those_of_the_term():
+    """A part that grows moves the positions behind it, which are mutated before."""
+    grammar = Grammar("S -> Linear2 A A \n A -> Linear1 B | Linear2 B B \n B -> a | b | c")
+    term = grammar.parse("(S Linear2 (A Linear1 (B a)) (A Linear1 (B b)))")
+    firsts, lasts = set(), set()
+    for seed in range(40):
+        first, second = grammar.mutate(term, Chosen((0, 3), seed)).arguments
+        assert second.operator == "Linear1"
+        firsts.add(first.operator)
+        lasts.add(second.arguments[0].operator)
+    assert firsts == {"Linear1", "Linear2"} and lasts == {"a", "b", "c"}

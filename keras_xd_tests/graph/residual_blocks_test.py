@@ -78,3 +78,12 @@ def test_inner_blocks_and_what_is_used_elsewhere():
     x = inputs + shared(convolution("a")(inputs))
     x = x + shared(convolution("b")(x))
     assert found(keras.Model(inputs, x)) == [(1, ["a"]), (1, ["b"])]
+
+
+def test_two_branches_of_several_layers_are_none():
+    inputs = keras.Input((8, 8, 4))
+    short, long = inputs, inputs
+    for number in range(3):
+        long = convolution(f"long{number}")(long)
+        short = convolution(f"short{number}")(short) if number < 2 else short
+    assert found(keras.Model(inputs, layers.Add()([short, long]))) == []

@@ -65,3 +65,9 @@ def test_bad_input():
         kmatrix.nearest_kaleidoscope(np.ones((4, 8)), depth=0)
     with pytest.raises(ValueError, match="steps"):
         kmatrix.nearest_kaleidoscope(np.ones((4, 8)), steps=-1)
+
+
+def test_a_bound_is_known_of_one_butterfly_alone(rng):
+    matrix = rng.normal(size=(8, 8))
+    one, two = (kmatrix.nearest_kaleidoscope(matrix, 2, depth, seed=0) for depth in (1, 2))
+    assert 0 < one.bound <= one.error and two.bound == 0

@@ -54,3 +54,13 @@ def test_without_imaginary_parts_the_blocks_are_the_real_parts(groups, depth, rn
         assert not blocks[:, :, :, 1, :, 0].any()
     with pytest.raises(ValueError, match="without imaginary parts"):
         kmatrix.analysis(real, plan, pair=True)
+
+
+@pytest.mark.parametrize("depth", range(1, 10))
+@pytest.mark.parametrize("groups", [(3,), (1, 2)])
+def test_any_number_of_butterflies_is_folded_in_order(groups, depth):
+    weights, matrix, _ = random_case(12, depth)
+    plan = kmatrix.plan(12, groups=groups)
+    (factors,) = kmatrix.fold([weights], [plan])
+    result = kmatrix.analysis(factors, plan, pair=False)(np.eye(12, dtype="float32")[None])
+    np.testing.assert_allclose(np.array(result)[0], pairs(matrix, 1), atol=TOLERANCE)

@@ -82,3 +82,12 @@ def test_size_too_small():
 def test_matrix_must_have_two_axes():
     with pytest.raises(ValueError, match=r"two axes.*matrix of shape \(4,\)"):
         kmatrix.sparse(np.ones(4), (4,))
+
+
+def test_empty_columns_have_slots_too():
+    matrix = np.zeros((2, 5))
+    matrix[0, 3], matrix[1, 0] = 2.0, -1.0
+    with pytest.raises(ValueError, match=r"size 5 at least.*empty rows or columns.*\(2, 2\)"):
+        kmatrix.sparse(matrix, (2, 2), expanded=True)
+    dense = kmatrix.kmatrix_dense(kmatrix.sparse(matrix, (5,), expanded=True))
+    np.testing.assert_allclose(dense[:2, :5], matrix, atol=1e-12)

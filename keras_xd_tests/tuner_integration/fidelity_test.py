@@ -64,3 +64,12 @@ def test_rungs_are_checked(kind, rungs):
 def test_default_rungs():
     assert fidelity.check_rungs("epochs", None) == (1, 3, 9)
     assert fidelity.check_rungs("data", None)[-1] == 1.0
+
+
+def test_a_share_is_rounded_up():
+    (x, texts), _ = fidelity.fit_arguments({"tuner/data": 0.3}, (np.arange(7), ["a"] * 7), {})
+    assert len(x) == len(texts) == 3
+    (taken,), _ = fidelity.fit_arguments(
+        {"tuner/data": 0.3}, (tf.data.Dataset.range(14).batch(2),), {}
+    )
+    assert int(taken.cardinality()) == 3

@@ -146,3 +146,17 @@ def test_hierarchical_kernel_is_made_of_the_normalised_levels():
     cross = kernel.cross(features[:4], 3, weights)(features[4:])
     expected = sum(w * g for w, g in zip(weights, grams, strict=True))[4:, :4]
     np.testing.assert_allclose(cross, expected, rtol=1e-12)
+
+
+def test_the_order_of_the_edges_of_a_topology_does_not_matter():
+    """Whether its input reaches the output past all operations is known of every edge."""
+    topologies = {
+        f"Skip{number}": grammar.Topology(edges)
+        for number, edges in enumerate([((1, 3), (1, 2), (2, 3)), ((1, 2), (1, 3), (2, 3))])
+    }
+    kernel = kernels.WeisfeilerLehman(2, topologies=topologies)
+    first, second = (
+        kernel.features(read_term(f"(S Skip{number} id id conv)")) for number in range(2)
+    )
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -154,3 +154,22 @@ def test_what_is_skipped_is_not_tried_again_and_does_not_count_as_bad(tmp_path):
     again = oracle(9, strategy="random")
     again.open_project(tmp_path, "skipping")
     assert again.skipped == skipping.skipped
+
+
+class Weights:
+    """A generator that draws these weights."""
+
+    def __init__(self, *weights):
+        self.weights = np.array(weights)
+
+    def dirichlet(self, alpha):
+        assert len(alpha) == len(self.weights)
+        return self.weights
+
+
+def test_the_worst_weighted_objective_counts():
+    """With equal weights the middle of a front is best, which is worst by the best objective."""
+    scores = [{"error": e, "size": s} for e, s in ((1, 3), (2, 2), (3, 1))]
+    for weights, best in (((0.5, 0.5), 1), ((0.9, 0.1), 0), ((0.1, 0.9), 2)):
+        errors = errors_of_scores(scores, several(), Weights(*weights))
+        assert int(np.argmin(errors)) == best

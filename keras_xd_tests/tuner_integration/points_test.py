@@ -135,3 +135,10 @@ def test_distances_are_the_mean_of_those_of_each_hyperparameter():
     np.testing.assert_allclose(
         SPACE.distances(points[:2], points), np.mean(list(squares.values()), axis=0)
     )
+
+
+def test_a_mutation_changes_a_part_whatever_is_drawn():
+    space = PointSpace({name: GRAMMAR for name in "abc"}, kt.HyperParameters())
+    rng = np.random.default_rng(0)
+    point = space.sample(rng)
+    assert all(space.mutate(point, rng) != point for _ in range(60))

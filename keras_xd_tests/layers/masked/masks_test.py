@@ -178,3 +178,10 @@ def test_bad_arguments_are_refused(call, message):
 def test_half_precision_parameters_work():
     values = masks.sigmoid(masks.coordinates(5), ops.cast(0.0, "float16"), 25.0)
     assert keras.backend.standardize_dtype(values.dtype) == "float16"
+
+
+@pytest.mark.parametrize("centre", [-0.5, 0.0, 0.3, 1.0])
+def test_a_gaussian_has_all_points_if_it_reaches_the_farther_end(centre):
+    width = masks.gaussian_width(0.1, 1 + abs(centre))
+    assert masks.gaussian_size(17, width, centre) == pytest.approx(17)
+    assert masks.gaussian_size(17, width / 2, centre) == pytest.approx(8.5)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from keras import ops
 
 from keras_xd.layers.xd import axis_layout
 
@@ -77,3 +78,20 @@ def test_radix_of_each_axis(radix, expected):
 def test_impossible_radices(radix):
     with pytest.raises(ValueError, match="Received: radix="):
         axis_layout.axis_radices(radix, 2)
+
+
+@pytest.mark.parametrize("kernel, stride, dilation", [(2, 1, 1), (3, 2, 1), (4, 1, 3), (5, 3, 1)])
+@pytest.mark.parametrize("size", [12, 13])
+def test_same_padding_and_its_windows_are_those_of_keras(size, kernel, stride, dilation):
+    axis = axis_layout.axis_geometry(size, kernel, stride, dilation, "same")
+
+    def outputs(x, taps):
+        x, taps = np.reshape(x, (1, -1, 1)), np.reshape(taps, (-1, 1, 1))
+        return np.array(ops.conv(x, taps, stride, "same", dilation_rate=dilation))[0, :, 0]
+
+    places = outputs(np.arange(1.0, size + 1), np.eye(kernel)[0])
+    last = len(places) - 1
+    assert axis.output_size == len(places)
+    assert axis.left == stride * last - (places[last] - 1)  # of the output whose window is whole
+    inside = outputs(np.ones(size), np.ones(kernel))
+    np.testing.assert_array_equal(axis.inputs_in_window(), inside)

@@ -303,3 +303,10 @@ def test_a_rate_may_equal_the_minimum():
     restarts = WarmRestarts(2, learning_rate=0.1, minimum=0.1)
     recorder, _ = fit(search_model(), restarts, 3)
     np.testing.assert_allclose(np.array(recorder.rates)[:, 0], 0.1, rtol=1e-6)
+
+
+def test_the_first_period_begins_with_the_weights_that_are_there():
+    search = search_model()
+    before = state(model_variables(search))
+    recorder, _ = fit(search, WarmRestarts(2), 1)
+    assert all(same(before, recorder.begins[0][0][: len(before)]))
