@@ -185,6 +185,12 @@ def test_time_distributed_counts_every_step():
         assert complexity(model) == 5 * 16 * 9 * 2
 
 
+def test_time_distributed_may_be_nested():
+    inputs = keras.Input((3, 4, 5))
+    layer = layers.TimeDistributed(layers.TimeDistributed(layers.Dense(2)))
+    assert complexity(keras.Model(inputs, layer(inputs))) == 3 * 4 * 5 * 2
+
+
 def test_subclassed_models_count_each_layer_once():
     class Subclassed(keras.Model):
         def __init__(self):

@@ -193,3 +193,22 @@ def test_a_stage_between_diagonal_factors_is_found_at_once(rng):
     matrix = left @ projection.stage_times(stage, right)
     found = projection._least_squares(np.zeros(shape), matrix, left, right)
     np.testing.assert_allclose(found, stage, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 2, 2), (1, 2, 2, 2), (3, 1, 2, 2)])
+def test_a_stage_is_solved_in_as_many_steps_as_it_has_numbers(shape, rng):
+    """As conjugate gradients are; steepest descent comes near only."""
+    n = shape[0] * shape[1] * shape[2]
+    left, right = (np.eye(n) + 0.3 * rng.standard_normal((n, n)) for _ in range(2))
+    stage = rng.standard_normal(shape)
+    matrix = left @ projection.stage_times(stage, right)
+    found = projection._least_squares(np.zeros(shape), matrix, left, right)
+    np.testing.assert_allclose(found, stage, atol=1e-6)
+
+
+def test_two_entries_in_a_column_are_no_permuted_diagonal():
+    matrix = np.eye(8)
+    matrix[1] = matrix[0]
+    butterflies, error = kmatrix.project(matrix, (2, 2, 2), depth=2, steps=20, seed=0)
+    np.testing.assert_allclose(relative_error(butterflies, matrix), error, atol=1e-10)
+    assert error < 0.5

@@ -180,3 +180,9 @@ def test_correlation_of_all_channels(sizes, groups, rng):
     found = convolution.correlate(x, kernel, offsets, groups)
     assert found.shape == (2, *sizes, 6) and len(offsets[0]) == rank
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("circular, by_fft", [(True, 8 * 4 + 4 * 3), (False, 16 * 5 + 8 * 4)])
+def test_the_transform_back_counts_at_the_resolution(circular, by_fft):
+    found = convolution.expected_multiply_adds((8,), (3,), circular, (4,))
+    assert found == (24, by_fft)

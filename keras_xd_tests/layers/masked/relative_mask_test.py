@@ -92,3 +92,20 @@ def test_architecture_signature_and_files(tmp_path):
 def test_bad_initial_value(value):
     with pytest.raises(ValueError, match="`initial_value` must be a number from the threshold"):
         layers.RelativeMask(initial_value=value)
+
+
+def test_presence_counts_points_and_moves_the_last_one():
+    import tensorflow as tf
+
+    mask = RelativeMask(temperature=8.0)
+    mask.build((None, 4))
+    for offset, count in ((-0.5, 2), (0.3, 3), (0.6, 3), (1.1, 4)):
+        mask.length.assign([offset])
+        with tf.GradientTape() as tape:
+            presence = mask.presence
+            weighted = tf.reduce_sum(presence * np.array([1.0, 10.0, 100.0, 1000.0], "float32"))
+        assert len(mask.supports[0]) == count
+        np.testing.assert_array_equal(presence, np.arange(4) < count)
+        # The size of 4 points grows twice as fast as the offset.
+        found = tape.gradient(weighted, mask.length.value)
+        np.testing.assert_allclose(found, [2 * 10.0 ** (count - 1)], rtol=1e-5)
