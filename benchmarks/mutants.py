@@ -47,6 +47,7 @@ SETTINGS = {
     "TF_NUM_INTRAOP_THREADS": "1",
     "TF_NUM_INTEROP_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
+    "TF_ENABLE_ONEDNN_OPTS": "1",  # without it some processors have no channels first
     "XLA_FLAGS": "--xla_backend_optimization_level=0",  # as in the tests
     "MPLBACKEND": "Agg",
 }
@@ -88,14 +89,16 @@ def run_tests(tree, words, limit):
         child = os.fork()
         if not child:
             _run_here(tree, [*OPTIONS, *words], output.fileno())
-        status, end = None, time.monotonic() + limit
-        while status is None and time.monotonic() < end:
+        done, end = 0, time.monotonic() + limit
+        while not done:
+            late = time.monotonic() > end
             time.sleep(0.05)
             done, code = os.waitpid(child, os.WNOHANG)
-            status = os.waitstatus_to_exitcode(code) if done else None
-        if status is None:
-            os.killpg(child, signal.SIGKILL)  # with the programs that tests have started
-            os.waitpid(child, 0)
+            if late and not done:
+                os.killpg(child, signal.SIGKILL)  # with the programs that tests have started
+                os.waitpid(child, 0)
+                break
+        status = os.waitstatus_to_exitcode(code) if done else None
         output.seek(0)
         return status, output.read()
 

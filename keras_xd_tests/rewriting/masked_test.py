@@ -257,3 +257,15 @@ def test_models_that_cannot_be_masked():
 
 def test_options_have_their_defaults():
     assert MaskOptions.checked({}) == MaskOptions(("kernel", "width", "depth"), 25.0, 8.0, 0.85)
+
+
+def test_channels_are_masked_where_all_layers_that_make_them_are_chosen():
+    inputs = keras.Input((8, 8, 3))
+    x, y = (layers.Conv2D(4, 3, name=name)(inputs) for name in "xy")
+    end = layers.Conv2D(2, 1, name="end")(layers.Multiply()([x, y]))
+    model = keras.Model(inputs, end)
+    for selection in ({"only": "x"}, {"skip": "y"}):
+        with pytest.raises(ValueError, match="Nothing of the model can be masked"):
+            keras_xd.rewrite(model, to="masked", masks="width", **selection)
+    space = keras_xd.rewrite(model, to="masked", masks="width", only=["x", "y"])
+    assert len(keras_xd.architecture_variables(space)) == 1

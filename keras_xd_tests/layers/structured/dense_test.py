@@ -115,3 +115,11 @@ def test_kernels_of_other_shapes_and_unknown_sizes():
     layer.build((None, 6))
     with pytest.raises(ValueError, match=r"must have shape \(6, 4\)"):
         layer.project(np.ones((4, 6)))
+
+
+def test_multiply_adds_count_every_vector_of_a_sample():
+    layer = layers.StructuredDense(6, "monarch", share=0.7)
+    layer.build((None, 3, 4, 8))
+    single = layer.kernel.product.multiply_adds
+    assert layer.multiply_adds((None, 8)) == single > 0
+    assert layer.multiply_adds((None, 3, 4, 8)) == 12 * single
