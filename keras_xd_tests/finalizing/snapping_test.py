@@ -200,3 +200,17 @@ def test_the_cheapest_within_the_tolerance_is_taken(rng):
 def test_a_single_channel_needs_no_depthwise_convolution():
     layer = built(layers.XDConv2D(4, 3, padding="same"), (6, 6, 1))
     assert type(snap(layer, 1e-3).layer) is keras.layers.Conv2D
+
+
+def test_poolings_are_of_operations_without_an_activation():
+    options = {"strides": 2, "warm_start": "average_pooling", "use_bias": False}
+    kinds = {
+        activation: type(
+            snap(
+                built(layers.XDConv2D(2, 2, activation=activation, **options), (8, 6, 2)), 0.05
+            ).layer
+        )
+        for activation in (None, "relu")
+    }
+    assert kinds[None] is keras.layers.AveragePooling2D
+    assert kinds["relu"] is not keras.layers.AveragePooling2D
