@@ -56,6 +56,16 @@ class AskTellOracle(ResumableOracle):
         self._parsed = {}
         self._queue = [self._initial(number, given) for number, given in enumerate(initial_terms)]
 
+    def _check_reloaded(self):
+        super()._check_reloaded()
+        space = self._space()
+        points = [self._point(space, trial) for trial in self.trials.values()]
+        points += [point for point, _ in self._imported_points(space)]
+        points += self._refused_points(space)
+        points += [space.point(values) for values in (*self._queue, *self.skipped)]
+        hash(tuple(points))
+        self._observations(space, dict.fromkeys(self.trials))
+
     def _initial(self, number, given):
         # Hyperparameters are not known before a model is built.
         try:

@@ -14,7 +14,7 @@ from keras_xd.grammar import Term
 from tuner_integration.fidelity import PREFIX
 from tuner_integration.objectives import Score, directions_of, score_of_trial
 from tuner_integration.points import Point, PointSpace
-from tuner_integration.trial_states import ENDED, described_objective
+from tuner_integration.trial_states import DAMAGED, ENDED, described_objective
 
 # A term, if there is one grammar, otherwise values by their names.
 Given = str | Term | Mapping[str, Any]
@@ -103,6 +103,18 @@ def project_rows(
             f"A project has trials in its folder. Received: {str(folder)!r}, without trials"
         )
     saved = folder / "oracle.json"
+    try:
+        return _ended_rows(paths, saved, objective)
+    except DAMAGED as error:
+        if isinstance(error, ValueError) and "Received: " in str(error):
+            raise
+        raise ValueError(
+            "Trials are imported from whole files of a project. "
+            f"Received: {str(folder)!r}, which cannot be read: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _ended_rows(paths, saved, objective):
     state = json.loads(saved.read_text(encoding="utf-8")) if saved.exists() else {}
     own = described_objective(objective)
     trials = [json.loads(path.read_text(encoding="utf-8")) for path in paths]

@@ -1,6 +1,8 @@
 """An oracle of KerasTuner that loses and repeats nothing, whenever its process is killed."""
 
 import json
+import math
+import operator
 import os
 import warnings
 from typing import Any
@@ -11,6 +13,7 @@ from keras_tuner.engine.trial import Trial
 
 from keras_xd.core import files
 from tuner_integration.trial_states import (
+    DAMAGED,
     ENDED,
     TrialLimit,
     check_objective,
@@ -83,6 +86,46 @@ class ResumableOracle(keras_tuner.Oracle):
                 self.update_space(self.trials[name].hyperparameters)
         self.start_order += [name for name in self.trials if name not in self.start_order]
         self._retry_queue += [name for name in self.trials if name not in known]
+
+    def reload(self) -> None:
+        """Read the files of the project, see `keras_tuner.Oracle.reload`.
+
+        Raises:
+            ValueError: a file is damaged, or the state is of another search.
+        """
+        known = dict(self.trials)
+        try:
+            super().reload()
+            self._check_reloaded()
+        except DAMAGED as error:
+            self.trials = known
+            cause = error.__cause__ or error
+            if isinstance(cause, ValueError) and "Received: " in str(cause):
+                raise ValueError(str(cause)) from error
+            raise ValueError(
+                "A search goes on from whole files of its project; if it is to begin anew, give it "
+                f"another `project_name`. Received: {self._project_dir!r}, which cannot be read: "
+                f"{type(cause).__name__}: {cause}"
+            ) from error
+
+    def _check_reloaded(self):
+        """Raise an error where what was read would fail later."""
+        for name, trial in self.trials.items():
+            if not isinstance(trial.hyperparameters.values, dict):
+                raise TypeError(f"the values of trial {name!r} are no dictionary")
+            if trial.status == "COMPLETED":
+                math.isnan(trial.score)
+        lists = self.start_order, self.end_order, self._retry_queue
+        if not all(isinstance(each, list) for each in lists):
+            raise TypeError("the orders of trials are no lists")
+        for name in [*self.start_order, *self.end_order, *self._retry_queue]:
+            self.trials[name]
+        if not all(isinstance(count, int) for count in self._run_times.values()):
+            raise TypeError("the numbers of runs are no integers")
+        if not isinstance(self.hyperparameters.values, dict):
+            raise TypeError("the values of the hyperparameters are no dictionary")
+        operator.index(self.seed)
+        hash(tuple(self._id_to_hash.values()))
 
     def _end_reported(self, trial, state):
         """End a trial whose process was killed after its report, or let it run again."""

@@ -7,6 +7,11 @@ import keras_tuner
 from keras_tuner.engine.trial import Trial
 
 ENDED = ("COMPLETED", "FAILED")
+# What KerasTuner raises for a file that is not as it was written.
+DAMAGED = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(RuntimeError, TypeError, ValueError),
+)
 
 
 class TrialLimit(int):

@@ -52,6 +52,7 @@ def rfft(x, fft_length=None, kept=None):
         kept: how many frequencies to return, by default all `fft_length // 2 + 1`.
     """
     if not _products.get():
+        (x,) = _filled([x], fft_length)
         return tuple(part[..., :kept] for part in ops.rfft(x, fft_length=fft_length))
     size = ops.shape(x)[-1]
     length = size if fft_length is None else fft_length
@@ -88,7 +89,7 @@ def irfft(parts, fft_length):
         fft_length: length of the vectors.
     """
     if not _products.get():
-        return ops.irfft(tuple(parts), fft_length=fft_length)
+        return ops.irfft(_filled(parts, fft_length // 2 + 1), fft_length=fft_length)
     real, imaginary = parts
     count = real.shape[-1]
     cosines, sines = _waves(count, fft_length, fft_length, real.dtype)
@@ -101,6 +102,17 @@ def irfft(parts, fft_length):
         own = ops.logical_or(frequencies == 0, ops.equal(2 * frequencies, fft_length))
         factor = ops.cast(ops.where(own, 1, 2), real.dtype) / ops.cast(fft_length, real.dtype)
     return ops.matmul(real * factor, cosines) - ops.matmul(imaginary * factor, sines)
+
+
+def _filled(parts, length):
+    """Return tensors of an empty batch filled up to a length, and others as they are.
+
+    Transforms fill up by themselves, but TensorFlow's not those of an empty batch.
+    """
+    if 0 not in parts[0].shape[:-1] or not isinstance(length, int):
+        return tuple(parts)
+    missing = max(length - parts[0].shape[-1], 0)
+    return tuple(ops.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, missing)]) for part in parts)
 
 
 def _waves(rows, columns, length, dtype):

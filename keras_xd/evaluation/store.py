@@ -159,6 +159,19 @@ class Store:
         return os.path.join(self.path, f"seed_{seed}", f"{name.replace(' ', '_')}.{ending}")
 
 
+def _is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+# Whether the value of a key is as it is written.
+_FITS = {
+    "settings": lambda value: isinstance(value, dict),
+    "values": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
+    "seconds": _is_number,
+    "model": lambda value: isinstance(value, dict),
+}
+
+
 def _write(path, content):
     """Write a dictionary as JSON, with numbers that are not finite as Python writes them."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -175,7 +188,10 @@ def _read(path, keys):
         missing = [key for key in keys if known and key not in content]
         if missing:
             raise ValueError(f"{missing} missing")
-    except (KeyError, TypeError, ValueError) as error:
+        wrong = [key for key in keys if known and not _FITS[key](content[key])]
+        if wrong:
+            raise ValueError(f"{wrong[0]} is {content[wrong[0]]!r}"[:200])
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             "A folder of an evaluation must hold whole files of `keras_xd.evaluate_search`. "
             f"Received: {path!r}, which cannot be read as one: {type(error).__name__}: {error}"
@@ -183,6 +199,7 @@ def _read(path, keys):
     if not known:
         raise ValueError(
             f"A file of an evaluation must be of format '{FORMAT}', version {VERSION}. "
-            f"Received: {path!r} of format {content['format']!r}, version {content['version']!r}"
+            f"Received: {path!r} of format {content['format']!r}, "
+            f"version {content.get('version')!r}"
         )
     return content

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import zipfile
 from collections.abc import Mapping
 
 import keras
@@ -212,6 +213,10 @@ def unpack(model, content, source, names=None):
 def _read(content, source):
     """Return the layers and the arrays of a file's content, or raise `ValueError`."""
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > len(content):  # it is never compressed, so that no small file fills the memory
+            raise ValueError(f"{len(content)} bytes say that they are {size}")
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
         header = json.loads(arrays.pop(HEADER).tobytes().decode())

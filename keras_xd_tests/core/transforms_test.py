@@ -81,3 +81,11 @@ def test_only_where_it_is_asked_for():
             assert transforms.are_matrix_products()
     with transforms.as_matrix_products(False):
         assert not transforms.are_matrix_products()
+
+
+@pytest.mark.parametrize("length", [4, 5, 9])
+def test_an_empty_batch_is_filled_up_too(length):
+    spectrum = pair(np.zeros((0, 2, 3), complex))
+    assert transforms.irfft(spectrum, length).shape == (0, 2, length)
+    real, imaginary = transforms.rfft(np.zeros((0, 4), "float32"), fft_length=length)
+    assert real.shape == imaginary.shape == (0, length // 2 + 1)

@@ -18,6 +18,11 @@ class Model:
             file.write("weights")
 
 
+def record(**changes):
+    """Return the text of a record with other values."""
+    return json.dumps({"format": "keras_xd.evaluation", "version": 1, **RECORD, **changes})
+
+
 def opened(path, settings=SETTINGS):
     store = Store(path, settings)
     store.open()
@@ -93,6 +98,13 @@ def test_foreign_folders_are_refused(tmp_path):
         ('{"format": "other", "version": 1}', "of format 'other', version 1"),
         ('{"format": "keras_xd.evaluation", "version": 2}', "version 2"),
         ('{"format": "keras_xd.evaluation", "version": 1}', "'values', 'seconds', 'model'"),
+        ('{"format": 3}', "cannot be read as one: KeyError"),
+        ('{"format": 3, "values": {}, "version": 1}', "of format 3, version 1"),
+        ('{"format": "x"' + ", " + '"a": ' + "[" * 5000 + "]" * 5000 + "}", "RecursionError"),
+        (record(values={"loss": "low"}), "values is {'loss': 'low'}"),
+        (record(values=[0.5]), r"values is \[0.5\]"),
+        (record(seconds=True), "seconds is True"),
+        (record(model=None), "model is None"),
     ],
 )
 def test_damaged_records_are_refused(content, message, tmp_path):

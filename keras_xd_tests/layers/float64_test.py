@@ -172,3 +172,19 @@ def test_matrices_on_their_own(monkeypatch):
         real, imaginary = (keras.ops.convert_to_numpy(part) for part in fourier.dense())
         expected = np.fft.fft(np.eye(12), axis=0)[order]
         np.testing.assert_allclose(real + 1j * imaginary, expected, rtol=0, atol=error)
+
+
+@pytest.mark.parametrize(
+    ("layer_class", "arguments"),
+    [
+        (layers.CKConv1D, {"initial_kernel_size": 4.0, "seed": 1}),
+        (layers.DashConv1D, {"filters": 3, "kernel_sizes": (3, 5), "dilations": (1, 2)}),
+    ],
+)
+def test_both_forms_of_long_convolutions(layer_class, arguments, rng):
+    inputs = rng.normal(size=(2, 12, 3))
+    forms = [layer_class(**arguments, convolution=c, **FLOAT64) for c in ("direct", "fourier")]
+    for layer in forms:
+        layer.build(inputs.shape)
+        layer.set_weights(forms[0].get_weights())
+    assert_equal_in_float64(forms[1](inputs), forms[0](inputs))

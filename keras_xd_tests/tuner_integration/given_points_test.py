@@ -43,3 +43,11 @@ def test_values_are_those_of_their_hyperparameters():
 def test_a_folder_without_trials_is_no_project(tmp_path):
     with pytest.raises(ValueError, match="without trials"):
         project_rows(tmp_path, kt.Objective("loss", "min"))
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"status": "COMPLETED"}'])
+def test_damaged_trials_are_refused(content, tmp_path):
+    (tmp_path / "trial_0").mkdir()
+    (tmp_path / "trial_0" / "trial.json").write_text(content)
+    with pytest.raises(ValueError, match="whole files of a project. Received: .* cannot be read"):
+        project_rows(tmp_path, kt.Objective("loss", "min"))

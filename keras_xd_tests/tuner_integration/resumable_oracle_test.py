@@ -76,3 +76,45 @@ def test_leftovers_of_a_kill_are_removed(tmp_path):
     (folder / "trial.json.999999999.unfinished").touch()
     counting(tmp_path)
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("oracle.json", b"{"),
+        ("oracle.json", b"[]"),
+        ("oracle.json", b'{"ongoing_trials": {}}'),
+        ("oracle.json", b"\xff"),
+        ("oracle.json", b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}"),
+        ("trial_0000/trial.json", b'{"trial_id": "0000"}'),
+        ("trial_0000/trial.json", b""),
+    ],
+)
+def test_damaged_files_are_refused(name, content, tmp_path):
+    oracle = counting(tmp_path)
+    end(oracle, oracle.create_trial("a"), 0.5)
+    (tmp_path / "project" / name).write_bytes(content)
+    again = counting(tmp_path)
+    with pytest.raises(ValueError, match="whole files of its project.*Received: .*project"):
+        again.reload()
+    assert not again.trials
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("start_order", 3),
+        ("end_order", ["0007"]),
+        ("run_times", {"0000": "x"}),
+        ("seed", None),
+        ("id_to_hash", {"0000": []}),
+        ("hyperparameters", {"space": [], "values": 3}),
+    ],
+)
+def test_states_that_would_fail_later_are_refused(key, value, tmp_path):
+    oracle = counting(tmp_path)
+    end(oracle, oracle.create_trial("a"), 0.5)
+    path = tmp_path / "project" / "oracle.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(ValueError, match="whole files of its project"):
+        counting(tmp_path).reload()

@@ -93,7 +93,7 @@ class ContinuousKernel:
     def rendered_kernel(
         self, supports: list[tuple[int, int]], channels: int | None = None
     ) -> Tensor:
-        """Return the kernel, a float32 tensor `(*taps, channels)`.
+        """Return the kernel, a tensor `(*taps, channels)` of the weights' type.
 
         Args:
             supports: `(start, stop)` of the taps that are asked for, of each axis.
@@ -102,7 +102,9 @@ class ContinuousKernel:
         features = self.kernel_network(ops.convert_to_tensor(grid(self.largest_size, supports)))
         head = ops.convert_to_tensor(self.head)[:, :channels]
         constant = ops.convert_to_tensor(self.head_bias)[:channels]
-        mask = ops.expand_dims(self._mask(supports), -1)
+        # Networks are of float32, whatever the layer is of.
+        features = ops.cast(features, head.dtype)
+        mask = ops.cast(ops.expand_dims(self._mask(supports), -1), head.dtype)
         if self.kernel_scaling == "mask":
             features, constant = standardized(features, mask), constant / ops.sum(mask)
         kernel = (ops.matmul(features, head) + constant) * mask

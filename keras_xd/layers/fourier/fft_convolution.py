@@ -79,7 +79,7 @@ def correlate(x, kernel, offsets, groups=1):
 
     Args:
         x: tensor `(batch, *sizes, channels)` of known sizes.
-        kernel: float32 tensor `(taps, channels / groups, filters)`.
+        kernel: tensor `(taps, channels / groups, filters)` of float32 or float64.
         offsets: integer array `(taps, axes)`, smaller in absolute value than the sizes. Taps of
             the same offset add up.
         groups: number of groups that channels and filters are split into.
@@ -95,7 +95,7 @@ def correlate(x, kernel, offsets, groups=1):
     rows = ops.reshape(ops.transpose(rows), (-1, *lengths))
 
     bins = [length // 2 + 1 for length in lengths]
-    spectra = _spectrum(ops.moveaxis(ops.cast(x, "float32"), -1, 1), lengths, bins)
+    spectra = _spectrum(ops.moveaxis(ops.cast(x, kernel.dtype), -1, 1), lengths, bins)
     kept = tuple(spectra[0].shape[2:])
     inputs = x.shape[-1] // groups
     features = [ops.reshape(part, (-1, groups, inputs, math.prod(kept))) for part in spectra]

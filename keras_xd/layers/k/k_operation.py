@@ -64,7 +64,7 @@ class KOperation:
     ):
         self.warm_start = _parameterised_start(warm_start)
         self.depth = _depth(depth, self.warm_start)
-        self.radix = _checked_radix(radix)
+        self.radix = axis_layout.radix_argument(radix)
         if seed is None and self.warm_start.is_random:
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
         self.seed = validation.seed(seed)
@@ -354,13 +354,6 @@ def _depth(depth, start):
     if depth is None:
         depth = _DEPTH_FROM_SCRATCH if start.is_random else 1
     return validation.depth(depth, len(warm_starts.MATRICES))
-
-
-def _checked_radix(radix):
-    """Return a radix argument for a rank that is not known yet, with tuples for lists."""
-    nested = isinstance(radix, (tuple, list)) and not all(map(validation.is_integer, radix))
-    radices = axis_layout.axis_radices(radix, len(radix) if nested else 1)
-    return radices if nested else radices[0]
 
 
 def _sizes(plans: tuple[kmatrix.Plan, ...]):

@@ -255,9 +255,10 @@ class DashConv(MixedOperation):
 
     def _fourier(self, x, kernels, plan):
         """Return the mixture by one product of spectra."""
+        exact = "float64" if self.compute_dtype == "float64" else "float32"
         rows = [
             ops.reshape(kernel, (-1, *kernel.shape[self.rank :]))
-            for kernel in (ops.cast(kernel, "float32") for kernel in kernels)
+            for kernel in (ops.cast(kernel, exact) for kernel in kernels)
         ]
         rows = ops.take(ops.concatenate(rows, axis=0), plan.kept, axis=0)
         y = fft_convolution.correlate(x, rows, plan.offsets, self.groups)

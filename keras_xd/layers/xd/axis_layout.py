@@ -262,6 +262,13 @@ def warn_of_large_circles(name, plans, radices, depths):
             )
 
 
+def radix_argument(radix):
+    """Return a radix argument, whatever the rank, with tuples for lists, or raise `ValueError`."""
+    nested = isinstance(radix, (tuple, list)) and not all(map(validation.is_integer, radix))
+    radices = axis_radices(radix, len(radix) if nested else 1)
+    return radices if nested else radices[0]
+
+
 def axis_radices(radix, rank):
     """Return the radix argument of each axis.
 

@@ -102,7 +102,8 @@ class XDLayer(FoldedOperation):
         self.kernel_constraint = constraints.get(kernel_constraint)
         self.bias_constraint = constraints.get(bias_constraint)
         self.depth = validation.depth(depth, len(MATRICES))
-        self.radix = axis_layout.axis_radices(radix, rank)
+        self.radix = axis_layout.radix_argument(radix)
+        self._axis_radices = axis_layout.axis_radices(radix, rank)
         self.warm_start = warm_starts.get(warm_start)
         for name, flag in (("frequency_bias", frequency_bias), ("channel_gates", channel_gates)):
             if flag is not None:
@@ -288,14 +289,14 @@ class XDLayer(FoldedOperation):
         columns = [math.prod(sizes) // size * channels * 16 for size in sizes]
         plans = tuple(
             kmatrix.plan(g.padded_size, radix, depth=max(self.depth), columns=count)
-            for g, radix, count in zip(geometry, self.radix, columns, strict=True)
+            for g, radix, count in zip(geometry, self._axis_radices, columns, strict=True)
         )
         return geometry, plans
 
     def _warn_of_large_circles(self, plans):
         """Warn of axes whose size is not free, `padding="circular"`, and hardly factors."""
         if self.padding == "circular":
-            axis_layout.warn_of_large_circles(self.name, plans, self.radix, self.depth)
+            axis_layout.warn_of_large_circles(self.name, plans, self._axis_radices, self.depth)
 
     def _architecture_weight(self, name, value, plan=None):
         return self.add_weight(

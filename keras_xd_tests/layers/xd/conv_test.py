@@ -1,3 +1,5 @@
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -406,3 +408,13 @@ def test_a_file_of_other_radices_is_refused(tmp_path):
     model((2, 3)).load_weights(tmp_path / "a.weights.h5")
     with pytest.raises(ValueError, match=r"'operation'.*\[6, 2, 3\], the layer has \[6, 3, 2\]"):
         model((3, 2)).load_weights(tmp_path / "a.weights.h5")
+
+
+@pytest.mark.parametrize("radix", [None, 4, (4, 4), [4, 4], (None, 4), ((4, 4), 100)])
+def test_a_radix_survives_the_configuration(radix):
+    layer = layers.XDConv2D(2, 3, padding="same", radix=radix)
+    layer.build((None, 9, 9, 1))
+    copy = layers.XDConv2D.from_config(json.loads(json.dumps(layer.get_config())))
+    copy.build((None, 9, 9, 1))
+    assert [plan.radices for plan in copy.plans] == [plan.radices for plan in layer.plans]
+    assert copy.radix == layer.radix == (tuple(radix) if isinstance(radix, list) else radix)

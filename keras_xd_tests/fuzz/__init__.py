@@ -1,0 +1,1 @@
+"""Damaged files, texts and states, which must be refused without harm."""

@@ -1,0 +1,208 @@
+"""Read damaged files, texts and states.
+
+    python -m keras_xd_tests.fuzz --count 100000 --seed 0 --page benchmarks/fuzz.md
+    python -m keras_xd_tests.fuzz --seed 0 --only 4711
+
+An input depends on the seed and its number alone; one that does harm prints the command that
+repeats it. Each must be read or refused with a `ValueError` (`.keras` files also with the errors
+that Keras raises for its own format) in a short time, without running code, without a change of a
+file outside of its folder, and without more than a gigabyte of memory.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import keras
+import numpy as np
+
+from keras_xd_tests.fuzz import formats, guard
+
+MOST_MEMORY = 1 << 30
+# A valid input is read now and then too: the readers must still read.
+VALID = 100
+OWN = ("keras_xd", "tuner_integration")
+ROOT = pathlib.Path(__file__).parent.parent.parent
+
+
+class Fuzz:
+    """Reads inputs one by one in a folder of its own.
+
+    Args:
+        seed: an integer.
+        folder: path of a folder that is emptied before every input.
+        known: names of formats, all by default.
+    """
+
+    def __init__(self, seed, folder, known=tuple(formats.FORMATS)):
+        self.seed, self.folder = seed, pathlib.Path(folder)
+        self.formats = {name: formats.FORMATS[name]() for name in known}
+        self.guard = guard.Guard(folder)
+        rng = np.random.default_rng(0)
+        for each in self.formats.values():  # what is made once, such as imports
+            formats.clean(self.folder)
+            each.read(each.valid(rng), self.folder)
+        keras.config.disable_traceback_filtering()  # which hide where an error is raised
+        self.memory = guard.memory()
+
+    def input(self, number):
+        """Return the format's name, whether the input is valid, and the input."""
+        name = formats.TURNS[number % len(formats.TURNS)]
+        rng = np.random.default_rng([self.seed, number])
+        is_valid = number % VALID < len(formats.TURNS) and number % (VALID * 10) < VALID
+        each = self.formats[name]
+        return name, is_valid, each.valid(rng) if is_valid else each.damaged(rng)
+
+    def run(self, number):
+        """Read an input; return a dictionary of what was seen."""
+        name, is_valid, content = self.input(number)
+        return {"number": number, "format": name, **self.read(name, content, is_valid)}
+
+    def read(self, name, content, is_valid=False):
+        """Read an input of a format: how long it takes, what is raised and what it does."""
+        each = self.formats[name]
+        seconds, outcome, findings = [], None, []
+        while not seconds or (min(seconds) > each.seconds and len(seconds) < 3):
+            formats.clean(self.folder)
+            with self.guard.watch():
+                start = time.process_time()
+                outcome, finding = self._outcome(each, content)
+                seconds.append(time.process_time() - start)
+            findings = [*self.guard.found, *([finding] if finding else [])]
+        if is_valid and outcome != "read":
+            findings.append(f"a valid input is refused: {outcome}")
+        if min(seconds) > each.seconds:
+            findings.append(f"takes {min(seconds):.3f} s, at most {each.seconds} s")
+        grown = guard.memory() - self.memory
+        if grown > MOST_MEMORY:
+            self.memory += grown
+            findings.append(f"memory grows by {grown >> 20} MB")
+        return {"seconds": min(seconds), "outcome": outcome, "findings": findings}
+
+    def _outcome(self, each, content):
+        """Return `"read"` or the name of the error, and what is wrong with it or `None`."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                each.read(content, self.folder)
+        except (Exception, RecursionError) as error:
+            kind, last = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{last.filename.rpartition('/')[2]}:{last.lineno}"
+            own = any(str(ROOT / package) + os.sep in last.filename for package in OWN)
+            own = own and not isinstance(error, ValueError)
+            if own or not isinstance(error, each.errors):
+                return kind, f"{kind} at {place}: {str(error)[:300]}"
+            return kind, None
+        return "read", None
+
+
+def command(seed, number):
+    """Return the command that repeats one input."""
+    return f"python -m keras_xd_tests.fuzz --seed {seed} --only {number}"
+
+
+def summary_of(results, seed):
+    """Return what the page needs of results."""
+    rows = {}
+    for result in results:
+        start = {"count": 0, "outcomes": {}, "slowest": [0.0, 0], "findings": 0}
+        row = rows.setdefault(result["format"], start)
+        row["count"] += 1
+        row["outcomes"][result["outcome"]] = row["outcomes"].get(result["outcome"], 0) + 1
+        row["slowest"] = max(row["slowest"], [result["seconds"], result["number"]])
+        row["findings"] += bool(result["findings"])
+    return {"seed": seed, "formats": rows}
+
+
+def page(summary, findings, memory):
+    """Return the text of the page."""
+    rows, seed = summary["formats"], summary["seed"]
+    count = sum(row["count"] for row in rows.values())
+    lines = [
+        "# Damaged files, texts and states",
+        "",
+        f"Written by `python -m keras_xd_tests.fuzz --count {count} --seed {seed} --page "
+        f"benchmarks/fuzz.md`: {count} inputs, {len(findings)} of them with a finding; memory "
+        f"grew by {memory >> 20} MB in all.",
+        "",
+        "Inputs are valid files, texts and states with bytes, tokens, values of JSON, arrays and "
+        "members of archives changed, lost, added, exchanged or repeated; one in fifty "
+        "is valid. A finding is an error other than `ValueError` (for `.keras` files: one that is "
+        "not Keras' own either, or one that the package itself raises), code that runs, a file "
+        "changed outside of the input's folder, more than a gigabyte of memory, or more than 50 ms "
+        "of the processor (`.keras` files: 2 s).",
+        "",
+        "| format | inputs | read | refused | slowest, ms | findings |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        read = row["outcomes"].get("read", 0)
+        slowest = 1000 * row["slowest"][0]
+        lines.append(
+            f"| {name} | {row['count']} | {read} | {row['count'] - read} | {slowest:.0f} | "
+            f"{row['findings']} |"
+        )
+    if findings:
+        lines += ["", "## Findings", ""]
+        for result in findings:
+            number = result["number"]
+            lines.append(f"- `{command(seed, number)}` ({result['format']}): {result['findings']}")
+    return "\n".join(lines) + "\n"
+
+
+def main(words=None):
+    """Run the command; return the results with findings."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--only", type=int, help="number of one input")
+    parser.add_argument("--page", type=pathlib.Path, help="page to write")
+    parser.add_argument("--output", type=pathlib.Path, help="JSON file of summary and findings")
+    options = parser.parse_args(words)
+    start, count = options.start, options.count
+    if options.only is not None:
+        start, count = options.only, 1
+    results, findings, kinds = [], [], collections.Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        fuzz = Fuzz(options.seed, folder)
+        for number in range(start, start + count):
+            result = fuzz.run(number)
+            results.append(result)
+            if result["findings"]:
+                findings.append(result)
+                kind = (result["format"], result["findings"][0].split(":")[0])
+                kinds[kind] += 1
+                if kinds[kind] <= 5:  # the others are in the page
+                    print(f"{command(options.seed, number)}  # {result['format']}")
+                    print(f"    {result['findings']}")
+                    print(f"    {fuzz.input(number)[2][:300]!r}", flush=True)
+            if result["format"] == ".keras" and number % 200 == 0:
+                keras.utils.clear_session()
+        grown = guard.memory() - fuzz.memory
+    summary = summary_of(results, options.seed)
+    if options.only is not None:
+        print(json.dumps(results[0], indent=1))
+    if options.output:
+        options.output.write_text(json.dumps({**summary, "findings": findings}, indent=1))
+    if options.page:
+        options.page.write_text(page(summary, findings, grown), encoding="utf-8")
+    print(f"{len(results)} inputs, {len(findings)} with findings")
+    return findings
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main()))

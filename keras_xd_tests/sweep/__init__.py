@@ -1,0 +1,1 @@
+"""Random configurations of every family of layers against what they must compute."""

@@ -1,0 +1,110 @@
+"""Summaries of a sweep: pieces that can be joined, and the page."""
+
+# Columns of the page, by the beginnings of the checks' names.
+COLUMNS = {
+    "Keras' layer": ("twin, float32",),
+    "NumPy": ("oracle, float32",),
+    "float64": ("twin, float64", "oracle, float64"),
+    "gradients": ("gradient of",),
+    "differences": ("derivative",),
+    "finalized": ("finalized",),
+    "float16": ("mixed_float16",),
+    "bfloat16": ("mixed_bfloat16",),
+}
+
+
+def empty(seed):
+    """Return the summary of no configurations."""
+    return {"seed": seed, "ranges": [], "families": {}, "failures": []}
+
+
+def add(summary, number, result):
+    """Add the result of a configuration to a summary."""
+    row = {"count": 0, "seconds": 0.0, "worst": {}}
+    row = summary["families"].setdefault(result["family"], row)
+    row["count"] += 1
+    row["seconds"] += result["seconds"]
+    for check, error in result["errors"].items():
+        if error >= row["worst"].get(check, [-1.0])[0]:
+            row["worst"][check] = [error, number]
+    if "check" in result:
+        kept = ("family", "configuration", "check", "reason")
+        summary["failures"].append({"number": number, **{k: result[k] for k in kept}})
+
+
+def joined(summaries):
+    """Return the summary of several pieces of one sweep.
+
+    Raises:
+        ValueError: if they are of different seeds, or a configuration is in two of them.
+    """
+    if len({summary["seed"] for summary in summaries}) != 1:
+        raise ValueError(
+            "Pieces must be of one seed. "
+            f"Received: seeds {[summary['seed'] for summary in summaries]}"
+        )
+    ranges = sorted(tuple(r) for summary in summaries for r in summary["ranges"])
+    for (start, count), (after, _) in zip(ranges, ranges[1:], strict=False):
+        if start + count > after:
+            raise ValueError(f"Pieces must not overlap. Received: start and count {ranges}")
+    found = empty(summaries[0]["seed"])
+    found["ranges"] = [list(r) for r in ranges]
+    for summary in summaries:
+        found["failures"] += summary["failures"]
+        for family, row in summary["families"].items():
+            start = {"count": 0, "seconds": 0.0, "worst": {}}
+            into = found["families"].setdefault(family, start)
+            into["count"] += row["count"]
+            into["seconds"] += row["seconds"]
+            for check, worst in row["worst"].items():
+                into["worst"][check] = max(into["worst"].get(check, [-1.0, 0]), worst)
+    found["failures"].sort(key=lambda failure: failure["number"])
+    return found
+
+
+def command(seed, number):
+    """Return the command that repeats one configuration."""
+    return f"python -m keras_xd_tests.sweep --seed {seed} --only {number}"
+
+
+def page(summary):
+    """Return the text of the page."""
+    count = sum(row["count"] for row in summary["families"].values())
+    seconds = sum(row["seconds"] for row in summary["families"].values())
+    ranges = ", ".join(f"{start} to {start + n - 1}" for start, n in summary["ranges"])
+    rows = [
+        "# Random configurations of all layers",
+        "",
+        f"Written by `python -m keras_xd_tests.sweep --seed {summary['seed']} --page "
+        f"benchmarks/sweep.md`: {count} configurations (numbers {ranges}), "
+        f"{seconds / max(count, 1):.2f} s of one core each, "
+        f"{len(summary['failures'])} of them with a failure.",
+        "",
+        "Every configuration was built, called with whole, single and empty batches, compared as "
+        "the columns say, saved, loaded and, where it is searched, finalized after its search had "
+        "moved. The figures are the largest relative errors: of the outputs in float32 against "
+        "Keras' layer and against NumPy; of the outputs in float64; of gradients against those of "
+        "Keras' layer, and against central differences, both in float64; of the finalized layer; "
+        "and of `mixed_float16` and `mixed_bfloat16` against float32.",
+        "",
+        "| family | configurations | " + " | ".join(COLUMNS) + " | failures |",
+        "|---" * (len(COLUMNS) + 3) + "|",
+    ]
+    for family, row in summary["families"].items():
+        cells = [_worst(row["worst"], starts) for starts in COLUMNS.values()]
+        failed = sum(failure["family"] == family for failure in summary["failures"])
+        rows.append(f"| {family} | {row['count']} | {' | '.join(cells)} | {failed} |")
+    if summary["failures"]:
+        rows += ["", "## Failures", ""]
+        for failure in summary["failures"]:
+            reason = failure["reason"].splitlines()[0][:200]
+            rows.append(
+                f"- `{command(summary['seed'], failure['number'])}` ({failure['family']}), "
+                f"{failure['check']}: {reason}"
+            )
+    return "\n".join(rows) + "\n"
+
+
+def _worst(worst, starts):
+    errors = [error for check, (error, _) in worst.items() if check.startswith(starts)]
+    return f"{max(errors):.1e}" if errors else ""

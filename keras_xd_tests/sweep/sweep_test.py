@@ -1,0 +1,120 @@
+"""The sweep itself: numbers are reproducible, errors are found, pieces are joined."""
+
+import json
+import shlex
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd import layers
+from keras_xd_tests.sweep import __main__ as sweep
+from keras_xd_tests.sweep import checks, report, subjects
+
+# The families that take the longest are left to the command.
+FAMILIES = (
+    *("xd_conv_1d", "xd_depthwise_1d", "k_dense", "structured_dense", "structured_einsum_dense"),
+    *("spectral_conv_1d", "masked_conv_1d", "masked_dense", "ck_conv_1d", "mixed_operation_1d"),
+    *("dash_conv", "dynamic_conv", "self_calibration", "differentiable_mask"),
+)
+SPECTRAL = checks.NAMES.index("spectral_conv_1d")
+
+
+def passed(result):
+    assert "check" not in result, f"{result['check']}: {result['reason']}"
+    return result["errors"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_configuration_of_a_family(family):
+    number = checks.NAMES.index(family)
+    drawn, configuration = checks.drawn(0, number)
+    assert drawn == family
+    errors = passed(checks.check(family, configuration, checks.seed_of(0, number)))
+    outputs = [error for name, error in errors.items() if name.startswith(("twin", "oracle"))]
+    assert len(outputs) >= 2 and max(outputs) < 1e-4
+
+
+@pytest.mark.parametrize("family", checks.NAMES)
+def test_configurations_depend_on_seed_and_number_alone(family):
+    number = checks.NAMES.index(family) + 3 * len(checks.NAMES)
+    drawn = [checks.drawn(seed, number) for seed in (4, 4, 5)]
+    assert drawn[0] == drawn[1] and json.loads(json.dumps(drawn[0][1])) == drawn[0][1]
+    many = {json.dumps(checks.drawn(4, number + n * len(checks.NAMES))) for n in range(20)}
+    assert len(many) > 10
+    subject = checks.FAMILIES[family].subject(subjects.of_json(drawn[0][1]))
+    assert subject.twin or subject.oracle or family.startswith(("xd_conv", "k_operation"))
+
+
+def test_a_planted_error_is_found_and_its_command_repeats_it(monkeypatch, capsys, tmp_path):
+    original = layers.SpectralConv1D.call
+
+    def wrong(self, inputs):
+        outputs = original(self, inputs)
+        return outputs + 1e-3 if self.filters > 1 else outputs
+
+    monkeypatch.setattr(layers.SpectralConv1D, "call", wrong)
+    numbers = [SPECTRAL + n * len(checks.NAMES) for n in range(20)]
+    number = next(n for n in numbers if checks.drawn(0, n)[1]["arguments"]["filters"] > 1)
+    words = ["--seed", "0", "--start", str(number), "--count", "1"]
+    page, output = tmp_path / "sweep.md", tmp_path / "sweep.json"
+    first = sweep.main([*words, "--page", str(page), "--output", str(output)])
+    printed = capsys.readouterr().out
+    assert [failure["check"] for failure in first["failures"]] == ["oracle, float32 start"]
+    command = shlex.split(printed.splitlines()[0].partition("  #")[0])
+    assert command[:3] == ["python", "-m", "keras_xd_tests.sweep"]
+    assert sweep.main(command[3:])["failures"] == first["failures"]
+    assert "| spectral_conv_1d | 1 |" in page.read_text() and "Failures" in page.read_text()
+    assert json.loads(output.read_text())["failures"] == first["failures"]
+    # A smaller configuration fails in the same check.
+    smaller = json.loads(printed.split("smaller: ")[1].splitlines()[0])
+    assert smaller["arguments"]["filters"] == 2 and "activation" not in smaller["arguments"]
+
+
+def test_other_planted_errors_are_found(monkeypatch):
+    number = checks.NAMES.index("k_dense")
+    family, configuration = checks.drawn(0, number)
+
+    def found():
+        return checks.check(family, configuration, 3)["check"]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(layers.KDense, "get_config", keras.layers.Layer.get_config)
+        assert found() == "config"
+    with monkeypatch.context() as patched:
+        patched.setattr(layers.KDense, "load_own_variables", lambda self, store: None)
+        assert found() == "file"
+    with monkeypatch.context() as patched:
+        call = layers.KDense.call
+        patched.setattr(
+            layers.KDense,
+            "call",
+            lambda self, x: keras.ops.stop_gradient(call(self, x)) + 0 * keras.ops.sum(x),
+        )
+        assert found() == "derivatives"
+
+
+def test_pieces_are_joined():
+    pieces = []
+    for start in (2, 0):
+        summary = report.empty(7)
+        summary["ranges"].append([start, 2])
+        for number in (start, start + 1):
+            result = {"family": "a", "configuration": {}, "seconds": 1.0, "errors": {"b": number}}
+            result |= {"check": "b", "reason": "c"} if number == 1 else {}
+            report.add(summary, number, result)
+        pieces.append(summary)
+    whole = report.joined(pieces)
+    assert whole["families"] == {"a": {"count": 4, "seconds": 4.0, "worst": {"b": [3, 3]}}}
+    assert [failure["number"] for failure in whole["failures"]] == [1]
+    assert "4 configurations" in report.page(whole) and "--seed 7 --only 1`" in report.page(whole)
+    with pytest.raises(ValueError, match="must not overlap"):
+        report.joined([pieces[0], pieces[0]])
+    with pytest.raises(ValueError, match="of one seed"):
+        report.joined([pieces[0], {**pieces[1], "seed": 8}])
+
+
+def test_relative_errors():
+    assert subjects.relative(np.ones(3), np.ones(4)) == np.inf
+    assert subjects.relative([1.0, np.nan], [1.0, 1.0]) == np.inf
+    assert subjects.relative([1.0, 2.0], [1.0, 4.0]) == 0.5
