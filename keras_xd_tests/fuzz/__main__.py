@@ -11,6 +11,7 @@ file outside of its folder, and without more than a gigabyte of memory.
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -177,7 +178,8 @@ def main(words=None):
     if options.only is not None:
         start, count = options.only, 1
     results, findings, kinds = [], [], collections.Counter()
-    with tempfile.TemporaryDirectory() as folder:
+    interrupted = contextlib.suppress(KeyboardInterrupt)  # what is done is reported
+    with tempfile.TemporaryDirectory() as folder, interrupted:
         fuzz = Fuzz(options.seed, folder)
         for number in range(start, start + count):
             result = fuzz.run(number)
@@ -192,7 +194,7 @@ def main(words=None):
                     print(f"    {fuzz.input(number)[2][:300]!r}", flush=True)
             if result["format"] == ".keras" and number % 200 == 0:
                 keras.utils.clear_session()
-        grown = guard.memory() - fuzz.memory
+    grown = guard.memory() - fuzz.memory
     summary = summary_of(results, options.seed)
     if options.only is not None:
         print(json.dumps(results[0], indent=1))

@@ -73,7 +73,7 @@ def main(words=None):
             result = run_one(options.seed, number)
             report.add(summary, number, result)
             done = number - start + 1
-            if options.output and (done % 100 == 0 or done == count):
+            if options.output and (done % 25 == 0 or done == count):
                 ranges = [[start, done]]
                 options.output.write_text(json.dumps({**summary, "ranges": ranges}, indent=1))
     if options.only is not None:
