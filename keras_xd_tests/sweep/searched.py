@@ -237,7 +237,7 @@ def _draw_dash(rng):
             "groups": groups,
             "kernel_size": 3,
             "padding": choice(rng, ("same", "valid") + (("causal",) if rank == 1 else ())),
-            "kernel_sizes": choice(rng, ((3, 5), (3,), (2, 3, 4))),
+            "kernel_sizes": choice(rng, ((3, 5), (3, 7), (2, 3, 4))),
             "dilations": choice(rng, ((1,), (1, 2), (1, 3))),
             "convolution": choice(rng, ("direct", "fourier", "auto")),
             "use_bias": False,

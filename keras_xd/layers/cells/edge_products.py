@@ -59,7 +59,10 @@ class _Outcomes:
         self.vector = ops.convert_to_tensor(shares)
         shares = ops.unstack(self.vector)
         self.shares = dict(zip(edge.operations, shares, strict=True))
-        self.inverse_batch = 1 / ops.cast(ops.shape(self.x)[0], "float32")
+        # Kernels are scaled in float32 where the inputs are shorter.
+        double = keras.backend.standardize_dtype(self.x.dtype) == "float64"
+        self.exact = "float64" if double else "float32"
+        self.inverse_batch = 1 / ops.cast(ops.shape(self.x)[0], self.exact)
         self.means, self.variances = [], []
 
     def compute(self):
@@ -133,7 +136,7 @@ class _Outcomes:
         if len(names) == 1:
             return shared * ops.cast(self.shares[names[0]], shared.dtype)
         rows = ops.reshape(ops.stack([self.shares[name] for name in names]), (-1, 1, 1))
-        rows = ops.multiply(rows, np.eye(self.edge.filters, dtype="float32"))
+        rows = ops.multiply(rows, np.eye(self.edge.filters, dtype=self.exact))
         return _product(shared, ops.reshape(rows, (-1, self.edge.filters)))
 
     def _add_convolutions(self, parts, phased, offsets):
@@ -144,7 +147,7 @@ class _Outcomes:
             flats = [
                 flattened(self._depthwise(name, step, inputs[name], strides)) for name in names
             ]
-            matrices = ops.cast(self.weights[f"pointwise_{step}"], "float32")
+            matrices = ops.cast(self.weights[f"pointwise_{step}"], self.exact)
             moments = [sums_and_products(flat) for flat in flats] if self.edge.training else []
             scale, offset = self._normalized(f"pointwise_{step}", moments, matrices)
             again = depthwise_names(names, 1) if step == 0 else []
@@ -184,7 +187,7 @@ class _Outcomes:
 
     def _add_reduction(self, parts, offsets):
         """Add the factorized reduction's product and its offset to lists."""
-        even, odd = (ops.cast(self.weights[name], "float32") for name in ("even", "odd"))
+        even, odd = (ops.cast(self.weights[name], self.exact) for name in ("even", "odd"))
         blocks = [
             ops.pad(even, [(0, 0), (0, odd.shape[-1])]),
             ops.pad(odd, [(0, 0), (even.shape[-1], 0)]),
@@ -198,7 +201,7 @@ class _Outcomes:
     def _spatial_attention(self):
         """Return the weighted attention to places, `(batch, height, width, 1)`."""
         name = "strided" if "strided" in self.node else "features"
-        matrix = ops.cast(self.weights["spatial_squeeze"], "float32")
+        matrix = ops.cast(self.weights["spatial_squeeze"], self.exact)
         scale, offset = self._normalized("spatial", self._moments_of(name), matrix[None])
         y = _product(flattened(self.node[name]), matrix * scale[0])
         y = ops.reshape(ops.relu(y + ops.cast(offset[0], y.dtype)), (-1, *self.sizes, y.shape[-1]))
@@ -218,7 +221,7 @@ class _Outcomes:
         The outputs of the 1 × 1 convolutions have the places last, over which a softmax goes.
         """
         x, sizes, images = self.x, kernel_sizes(self.edge.operations), self.node["images"]
-        matrix, places = ops.cast(self.weights["bottleneck"], "float32"), images.shape[-1]
+        matrix, places = ops.cast(self.weights["bottleneck"], self.exact), images.shape[-1]
         moments = self._moments_of("features")
         scale, offset = self._normalized("bottleneck", moments, matrix[None], places)
         inner = _product(flattened(x), matrix * scale[0])
