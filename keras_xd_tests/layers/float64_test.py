@@ -178,7 +178,10 @@ def test_matrices_on_their_own(monkeypatch):
     ("layer_class", "arguments"),
     [
         (layers.CKConv1D, {"initial_kernel_size": 4.0, "seed": 1}),
-        (layers.DashConv1D, {"filters": 3, "kernel_sizes": (3, 5), "dilations": (1, 2)}),
+        (
+            layers.DashConv1D,
+            {"filters": 3, "kernel_size": 3, "kernel_sizes": (3, 5), "dilations": (1, 2)},
+        ),
     ],
 )
 def test_both_forms_of_long_convolutions(layer_class, arguments, rng):
