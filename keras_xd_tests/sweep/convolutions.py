@@ -87,8 +87,26 @@ def _drawn(rng, rank, paddings, *, equal_strides=False, dilated=True, smallest=2
     }
 
 
+def _sliding_subject(name, twin_name):
+    """Return a function that makes the subject of a configuration of a convolution."""
+    keras_class = getattr(keras.layers, twin_name)
+
+    def subject(configuration):
+        arguments = configuration["arguments"]
+        twin = circular_twin if arguments["padding"] == "circular" else plain_twin
+        points = np.prod([n + 4 for n in configuration["sizes"]])
+        return Subject(
+            getattr(layers, name),
+            arguments,
+            (subjects.shape_of(configuration),),
+            twin=None if "warm_start" in arguments else twin(keras_class),
+            oracle=_definition if points <= LARGEST_DEFINITION else None,
+        )
+
+    return subject
+
+
 def _sliding_family(rank):
-    keras_class = getattr(keras.layers, f"Conv{rank}D")
     paddings = ("valid", "same", "same", "circular") + (("causal",) if rank == 1 else ())
 
     def draw(rng):
@@ -103,23 +121,10 @@ def _sliding_family(rank):
             arguments |= {"warm_start": "random_unitary", "seed": integer(rng, 0, 99)}
         return found
 
-    def subject(configuration):
-        arguments = configuration["arguments"]
-        twin = circular_twin if arguments["padding"] == "circular" else plain_twin
-        points = np.prod([n + 4 for n in configuration["sizes"]])
-        return Subject(
-            getattr(layers, f"XDConv{rank}D"),
-            arguments,
-            (subjects.shape_of(configuration),),
-            twin=None if "warm_start" in arguments else twin(keras_class),
-            oracle=_definition if points <= LARGEST_DEFINITION else None,
-        )
-
-    return Family(draw, subject)
+    return Family(draw, _sliding_subject(f"XDConv{rank}D", f"Conv{rank}D"))
 
 
 def _k_family(rank):
-    keras_class = getattr(keras.layers, f"Conv{rank}D")
     paddings = ("valid", "same", "circular")
 
     def draw(rng):
@@ -130,19 +135,7 @@ def _k_family(rank):
             found["arguments"]["depth"] = choice(rng, (1, 3))
         return found
 
-    def subject(configuration):
-        arguments = configuration["arguments"]
-        twin = circular_twin if arguments["padding"] == "circular" else plain_twin
-        points = np.prod([n + 4 for n in configuration["sizes"]])
-        return Subject(
-            getattr(layers, f"KOpConv{rank}D"),
-            arguments,
-            (subjects.shape_of(configuration),),
-            twin=None if "warm_start" in arguments else twin(keras_class),
-            oracle=_definition if points <= LARGEST_DEFINITION else None,
-        )
-
-    return Family(draw, subject)
+    return Family(draw, _sliding_subject(f"KOpConv{rank}D", f"Conv{rank}D"))
 
 
 def _transposed_family(rank):

@@ -80,12 +80,14 @@ def page(summary):
         f"{seconds / max(count, 1):.2f} s of one core each, "
         f"{len(summary['failures'])} of them with a failure.",
         "",
-        "Every configuration was built, called with whole, single and empty batches, compared as "
-        "the columns say, saved, loaded and, where it is searched, finalized after its search had "
-        "moved. The figures are the largest relative errors: of the outputs in float32 against "
-        "Keras' layer and against NumPy; of the outputs in float64; of gradients against those of "
-        "Keras' layer, and against central differences, both in float64; of the finalized layer; "
-        "and of `mixed_float16` and `mixed_bfloat16` against float32.",
+        "Every configuration was built, called with whole, single and empty batches (but where "
+        "TensorFlow's convolution of an empty batch is wrong, which it is with oneDNN, and the "
+        "layer is computed by it), compared as the columns say, saved, loaded and, where it is "
+        "searched, finalized after its search had moved. The figures are the largest relative "
+        "errors: of the outputs in float32 against Keras' layer and against NumPy; of the outputs "
+        "in float64; of gradients against those of Keras' layer, and against central differences, "
+        "both in float64; of the finalized layer; and of `mixed_float16` and `mixed_bfloat16` "
+        "against float32.",
         "",
         "| family | configurations | " + " | ".join(COLUMNS) + " | failures |",
         "|---" * (len(COLUMNS) + 3) + "|",

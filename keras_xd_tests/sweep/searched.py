@@ -72,6 +72,7 @@ def _masked(name, rank):
             twin=plain_twin(keras_class),
             move=_shorten,
             derivatives=False,  # the mask jumps to zero at its threshold
+            convolves=True,
         )
 
     return Family(draw, subject)
@@ -164,6 +165,7 @@ def _ck(rank):
             derivatives=False,  # the mask jumps to zero at its threshold
             tolerance64=1e-5,  # the network is evaluated in float32
             tolerance=3e-5,
+            convolves=True,
         )
 
     return Family(_draw_ck(rank), subject)
@@ -219,6 +221,7 @@ def _mixture(rank):
             (subjects.shape_of(configuration),),
             oracle=_mixture_oracle,
             finalizes=False,  # it keeps one operation only
+            convolves=True,
         )
 
     return Family(_draw_mixture(rank), subject)
@@ -252,6 +255,7 @@ def _dash(configuration):
         (subjects.shape_of(configuration),),
         oracle=lambda layer, x: dash_conv_test.explicit(layer, x.astype(layer.compute_dtype)),
         finalizes=False,
+        convolves=True,
     )
 
 
@@ -289,6 +293,7 @@ def _calibration(configuration):
         oracle=_calibration_oracle,
         settle=_randomized,
         derivatives=False,  # a rectification is inside
+        convolves=True,
     )
 
 
@@ -319,6 +324,7 @@ def _dynamic(configuration):
         oracle=_dynamic_oracle,
         settle=_randomized,
         derivatives=False,  # a rectification is inside
+        convolves=True,
     )
 
 
@@ -368,6 +374,7 @@ def _cell(configuration):
         finalizes=False,  # it keeps a few operations only
         derivatives=False,  # rectifications are inside
         tolerance=5e-5,
+        convolves=True,
     )
 
 
@@ -430,6 +437,7 @@ def _derived(configuration):
         extra=lambda dtype: {"genotype_cell": cell},
         derivatives=False,
         tolerance=5e-5,
+        convolves=True,
     )
 
 

@@ -44,6 +44,7 @@ class Subject:
         tolerance: largest relative error in float32.
         tolerance64: the same in float64.
         extra: function of a data type that returns further arguments, which JSON does not know.
+        convolves: whether Keras' convolution computes the outputs.
     """
 
     layer_class: type
@@ -58,6 +59,7 @@ class Subject:
     tolerance: float = 1e-5
     tolerance64: float = 1e-9
     extra: Callable | None = None
+    convolves: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
