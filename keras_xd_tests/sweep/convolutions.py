@@ -200,6 +200,7 @@ def _separable_family(rank):
             configuration["arguments"],
             (subjects.shape_of(configuration),),
             twin=plain_twin(getattr(keras.layers, f"SeparableConv{rank}D")),
+            convolves=True,
         )
 
     return Family(draw, subject)
