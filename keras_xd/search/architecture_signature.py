@@ -26,14 +26,17 @@ def signature(model):
         # An automatic name ends in a number that differs from one process to the next.
         return f"{re.sub(r'_[0-9]+$', '', variable.name)}: {tuple(variable.shape)}"
 
-    def numbers_in(config):
-        config = {name: _numbers(value) for name, value in config.items()}
+    def numbers_in(layer):
+        config = {name: _numbers(value) for name, value in layer.get_config().items()}
+        if hasattr(layer, "axis_radices"):
+            # One for each axis, however the user has written it; also files of 0.1 have these.
+            config["radix"] = _numbers(layer.axis_radices)
         for name in ("trainable", "seed"):
             config.pop(name, None)
         return [f"{name}={value}" for name, value in config.items() if value is not None]
 
     return [
-        [type(layer).__name__, *numbers_in(layer.get_config()), *map(describe, layer.weights)]
+        [type(layer).__name__, *numbers_in(layer), *map(describe, layer.weights)]
         for layer in searchable_layers(model)
     ]
 

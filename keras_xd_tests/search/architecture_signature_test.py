@@ -5,6 +5,7 @@ import json
 import keras
 import pytest
 
+from keras_xd.layers import XDConv2D
 from keras_xd.search.architecture_signature import check_signature, signature
 from keras_xd_tests.search.gated_dense import GatedDense
 
@@ -30,3 +31,14 @@ def test_signature_names_numbers_and_shapes_and_survives_json():
 def test_other_signatures_are_refused(other, message):
     with pytest.raises(ValueError, match=message):
         check_signature(model(5, 2), signature(model(*other)))
+
+
+@pytest.mark.parametrize("radix", [6, (3, 2)])
+def test_a_radix_of_all_axes_is_that_of_each_axis(radix):
+    def describe(radix):
+        layer = XDConv2D(2, 3, radix=radix, padding="circular")
+        return signature(keras.Sequential([keras.Input((6, 6, 1)), layer]))[0]
+
+    assert f"radix={(radix, radix)}" in describe(radix)
+    assert not any(text.startswith("radix") for text in describe(None))
+    assert describe(((3, 2), (3, 2))) == describe((3, 2)) != describe(((2, 3), (3, 2)))

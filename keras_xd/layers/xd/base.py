@@ -48,7 +48,8 @@ class XDLayer(FoldedOperation):
     A subclass has the attributes `filters`, `kernel_size`, `padding` and `groups` (the channel
     groups, once it is built) and tells the geometry of its axes (`_axis_geometries`), the shape of
     its kernel (`_kernel_shape`) and, where the two differ, how the kernel becomes a tensor
-    `(*kernel_size, channels / groups, filters)` (`_grouped_kernel`).
+    `(*kernel_size, channels / groups, filters)` (`_grouped_kernel`). `axis_radices` is the `radix`
+    of each axis.
 
     Args:
         rank: number of spatial axes.
@@ -103,7 +104,7 @@ class XDLayer(FoldedOperation):
         self.bias_constraint = constraints.get(bias_constraint)
         self.depth = validation.depth(depth, len(MATRICES))
         self.radix = axis_layout.radix_argument(radix)
-        self._axis_radices = axis_layout.axis_radices(radix, rank)
+        self.axis_radices = axis_layout.axis_radices(radix, rank)
         self.warm_start = warm_starts.get(warm_start)
         for name, flag in (("frequency_bias", frequency_bias), ("channel_gates", channel_gates)):
             if flag is not None:
@@ -289,14 +290,14 @@ class XDLayer(FoldedOperation):
         columns = [math.prod(sizes) // size * channels * 16 for size in sizes]
         plans = tuple(
             kmatrix.plan(g.padded_size, radix, depth=max(self.depth), columns=count)
-            for g, radix, count in zip(geometry, self._axis_radices, columns, strict=True)
+            for g, radix, count in zip(geometry, self.axis_radices, columns, strict=True)
         )
         return geometry, plans
 
     def _warn_of_large_circles(self, plans):
         """Warn of axes whose size is not free, `padding="circular"`, and hardly factors."""
         if self.padding == "circular":
-            axis_layout.warn_of_large_circles(self.name, plans, self._axis_radices, self.depth)
+            axis_layout.warn_of_large_circles(self.name, plans, self.axis_radices, self.depth)
 
     def _architecture_weight(self, name, value, plan=None):
         return self.add_weight(

@@ -157,7 +157,7 @@ class XDCausalConv1D(XDLayer):
         channels, (steps,) = self._split_shape(input_shape)
         validation.channel_groups(self.groups, channels=channels)
         (axis,) = self._axis_geometries((steps,))
-        self._axis_radices = ((axis.padded_size,),)
+        self.axis_radices = ((axis.padded_size,),)
         lower = np.tri(axis.padded_size)
         triangles = {  # factor by factor; see `product.fold` for their directions
             "K": [lower.T if slot % 2 else lower for slot in range(self.depth[0])],

@@ -178,7 +178,7 @@ class XDConvTranspose(XDLayer):
                 self.strides,
                 self.dilation_rate,
                 output_padding,
-                self._axis_radices,
+                self.axis_radices,
                 strict=True,
             )
         )

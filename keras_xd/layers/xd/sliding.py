@@ -75,6 +75,6 @@ class SlidingXDLayer(XDLayer):
             self.strides,
             self.dilation_rate,
             self.padding,
-            self._axis_radices,
+            self.axis_radices,
             self.window_size,
         )
