@@ -1,6 +1,7 @@
 """Weights of finished layers in eight bits, by `keras.Model.quantize`."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -38,6 +39,9 @@ class QuantizedWeights(keras.layers.Layer):
     """
 
     quantized_weights: tuple[str, ...] = ()
+    # Called with the mode: a layer of several parts quantizes the rest of itself by that, because
+    # `keras.Model.quantize` asks only layers that have no layers in them.
+    after_quantization: Callable[[str], None] | None = None
 
     def quantize(
         self, mode: str | None = None, type_check: bool = True, config: Any = None
@@ -70,6 +74,8 @@ class QuantizedWeights(keras.layers.Layer):
                 self.dtype_policy = keras.dtype_policies.get(name)
             finally:
                 self._converting = False
+        if self.after_quantization is not None:
+            self.after_quantization(mode)
 
     def finish_quantized_build(self) -> None:
         """Make the weights of a layer that is read from a file as `quantize` does."""
@@ -135,12 +141,23 @@ class QuantizedWeights(keras.layers.Layer):
         return integers, scales
 
 
+def without_quantization(policy: keras.DTypePolicy) -> keras.DTypePolicy:
+    """Return the data types of a layer before it was quantized."""
+    if policy.quantization_mode is None:
+        return policy
+    return keras.DTypePolicy(policy.name.partition("_from_")[2])
+
+
 def _shared_axes(shape):
-    """Return the leading axes whose entries share a scale: the fewest that hold enough of them."""
+    """Return the axes whose entries share a scale: the fewest leading ones that hold enough.
+
+    Where all but the last axis hold too few, these or the last one, whichever leaves fewer scales.
+    """
     for count in range(1, len(shape)):
         if math.prod(shape[:count]) >= _FEWEST_OF_A_SCALE:
             return tuple(range(count))
-    return tuple(range(max(len(shape) - 1, 0)))
+    last = len(shape) - 1
+    return (last,) if math.prod(shape[:last]) < shape[last] else tuple(range(last))
 
 
 def _sequence(weights):

@@ -39,6 +39,12 @@ MODELS = {
         keras.Input((16, 12, 4)),
         keras_xd.layers.CKConv2D(kernel_size=9, learn_resolution=True, name="layer"),
     ),
+    "block": lambda: finalized(
+        keras.Input((16, 12, 64)), keras_xd.layers.CCNNBlock(kernel_size=5, name="layer")
+    ),
+    "butterflies": lambda: keras.Sequential(
+        [keras.Input((48,)), keras_xd.layers.KDense(40, name="layer")]
+    ),
 }
 
 
@@ -83,11 +89,11 @@ def test_weights_become_integers_and_stay_so_in_files(name, tmp_path, rng):
 
 def kernels(model):
     """Return the weights that `quantize` is for."""
-    left = [w for w in model.weights if not w.path.split("/")[-1].startswith(("bias", "mask"))]
-    return [w for w in left if "pointwise" not in w.path]
+    left = [w for w in model.weights if not w.name.startswith(("bias", "mask"))]
+    return [w for w in left if not any(part in w.path for part in ("pointwise", "normalization"))]
 
 
-@pytest.mark.parametrize("name", ["spectrum", "spectral"])
+@pytest.mark.parametrize("name", ["spectrum", "spectral", "block", "butterflies"])
 def test_float8_rounds_in_every_call(name, tmp_path, rng):
     model = MODELS[name]()
     inputs = rng.normal(size=(4, *model.input_shape[1:])).astype("float32")
@@ -114,6 +120,20 @@ def test_quantized_once_and_in_two_modes(rng):
     assert not other.trainable_variables or all(
         "bias" in weight.name for weight in other.trainable_variables
     )
+
+
+def test_a_block_and_its_convolution_are_quantized_together(rng):
+    """`Model.quantize` asks the convolution, a user may ask the block."""
+    inputs = rng.normal(size=(2, 16, 12, 64)).astype("float32")
+    of_model, of_layer = MODELS["block"](), MODELS["block"]()
+    of_layer.set_weights(of_model.get_weights())
+    assert "StaticCCNNBlock" not in quantize(of_model, "int8")
+    block = of_layer.get_layer("layer")
+    block.quantize("int8")
+    assert block.quantization_mode == block.convolution.quantization_mode == "int8"
+    np.testing.assert_allclose(of_layer(inputs), of_model(inputs), atol=1e-6)
+    with pytest.raises(ValueError, match="quantized once. Received: mode='int8' for layer 'layer'"):
+        block.quantize("int8")
 
 
 def test_copies_and_exports_of_quantized_models(tmp_path, rng):

@@ -142,8 +142,8 @@ def test_finalized_networks_are_split(dense, tmp_path, rng):
 def test_trainable_flags_stay(rng):
     model = residual()
     model.get_layer("block1").trainable = False
-    model.get_layer("block3").linear[0][0].trainable = False
+    model.get_layer("block3").kernels[0].trainable = False
     found = split_streams(model)
     assert not found.get_layer("block1").trainable
-    assert not found.get_layer("block3").linear[0][0].trainable
-    assert found.get_layer("block3").linear[1][0].trainable
+    assert not found.get_layer("block3").kernels[0].trainable
+    assert found.get_layer("block3").kernels[1].trainable

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 import keras
 from keras import initializers, ops
 
 from keras_xd.core import shared_objects, validation
+from keras_xd.core.quantization import QuantizedWeights, without_quantization
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
 from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
@@ -15,10 +16,11 @@ from keras_xd.layers.fourier.upsampling import FourierUpsampling
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StaticCCNNBlock(keras.layers.Layer):
+class StaticCCNNBlock(QuantizedWeights):
     """A residual block on the first channels of its inputs; the other channels pass it by.
 
-    A `CCNNBlock` becomes one by `finalize()`. Its weights can be trained further.
+    A `CCNNBlock` becomes one by `finalize()`. Its weights can be trained further, or stored in
+    eight bits by `quantize`, with those of its convolution.
 
     Args:
         widths: number of channels of the convolution, between the two linear layers, and of the
@@ -48,6 +50,8 @@ class StaticCCNNBlock(keras.layers.Layer):
     (5, 5, 5)
     """
 
+    quantized_weights = ("kernels",)
+
     def __init__(
         self,
         widths: Sequence[int],
@@ -67,12 +71,14 @@ class StaticCCNNBlock(keras.layers.Layer):
                 f"Received: convolution={convolution!r}"
             )
         self.convolution.dtype_policy = self.dtype_policy
+        self.convolution.after_quantization = self._follow_convolution
+        plain = without_quantization(self.dtype_policy)
         self.dropout = validation.real_number(dropout, "dropout")
         self.statistics = validation.one_of(statistics, STATISTICS, "statistics")
         self.normalization = BatchStatisticsNormalization(
-            statistics, name="normalization", dtype=self.dtype_policy
+            statistics, name="normalization", dtype=plain
         )
-        self.dropping = keras.layers.Dropout(dropout, name="dropping", dtype=self.dtype_policy)
+        self.dropping = keras.layers.Dropout(dropout, name="dropping", dtype=plain)
 
     @classmethod
     def from_layer(cls, layer: keras.layers.Layer, counts: Sequence[int]) -> Self:
@@ -104,10 +110,10 @@ class StaticCCNNBlock(keras.layers.Layer):
             weight.assign(whole[:first])
         a, b, c = (values[:n] for values, n in zip(layer.width_values, counts, strict=True))
         (kernel, bias), (last_kernel, last_bias) = layer.linear
-        static.linear[0][0].assign(kernel[:first, :middle] * a[:, None] * b)
-        static.linear[0][1].assign(bias[:middle] * b)
-        static.linear[1][0].assign(last_kernel[:middle, :last] * c)
-        static.linear[1][1].assign(last_bias[:last] * c)
+        static.kernels[0].assign(kernel[:first, :middle] * a[:, None] * b)
+        static.biases[0].assign(bias[:middle] * b)
+        static.kernels[1].assign(last_kernel[:middle, :last] * c)
+        static.biases[1].assign(last_bias[:last] * c)
         if layer.depth is not None:
             static.scale.assign(layer.depth.value(layer.index))
         return static
@@ -126,25 +132,52 @@ class StaticCCNNBlock(keras.layers.Layer):
         self.normalization.build(inner)
         self.convolution.build(inner)
         self.upsampling = FourierUpsampling(
-            sizes, data_format="channels_last", name="upsampling", dtype=self.dtype_policy
+            sizes,
+            data_format="channels_last",
+            name="upsampling",
+            dtype=without_quantization(self.dtype_policy),
         )
-        self.linear = add_linear(self, self.widths, self.widths)
+        self.upsampling.build((*self.convolution.compute_output_shape(inner)[:-1], last))
+        self.kernels, self.biases = zip(*add_linear(self, self.widths, self.widths), strict=True)
         self.scale = self.add_weight(
             name="scale", shape=(), initializer=initializers.Ones(), trainable=False
         )
+        self.finish_quantized_build()
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         first, _, last = self.widths
         x = self.normalization(inputs[..., :first], training=training)
         x = self.convolution(x)
-        (middle_kernel, middle_bias), (output_kernel, output_bias) = self.linear
-        x = ops.gelu(ops.matmul(x, middle_kernel) + middle_bias, approximate=False)
+        middle, output = (self.stored(kernel) for kernel in self.kernels)
+        x = ops.gelu(ops.matmul(x, middle) + self.biases[0], approximate=False)
         x = self.dropping(x, training=training)
-        x = ops.gelu(ops.matmul(x, output_kernel) + output_bias, approximate=False)
+        x = ops.gelu(ops.matmul(x, output) + self.biases[1], approximate=False)
         return add_to_first(inputs, self.upsampling(x) * self.scale)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return tuple(input_shape)
+
+    def quantize(
+        self, mode: str | None = None, type_check: bool = True, config: Any = None
+    ) -> None:
+        """Store the weights of the block and of its convolution in eight bits.
+
+        Args:
+            mode: `"int8"` or `"float8"`.
+            type_check, config: as Keras passes them.
+
+        Raises:
+            NotImplementedError: for another mode.
+            ValueError: if the block is quantized already.
+        """
+        super().quantize(mode, type_check, config)
+        if self.convolution.quantization_mode is None:
+            self.convolution.quantize(mode)
+
+    def _follow_convolution(self, mode):
+        """Quantize the block, of which `keras.Model.quantize` asks only the convolution."""
+        if self.quantization_mode is None:
+            self.quantize(mode)
 
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample, counted as `CCNNBlock.complexity` does."""

@@ -10,6 +10,7 @@ from keras.layers import InputSpec
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
+from keras_xd.core.quantization import QuantizedWeights
 from keras_xd.core.type_aliases import (
     Activation,
     BaseOptions,
@@ -32,7 +33,7 @@ _STARTS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KDense(keras.layers.Layer):
+class KDense(QuantizedWeights):
     """A `Dense` layer with a K-matrix `P` in place of its kernel.
 
         y = activation(Re(P · x) + bias)
@@ -87,6 +88,8 @@ class KDense(keras.layers.Layer):
         Maps", 2020; the K-layer of Roberts et al., "Searching for Convolutions and a More
         Ambitious NAS", 2020, section 4.
     """
+
+    quantized_weights = ("kernel",)
 
     def __init__(
         self,
@@ -150,6 +153,7 @@ class KDense(keras.layers.Layer):
                 regularizer=self.bias_regularizer,
                 constraint=self.bias_constraint,
             )
+        self.finish_quantized_build()
 
     @property
     def plan(self) -> kmatrix.Plan:
@@ -158,7 +162,7 @@ class KDense(keras.layers.Layer):
 
     def call(self, inputs: Tensor) -> Tensor:
         size, n = inputs.shape[-1], self._plan.n
-        (factors,) = kmatrix.fold([ops.convert_to_tensor(self.kernel)], [self._plan])
+        (factors,) = kmatrix.fold([self.stored(self.kernel, self.variable_dtype)], [self._plan])
         analysis = kmatrix.analysis(factors, self._plan, size=size, pair=False)
         analysis = functional.cast(analysis, self.compute_dtype)
         columns = ops.transpose(ops.reshape(inputs, (-1, size)))

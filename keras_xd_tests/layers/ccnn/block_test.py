@@ -130,7 +130,7 @@ def test_the_pruned_block_gives_the_same_outputs(shape, learn, rendering, kwargs
     if "W" in learn:
         counts = [np.count_nonzero(mask.values[0]) for mask in block.width_masks]
         assert list(pruned.widths) == counts and max(counts) < shape[-1]
-        assert tuple(pruned.linear[0][0].shape) == tuple(counts[:2])
+        assert tuple(pruned.kernels[0].shape) == tuple(counts[:2])
         assert pruned.convolution.kernel.shape[-1] == counts[0]
     if "R" not in learn or rendering == "static":
         np.testing.assert_allclose(pruned(x), full, atol=1e-5)
