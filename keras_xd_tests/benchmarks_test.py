@@ -301,12 +301,13 @@ def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(quantized, "MODES", (None, "int8"))
     found = quantized.main(["--cases", "digits", "--epochs", "1", "--rounds", "1"])
     forms = [(keep, mode) for keep, mode, *_ in found["digits"]]
-    kept = ("spectrum", "kernel", "not searched")
+    kept = ("spectrum", "kernel", "blocks, KDense", "not searched")
     assert forms == [(form, mode) for form in kept for mode in ("float32", "int8")]
     sizes = {(keep, mode): row for keep, mode, *row in found["digits"]}
     assert sizes["spectrum", "int8"][1] < 0.3 * sizes["spectrum", "float32"][1]
     assert sizes["spectrum", "int8"][2] < 0.5 * sizes["spectrum", "float32"][2]
     assert abs(sizes["spectrum", "int8"][0] - sizes["spectrum", "float32"][0]) < 5
+    assert sizes["blocks, KDense", "int8"][1] < 0.5 * sizes["blocks, KDense", "float32"][1]
     assert capsys.readouterr().out.strip() == (tmp_path / "quantized.md").read_text().strip()
 
 

@@ -28,7 +28,6 @@ import argparse
 import bisect
 import os
 import pathlib
-import statistics
 import sys
 import tempfile
 import time
@@ -40,7 +39,7 @@ import keras
 import numpy as np
 import parsing
 import reporting
-import tensorflow as tf
+import timing
 from datasets import images
 from datasets.batches import ImageBatches, normalize
 
@@ -52,7 +51,6 @@ NUMBERS = ("size", "width", "subset", "test_subset", "batch_size")
 EPOCHS = ("epochs", "more_epochs", "search_epochs")
 RATES = ("learning_rate", "low_rate", "architecture_rate", "complexity_weight")
 CLASSES, WARMUP, CALLS = 10, 0.1, (1, 32, 256)
-ROUNDS = 20  # of calls that are timed
 
 
 def parse(arguments):
@@ -206,6 +204,7 @@ class Start:
 
     def __init__(self, data, options):
         self.data, self.options, self.seed = data, options, None
+        self.shape = (options.size, options.size, 3)
 
     def prepare(self, seed):
         """Train the network of a seed, unless it is the last one."""
@@ -268,7 +267,7 @@ def run(method, kind, seed, start, options):
         **record,
         **size(small),
         "whole_multiply_adds": start.cost,
-        "milliseconds": milliseconds([small, start.model], options),
+        "milliseconds": timing.milliseconds([small, start.model], start.shape, CALLS),
         "training_accuracy": [round(value, 5) for part in curves for value in part],
         "convolutions": sizes(small),
         "seconds": [round(value, 2) for value in spent],
@@ -298,24 +297,6 @@ def sizes(model):
     """Return taps and channels of the convolutions, as texts."""
     found = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
     return [f"{'×'.join(map(str, x.kernel_size))}×{x.filters}" for x in found]
-
-
-def milliseconds(models, options):
-    """Return the median milliseconds of a call of each network by batch; calls alternate."""
-    inputs = [tf.TensorSpec((None, options.size, options.size, 3))]
-    functions = [tf.function(lambda x, m=m: m(x, training=False), inputs) for m in models]
-    found = {}
-    for batch in CALLS:
-        x = tf.zeros((batch, options.size, options.size, 3))
-        times = [[] for _ in models]
-        for turn in range(ROUNDS + 2):  # the first two trace and warm up
-            for function, values in zip(functions, times, strict=True):
-                start = time.perf_counter()
-                function(x).numpy()
-                if turn > 1:
-                    values.append(1000 * (time.perf_counter() - start))
-        found[str(batch)] = [round(statistics.median(values), 3) for values in times]
-    return found
 
 
 def main(arguments=None):

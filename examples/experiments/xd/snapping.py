@@ -1,18 +1,21 @@
 """Do searched operations become convolutions again? CIFAR-10 as it is, and permuted.
 
     python examples/experiments/xd/snapping.py
-    python examples/experiments/xd/snapping.py --subset 45000 --free-epochs 6 --epochs 4
+    python examples/experiments/xd/snapping.py --subset 41000 --free-epochs 6 --epochs 4
 
 LeNet's convolutions and poolings are searched on CIFAR-10, where they are right, and on the same
-images with rows and columns permuted, where they are not. The settings are the same for both: the
-search begins as LeNet, is free for `--free-epochs`, and then has to give a reason not to go back,
-by `penalties.NearStart` of each of `--weights`. Then `keras_xd.finalize(space, snap=0.05)` puts a
-plain layer in the place of each operation that is within this distance of one. Noted are the
-distances, what is snapped, and the accuracy of LeNet trained alike, of the search without and with
-the penalty, right after snapping, and after `--more-epochs` of training the snapped network; and
-whether snapping is free: whether that last accuracy is at most one point below the search's before
-the penalty. A penalty that is strong enough makes any search a convolution again; what it costs
-tells whether it should.
+images with rows and columns permuted, where they are not. The settings are the same for both:
+
+1. The search begins as LeNet and is free for `--free-epochs`.
+2. It then has to give a reason not to go back: `penalties.NearStart`, for `--epochs`.
+3. If that costs more than one point of accuracy on validation images, the penalty is taken back:
+   the search continues from where step 1 ended, without it.
+4. `keras_xd.finalize(space, snap=0.05)` puts a plain layer in the place of each operation that is
+   within this distance of one; a network with such layers is trained for `--more-epochs`.
+
+A penalty that is strong enough makes any search a convolution again; what it costs tells whether
+it should. Noted are what it costs, the distances, what is snapped, and accuracy on test images,
+parameters and the milliseconds of a call, which alternates with one of LeNet trained alike.
 
 Each finished run is kept at once and not repeated when the script is started again with the same
 settings; several processes with different weights or seeds may share the work.
@@ -33,26 +36,29 @@ import keras
 import numpy as np
 import parsing
 import reporting
+import timing
 from datasets import images, permutation
 from datasets.batches import Batches, normalize
 
 import keras_xd
 
 KINDS = ("plain", "permuted")
-NUMBERS = ("size", "subset", "test_subset", "depth", "batch_size")
+NUMBERS = ("size", "subset", "validation_subset", "test_subset", "depth", "batch_size")
 EPOCHS = ("free_epochs", "epochs", "more_epochs")
 RATES = ("learning_rate", "architecture_rate", "low_rate", "tolerance")
 CLASSES, OPERATIONS = 10, ("convolution", "pooling")
-FREE = 0.01  # of accuracy, which snapping may cost
+MOST_LOST = 0.01  # of validation accuracy, which the penalty may cost
+CALLS = (32,)  # sizes of a batch
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--weights", nargs="+", type=parsing.number, default=[0.0, 0.5])
+    parser.add_argument("--weights", nargs="+", type=parsing.number, default=[5.0])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0, 1, 2])
     parser.add_argument("--size", type=int, choices=[16, 32], default=32, help="of a side")
     parser.add_argument("--subset", type=parsing.positive, default=12000, help="training images")
+    parser.add_argument("--validation-subset", type=parsing.positive, default=4000)
     parser.add_argument("--test-subset", type=parsing.positive, default=4000, help="test images")
     parser.add_argument("--depth", type=parsing.positive, default=3, help="of the K-matrices")
     parser.add_argument("--free-epochs", type=parsing.whole, default=3, help="without the penalty")
@@ -86,11 +92,14 @@ def parse(arguments):
 
 
 def load(options):
-    """Return training and test images by kind, averages of blocks of pixels, and their labels."""
-    most = max(options.subset, options.test_subset)
-    train, _, test = images.load("cifar10", options.data_dir, most)
-    side, parts = train[0].shape[1] // options.size, []
-    for (x, y), number in ((train, options.subset), (test, options.test_subset)):
+    """Return images by kind, averages of blocks of pixels, with their labels.
+
+    Each kind has images for training, for validation and for tests.
+    """
+    numbers = options.subset, options.validation_subset, options.test_subset
+    splits = images.load("cifar10", options.data_dir, max(numbers))
+    side, parts = splits[0][0].shape[1] // options.size, []
+    for (x, y), number in zip(splits, numbers, strict=True):
         x = images.block_means(x[:number], side)
         parts.append((normalize(np.round(255 * x).astype("uint8")), y[:number]))
     return {"plain": parts, "permuted": [(permutation.permute(x, 0), y) for x, y in parts]}
@@ -127,9 +136,30 @@ def penalize(space, starts, weight):
         variable.assign(value)
 
 
-def accuracy(model, data):
-    x, y = data[1]
+def accuracy(model, part):
+    x, y = part
     return float(np.mean(model.predict(x, batch_size=250, verbose=0).argmax(axis=-1) == y))
+
+
+def search(space, weight, data, seed, options):
+    """Search freely and with the penalty, which is taken back if it costs too much."""
+    rates = options.learning_rate, options.architecture_rate
+    size = {"batch_size": options.batch_size}
+    _, validation, test = data
+    starts = values(space)
+    if options.free_epochs:
+        train(keras_xd.SearchModel(space), data, seed, options.free_epochs, *rates, **size)
+    free, before = space.get_weights(), accuracy(space, validation)
+    record = {"free": accuracy(space, test)}
+    penalize(space, starts, weight)
+    train(keras_xd.SearchModel(space), data, seed + 1000, options.epochs, *rates, **size)
+    lost = before - accuracy(space, validation)
+    record |= {"penalized": accuracy(space, test), "lost": lost, "kept": lost <= MOST_LOST}
+    if not record["kept"]:
+        space.set_weights(free)
+        keras_xd.penalties.attach(space, None)
+        train(keras_xd.SearchModel(space), data, seed + 1000, options.epochs, *rates, **size)
+    return record
 
 
 def run(method, kind, seed, data, options):
@@ -137,36 +167,35 @@ def run(method, kind, seed, data, options):
     keras.utils.set_random_seed(seed)
     start, data = time.perf_counter(), data[kind]
     size = {"batch_size": options.batch_size}
-    model, record = backbone(options), {}
-    rates = options.learning_rate, options.architecture_rate
+    plain, record = backbone(options), {}
     if method == "backbone":
-        train(model, data, seed, options.free_epochs + options.epochs, rates[0], **size)
-        record["score"] = accuracy(model, data)
+        epochs = options.free_epochs + options.epochs
+        train(plain, data, seed, epochs, options.learning_rate, **size)
+        found = plain
     else:
-        space = keras_xd.rewrite(model, operations=OPERATIONS, depth=options.depth)
-        starts = values(space)
-        if options.free_epochs:
-            train(keras_xd.SearchModel(space), data, seed, options.free_epochs, *rates, **size)
-        record["free"] = accuracy(space, data)
-        penalize(space, starts, float(method))
-        train(keras_xd.SearchModel(space), data, seed + 1000, options.epochs, *rates, **size)
-        snapped = keras_xd.finalize(space, snap=options.tolerance)
+        space = keras_xd.rewrite(plain, operations=OPERATIONS, depth=options.depth)
+        record = search(space, float(method), data, seed, options)
+        found = keras_xd.finalize(space, snap=options.tolerance)
+        rows = found.report.rows
         record |= {
-            "score": accuracy(space, data),
-            "distances": [round(row.distance, 4) for row in snapped.report.rows],
-            "operations": [row.operation for row in snapped.report.rows],
-            "snapped": len(snapped.report.snapped),
-            "at once": accuracy(snapped, data),
+            "searched": accuracy(space, data[2]),
+            "distances": [round(row.distance, 4) for row in rows],
+            "operations": [row.operation for row in rows],
+            "snapped": len(found.report.snapped),
+            "at once": accuracy(found, data[2]),
         }
-        if snapped.report.snapped:
-            train(snapped, data, seed + 2000, options.more_epochs, options.low_rate, **size)
-            record["trained on"] = accuracy(snapped, data)
+        if found.report.snapped:
+            train(found, data, seed + 2000, options.more_epochs, options.low_rate, **size)
     seconds = [round(time.perf_counter() - start, 2)]
+    shape = (options.size, options.size, 3)
     return {
         "method": method,
         "kind": kind,
         "seed": seed,
+        "score": accuracy(found, data[2]),
         **record,
+        "parameters": found.count_params(),
+        "milliseconds": timing.milliseconds([found, backbone(options)], shape, CALLS),
         "seconds": seconds,
         "command": options.command,
     }
@@ -187,26 +216,30 @@ def groups(runs):
 def page(settings, runs, written):
     """Return the page of results."""
     seeds = sorted({run["seed"] for run in runs})
-    rows = []
+    lines = []
     for kind, method, own in groups(runs):
-        name = "convolutions" if method == "backbone" else f"searched, weight {method}"
-        cells = [kind, name]
-        for key in ("free", "score", "at once", "trained on"):
+        searched = method != "backbone"
+
+        def percent(key, own=own):
             found = {run["seed"]: 100 * run[key] for run in own if key in run}
-            cells.append(reporting.cell(found, seeds, 1, missing=""))
-        if method == "backbone":
-            rows.append([*cells, "", "", ""])
-            continue
-        count = sum(run["snapped"] for run in own)
-        cells.append(f"{count} of {sum(len(run['distances']) for run in own)}")
-        ends = [run for run in own if run["snapped"]]
-        free = sum(run["trained on"] >= run["free"] - FREE for run in ends)
-        cells.append(f"{free} of {reporting.plural(len(ends), 'seed')}" if ends else "")
-        means = (statistics.mean(x) for x in zip(*(r["distances"] for r in own), strict=True))
-        rows.append([*cells, ", ".join(f"{value:.3f}" for value in means)])
-    head = ["images", "network", "free", "accuracy", "snapped", "trained on", "layers snapped"]
-    head += ["at no cost", "distances"]
-    nearest = sorted({name for run in runs for name in run.get("operations", ())})
+            return reporting.cell(found, seeds, 1, missing="")
+
+        cells = [kind, f"searched, weight {method}" if searched else "LeNet"]
+        cells += [percent(key) for key in ("free", "penalized", "lost")]
+        if searched:
+            snapped = sum(run["snapped"] for run in own)
+            cells.append(f"{sum(run['kept'] for run in own)} of {len(own)}")
+            cells.append(f"{snapped} of {sum(len(run['distances']) for run in own)}")
+        else:
+            cells += ["", ""]
+        cells += [percent("at once"), percent("score")]
+        cells.append(f"{statistics.mean(run['parameters'] for run in own):,.0f}")
+        times = [np.divide(*run["milliseconds"]["32"]) for run in own]
+        cells.append(reporting.spread([float(value) for value in times], 2))
+        cells.append(f"{statistics.mean(sum(run['seconds']) for run in own):.0f}")
+        lines.append(cells)
+    head = ["images", "network", "free", "with penalty", "points lost by it", "penalty kept"]
+    head += ["layers snapped", "finalized", "accuracy", "parameters", "time", "seconds"]
     return "\n".join(
         [
             "# Snapping back to convolutions: CIFAR-10, plain and permuted",
@@ -215,26 +248,29 @@ def page(settings, runs, written):
             f"threads: {written['threads']}.",
             "",
             f"Accuracy in percent on {settings['test_subset']:,} test images of "
-            f"{settings['size']} × {settings['size']} pixels after "
-            f"{settings['free_epochs'] + settings['epochs']} epochs on {settings['subset']:,} "
-            f"training images; {reporting.over(seeds)}. LeNet with average pooling; its "
-            "convolutions and poolings searched, in the last "
-            f"{settings['epochs']} epochs with a penalty (`penalties.NearStart`) of the given "
-            "weight. Free: accuracy before the penalty. Snapped: accuracy right after operations "
-            f"within {settings['tolerance']} of a plain layer have become that layer; trained on: "
-            f"after {reporting.plural(settings['more_epochs'], 'more epoch')}, where there are "
-            f"such. At no cost: that accuracy is at most {100 * FREE:g} point below the one before "
-            "the penalty, which says whether snapping is right. Distances: of the first to the "
-            "last operation from the nearest plain layer, "
-            f"means over the seeds. Nearest layers: {', '.join(nearest)}. All runs together took "
+            f"{settings['size']} × {settings['size']} pixels; {reporting.over(seeds)}. LeNet with "
+            "average pooling; its convolutions and poolings are searched for "
+            f"{reporting.plural(settings['free_epochs'], 'epoch')} on {settings['subset']:,} "
+            f"images (free), and for {settings['epochs']} more with a penalty "
+            "(`penalties.NearStart`) of the given weight. "
+            f"If that costs more than {100 * MOST_LOST:g} point on "
+            f"{settings['validation_subset']:,} validation images (points lost by it), the penalty "
+            "is taken back and these epochs are repeated without it. Finalized: after operations "
+            f"within {settings['tolerance']} of a plain layer have become that layer. Accuracy: in "
+            f"the end, after {reporting.plural(settings['more_epochs'], 'epoch')} more where a "
+            "layer was snapped. Time: of a call at batch 32 over that of LeNet, whose calls "
+            "alternate with it. Seconds: of search and training. All runs together took "
             f"{reporting.hours(runs)}.",
             "",
-            *reporting.table(head, rows),
+            *reporting.table(head, lines),
+            "## Distances from the nearest plain layer",
+            "",
+            *reporting.table(["images", "weight", "seed", "nearest layer, distance"], near(runs)),
             "## Settings",
             "",
             f"- K-matrices of depth {settings['depth']}. Adam; rates: weights "
             f"{settings['learning_rate']}, architecture {settings['architecture_rate']}, after "
-            f"snapping {settings['low_rate']}; each falls to 0 along a cosine, in each of the two "
+            f"snapping {settings['low_rate']}; each falls to 0 along a cosine, in each of the "
             f"parts. Batches of {settings['batch_size']}, no augmentation. Permuted: one "
             "permutation of the rows and one of the columns, the same for all images.",
             "",
@@ -244,8 +280,19 @@ def page(settings, runs, written):
     )
 
 
+def near(runs):
+    """Return a row for each search: what its operations are nearest to."""
+    rows = []
+    for kind, method, own in groups(runs):
+        for run in own if method != "backbone" else ():
+            pairs = zip(run["operations"], run["distances"], strict=True)
+            text = ", ".join(f"{name} {distance:.3f}" for name, distance in pairs)
+            rows.append([kind, method, run["seed"], text])
+    return rows
+
+
 def draw(settings, runs, path):
-    """Draw the distance of each operation, and the accuracy before and after snapping."""
+    """Draw the distance of each operation, and what the penalty costs."""
     figure, axes = reporting.panels(7, 2.6, columns=2)
     left, right = axes[0]
     searched = [run for run in runs if run["method"] != "backbone"]
@@ -260,12 +307,11 @@ def draw(settings, runs, path):
             label=kind,
             **look,
         )
-        right.plot(at, [100 * run["score"] for run in own], label=f"{kind}: searched", **look)
-        look |= {"marker": "x"}
-        right.plot(at, [100 * run["at once"] for run in own], label=f"{kind}: snapped", **look)
+        right.plot(at, [100 * run["lost"] for run in own], label=kind, **look)
     left.axhline(settings["tolerance"], linestyle=":", color="black", linewidth=0.8)
+    right.axhline(100 * MOST_LOST, linestyle=":", color="black", linewidth=0.8)
     left.set(yscale="log", ylabel="relative distance from a plain layer")
-    right.set(ylabel="test accuracy, percent")
+    right.set(ylabel="points lost by the penalty")
     for panel in (left, right):
         panel.set_xticks(range(len(names)), names)
         panel.set(xlabel="weight of the penalty")

@@ -41,7 +41,7 @@ def tiny(rng, monkeypatch):
 
     monkeypatch.setattr(pruned.images, "load", load)
     monkeypatch.setattr(pruned, "resnet", residual)
-    monkeypatch.setattr(pruned, "ROUNDS", 1)
+    monkeypatch.setattr(pruned.timing, "ROUNDS", 1)
     monkeypatch.setattr(pruned, "CALLS", (32,))
 
 

@@ -12,7 +12,8 @@ from keras_xd_tests import example_scripts
 with example_scripts.on_path():
     snapping = importlib.import_module("experiments.xd.snapping")
 
-TINY = ["--size", "16", "--subset", "8", "--test-subset", "6", "--batch-size", "8", "--depth", "1"]
+TINY = ["--size", "16", "--subset", "8", "--validation-subset", "2", "--test-subset", "6"]
+TINY += ["--batch-size", "8", "--depth", "1"]
 TINY += ["--free-epochs", "1", "--epochs", "1", "--more-epochs", "1", "--seeds", "3"]
 TINY += ["--kinds", "plain"]
 
@@ -38,24 +39,45 @@ def backbone(options):
     )
 
 
-@pytest.mark.parametrize("rate, snapped", [("0.3", 0), ("1e-6", 2)])
-def test_what_is_near_a_plain_layer_snaps(images, eager, tmp_path, monkeypatch, rate, snapped):
+@pytest.mark.parametrize("rate, lost, snapped", [("0.3", 0, 0), ("1e-6", 0, 2), ("0.3", 1, 0)])
+def test_what_is_near_a_plain_layer_snaps(
+    images, eager, tmp_path, monkeypatch, rate, lost, snapped
+):
     monkeypatch.setattr(snapping, "backbone", backbone)
-    if snapped:
+    monkeypatch.setattr(snapping.timing, "ROUNDS", 1)
+    monkeypatch.setattr(snapping, "MOST_LOST", -2 if lost else 2)
+    if snapped or lost:
         monkeypatch.setattr(snapping, "draw", lambda *_: None)  # takes time, once is enough
+    spaces, weights = [], []
+    train = snapping.train
+
+    def watched(model, *arguments, **options):
+        weights.append(model.get_weights())
+        train(model, *arguments, **options)
+        weights.append(model.get_weights())
+        spaces.append((type(model).__name__, len(model.losses)))
+
+    monkeypatch.setattr(snapping, "train", watched)
     arguments = [*TINY, "--weights", "0.5", "--output", str(tmp_path), "--architecture-rate", rate]
     results = snapping.main(arguments)
     trained, found = results.runs
     assert "distances" not in trained and found["snapped"] == snapped
-    assert ("trained on" in found) == bool(snapped) and found["at once"] == found["score"]
+    assert found["at once"] == found["searched"] and found["kept"] == (not lost)
+    names = [name for name, _ in spaces]
+    last = ["SearchModel"] * lost + ["Functional"] * bool(snapped)
+    assert names == ["Sequential", "SearchModel", "SearchModel", *last]
+    if lost:  # it begins again where the free search ended, without the penalty
+        assert spaces[-1][1] == 0 < spaces[-2][1]
+        for value, other in zip(weights[6], weights[3], strict=True):
+            np.testing.assert_array_equal(value, other)
     if snapped:
         assert found["operations"] == ["convolution 3×3", "average pooling 2×2"]
         assert max(found["distances"]) < 1e-3
     else:
         assert min(found["distances"]) > 0.05
     page = (tmp_path / "snapping_cifar10.md").read_text(encoding="utf-8")
-    assert f"| {snapped} of 2 |" in page
-    if not snapped:
+    assert f"| {1 - lost} of 1 | {snapped} of 2 |" in page
+    if not (snapped or lost):
         assert (tmp_path / "snapping_cifar10.svg").read_bytes().startswith(b"<?xml")
 
 
@@ -74,9 +96,10 @@ def test_the_penalty_is_on_the_distance_from_the_start():
 def test_rows_and_columns_are_permuted_alike_in_all_images(images, tmp_path):
     options = snapping.parse([*TINY, "--output", str(tmp_path)])[0]
     data = snapping.load(options)
-    (x, y), (test_x, _) = data["plain"]
-    (permuted, labels), _ = data["permuted"]
+    (x, y), (held_out, _), (test_x, _) = data["plain"]
+    (permuted, labels), _, _ = data["permuted"]
     assert x.shape == (8, 16, 16, 3) and test_x.shape == (6, 16, 16, 3)
+    assert held_out.shape == (2, 16, 16, 3)
     np.testing.assert_array_equal(y, labels)
     np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(permuted, axis=None))
     assert not np.array_equal(x, permuted)
