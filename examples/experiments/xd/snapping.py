@@ -8,8 +8,9 @@ images with rows and columns permuted, where they are not. The settings are the 
 
 1. The search begins as LeNet and is free for `--free-epochs`.
 2. It then has to give a reason not to go back: `penalties.NearStart`, for `--epochs`.
-3. If that costs more than one point of accuracy on validation images, the penalty is taken back:
-   the search continues from where step 1 ended, without it.
+3. If the network is then worse on validation images, by more than twice the standard error of the
+   difference (of the same images, so only those count that one of the two has right), the penalty
+   is taken back: the search continues from where step 1 ended, without it.
 4. `keras_xd.finalize(space, snap=0.05)` puts a plain layer in the place of each operation that is
    within this distance of one; a network with such layers is trained for `--more-epochs`.
 
@@ -47,7 +48,7 @@ NUMBERS = ("size", "subset", "validation_subset", "test_subset", "depth", "batch
 EPOCHS = ("free_epochs", "epochs", "more_epochs")
 RATES = ("learning_rate", "architecture_rate", "low_rate", "tolerance")
 CLASSES, OPERATIONS = 10, ("convolution", "pooling")
-MOST_LOST = 0.01  # of validation accuracy, which the penalty may cost
+MOST_ERRORS = 2  # standard errors, which the penalty may cost
 CALLS = (32,)  # sizes of a batch
 
 
@@ -136,9 +137,20 @@ def penalize(space, starts, weight):
         variable.assign(value)
 
 
-def accuracy(model, part):
+def right(model, part):
+    """Return which images of a part are classified rightly."""
     x, y = part
-    return float(np.mean(model.predict(x, batch_size=250, verbose=0).argmax(axis=-1) == y))
+    return model.predict(x, batch_size=250, verbose=0).argmax(axis=-1) == y
+
+
+def accuracy(model, part):
+    return float(np.mean(right(model, part)))
+
+
+def difference(before, after):
+    """Return by how much a second network is worse on the same images, and the standard error."""
+    lost = before.astype(float) - after
+    return float(lost.mean()), float(lost.std() / len(lost) ** 0.5)
 
 
 def search(space, weight, data, seed, options):
@@ -149,12 +161,13 @@ def search(space, weight, data, seed, options):
     starts = values(space)
     if options.free_epochs:
         train(keras_xd.SearchModel(space), data, seed, options.free_epochs, *rates, **size)
-    free, before = space.get_weights(), accuracy(space, validation)
+    free, before = space.get_weights(), right(space, validation)
     record = {"free": accuracy(space, test)}
     penalize(space, starts, weight)
     train(keras_xd.SearchModel(space), data, seed + 1000, options.epochs, *rates, **size)
-    lost = before - accuracy(space, validation)
-    record |= {"penalized": accuracy(space, test), "lost": lost, "kept": lost <= MOST_LOST}
+    lost, error = difference(before, right(space, validation))
+    record |= {"penalized": accuracy(space, test), "lost": lost, "error": error}
+    record["kept"] = lost <= MOST_ERRORS * error
     if not record["kept"]:
         space.set_weights(free)
         keras_xd.penalties.attach(space, None)
@@ -225,13 +238,15 @@ def page(settings, runs, written):
             return reporting.cell(found, seeds, 1, missing="")
 
         cells = [kind, f"searched, weight {method}" if searched else "LeNet"]
-        cells += [percent(key) for key in ("free", "penalized", "lost")]
+        cells += [percent(key) for key in ("free", "penalized")]
         if searched:
+            pairs = (f"{100 * run['lost']:.1f} ± {100 * run['error']:.1f}" for run in own)
+            cells.append(", ".join(pairs))
             snapped = sum(run["snapped"] for run in own)
             cells.append(f"{sum(run['kept'] for run in own)} of {len(own)}")
             cells.append(f"{snapped} of {sum(len(run['distances']) for run in own)}")
         else:
-            cells += ["", ""]
+            cells += ["", "", ""]
         cells += [percent("at once"), percent("score")]
         cells.append(f"{statistics.mean(run['parameters'] for run in own):,.0f}")
         times = [np.divide(*run["milliseconds"]["32"]) for run in own]
@@ -253,9 +268,10 @@ def page(settings, runs, written):
             f"{reporting.plural(settings['free_epochs'], 'epoch')} on {settings['subset']:,} "
             f"images (free), and for {settings['epochs']} more with a penalty "
             "(`penalties.NearStart`) of the given weight. "
-            f"If that costs more than {100 * MOST_LOST:g} point on "
-            f"{settings['validation_subset']:,} validation images (points lost by it), the penalty "
-            "is taken back and these epochs are repeated without it. Finalized: after operations "
+            "Points lost by it: on "
+            f"{settings['validation_subset']:,} validation images, with the standard error, for "
+            f"each seed; if they are more than {MOST_ERRORS} standard errors, the penalty is taken "
+            "back and these epochs are repeated without it. Finalized: after operations "
             f"within {settings['tolerance']} of a plain layer have become that layer. Accuracy: in "
             f"the end, after {reporting.plural(settings['more_epochs'], 'epoch')} more where a "
             "layer was snapped. Time: of a call at batch 32 over that of LeNet, whose calls "
@@ -307,11 +323,12 @@ def draw(settings, runs, path):
             label=kind,
             **look,
         )
-        right.plot(at, [100 * run["lost"] for run in own], label=kind, **look)
+        scores = [run["lost"] / run["error"] if run["error"] else 0.0 for run in own]
+        right.plot(at, scores, label=kind, **look)
     left.axhline(settings["tolerance"], linestyle=":", color="black", linewidth=0.8)
-    right.axhline(100 * MOST_LOST, linestyle=":", color="black", linewidth=0.8)
+    right.axhline(MOST_ERRORS, linestyle=":", color="black", linewidth=0.8)
     left.set(yscale="log", ylabel="relative distance from a plain layer")
-    right.set(ylabel="points lost by the penalty")
+    right.set(ylabel="accuracy lost, standard errors")
     for panel in (left, right):
         panel.set_xticks(range(len(names)), names)
         panel.set(xlabel="weight of the penalty")

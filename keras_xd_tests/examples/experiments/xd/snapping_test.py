@@ -45,7 +45,7 @@ def test_what_is_near_a_plain_layer_snaps(
 ):
     monkeypatch.setattr(snapping, "backbone", backbone)
     monkeypatch.setattr(snapping.timing, "ROUNDS", 1)
-    monkeypatch.setattr(snapping, "MOST_LOST", -2 if lost else 2)
+    monkeypatch.setattr(snapping, "difference", lambda *_: (0.1 * (2 * lost - 1), 0.04))
     if snapped or lost:
         monkeypatch.setattr(snapping, "draw", lambda *_: None)  # takes time, once is enough
     spaces, weights = [], []
@@ -79,6 +79,13 @@ def test_what_is_near_a_plain_layer_snaps(
     assert f"| {1 - lost} of 1 | {snapped} of 2 |" in page
     if not (snapped or lost):
         assert (tmp_path / "snapping_cifar10.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_difference_of_networks_on_the_same_images():
+    before, after = (np.array([c == "1" for c in text]) for text in ("11110000", "10110001"))
+    assert snapping.difference(before, after) == (0.0, pytest.approx(0.5 / 8**0.5))
+    lost, error = snapping.difference(before, np.zeros(8, bool))
+    assert lost == 0.5 and error == pytest.approx(0.5 / 8**0.5)
 
 
 def test_the_penalty_is_on_the_distance_from_the_start():
