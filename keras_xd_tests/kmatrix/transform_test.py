@@ -20,8 +20,12 @@ def all_groups(stages):
     return one + two + three
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 9])
-@pytest.mark.parametrize("n", [1, 2, 7, 12, 30, 36, 210])
+@pytest.mark.parametrize(
+    ("n", "depth"),
+    # Even and odd depths of all sizes; one, and more of them, of a prime and of a product.
+    [(n, depth) for n in (1, 2, 7, 12, 30, 36, 210) for depth in (2, 3)]
+    + [(n, depth) for n in (7, 12) for depth in (1, 4, 9)],
+)
 def test_every_plan_computes_the_same_matrix(n, depth):
     weights, matrix, rng = random_case(n, depth)
     size = max(1, 2 * n // 3)
