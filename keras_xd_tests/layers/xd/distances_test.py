@@ -1,4 +1,5 @@
 import functools
+import itertools
 import random
 
 import keras
@@ -101,7 +102,15 @@ CASES = {
     "k operation": (layers.KOpConv2D, (3, 4, 2), 2, 2, {"padding": "same", "scale": 0.1}),
 }
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-each_name = pytest.mark.parametrize("name", ["convolution", "identity"])
+# The two starts in turn, and both of them once: a start is built apart from what is measured.
+each_case_and_name = pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        *zip(CASES.values(), itertools.cycle(["convolution", "identity"]), strict=False),
+        (CASES["2d"], "identity"),
+    ],
+    ids=[*CASES, "2d identity"],
+)
 
 
 def layer_of(case):
@@ -109,8 +118,7 @@ def layer_of(case):
     return built(kind, shape, *args, use_bias=False, **options)
 
 
-@each_case
-@each_name
+@each_case_and_name
 def test_averaged_is_the_mean_over_kernels(case, name):
     layer = layer_of(case)
     _, norm, change = averaged_squares(layer_of(case), at_start(layer, name))
@@ -120,8 +128,7 @@ def test_averaged_is_the_mean_over_kernels(case, name):
     assert distance(layer, name, "averaged") == pytest.approx(relative, rel=1e-5)
 
 
-@each_case
-@each_name
+@each_case_and_name
 def test_own_kernel_compares_the_layers_as_they_are(case, name):
     layer = layer_of(case)
     named = at_start(layer, name)
@@ -166,8 +173,7 @@ def norm_of(arrays):
     return np.sqrt(sum(np.sum(np.abs(array) ** 2) for array in arrays))
 
 
-@each_case
-@each_name
+@each_case_and_name
 def test_frobenius_compares_matrices_multiplied_out(case, name):
     layer = layer_of(case)
     now, then = parts_in_use(layer), parts_in_use(at_start(layer, name))
