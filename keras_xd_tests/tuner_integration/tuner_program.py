@@ -5,6 +5,7 @@ python -m keras_xd_tests.tuner_integration.tuner_program workers <folder>
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -15,6 +16,11 @@ import types
 
 import keras_tuner as kt
 from keras_tuner.src.distribute import oracle_chief
+
+# What each copy of this process would import when it writes a summary.
+from tensorboard.plugins.hparams import summary_v2  # noqa: F401
+from tensorboard.plugins.scalar import summary_v2 as scalars  # noqa: F401
+from tensorboard.summary.writer import event_file_writer  # noqa: F401
 
 from keras_xd.grammar import spaces
 from keras_xd_tests import programs
@@ -127,9 +133,13 @@ def lines(path):
 
 def killed(folder, retries):
     (folder / "whole").mkdir()
+    """Search once, and once for each point at which a search dies and is begun again.
+
+    With retries a search dies only before a file is put into its place.
+    """
     programs.in_child(search, folder / "whole", folder / "whole" / "runs", retries)
-    searches, point = [], 0
-    while True:
+    searches, points = [], itertools.count(step=2 if retries else 1)
+    for point in points:
         place = folder / str(point)
         place.mkdir()
         status = programs.in_child(killed_search, place, place / "before", retries, point)
@@ -146,7 +156,6 @@ def killed(folder, retries):
                 "unfinished": [str(path) for path in place.rglob("*.unfinished*")],
             }
         )
-        point += 1
     return {"whole": found(folder / "whole"), "searches": searches}
 
 

@@ -255,7 +255,7 @@ def test_what_has_completed_never_runs_again_where_trials_are_retried(tmp_path):
     """The second trial reports NaN when it runs first, and waits for its second run."""
     result = programs.run(PROGRAM, "killed", tmp_path, "--retries", "1")
     whole, searches = result["whole"], result["searches"]
-    assert whole["statuses"] == ["COMPLETED"] * 2 and len(searches) > 40
+    assert whole["statuses"] == ["COMPLETED"] * 2 and len(searches) > 20
     for search in searches:
         assert search["status"] == -signal.SIGKILL
         after = search["ran_after"]
