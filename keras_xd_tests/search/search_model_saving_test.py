@@ -91,7 +91,8 @@ def test_weights_file_resumes_to_the_same_losses(cut, whole, cuts):
     assert first[:cut] + losses(other, EPOCHS - cut) == whole[0]
 
 
-@pytest.mark.parametrize("cut", [(1, None), (3, None), (5, None), (2, 1), (4, 2)])
+# In the warm-up, where it ends, and behind it; where a number follows, within the epoch.
+@pytest.mark.parametrize("cut", [(3, None), (2, 1), (4, 2)])
 def test_backup_and_restore_resumes_to_the_same_losses(cut, whole, tmp_path):
     epoch, _ = cut
     history = keras.callbacks.History()
