@@ -149,7 +149,15 @@ def test_trials_of_proposals_are_taken_over(tmp_path, capsys):
     assert len(list((tmp_path / "project" / "features").iterdir())) == 13
 
 
+def small_cnn1d():
+    """As `finalized.cnn1d`, with one convolution, of which each form is exported."""
+    convolution, pooling, *_, mean, dense = finalized.cnn1d().layers
+    kept = [x.from_config(x.get_config()) for x in (convolution, pooling, mean, dense)]
+    return keras.Sequential([keras.Input((64, 8)), *kept])
+
+
 def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypatch):
+    monkeypatch.setitem(finalized.CASES, "cnn1d", ("small", small_cnn1d, {}))
     output = tmp_path / "finalized.md"
     words = ["--cases", "cnn1d", "--rounds", "1", "--output", str(output)]
     (rows,) = finalized.main(words).values()
