@@ -52,19 +52,21 @@ for name in ("keras_xd", "keras"):
 import numpy as np
 import tensorflow as tf
 
-folder = sys.argv[1]
-loaded = tf.saved_model.load(f"{folder}/exported")
-signature = loaded.signatures["serving_default"]
-_, keys = signature.structured_input_signature
-data = np.load(f"{folder}/inputs.npz")
-results = {}
-for batch in json.loads(sys.argv[2]):
-    arguments = {key: tf.constant(data[f"{key}_{batch}"]) for key in keys}
-    for name, value in signature(**arguments).items():
-        results[f"{name}_{batch}"] = value.numpy()
-np.savez(f"{folder}/outputs.npz", **results)
+found = {}
+for folder in sys.argv[2:]:
+    loaded = tf.saved_model.load(f"{folder}/exported")
+    signature = loaded.signatures["serving_default"]
+    _, keys = signature.structured_input_signature
+    data = np.load(f"{folder}/inputs.npz")
+    results = {}
+    for batch in json.loads(sys.argv[1]):
+        arguments = {key: tf.constant(data[f"{key}_{batch}"]) for key in keys}
+        for name, value in signature(**arguments).items():
+            results[f"{name}_{batch}"] = value.numpy()
+    np.savez(f"{folder}/outputs.npz", **results)
+    found[folder] = sorted(keys)
 loaded_names = sorted(name for name in sys.modules if name.split(".")[0] in ("keras_xd", "keras"))
-print(json.dumps({"keys": sorted(keys), "modules": loaded_names}))
+print(json.dumps({"keys": found, "modules": loaded_names}))
 """
 
 
@@ -77,15 +79,25 @@ def searched(model, rng, **options):
     return space
 
 
-def serve(model, folder, batches):
-    """Export a model, load it in a process without keras_xd and Keras; return keys and outputs."""
-    model.export(folder / "exported", verbose=False)
-    np.savez(
-        folder / "inputs.npz",
-        **{f"{name}_{n}": x for n, xs in batches.items() for name, x in xs.items()},
-    )
+def serve(exports, folder):
+    """Export models, load them in one process without keras_xd and Keras.
+
+    Args:
+        exports: model and inputs by the size of the batch, by name.
+        folder: where to.
+
+    Returns:
+        The keys and the outputs, by name.
+    """
+    for name, (model, batches) in exports.items():
+        model.export(folder / name / "exported", verbose=False)
+        np.savez(
+            folder / name / "inputs.npz",
+            **{f"{key}_{n}": x for n, xs in batches.items() for key, x in xs.items()},
+        )
+    words = [sys.executable, "-W", "error::UserWarning", "-c", SERVING, json.dumps(BATCHES)]
     done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", SERVING, folder, json.dumps([*batches])],
+        [*words, *exports],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -95,7 +107,10 @@ def serve(model, folder, batches):
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["modules"] == []
-    return report["keys"], dict(np.load(folder / "outputs.npz"))
+    return {
+        name: (keys, dict(np.load(folder / name / "outputs.npz")))
+        for name, keys in report["keys"].items()
+    }
 
 
 @pytest.mark.parametrize("make", sample_models.ALL)
@@ -132,11 +147,16 @@ def test_trained_search_is_finalized(rng):
     sample_models.assert_same_outputs(search, plain, x, RELATIVE_ERROR)
 
 
-def test_export_is_served_without_the_package(tmp_path, rng):
+def test_exports_are_served_without_the_package(tmp_path, rng):
     space = searched(sample_models.residual(), rng, depth=2)
     plain = finalize(space)
     batches = {n: {"image": sample_models.inputs_of(plain, rng, n)} for n in BATCHES}
-    keys, outputs = serve(plain, tmp_path, batches)
+    of_two = searched(sample_models.shared(), rng)
+    batches_of_two = {n: sample_models.inputs_of(of_two, rng, n) for n in BATCHES}
+    exports = {"tensor": (plain, batches), "dictionary": (finalize(of_two), batches_of_two)}
+    served = serve(exports, tmp_path)
+
+    keys, outputs = served["tensor"]
     assert keys == ["image"]
     for n, inputs in batches.items():
         expected = space(inputs["image"], training=False)
@@ -144,14 +164,10 @@ def test_export_is_served_without_the_package(tmp_path, rng):
         (name,) = [name for name in outputs if name.endswith(f"_{n}")]
         np.testing.assert_allclose(outputs[name], expected, rtol=0, atol=RELATIVE_ERROR * scale)
 
-
-def test_export_of_dictionaries_is_served(tmp_path, rng):
-    space = searched(sample_models.shared(), rng)
-    batches = {n: sample_models.inputs_of(space, rng, n) for n in BATCHES}
-    keys, outputs = serve(finalize(space), tmp_path, batches)
+    keys, outputs = served["dictionary"]
     assert keys == ["left", "right"]
-    for n, inputs in batches.items():
-        for name, expected in space(inputs, training=False).items():
+    for n, inputs in batches_of_two.items():
+        for name, expected in of_two(inputs, training=False).items():
             scale = np.max(np.abs(expected))
             actual = outputs[f"{name}_{n}"]
             np.testing.assert_allclose(actual, expected, rtol=0, atol=RELATIVE_ERROR * scale)
@@ -316,25 +332,29 @@ LOADING = SERVING[: SERVING.index("import numpy as np")].replace(
 )
 
 
-@pytest.mark.parametrize("make", [sample_models.residual, sample_models.nested])
-def test_a_wholly_snapped_model_loads_without_the_package(make, tmp_path, rng):
-    space = rewrite(sample_models.randomize(make(), rng))
-    plain = finalize(space, snap=0.01)
-    assert type(plain) is not FinalizedModel and len(plain.report.snapped) > 1
-    inputs = sample_models.inputs_of(space, rng)
-    sample_models.assert_same_outputs(space, plain, inputs, 1e-4)
-    plain.save(tmp_path / "plain.keras")
-    np.save(tmp_path / "inputs.npy", inputs)
+def test_wholly_snapped_models_load_without_the_package(tmp_path, rng):
+    expected = {}
+    for make in (sample_models.residual, sample_models.nested):
+        space = rewrite(sample_models.randomize(make(), rng))
+        plain = finalize(space, snap=0.01)
+        assert type(plain) is not FinalizedModel and len(plain.report.snapped) > 1
+        inputs = sample_models.inputs_of(space, rng)
+        sample_models.assert_same_outputs(space, plain, inputs, 1e-4)
+        plain.save(tmp_path / f"{make.__name__}.keras")
+        np.save(tmp_path / f"{make.__name__}_inputs.npy", inputs)
+        expected[make.__name__] = plain(inputs)
     program = (
         LOADING
         + """
+import sys
 import keras, numpy as np
-model = keras.models.load_model("plain.keras")
-np.save("outputs.npy", model(np.load("inputs.npy")))
+for name in sys.argv[1:]:
+    model = keras.models.load_model(f"{name}.keras")
+    np.save(f"{name}_outputs.npy", model(np.load(f"{name}_inputs.npy")))
 """
     )
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, *expected],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -342,7 +362,8 @@ np.save("outputs.npy", model(np.load("inputs.npy")))
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(np.load(tmp_path / "outputs.npy"), plain(inputs), atol=1e-5)
+    for name, outputs in expected.items():
+        np.testing.assert_allclose(np.load(tmp_path / f"{name}_outputs.npy"), outputs, atol=1e-5)
 
 
 def test_operations_in_cells_keep_their_spectrum_and_the_report_tells(rng):
