@@ -7,7 +7,7 @@ import numpy as np
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Config
 from keras_xd.layers.xd import warm_starts
-from keras_xd.layers.xd.warm_starts import initial
+from keras_xd.layers.xd.warm_starts import initial, operations
 
 
 class MatrixArchitecture(SearchableLayer):
@@ -40,11 +40,10 @@ class MatrixArchitecture(SearchableLayer):
         start = self.warm_start
         while hasattr(start, "start"):  # a start made of another one leaves the kernel in its place
             start = start.start
-        placed_by = next(kind for kind in type(start).__mro__ if "placement" in vars(kind))
         return {
             **super().architecture_signature(),
             "radices": [[plan.n, *plan.radices] for plan in self.plans],
-            "kernel_placement": placed_by.__name__,
+            "kernel_placement": operations.placed_by(start).__name__,
             "trainable_dilation": start.trainable_dilation,
         }
 

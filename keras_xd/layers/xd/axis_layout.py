@@ -45,23 +45,27 @@ class AxisGeometry:
         """Return the place of each weight on the circle."""
         return (self.left - self.dilation * np.arange(self.kernel_size)) % self.padded_size
 
+    def placed_weights(self):
+        """Return for each point of the circle the index of the weight there, −1 for none."""
+        weights = np.full(self.padded_size, -1)
+        weights[self.tap_positions()] = np.arange(self.kernel_size)
+        return weights
+
     def placement(self):
         """Return the `(n, k)` zero-one array that puts the weights in their places."""
-        array = np.zeros((self.padded_size, self.kernel_size))
-        array[self.tap_positions(), np.arange(self.kernel_size)] = 1.0
-        return array
+        return (self.placed_weights()[:, None] == np.arange(self.kernel_size)).astype(float)
 
     def placement_order(self):
         """Return a permutation of the circle that puts weight `j` where `placement` does."""
-        order = np.full(self.padded_size, -1)
-        order[self.tap_positions()] = np.arange(self.kernel_size)
+        order = self.placed_weights()
         order[order < 0] = np.arange(self.kernel_size, self.padded_size)
         return order
 
     def window_filter(self):
         """Return the filter of ones in the window, on the circle."""
         first, number = self.window
-        return self.placement()[:, first : first + number].sum(axis=1)
+        weights = self.placed_weights()
+        return ((weights >= first) & (weights < first + number)).astype(float)
 
     def inputs_in_window(self):
         """Return for each output how many inputs of its window are not padding."""
@@ -92,10 +96,10 @@ class CausalAxisGeometry(AxisGeometry):
     frequency `k t − j` is that of step `t` for the weight that looks back `j` times the dilation.
     """
 
-    def placement(self):
-        """Return the `(n, k)` zero-one array that gives every frequency its weight."""
+    def placed_weights(self):
+        """Return for each frequency the index of its weight."""
         delays = -np.arange(self.padded_size) % self.kernel_size
-        return np.eye(self.kernel_size)[self.kernel_size - 1 - delays]
+        return self.kernel_size - 1 - delays
 
 
 def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None, window_size=None):

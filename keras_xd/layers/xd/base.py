@@ -22,7 +22,7 @@ from keras_xd.core.type_aliases import (
     Shape,
     Tensor,
 )
-from keras_xd.layers.xd import axis_layout, functional, penalties, warm_starts
+from keras_xd.layers.xd import axis_layout, functional, penalties, placed_kernel, warm_starts
 from keras_xd.layers.xd.axis_layout import AxisGeometry
 from keras_xd.layers.xd.folding import FoldedOperation
 from keras_xd.layers.xd.warm_starts import MATRICES, initial
@@ -121,7 +121,10 @@ class XDLayer(FoldedOperation):
         self._geometry, self._plans = self._sizes(input_shape)
         self._warn_of_large_circles(self._plans)
         self.warm_start.check(self, channels)
-        self._placements = tuple(self.warm_start.placement(g) for g in self._geometry)
+        connections = channels // self._channel_groups(channels) * self._output_channels(channels)
+        self._kernel_axes = placed_kernel.kernel_axes(
+            self.warm_start, self._geometry, self._plans, self.depth[1], connections
+        )
         self.input_spec = functional.input_spec(sizes, channels, self.data_format)
         self.kernel = self.add_weight(
             name="kernel",

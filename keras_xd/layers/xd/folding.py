@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_xd.core.type_aliases import Shape
 from keras_xd.kmatrix import product
-from keras_xd.layers.xd import finalized_sizes, functional
+from keras_xd.layers.xd import finalized_sizes, functional, placed_kernel
 from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
@@ -61,7 +61,7 @@ class FoldedOperation(MatrixArchitecture):
         if keep == "spectrum":
             return StaticXD.from_tensors(self, *self._folded(), storage=storage)
         plans = finalized_sizes.compact_plans(self._geometry, self._plans, self.depth)
-        analyses, matrices, syntheses = self._transforms(plans)
+        analyses, matrices, syntheses = self._transforms(plans, columns=True)
         kernel = self._grouped_kernel()
         b, gates = self._extras(kernel.dtype)
         if b is None and gates is not None:
@@ -81,19 +81,20 @@ class FoldedOperation(MatrixArchitecture):
             spectrum = [gates * piece for piece in spectrum]
         return analyses, spectrum, syntheses
 
-    def _transforms(self, plans):
-        """Return the transforms by `M`, the columns of `L` in use and the transforms by `K`.
+    def _transforms(self, plans, *, columns=False):
+        """Return the transforms by `M`, `L` for the kernel and the transforms by `K`.
 
         Args:
             plans: by what `K` and `M` are folded on each axis.
+            columns: whether `L` is given by its columns in use, whatever is cheaper.
         """
         weights = [w for name in MATRICES for w in self._matrix_tensors(name)]
-        kernel_plans = functional.kernel_plans(self._plans)
+        kernel_plans = [axis.plan for axis in self._kernel_axes]
         folded = product.fold(weights, [*plans, *kernel_plans, *plans])
         k_factors, l_factors, m_factors = (
             folded[i * self.rank : (i + 1) * self.rank] for i in range(len(MATRICES))
         )
-        matrices = functional.kernel_matrices(l_factors, kernel_plans, self._placements)
+        matrices = placed_kernel.kernel_transforms(l_factors, self._kernel_axes, columns=columns)
         analyses, syntheses = functional.transforms(m_factors, k_factors, plans, self._geometry)
         return analyses, matrices, syntheses
 

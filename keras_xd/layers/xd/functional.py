@@ -8,14 +8,14 @@ import dataclasses
 import itertools
 import math
 
-import keras
 import numpy as np
 from keras import ops
 from keras.layers import InputSpec
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
-from keras_xd.kmatrix import product, radix, transform
+from keras_xd.kmatrix import product, transform
+from keras_xd.layers.xd.placed_kernel import PlacedTransform
 
 # A spectrum is kept in at most 8 pieces, of at most 2²¹ numbers (8 MiB in float32) if that will do.
 LARGEST_PIECE = 2**21
@@ -47,45 +47,13 @@ def transforms(analysis_factors, synthesis_factors, plans, geometry):
     return analyses, syntheses
 
 
-def kernel_plans(plans):
-    """Return the plans to fold `L` by, for those of `K` and `M`.
-
-    `L` meets a few vectors only, one for each position of the kernel. Where the plans have several
-    groups, folding it into large blocks costs more than such blocks save, so it has three.
-    """
-    return tuple(
-        radix.balanced(plan.n, plan.radices, 3)
-        if len(plan.groups) > 1 and len(plan.radices) > 2
-        else plan
-        for plan in plans
-    )
-
-
-def kernel_matrices(factors, plans, placements):
-    """Return the columns of `L` that meet the kernel: `L` applied to the placed unit vectors.
-
-    Args:
-        factors: factors of `L` for each axis.
-        plans: the `Plan` that they were folded by, see `kernel_plans`.
-        placements: array `(n, k)` of each axis, from `AxisGeometry.placement`.
-
-    Returns:
-        List of tensors `(n, 2, k)` by axis, real and imaginary part.
-    """
-    matrices = []
-    for factor, plan, placement in zip(factors, plans, placements, strict=True):
-        dtype = keras.backend.standardize_dtype(factor[0].blocks.dtype)
-        unit_vectors = ops.convert_to_tensor(placement[None], dtype=dtype)
-        matrices.append(transform.analysis(factor, plan, pair=False)(unit_vectors)[0])
-    return matrices
-
-
 def spectrum(kernel, matrices, repeat=True):
     """Return `L w`: the kernel put on the circle and transformed along every axis.
 
     Args:
         kernel: tensor of shape `(*kernel_size, channels / groups, filters)`.
-        matrices: the columns of `L` for each axis, from `kernel_matrices`.
+        matrices: what `placed_kernel.kernel_transforms` returns: for each axis the columns of `L`,
+            or `L` to be applied to the placed kernel.
         repeat: whether matrices are repeated for the data, as in `kmatrix.transform.Transform`.
 
     Returns:
@@ -94,25 +62,37 @@ def spectrum(kernel, matrices, repeat=True):
     """
     kernel = ops.convert_to_tensor(kernel)
     *_, channels, filters = kernel.shape
-    sizes = [matrix.shape[0] for matrix in matrices]
+    direct = [isinstance(matrix, PlacedTransform) for matrix in matrices]
+    sizes = [
+        len(matrix.weights) if placed else matrix.shape[0]
+        for matrix, placed in zip(matrices, direct, strict=True)
+    ]
     pieces = spectrum_pieces(sizes, channels, filters)
 
     def times(matrix, data):
+        if isinstance(matrix, PlacedTransform):
+            return matrix(data)
         return ops.matmul(product.repeated(matrix, data.shape[:1]) if repeat else matrix, data)
 
     result, rows = kernel, 1
     for axis, (n, matrix) in enumerate(zip(sizes, matrices, strict=True)):
-        taps = matrix.shape[-1]
-        if axis > 0:
-            matrix = product.complex_blocks(*ops.unstack(matrix, axis=1))  # (n, 2, taps, 2)
-            matrix = ops.transpose(matrix, (0, 1, 3, 2))
-            taps = 2 * taps
-        matrix = ops.cast(ops.reshape(matrix, (n * 2, taps)), kernel.dtype)
+        pairs = 2 if axis > 0 else 1
+        taps = pairs * kernel.shape[axis]
+        if direct[axis]:
+            analysis = cast(matrix.analysis, kernel.dtype)
+            matrix = dataclasses.replace(matrix, analysis=analysis)
+        else:
+            if axis > 0:
+                matrix = product.complex_blocks(*ops.unstack(matrix, axis=1))  # (n, 2, taps, 2)
+                matrix = ops.transpose(matrix, (0, 1, 3, 2))
+            matrix = ops.cast(ops.reshape(matrix, (n * 2, taps)), kernel.dtype)
         result = ops.reshape(result, (rows, taps, -1))
         if axis < len(sizes) - 1:
             result = times(matrix, result)
         rows *= n
-    if len(sizes) == 1:
+    if len(sizes) == 1 and direct[0]:
+        products = _split(matrix(result)[0], [2 * frequencies for frequencies in pieces])
+    elif len(sizes) == 1:
         cut = _split(matrix, [2 * frequencies for frequencies in pieces])
         products = [ops.matmul(rows_of_matrix, result) for rows_of_matrix in cut]
     else:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_xd import kmatrix
-from keras_xd.layers.xd import axis_layout, functional
+from keras_xd.layers.xd import axis_layout, functional, placed_kernel
 
 
 def case(rng, sizes=(5, 6), kernel=(3, 2), strides=(1, 2), depths=(2, 1, 3)):
@@ -36,21 +36,11 @@ def kronecker(matrices):
     return result
 
 
-def test_the_kernel_is_folded_into_smaller_blocks_where_the_data_need_several():
-    plans = [
-        kmatrix.plan(1024, depth=3, groups=(5, 5)),
-        kmatrix.plan(64, groups=(6,)),
-        kmatrix.plan(64, radix=(8, 8), groups=(1, 1)),
-    ]
-    large, *others = functional.kernel_plans(plans)
-    assert sorted(large.group_sizes) == [8, 8, 16] and large.radices == plans[0].radices
-    assert others == plans[1:]
-
-
 @pytest.mark.parametrize("sizes", [(5, 6), (6,)])
 @pytest.mark.parametrize("pieces", [1, 3])
 @pytest.mark.parametrize("groups, channels", [(1, 4), (2, 4), (4, 4)])
-def test_the_operation_is_its_definition(rng, monkeypatch, sizes, pieces, groups, channels):
+@pytest.mark.parametrize("direct", [False, True])
+def test_the_operation_is_its_definition(rng, monkeypatch, sizes, pieces, groups, channels, direct):
     filters, batch, rank = 8, 3, len(sizes)
     geometry, plans, (k, l_factors, m), (k_dense, l_dense, m_dense) = case(
         rng, sizes, (3, 2)[:rank], (1, 2)[:rank]
@@ -60,7 +50,12 @@ def test_the_operation_is_its_definition(rng, monkeypatch, sizes, pieces, groups
     numbers = 2 * math.prod(plan.n for plan in plans) * channels // groups * filters
     monkeypatch.setattr(functional, "LARGEST_PIECE", -(-numbers // pieces))
     placements = [g.placement() for g in geometry]
-    matrices = functional.kernel_matrices(l_factors, plans, placements)
+    axes = [
+        placed_kernel.KernelAxis(plan, g.placed_weights(), g.kernel_size, direct)
+        for plan, g in zip(plans, geometry, strict=True)
+    ]
+    matrices = placed_kernel.kernel_transforms(l_factors, axes)
+    assert [isinstance(m, placed_kernel.PlacedTransform) for m in matrices] == [direct] * rank
     spectrum = functional.spectrum(kernel, matrices)
     for piece, other in zip(spectrum, functional.spectrum(kernel, matrices, False), strict=True):
         np.testing.assert_allclose(piece, other, rtol=1e-5, atol=1e-5)

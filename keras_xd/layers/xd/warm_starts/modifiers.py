@@ -46,6 +46,10 @@ class _Modified(Convolution):
     def placement(self, axis: AxisGeometry) -> np.ndarray:
         return self.start.placement(axis)
 
+    def placed_weights(self, axis: AxisGeometry) -> np.ndarray | None:
+        """Return for each point of the circle the index of the weight there, or `None`."""
+        return self.start.placed_weights(axis)
+
     def rest(self, radices: Sequence[int], rng: np.random.Generator) -> Stages:
         """Return a butterfly for a factor that the start leaves free."""
         return self.start.rest(radices, rng)

@@ -76,6 +76,18 @@ class Convolution:
             return axis.placement()
         return np.eye(axis.padded_size, axis.kernel_size)
 
+    def placed_weights(self, axis: AxisGeometry) -> np.ndarray | None:
+        """Return for each point of the circle the index of the weight there, −1 for none.
+
+        Of a start with a `placement` of its own, which may mix weights, it is `None`.
+        """
+        if placed_by(self) is not Convolution:
+            return None
+        if not self.trainable_dilation:
+            return axis.placed_weights()
+        places = np.arange(axis.padded_size)
+        return np.where(places < axis.kernel_size, places, -1)
+
     def matrices(
         self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
     ) -> dict[str, list[Stages]]:
@@ -410,6 +422,11 @@ def identifier(start: Convolution) -> str | dict[str, Any]:
     if type(start) in names and not start.get_config():
         return names[type(start)]
     return keras.saving.serialize_keras_object(start)
+
+
+def placed_by(start):
+    """Return the class that tells where the kernel of a start is put, in the start's own line."""
+    return next(kind for kind in type(start).__mro__ if "placement" in vars(kind))
 
 
 def _needed(asked, needed, start, name):

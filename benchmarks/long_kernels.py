@@ -1,0 +1,201 @@
+"""Kernels as long as the signal: the columns of `L` against `L` applied to the placed kernel.
+
+    python benchmarks/long_kernels.py
+
+Both forms have equal values; a layer chooses one when it is built. Every case is forward and
+backward (inputs and all weights) in float32, both forms of one layer in turn in one process;
+milliseconds are medians, `×` is the columns' time divided by the other's. `chosen` is what the
+layer takes by its estimate, in bold where that is the slower one by more than a fifth.
+`error` is the largest relative difference (Euclidean) of the outputs and of all gradients.
+`peak MiB` is by how much resident memory rises during three steps (after tracing) in a process of
+its own (Linux); `build` are the seconds and MiB of building the layer, there too. A form that
+would need more memory than `--most-memory` is left out.
+The table is written to benchmarks/long_kernels.md, or nowhere with `--dry-run`.
+"""
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import xd_conv  # noqa: E402  # the functions that measure
+
+sys.path.pop(0)
+
+RESULTS = pathlib.Path(__file__).with_suffix(".md")
+FORMS = {"columns": False, "direct": True}
+# class, batch, channels, sizes, kernel, padding
+CASES = {
+    "1d-4096": ("XDConv1D", 4, 2, (4096,), 4096, "circular"),
+    "1d-16384": ("XDConv1D", 1, 2, (16384,), 16384, "circular"),
+    "depthwise-2048": ("XDDepthwiseConv1D", 4, 16, (2048,), 1023, "same"),
+    "1d-1024-5": ("XDConv1D", 8, 16, (1024,), 5, "circular"),
+    "1d-1024-31": ("XDConv1D", 8, 16, (1024,), 31, "circular"),
+    "1d-1024-127": ("XDConv1D", 8, 16, (1024,), 127, "circular"),
+    "1d-1024-511": ("XDConv1D", 8, 16, (1024,), 511, "circular"),
+    "1d-1024-31-thin": ("XDConv1D", 8, 2, (1024,), 31, "circular"),
+    "1d-1024-5-thin": ("XDConv1D", 8, 1, (1024,), 5, "circular"),
+}
+
+
+def layer_of(case):
+    """Return a built layer of a case and the shape of its inputs."""
+    from keras_xd import layers
+
+    name, batch, channels, sizes, kernel, padding = case
+    filters = () if "Depthwise" in name else (channels,)
+    layer = getattr(layers, name)(*filters, kernel, padding=padding, use_bias=False)
+    shape = (batch, *sizes, channels)
+    layer.build(shape)
+    return layer, shape
+
+
+def take_form(layer, form):
+    """Let a built layer compute `L w` in one of the `FORMS`."""
+    axes = [dataclasses.replace(axis, direct=FORMS[form]) for axis in layer._kernel_axes]
+    layer._kernel_axes = tuple(axes)
+
+
+def chosen_form(layer):
+    """Return the form that a layer takes by its estimate, by axis where these differ."""
+    names = {direct: form for form, direct in FORMS.items()}
+    chosen = dict.fromkeys(names[axis.direct] for axis in layer._kernel_axes)
+    return " and ".join(chosen)
+
+
+def step_of(layer, shape):
+    """Return a traced function that returns the outputs and all gradients."""
+    import tensorflow as tf
+
+    x = tf.random.stateless_normal(shape, (0, 1))
+    outputs = layer.compute_output_shape(shape)
+    weights = tf.random.stateless_normal(outputs, (0, 2))
+    variables = [variable.value for variable in layer.trainable_variables]
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x)
+            loss = tf.reduce_sum(y * weights)
+        return [y, *tape.gradient(loss, [x, *variables])]
+
+    step.get_concrete_function(x)
+    return lambda: step(x)
+
+
+def difference(some, others):
+    """Return the largest relative Euclidean difference of two lists of tensors."""
+    import numpy as np
+
+    pairs = zip(map(np.asarray, some), map(np.asarray, others), strict=True)
+    return max(np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in pairs)
+
+
+def report_memory(case, form):
+    """Print the seconds and MiB of building and the MiB of three steps, of one form."""
+    tiny = (case[0], 2, 2, (8,) * len(case[3]), 3, case[5])
+    layer, shape = layer_of(tiny)
+    step_of(layer, shape)()
+    _restart_peak()
+    before, start = xd_conv.process_memory("VmRSS"), time.perf_counter()
+    layer, shape = layer_of(case)
+    found = [time.perf_counter() - start, xd_conv.process_memory("VmHWM") - before]
+    take_form(layer, form)
+    step = step_of(layer, shape)
+    _restart_peak()
+    before = xd_conv.process_memory("VmRSS")
+    for _ in range(3):
+        step()
+    print(json.dumps([*found, xd_conv.process_memory("VmHWM") - before]))
+
+
+def memory_of(name, form):
+    """Return what `report_memory` prints, in a process of its own."""
+    command = [sys.executable, __file__, "--memory-of", name, form]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def table(options):
+    """Return the lines of the table, each printed as it is found."""
+    lines = [
+        "| case | layer: batch, channels, sizes, kernel | columns ms | direct ms | × | chosen "
+        "| error | columns peak MiB | direct peak MiB | build s | build MiB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name in options.cases:
+        case = CASES[name]
+        layer, shape = layer_of(case)
+        chosen = chosen_form(layer)
+        # The columns and their gradient, each as the sum over a group and as complex blocks.
+        needed = 16 * max(axis.plan.n * axis.kernel_size for axis in layer._kernel_axes) * 4 / 2**20
+        forms = [form for form in FORMS if form == "direct" or needed < options.most_memory]
+        steps, values = {}, []
+        for form in forms:
+            take_form(layer, form)
+            steps[form] = step_of(layer, shape)
+            values.append(steps[form]())
+        times = xd_conv.interleaved_medians(
+            {form: lambda step=step: step()[0].numpy() for form, step in steps.items()},
+            options.repetitions,
+        )
+        memory = {form: memory_of(name, form) for form in forms}
+        seconds, built, _ = memory["direct"]
+        text = [f"{times[form]:.1f}" if form in forms else "" for form in FORMS]
+        peaks = [f"{memory[form][2]:.0f}" if form in forms else "" for form in FORMS]
+        ratio = error = ""
+        if len(forms) > 1:
+            ratio = f"{times['columns'] / times['direct']:.2f}"
+            error = f"{difference(*values):.1e}"
+            if chosen in times and times[chosen] > 1.2 * min(times.values()):
+                chosen = f"**{chosen}**"
+        _, batch, channels, sizes, kernel, _ = case
+        label = f"{case[0]}: {batch}, {channels}, {'×'.join(map(str, sizes))}, {kernel}"
+        cells = [name, label, *text, ratio, chosen, error, *peaks, f"{seconds:.2f}", f"{built:.0f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--repetitions", type=int, default=2, help="in each of three rounds")
+    parser.add_argument("--most-memory", type=float, default=2048, help="MiB, of the columns")
+    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    parser.add_argument("--output", type=pathlib.Path, default=RESULTS, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.memory_of:
+        name, form = options.memory_of
+        report_memory(CASES[name], form)
+        return
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
+    threads = os.environ.get("TF_NUM_INTRAOP_THREADS", os.cpu_count())
+    lines = [
+        "# Long kernels",
+        "",
+        f"Written by `python benchmarks/long_kernels.py`; {versions}, {threads} of "
+        f"{os.cpu_count()} cores. Forward and backward, float32; medians, both forms in turn in "
+        "one process.",
+        "",
+        *table(options),
+    ]
+    if not options.dry_run:
+        options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _restart_peak():
+    pathlib.Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""How `L` meets the kernel along each axis: by its columns, or applied to the placed kernel."""
+
+import dataclasses
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd.kmatrix import radix, transform
+from keras_xd.kmatrix.radix import Plan
+from keras_xd.kmatrix.transform import Analysis
+
+# What moving one value through memory costs, in multiply–adds; see `kmatrix.radix`.
+MEMORY_PASS = 16
+# Columns of `L` are made once and then take one product, so they are kept unless the other way is
+# estimated to be so many times faster: below that, `benchmarks/long_kernels.py` finds no gain.
+CLEARLY_FASTER = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelAxis:
+    """One axis of `L w`.
+
+    Attributes:
+        plan: the `Plan` that `L` is folded by.
+        weights: for each of the `n` points of the circle the index of the weight there, −1 for
+            none, or the dense `(n, k)` array that puts the weights on the circle.
+        kernel_size: number of weights `k`.
+        direct: whether `L` is applied to the placed kernel; otherwise its columns at the weights
+            are multiplied out first.
+    """
+
+    plan: Plan
+    weights: np.ndarray
+    kernel_size: int
+    direct: bool = False
+
+    def placement(self) -> np.ndarray:
+        """Return the dense `(n, k)` array that puts the weights on the circle."""
+        if self.weights.ndim == 2:
+            return self.weights
+        return (self.weights[:, None] == np.arange(self.kernel_size)).astype("float32")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlacedTransform:
+    """`L` along one axis, ready to be applied to a kernel that is placed on the circle.
+
+    Called on tensors `(rows, k, post)`, or with pairs `(rows, 2 k, post)`; returns
+    `(rows, 2 n, post)`, the real and the imaginary part of each frequency side by side.
+
+    Attributes:
+        analysis: `L`, an `Analysis` of `n` real or complex entries.
+        weights: as in `KernelAxis`, indices.
+    """
+
+    analysis: Analysis
+    weights: np.ndarray
+
+    def __call__(self, data):
+        n, pairs = len(self.weights), 2 if self.analysis.pair else 1
+        rows, taps, _ = data.shape
+        data = ops.reshape(data, (rows * pairs, taps // pairs, -1))
+        data = ops.pad(data, [[0, 0], [0, 1], [0, 0]])  # what index −1 takes: no weight
+        places = np.where(self.weights < 0, taps // pairs, self.weights).astype("int32")
+        data = ops.take(data, places, axis=1)
+        shape = (rows, 2, n, -1) if self.analysis.pair else (rows, n, -1)
+        data = self.analysis(ops.reshape(data, shape))
+        return ops.reshape(data, (rows, 2 * n, -1))
+
+
+def kernel_plans(plans):
+    """Return the plans to fold `L` by, for those of `K` and `M`.
+
+    `L` meets a few vectors only, one for each position of the kernel. Where the plans have several
+    groups, folding it into large blocks costs more than such blocks save, so it has three.
+    """
+    return tuple(
+        radix.balanced(plan.n, plan.radices, 3)
+        if len(plan.groups) > 1 and len(plan.radices) > 2
+        else plan
+        for plan in plans
+    )
+
+
+def kernel_axes(start, geometry, plans, depth, connections):
+    """Choose by cost, for every axis, how `L` meets the kernel.
+
+    Both ways have the same values. The columns of `L` at the weights cost `L` applied to `k`
+    vectors and `2 n k` numbers of memory, and one product with the kernel; applying `L` directly
+    costs as many vectors as the kernel has along the other axes. A product counts its
+    multiply–adds, and `MEMORY_PASS` for each value that a block writes.
+
+    Args:
+        start: the warm start, which knows where weights stand.
+        geometry: the `AxisGeometry` of each axis.
+        plans: the `Plan` of each axis.
+        depth: depth of `L`.
+        connections: number of pairs of an input and an output channel that have a kernel.
+
+    Returns:
+        Tuple of `KernelAxis`.
+    """
+    axes, rows = [], 1
+    columns = connections * int(np.prod([g.kernel_size for g in geometry], dtype=object))
+    for index, (g, plan) in enumerate(zip(geometry, kernel_plans(plans), strict=True)):
+        columns //= g.kernel_size
+        weights = start.placed_weights(g)
+        direct = weights is not None and _is_direct(
+            plan, depth, g.kernel_size, rows, columns, index
+        )
+        weights = start.placement(g) if weights is None else weights
+        axes.append(KernelAxis(plan, weights, g.kernel_size, direct))
+        rows *= plan.n
+    return tuple(axes)
+
+
+def _is_direct(plan, depth, kernel_size, rows, columns, index):
+    """Return whether `L` is clearly cheaper applied to the placed kernel than by its columns."""
+    pairs = 2 if index else 1
+    if len(plan.groups) == 1:
+        return False  # the folded matrix is dense already
+
+    def of_vectors(count, pair):
+        written = 2 * plan.n * len(radix.block_products(plan, depth))
+        work = transform.multiply_adds(plan, depth, size=plan.n, pair=pair, columns=1)
+        return count * (work + MEMORY_PASS * written)
+
+    written = MEMORY_PASS * 2 * plan.n * rows * columns
+    product = 2 * plan.n * pairs * kernel_size * rows * columns
+    by_columns = of_vectors(kernel_size, False) + product + written
+    return by_columns > CLEARLY_FASTER * of_vectors(rows * columns, index > 0)
+
+
+def kernel_transforms(factors, axes, *, columns=False):
+    """Return `L` along every axis, ready for `functional.spectrum`.
+
+    Args:
+        factors: factors of `L` for each axis, folded by the plans of `axes`.
+        axes: the `KernelAxis` of each axis.
+        columns: whether to return the columns of `L` whatever was chosen.
+
+    Returns:
+        List by axis of tensors `(n, 2, k)`, the columns of `L` at the weights, real and imaginary
+        part, or of `PlacedTransform`.
+    """
+    transforms = []
+    for index, (factor, axis) in enumerate(zip(factors, axes, strict=True)):
+        if axis.direct and not columns:
+            analysis = transform.analysis(factor, axis.plan, pair=index > 0)
+            transforms.append(PlacedTransform(analysis, axis.weights))
+            continue
+        dtype = keras.backend.standardize_dtype(factor[0].blocks.dtype)
+        unit_vectors = ops.convert_to_tensor(axis.placement()[None], dtype=dtype)
+        transforms.append(transform.analysis(factor, axis.plan, pair=False)(unit_vectors)[0])
+    return transforms
