@@ -155,8 +155,20 @@ def padded_size(need: int, radix: int | tuple[int, ...] | None = None) -> int:
                 f"Received: radix={radix} (product {size})"
             )
         return size
+    return _cheapest_size(need, radix)
+
+
+@functools.lru_cache(maxsize=4096)
+def _cheapest_size(need, radix):
     limit = 1 << (need - 1).bit_length()
-    return min(range(need, limit + 1), key=lambda n: (n * sum(factorise(n, radix)), n))
+    best, least = limit, limit * sum(_factorised(limit, radix))
+    for n in range(need, limit):
+        if n * math.e * math.log(n) > least:
+            break  # radices of product n sum to at least e · ln n, so no larger size is cheaper
+        count = n * sum(_factorised(n, radix))
+        if (count, n) < (least, best):
+            best, least = n, count
+    return best
 
 
 @check_types

@@ -61,6 +61,21 @@ def test_no_size_up_to_the_next_power_of_two_is_cheaper(need):
     assert cost == min(kmatrix.plan(n).parameters for n in range(need, limit + 1))
 
 
+@pytest.mark.parametrize("radix", [None, 2, 3, 8, 16, 64])
+@pytest.mark.parametrize("need", [1, 2, 7, 33, 65, 100, 341, 1025])
+def test_no_cheaper_size_is_passed_over(need, radix):
+    limit = 1 << (need - 1).bit_length()
+    costs = {n: n * sum(kmatrix.factorise(n, radix)) for n in range(need, limit + 1)}
+    assert kmatrix.padded_size(need, radix) == min(costs, key=lambda n: (costs[n], n))
+
+
+def test_a_padded_size_is_found_once(monkeypatch):
+    radices._cheapest_size.cache_clear()
+    assert kmatrix.padded_size(4099) == 4374
+    monkeypatch.setattr(radices, "_factorised", None)
+    assert kmatrix.padded_size(4099) == 4374
+
+
 def test_given_radices_fix_the_padded_size_or_fail():
     assert kmatrix.padded_size(33, (6, 6)) == 36
     with pytest.raises(ValueError, match=r"at least 33.*\(4, 8\) \(product 32\)"):

@@ -359,6 +359,14 @@ def test_sizes_that_factor_and_radices_that_were_asked_for_are_not_warned_of():
     layers.XDConv1D(2, 3, padding="circular").forecast((None, 127, 1))
 
 
+def test_the_warning_names_the_way_out():
+    """Checked by `forecast`, because a layer of 402 million parameters takes 1.6 GB to build."""
+    layer = layers.XDConv1D(2, 3, padding="circular")
+    way = r"Of size 8192 they would have [\d,]+: resize or pad the inputs, or take a padding other"
+    with pytest.warns(UserWarning, match=rf"8191 × 8191.*402,\d{{3}},\d{{3}} parameters. {way}"):
+        layer.forecast((None, 8191, 1))
+
+
 def bad(message, shape=(None, 8, 8, 4), **arguments):
     return pytest.param(arguments, shape, message, id=message[:30])
 
