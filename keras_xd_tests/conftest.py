@@ -18,6 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import hypothesis
 import keras
 import numpy as np
 import pytest
@@ -37,6 +38,9 @@ WITHOUT_ONEDNN = (
 )
 
 pytest.register_assert_rewrite("keras_xd_tests.layer_checks")
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 # Graphs of tests are small and run a few times, so TensorFlow takes longer to optimize than to run
 # them. Tests that start a program of their own optimize graphs, as users do.
 tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})

@@ -32,7 +32,7 @@ def value(tree, x):
     return values.get(topology.output)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(TREES)
 def test_models_compute_what_the_term_says(tree):
     x = np.array([[1.0, -2.0]], "float32")

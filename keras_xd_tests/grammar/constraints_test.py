@@ -24,7 +24,7 @@ def paths(topology, arguments):
     return list(onwards(min(topology.inputs)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(PLAIN), st.data())
 def test_connected_means_that_there_is_a_path(name, data):
     topology = TOPOLOGIES[name]
@@ -35,7 +35,7 @@ def test_connected_means_that_there_is_a_path(name, data):
     assert constraint.state(name, states) == (True if paths(topology, drawn) else None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(PLAIN), st.integers(0, 2), st.data())
 def test_downsamplings_are_those_of_every_path(name, levels, data):
     topology = TOPOLOGIES[name]
@@ -68,7 +68,7 @@ def test_downsamplings_do_not_judge_branches_that_nothing_passes():
                 grammar.check(grammar.parse(f"(S Residual2 {dead} {rest})"))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(PLAIN), st.data())
 def test_input_dependent_means_a_path_without_constants(name, data):
     topology = TOPOLOGIES[name]

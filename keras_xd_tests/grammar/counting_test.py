@@ -22,7 +22,7 @@ class Parity:
         return state == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(random_grammars.productions(), st.integers(1, 3))
 def test_counts_are_those_of_the_enumeration(drawn, depth):
     found = rules(random_grammars.text(drawn))

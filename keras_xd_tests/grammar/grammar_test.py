@@ -11,7 +11,7 @@ from keras_xd_tests.grammar import random_grammars
 TEXT = "S -> f A A | g A \n A -> x | y"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(random_grammars.productions())
 def test_a_grammar_is_its_text(drawn):
     grammar = Grammar(random_grammars.text(drawn), max_depth=2)

@@ -67,7 +67,7 @@ def walks(successors, end, labels=None):
     return sorted(onwards(0))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(TREES)
 def test_paths_are_those_of_the_term(tree):
     term = read_term(text(tree))
@@ -92,7 +92,7 @@ def test_paths_are_those_of_the_term(tree):
     assert "id" not in labels and "zero" not in labels
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(TREES)
 def test_edges_go_forward_in_the_order(tree):
     graph = network_graph(read_term(text(tree)))

@@ -35,7 +35,7 @@ def test_text_of_several_lines():
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(random_grammars.productions())
 def test_rules_print_as_they_are_read(drawn):
     text = str(rules(random_grammars.text(drawn)))
@@ -117,7 +117,7 @@ def test_depths():
     assert rules("S -> f A | x \n A -> y", 5).max_depth == 2
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(random_grammars.productions())
 def test_depths_of_random_grammars(drawn):
     found = rules(random_grammars.text(drawn))

@@ -24,7 +24,7 @@ def assert_distributed(found, expected):
         assert abs(found[name] - draws * probability) <= 5 * deviation, name
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(random_grammars.productions(), st.integers(1, 3), st.integers(0, 99))
 def test_samples_are_terms_within_the_bound(drawn, depth, seed):
     terms = random_grammars.terms(drawn, "A", depth)

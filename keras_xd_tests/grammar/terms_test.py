@@ -27,7 +27,7 @@ def deep_text(levels):
     return "(S f " * levels + "(S x)" + ")" * levels
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(TERMS)
 def test_text_is_the_identity(term):
     again = read_term(str(term))
@@ -38,14 +38,14 @@ def test_text_is_the_identity(term):
     assert copy.deepcopy(term) == term
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(TERMS, TERMS)
 def test_terms_are_equal_when_their_texts_are(a, b):
     assert (a == b) == (str(a) == str(b))
     assert a != str(a)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(TERMS)
 def test_foldings_grow_to_the_term(term):
     def folded(node, level):
@@ -150,7 +150,7 @@ def test_only_strings_are_read(value):
         read_term(value)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from(["(", ")", "(A f", "(A x)", "A", "f", "x", " "])).map(" ".join))
 def test_any_text_is_a_term_or_a_value_error(text):
     grammar = Grammar("A -> f A x | x", max_depth=3)

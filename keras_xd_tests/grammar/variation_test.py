@@ -19,7 +19,7 @@ def parts(term):
     return {node for node in term.nodes() if node.nonterminal is not None}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(random_grammars.productions(), st.integers(1, 3), st.integers(0, 99))
 def test_variations_are_terms_within_the_bound(drawn, depth, seed):
     terms = random_grammars.terms(drawn, "A", depth)

@@ -92,7 +92,7 @@ def test_random_blocks_are_haar_distributed():
     assert stage.shape == (1, 1, 2, 2)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.sampled_from(RADICES), st.integers(0, 2**32 - 1), st.booleans())
 def test_every_permutation_has_depth_two(radices, seed, rising_first):
     n = int(np.prod(radices))

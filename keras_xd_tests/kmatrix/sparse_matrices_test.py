@@ -23,7 +23,7 @@ def assert_exact(matrix, radices, **options):
     np.testing.assert_allclose(kmatrix.kmatrix_dense(butterflies), expected, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.sampled_from(RADICES), st.integers(0, 2**32 - 1), st.data())
 def test_random_matrices_with_at_most_n_non_zeros(radices, seed, data):
     n = int(np.prod(radices))
@@ -32,7 +32,7 @@ def test_random_matrices_with_at_most_n_non_zeros(radices, seed, data):
     assert_exact(random_sparse(shape, count, np.random.default_rng(seed)), radices)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.sampled_from(RADICES), st.integers(0, 2**32 - 1), st.data())
 def test_random_matrices_with_room_for_empty_rows_and_columns(radices, seed, data):
     n = int(np.prod(radices))

@@ -163,7 +163,7 @@ def test_circulant(radices):
     assert_is(reordered, order @ expected @ order.T, 2)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 2), st.integers(0, 1000))
 def test_toeplitz(rows, columns, more, seed):
     column, row = random_vector(rows, seed), random_vector(columns, seed + 1)

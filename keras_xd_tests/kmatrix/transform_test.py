@@ -103,7 +103,7 @@ def test_data_keep_their_order_under_xla(repeat):
     assert products == (["6,16,64"] if repeat else ["16,384"])
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     n=st.integers(1, 90),
     depth=st.integers(1, 4),
