@@ -185,18 +185,19 @@ class XDLayer(FoldedOperation):
         }
 
     def call(self, inputs: Tensor) -> Tensor:
-        dtype = self.compute_dtype
+        x = functional.exact(functional.to_columns(inputs, self.data_format))
         analyses, spectrum, syntheses = self._folded()
         outputs = functional.apply(
-            functional.to_columns(inputs, self.data_format),
-            [functional.cast(analysis, dtype) for analysis in analyses],
-            [ops.cast(piece, dtype) for piece in spectrum],
-            [functional.cast(synthesis, dtype) for synthesis in syntheses],
+            x,
+            [functional.cast(analysis, x.dtype) for analysis in analyses],
+            [ops.cast(piece, x.dtype) for piece in spectrum],
+            [functional.cast(synthesis, x.dtype) for synthesis in syntheses],
             self.groups,
         )
         if self.bias is not None:
-            outputs = outputs + self.bias
+            outputs = outputs + ops.cast(ops.convert_to_tensor(self.bias), outputs.dtype)
         outputs = functional.from_columns(outputs, self.data_format)
+        outputs = ops.cast(outputs, self.compute_dtype)
         return outputs if self.activation is None else self.activation(outputs)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
@@ -309,6 +310,7 @@ class XDLayer(FoldedOperation):
             initializer=lambda shape, dtype=None: ops.convert_to_tensor(value, dtype=dtype),
             regularizer=penalties.bound(self.architecture_regularizer, value, plan),
             autocast=False,
+            dtype=self.start_dtype,  # a product of stages in bfloat16 would add up their rounding
         )
 
     def _initial_matrices(self):

@@ -168,6 +168,7 @@ class StaticXD(QuantizedWeights):
     def build(self, input_shape: Shape) -> None:
         sizes = [axis["size"] for axis in self.axes]
         self.input_spec = functional.input_spec(sizes, self.channels, self.data_format)
+        stored = self.storage or functional.exact_dtype(self.variable_dtype)
         # Tuples, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
         self._matrices = tuple(
             self.add_weight(
@@ -175,7 +176,8 @@ class StaticXD(QuantizedWeights):
                 shape=shape,
                 initializer="glorot_uniform",
                 trainable=False,
-                dtype=self.storage,
+                dtype=stored,
+                autocast=False,
             )
             for name, shape in self._matrix_shapes()
         )
@@ -185,7 +187,8 @@ class StaticXD(QuantizedWeights):
                 shape=shape,
                 initializer="glorot_uniform",
                 trainable=trained and self.storage is None,
-                dtype=self.storage,
+                dtype=stored,
+                autocast=False,
             )
             for name, shape, trained in self._spectrum_shapes()
         )
@@ -195,15 +198,18 @@ class StaticXD(QuantizedWeights):
         self.finish_quantized_build()
 
     def call(self, inputs: Tensor) -> Tensor:
-        matrices = iter(self._computed_matrices([self._computed(w) for w in self._matrices]))
+        weights = [functional.exact(self._computed(weight)) for weight in self._matrices]
+        matrices = iter(self._computed_matrices(weights))
         analyses = [self._transform("analysis", i, matrices) for i in range(len(self.axes))]
         syntheses = [self._transform("synthesis", i, matrices) for i in range(len(self.axes))]
-        x = functional.to_columns(inputs, self.data_format)
-        spectrum = self._computed_spectrum([self._computed(weight) for weight in self.spectrum])
+        x = functional.exact(functional.to_columns(inputs, self.data_format))
+        weights = [functional.exact(self._computed(weight)) for weight in self.spectrum]
+        spectrum = self._computed_spectrum(weights)
         outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
         if self.bias is not None:
-            outputs = outputs + self.bias
+            outputs = outputs + ops.cast(ops.convert_to_tensor(self.bias), outputs.dtype)
         outputs = functional.from_columns(outputs, self.data_format)
+        outputs = ops.cast(outputs, self.compute_dtype)
         return outputs if self.activation is None else self.activation(outputs)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
@@ -271,7 +277,7 @@ class StaticXD(QuantizedWeights):
         """Return a weight as a tensor of the type that is computed in."""
         if self.storage is None and self.quantization_mode is None:
             return ops.convert_to_tensor(weight)
-        return self.stored(weight)
+        return self.stored(weight, functional.exact_dtype(self.compute_dtype))
 
     def _computed_matrices(self, matrices):
         """Return the matrices of all transforms from what is stored of them."""

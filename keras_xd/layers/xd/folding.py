@@ -62,7 +62,7 @@ class FoldedOperation(MatrixArchitecture):
             return StaticXD.from_tensors(self, *self._folded(), storage=storage)
         plans = finalized_sizes.compact_plans(self._geometry, self._plans, self.depth)
         analyses, matrices, syntheses = self._transforms(plans, columns=True)
-        kernel = self._grouped_kernel()
+        kernel = functional.exact(self._grouped_kernel())
         b, gates = self._extras(kernel.dtype)
         if b is None and gates is not None:
             kernel, gates = gates * kernel, None
@@ -72,7 +72,7 @@ class FoldedOperation(MatrixArchitecture):
     def _folded(self):
         """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
         analyses, matrices, syntheses = self._transforms(self._plans)
-        kernel = self._grouped_kernel()
+        kernel = functional.exact(self._grouped_kernel())
         b, gates = self._extras(kernel.dtype)
         spectrum = functional.spectrum(kernel, matrices)
         if b is not None:
@@ -88,7 +88,7 @@ class FoldedOperation(MatrixArchitecture):
             plans: by what `K` and `M` are folded on each axis.
             columns: whether `L` is given by its columns in use, whatever is cheaper.
         """
-        weights = [w for name in MATRICES for w in self._matrix_tensors(name)]
+        weights = [functional.exact(w) for name in MATRICES for w in self._matrix_tensors(name)]
         kernel_plans = [axis.plan for axis in self._kernel_axes]
         folded = product.fold(weights, [*plans, *kernel_plans, *plans])
         k_factors, l_factors, m_factors = (

@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import math
 
+import keras
 import numpy as np
 from keras import ops
 from keras.layers import InputSpec
@@ -210,6 +211,20 @@ def from_columns(outputs, data_format):
     if data_format == "channels_last":
         return ops.transpose(outputs, (rank, *range(rank), rank + 1))
     return ops.transpose(outputs, (rank, rank + 1, *range(rank)))
+
+
+def exact_dtype(dtype):
+    """Return the type that numbers of a type are computed in: float32 in place of a shorter one.
+
+    In bfloat16 every product would round what it writes to 8 bits, a dozen times in a call.
+    """
+    dtype = keras.backend.standardize_dtype(dtype)
+    return "float32" if dtype in ("bfloat16", "float16") else dtype
+
+
+def exact(tensor):
+    """Return a tensor in the type that it is computed in, see `exact_dtype`."""
+    return ops.cast(tensor, exact_dtype(tensor.dtype))
 
 
 def cast(transform, dtype):

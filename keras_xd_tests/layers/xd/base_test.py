@@ -4,8 +4,10 @@ import sys
 
 import keras
 import numpy as np
+import pytest
 
 from keras_xd import layers, penalties
+from keras_xd_tests.layers.xd import precision_cases
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -82,3 +84,66 @@ print(peak() - before, sum(getattr(value, "nbytes", 0) for value in found.values
     assert done.returncode == 0, done.stderr[-3000:]
     grown, kept = map(float, done.stdout.split())
     assert grown < 100 and kept < 4  # MiB; three matrices of 4096 × 4096 are 384
+
+
+def relative_error(outputs, expected):
+    outputs = keras.ops.convert_to_numpy(keras.ops.cast(outputs, "float64"))
+    return np.linalg.norm(outputs - expected) / np.linalg.norm(expected)
+
+
+def with_equal_weights(name, dtype, weights):
+    twin, layer, shape = precision_cases.pair(name, dtype)
+    for variable, other, value in zip(
+        twin.weights, (layer.kernel, layer.bias), weights, strict=True
+    ):
+        variable.assign(value)
+        other.assign(value)
+    return twin, layer, shape
+
+
+def random_weights(name, rng):
+    twin, _, shape = precision_cases.pair(name, None)
+    return [rng.standard_normal(w.shape) for w in twin.weights], rng.standard_normal(shape)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "bfloat16"])
+@pytest.mark.parametrize("name", precision_cases.CASES)
+def test_bfloat16_is_as_exact_as_in_a_convolution_of_keras(name, policy, rng):
+    weights, x = random_weights(name, rng)
+    exact, _, _ = with_equal_weights(name, "float64", weights)
+    expected = keras.ops.convert_to_numpy(exact(x))
+    twin, layer, _ = with_equal_weights(name, policy, weights)
+    allowed = 2 * relative_error(twin(x), expected)
+    assert 1e-3 < allowed < 3e-2
+    for found in (layer, layer.finalize(), layer.finalize("kernel")):
+        outputs = found(x)
+        assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
+        assert relative_error(outputs, expected) < allowed
+
+
+@pytest.mark.parametrize("name", precision_cases.CASES)
+def test_float64_is_exact(name, rng):
+    weights, x = random_weights(name, rng)
+    twin, layer, _ = with_equal_weights(name, "float64", weights)
+    expected = keras.ops.convert_to_numpy(twin(x))
+    assert {keras.backend.standardize_dtype(v.dtype) for v in layer.variables} == {"float64"}
+    for found in (layer, layer.finalize(), layer.finalize("kernel")):
+        assert relative_error(found(x), expected) < 1e-14
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "bfloat16"])
+def test_training_in_bfloat16_with_clipped_gradients(policy, rng, tmp_path):
+    """Of `bfloat16` the architecture is kept in float32, beside weights in bfloat16."""
+    layer = layers.XDConv1D(2, 3, padding="same", dtype=policy)
+    model = keras.Sequential([keras.Input((9, 2)), layer])
+    model.compile(keras.optimizers.SGD(0.1, clipnorm=1.0), "mse")
+    x = rng.standard_normal((4, 9, 2)).astype("float32")
+    before = [keras.ops.convert_to_numpy(v) for v in layer.variables]
+    model.fit(x, x, epochs=2, verbose=0)
+    for variable, value in zip(layer.variables, before, strict=True):
+        assert np.any(keras.ops.convert_to_numpy(variable) != value), variable.path
+    matrices = {keras.backend.standardize_dtype(v.dtype) for v in layer.architecture_variables}
+    assert matrices == {"float32"}
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), model.predict(x, verbose=0))
