@@ -308,28 +308,6 @@ def table_of_inference(options):
     return lines
 
 
-def table_of_precisions(options):
-    lines = [
-        "| case | float32 ms | mixed_bfloat16 ms | bfloat16 / float32 | Conv, mixed_bfloat16 ms |",
-        "|---|---|---|---|---|",
-    ]
-    for name in options.cases:
-        case = CASES[name]
-        steps = {
-            "float32": make_xd(case, jit=False),
-            "bfloat16": make_xd(case, jit=False, dtype="mixed_bfloat16"),
-            "Conv": make_convolution(case, dtype="mixed_bfloat16"),
-        }
-        times = interleaved_medians(steps, options.repetitions)
-        ratio = times["bfloat16"] / times["float32"]
-        lines.append(
-            f"| {name} | {times['float32']:.1f} | {times['bfloat16']:.1f} | {ratio:.2f} "
-            f"| {times['Conv']:.1f} |"
-        )
-        print(lines[-1], flush=True)
-    return lines
-
-
 def line_of_fixed_memory(options):
     contestants = ["keras_xd", "keras_xd jit", "Conv"] + (["relax"] if options.relax else [])
     fixed = {c: peak_memory(c, "fixed", options.relax) for c in contestants}
@@ -396,10 +374,6 @@ def main():
         "Inference (forward only):",
         "",
         *table_of_inference(options),
-        "",
-        "Precision (forward and backward, without XLA):",
-        "",
-        *table_of_precisions(options),
         "",
         "Depth (without XLA):",
         "",

@@ -190,7 +190,7 @@ class XDLayer(FoldedOperation):
         outputs = functional.apply(
             x,
             [functional.cast(analysis, x.dtype) for analysis in analyses],
-            [ops.cast(piece, x.dtype) for piece in spectrum],
+            [ops.cast(piece, self.compute_dtype) for piece in spectrum],
             [functional.cast(synthesis, x.dtype) for synthesis in syntheses],
             self.groups,
         )
@@ -310,7 +310,7 @@ class XDLayer(FoldedOperation):
             initializer=lambda shape, dtype=None: ops.convert_to_tensor(value, dtype=dtype),
             regularizer=penalties.bound(self.architecture_regularizer, value, plan),
             autocast=False,
-            dtype=self.start_dtype,  # a product of stages in bfloat16 would add up their rounding
+            dtype=self.start_dtype,  # in bfloat16 small steps of the search would be rounded away
         )
 
     def _initial_matrices(self):

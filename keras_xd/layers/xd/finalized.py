@@ -204,7 +204,7 @@ class StaticXD(QuantizedWeights):
         syntheses = [self._transform("synthesis", i, matrices) for i in range(len(self.axes))]
         x = functional.exact(functional.to_columns(inputs, self.data_format))
         weights = [functional.exact(self._computed(weight)) for weight in self.spectrum]
-        spectrum = self._computed_spectrum(weights)
+        spectrum = [ops.cast(p, self.compute_dtype) for p in self._computed_spectrum(weights)]
         outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
         if self.bias is not None:
             outputs = outputs + ops.cast(ops.convert_to_tensor(self.bias), outputs.dtype)

@@ -135,7 +135,8 @@ def apply(x, analyses, spectrum, syntheses, groups):
     Args:
         x: tensor of shape `(*sizes, batch, channels)`, real; the batch may be dynamic.
         analyses: the `Analysis` of each axis.
-        spectrum: the pieces of `D`, as from `spectrum`.
+        spectrum: the pieces of `D`, as from `spectrum`, whose type the product between the
+            channels is computed in.
         syntheses: the `Synthesis` of each axis.
         groups: number of channel groups.
 
@@ -148,7 +149,8 @@ def apply(x, analyses, spectrum, syntheses, groups):
         shape = (rows, 2, analysis.size, -1) if axis else (1, analysis.size, -1)
         x = analysis(ops.reshape(x, shape))
         rows *= analysis.plan.n
-    x = channel_product(ops.reshape(x, (rows, 2, -1, channels)), spectrum, groups)
+    x = ops.cast(ops.reshape(x, (rows, 2, -1, channels)), spectrum[0].dtype)
+    x = exact(channel_product(x, spectrum, groups))
     for synthesis in reversed(syntheses):
         n = synthesis.plan.n
         rows //= n
@@ -216,7 +218,8 @@ def from_columns(outputs, data_format):
 def exact_dtype(dtype):
     """Return the type that numbers of a type are computed in: float32 in place of a shorter one.
 
-    In bfloat16 every product would round what it writes to 8 bits, a dozen times in a call.
+    In bfloat16 every product of a transform would round what it writes to 8 bits, a dozen times in
+    a call. The product between the channels, most of the work of wide layers, is left in it.
     """
     dtype = keras.backend.standardize_dtype(dtype)
     return "float32" if dtype in ("bfloat16", "float16") else dtype
