@@ -26,7 +26,7 @@ def test_errors_beside_those_of_keras(sizes, monkeypatch, tmp_path, capsys):
     assert [policy for _, policy, *_ in rows] == list(precision.POLICIES)
     for _, _, searched, finalized, twin, _ in rows:
         assert 1e-3 < twin < 1e-2
-        assert 0.1 * twin < min(searched, finalized) < max(searched, finalized) < 2 * twin
+        assert all(0.1 * twin < error < 2 * twin for error in (searched, finalized))
     assert "limit of 2 is met" in (tmp_path / "page.md").read_text()
     exact = precision.errors((2, 4, sizes, 3, 1, 0), "float64")
     assert max(exact) < 1e-14
