@@ -77,7 +77,8 @@ def report(rows, options):
     lines = [
         "# XD-operations in bfloat16",
         "",
-        f"Written by `python benchmarks/precision.py --repetitions {options.repetitions}`; "
+        f"Written by `python benchmarks/precision.py --cases {' '.join(options.cases)} "
+        f"--repetitions {options.repetitions}`; "
         + ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
         + f", {os.cpu_count()} cores. Relative errors of the outputs; milliseconds of forward and "
         "backward without XLA, medians, all in turn in one process.",
