@@ -251,7 +251,7 @@ def page(settings, runs, written):
         cells.append(f"{statistics.mean(run['parameters'] for run in own):,.0f}")
         times = [np.divide(*run["milliseconds"]["32"]) for run in own]
         cells.append(reporting.spread([float(value) for value in times], 2))
-        cells.append(f"{statistics.mean(sum(run['seconds']) for run in own):.0f}")
+        cells.append(f"{statistics.median(sum(run['seconds']) for run in own):.0f}")
         lines.append(cells)
     head = ["images", "network", "free", "with penalty", "points lost by it", "penalty kept"]
     head += ["layers snapped", "finalized", "accuracy", "parameters", "time", "seconds"]
@@ -275,8 +275,8 @@ def page(settings, runs, written):
             f"within {settings['tolerance']} of a plain layer have become that layer. Accuracy: in "
             f"the end, after {reporting.plural(settings['more_epochs'], 'epoch')} more where a "
             "layer was snapped. Time: of a call at batch 32 over that of LeNet, whose calls "
-            "alternate with it. Seconds: of search and training. All runs together took "
-            f"{reporting.hours(runs)}.",
+            "alternate with it. Seconds: of search and training, the median. All runs together "
+            f"took {reporting.hours(runs)}.",
             "",
             *reporting.table(head, lines),
             "## Distances from the nearest plain layer",
