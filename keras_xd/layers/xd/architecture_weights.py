@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Config
-from keras_xd.layers.xd import warm_starts
+from keras_xd.layers.xd import functional, warm_starts
 from keras_xd.layers.xd.warm_starts import initial, operations
 
 
@@ -59,7 +59,7 @@ class MatrixArchitecture(SearchableLayer):
     @property
     def start_dtype(self) -> str:
         """The data type in which the values of a start are made: the weights', at least float32."""
-        return "float64" if self.variable_dtype == "float64" else "float32"
+        return functional.exact_dtype(self.variable_dtype)
 
     def save_own_variables(self, store: Any) -> None:
         super().save_own_variables(store)

@@ -185,15 +185,11 @@ class XDLayer(FoldedOperation):
         }
 
     def call(self, inputs: Tensor) -> Tensor:
-        x = functional.exact(functional.to_columns(inputs, self.data_format))
+        x = ops.cast(inputs, functional.exact_dtype(self.compute_dtype))  # integers too
+        x = functional.to_columns(x, self.data_format)
         analyses, spectrum, syntheses = self._folded()
-        outputs = functional.apply(
-            x,
-            [functional.cast(analysis, x.dtype) for analysis in analyses],
-            [ops.cast(piece, self.compute_dtype) for piece in spectrum],
-            [functional.cast(synthesis, x.dtype) for synthesis in syntheses],
-            self.groups,
-        )
+        spectrum = [ops.cast(piece, self.compute_dtype) for piece in spectrum]
+        outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
         if self.bias is not None:
             outputs = outputs + ops.cast(ops.convert_to_tensor(self.bias), outputs.dtype)
         outputs = functional.from_columns(outputs, self.data_format)

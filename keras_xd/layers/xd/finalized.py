@@ -202,7 +202,8 @@ class StaticXD(QuantizedWeights):
         matrices = iter(self._computed_matrices(weights))
         analyses = [self._transform("analysis", i, matrices) for i in range(len(self.axes))]
         syntheses = [self._transform("synthesis", i, matrices) for i in range(len(self.axes))]
-        x = functional.exact(functional.to_columns(inputs, self.data_format))
+        x = ops.cast(inputs, functional.exact_dtype(self.compute_dtype))
+        x = functional.to_columns(x, self.data_format)
         weights = [functional.exact(self._computed(weight)) for weight in self.spectrum]
         spectrum = [ops.cast(p, self.compute_dtype) for p in self._computed_spectrum(weights)]
         outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)

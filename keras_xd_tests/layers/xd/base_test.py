@@ -121,6 +121,18 @@ def test_bfloat16_is_as_exact_as_in_a_convolution_of_keras(name, policy, rng):
         assert relative_error(outputs, expected) < allowed
 
 
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_integers_are_numbers_like_others(policy, rng):
+    """Keras casts no integers, such as pixels, to the type that a layer computes in."""
+    x = rng.integers(0, 256, size=(2, 12, 3))
+    layer = layers.XDConv1D(4, 3, dtype=policy)
+    expected = layer(x.astype("float32"))
+    for integers in (x, x.astype("uint8")):
+        for found in (layer, layer.finalize(), layer.finalize("kernel")):
+            assert relative_error(found(integers), expected) < 1e-2
+            assert found(integers).dtype == expected.dtype
+
+
 @pytest.mark.parametrize("name", precision_cases.CASES)
 def test_float64_is_exact(name, rng):
     weights, x = random_weights(name, rng)
