@@ -4,9 +4,7 @@ import functools
 import importlib
 import inspect
 import json
-import pathlib
 import re
-import sys
 
 import keras
 import numpy as np
@@ -14,11 +12,9 @@ import pytest
 
 import keras_xd
 from keras_xd.grammar import read_term, spaces
+from keras_xd_tests.example_scripts import BENCHMARKS, on_path
 
-BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
-
-sys.path.insert(0, str(BENCHMARKS))
-try:
+with on_path(BENCHMARKS):
     calibration_scale = importlib.import_module("calibration_scale")
     cheap_trials = importlib.import_module("cheap_trials")
     digit_cells = importlib.import_module("digit_cells")
@@ -34,8 +30,6 @@ try:
     steps_of_terms = importlib.import_module("steps_of_terms")
     surrogate = importlib.import_module("surrogate")
     term_errors = importlib.import_module("term_errors")
-finally:
-    sys.path.remove(str(BENCHMARKS))
 
 CONSTANT = spaces.nas_bench_201_cell().first()
 POOLS = spaces.nas_bench_201_cell().parse("(CELL Cell" + 6 * " (OPS avg_pool)" + ")")

@@ -1,4 +1,4 @@
-"""The scripts of the folder `examples` as modules, which stand outside of the package."""
+"""The scripts of `examples` and `benchmarks` as modules, which stand outside of the package."""
 
 import contextlib
 import pathlib
@@ -7,16 +7,17 @@ import sys
 import keras
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+BENCHMARKS = EXAMPLES.parent / "benchmarks"
 
 
 @contextlib.contextmanager
-def on_path():
-    """Make the modules of `examples` importable within a `with` statement.
+def on_path(folder=EXAMPLES):
+    """Make the modules of a folder importable within a `with` statement.
 
     Scripts below the folder put it on the path themselves; that is undone as well.
     """
     before = list(sys.path)
-    sys.path.insert(0, str(EXAMPLES))
+    sys.path.insert(0, str(folder))
     try:
         yield
     finally:

@@ -9,8 +9,7 @@ import pytest
 
 from keras_xd_tests import example_scripts, programs
 
-with example_scripts.on_path():  # which takes back what is put there
-    sys.path.insert(0, str(programs.ROOT / "benchmarks"))
+with example_scripts.on_path(example_scripts.BENCHMARKS):
     gpu = importlib.import_module("gpu")
 
 PROGRAM = """HloModule jit_f, entry_computation_layout={(f32[2,2]{1,0})->f32[2,2]{1,0}}

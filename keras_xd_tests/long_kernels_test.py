@@ -2,18 +2,13 @@
 
 import importlib
 import json
-import pathlib
-import sys
 
 import pytest
 
-BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
+from keras_xd_tests import example_scripts
 
-sys.path.insert(0, str(BENCHMARKS))
-try:
+with example_scripts.on_path(example_scripts.BENCHMARKS):
     long_kernels = importlib.import_module("long_kernels")
-finally:
-    sys.path.remove(str(BENCHMARKS))
 
 
 @pytest.fixture

@@ -10,13 +10,10 @@ import sys
 
 import pytest
 
-BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
+from keras_xd_tests.example_scripts import BENCHMARKS, on_path
 
-sys.path.insert(0, str(BENCHMARKS))
-try:
+with on_path(BENCHMARKS):
     mutants = importlib.import_module("mutants")
-finally:
-    sys.path.remove(str(BENCHMARKS))
 
 MUTATIONS = json.loads((BENCHMARKS / "mutants.json").read_text(encoding="utf-8"))
 LEAST_KILLED = 0.97

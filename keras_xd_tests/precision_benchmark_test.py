@@ -1,15 +1,13 @@
 """The benchmark of bfloat16 runs in a small setting."""
 
 import importlib
-import sys
 
 import numpy as np
 import pytest
 
-from keras_xd_tests import example_scripts, programs
+from keras_xd_tests import example_scripts
 
-with example_scripts.on_path():  # which takes back what is put there
-    sys.path.insert(0, str(programs.ROOT / "benchmarks"))
+with example_scripts.on_path(example_scripts.BENCHMARKS):
     precision = importlib.import_module("precision")
 
 
