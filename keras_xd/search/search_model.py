@@ -10,6 +10,7 @@ from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.search import bilevel, budget, checks, defaults, distributed
 from keras_xd.search.attention_transfer import AttentionTransfer, Guide
+from keras_xd.search.early_metrics import EarlyMetrics
 from keras_xd.search.inner_model import InnerModel
 from keras_xd.search.movement import Movement
 from keras_xd.search.optimizers import ArchitectureOptimizer
@@ -17,7 +18,7 @@ from keras_xd.search.optimizers import architecture_optimizer as make_architectu
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SearchModel(AtomicSaving, InnerModel):
+class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
     """Trains the weights and the architecture of a model with `compile` and `fit`.
 
     The model in it is the one that was given, not a copy: what `fit` finds is in
