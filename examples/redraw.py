@@ -20,6 +20,7 @@ from experiments.dnarch import dnarch_report, pruned_resnet_report
 from experiments.grammar import activation_search, grammar_cifar10, tune_burgers, tuning
 from experiments.k import chrysalis_report
 from experiments.nos import nos_report
+from experiments.structured import structured_report
 from experiments.xd import burgers, cifar10_report, darcy, music_report, pde_report, snapping
 
 REPORTS = {
@@ -32,6 +33,7 @@ REPORTS = {
     "nos": nos_report,
     "pruned": pruned_resnet_report,
     "snapping": snapping,
+    "structured": structured_report,
 }
 PROBLEMS = {"burgers": burgers.PROBLEM, "darcy": darcy.PROBLEM}
 TUNED = {script.NAME: script.PICTURES for script in (activation_search, grammar_cifar10)}

@@ -129,8 +129,8 @@ def finalize(
     Raises:
         ValueError: if the model is not built, if nothing in it is searchable (a plain model needs
             no finalizing), if a searchable layer lies inside another layer that cannot be taken
-            apart, such as one made in the `build` of a layer, for an unknown `keep` or `storage`,
-            and for a `snap` that is not between 0 and 1.
+            apart, such as a wrapper, for an unknown `keep` or `storage`, and for a `snap` that is
+            not between 0 and 1.
 
     Example:
 
@@ -170,13 +170,13 @@ def finalize(
         plain.name = layer.name
         return plain
 
-    exchange = Exchange(lambda layer: isinstance(layer, SearchableLayer), finalized)
+    exchange = Exchange(lambda layer: isinstance(layer, SearchableLayer), finalized, late=True)
     copy = exchange(model, rename_inputs=_stable_names)
     missed = [path for path, layer in searchable if id(layer) not in done]
     if missed:
         raise ValueError(
-            "Searchable layers can be finalized in graphs, in attributes of layers and models that "
-            "are there from the constructor on, and in TimeDistributed. Received: others, "
+            "Searchable layers can be finalized in graphs, in attributes of layers and models, and "
+            "in TimeDistributed. Received: others, "
             f"{missed}"
         )
     report = FinalizingReport(tuple(found[key].row(paths[key]) for key in paths if key in found))

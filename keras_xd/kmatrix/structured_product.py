@@ -62,6 +62,21 @@ class StructuredProduct(abc.ABC):
     def apply(self, factors: Sequence[Tensor], x: Tensor) -> Tensor:
         """Return `x Aᵀ`, of shape `(batch, units)`, for `x` of shape `(batch, inputs)`."""
 
+    def multiplied_out(self, factors: Sequence[Tensor]) -> Tensor:
+        """Return `Aᵀ`, the kernel of a dense layer, of shape `(inputs, units)`."""
+        return self.apply(factors, ops.eye(self.inputs, dtype=factors[0].dtype))
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Of each array, the factor of a learning rate at which its steps act as those of `Dense`.
+
+        A step of Adam changes every number by the learning rate, and so what an array computes by
+        as much as there are products in a sum. Hence an array whose products sum `f` numbers, one
+        of `k` of a layer of so many `inputs`, learns at `inputs / (f k)` times the rate of a dense
+        kernel: the rule of Qiu et al., "Compute Better Spent", 2024.
+        """
+        return tuple(self.inputs / (fan * len(self.fans)) for fan in self.fans)
+
     @property
     def parameters(self) -> int:
         """How many numbers the arrays hold."""
@@ -105,6 +120,9 @@ class DenseProduct(StructuredProduct):
 
     def apply(self, factors, x):
         return ops.matmul(x, factors[0])
+
+    def multiplied_out(self, factors):
+        return ops.copy(factors[0])  # no variable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +184,16 @@ class TrainProduct(StructuredProduct):
                 x = _transposed(ops.reshape(x, (M, n, C // n, -1, m, b)), (0, 4, 2, 3, 1, 5))
         return ops.reshape(_transposed(ops.reshape(x, (M, -1, m)), (1, 0, 2)), (-1, self.units))
 
+    def multiplied_out(self, factors):
+        if len(factors) > 2:
+            return super().multiplied_out(factors)
+        (_, rows, columns, to_come, _, rank), (_, last_rows, last_columns, *_) = self.cores
+        first = ops.reshape(factors[0], (to_come, columns, rows, rank))
+        second = ops.reshape(factors[1], (rows, last_columns, rank, last_rows))
+        first = _transposed(first, (0, 2, 1, 3))  # of each column to come and row so far
+        blocks = _outer_product(first, _transposed(second, (1, 0, 2, 3)))
+        return ops.reshape(_transposed(blocks, (2, 0, 1, 3)), (self.inputs, self.units))
+
 
 @dataclasses.dataclass(frozen=True)
 class BlastProduct(StructuredProduct):
@@ -199,6 +227,12 @@ class BlastProduct(StructuredProduct):
         x = ops.matmul(ops.transpose(x, (2, 1, 0)), left)  # (i, batch, units of a block)
         return ops.reshape(ops.transpose(x, (1, 0, 2)), (-1, self.units))
 
+    def multiplied_out(self, factors):
+        right, scale, left = factors
+        scaled = right * ops.expand_dims(ops.transpose(scale, (2, 1, 0)), 2)  # (i, j, rows, rank)
+        blocks = ops.matmul(ops.reshape(scaled, (self.blocks, self.inputs, self.rank)), left)
+        return ops.reshape(ops.transpose(blocks, (1, 0, 2)), (self.inputs, self.units))
+
 
 @dataclasses.dataclass(frozen=True)
 class KaleidoscopeProduct(StructuredProduct):
@@ -219,6 +253,12 @@ class KaleidoscopeProduct(StructuredProduct):
     @property
     def fans(self):
         return (self.plan.n,)
+
+    @property
+    def rates(self):
+        # One for all stages, whose radices are alike.
+        stages = self.depth * len(self.plan.radices)
+        return (self.inputs / (max(self.plan.radices) * stages),)
 
     @property
     def multiply_adds(self):
@@ -309,6 +349,11 @@ def _block_product(x, factor):
     if factor.shape[0] == 1:
         return ops.matmul(ops.squeeze(x, axis=0), ops.squeeze(factor, axis=0))
     return ops.matmul(x, factor)
+
+
+def _outer_product(x, y):
+    """Multiply `(…, n, r)` by `(…, r, m)`; numbers, not matrices, where `r` is 1."""
+    return x * y if x.shape[-1] == 1 else ops.matmul(x, y)
 
 
 def _transposed(x, order):

@@ -52,6 +52,7 @@ from keras_xd.layers.mixed.mixed_operation import MixedOperation
 from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation1D, MixedOperation2D
 from keras_xd.layers.structured.dense import StructuredDense
 from keras_xd.layers.structured.einsum_dense import StructuredEinsumDense
+from keras_xd.layers.structured.mixed import MixedDense, MixedEinsumDense, MixedGRU, MixedLSTM
 from keras_xd.layers.structured.recurrent import (
     StructuredGRU,
     StructuredGRUCell,
@@ -114,6 +115,10 @@ __all__ = [
     "MaskedDense",
     "MaskedDepthwiseConv1D",
     "MaskedDepthwiseConv2D",
+    "MixedDense",
+    "MixedEinsumDense",
+    "MixedGRU",
+    "MixedLSTM",
     "MixedOperation",
     "MixedOperation1D",
     "MixedOperation2D",

@@ -76,6 +76,13 @@ STRUCTURED = {
     keras.layers.GRU: layers.StructuredGRU,
 }
 SEARCH_SPACES["structured"] = STRUCTURED
+# The same with mixtures of several families and sizes.
+MIXED_STRUCTURES = {
+    keras.layers.Dense: layers.MixedDense,
+    keras.layers.EinsumDense: layers.MixedEinsumDense,
+    keras.layers.LSTM: layers.MixedLSTM,
+    keras.layers.GRU: layers.MixedGRU,
+}
 # What there is none of for another layer of Keras.
 NO_TWIN = {
     "xd": "there is no searchable {}",

@@ -3,8 +3,10 @@
 import collections
 import dataclasses
 import inspect
+import itertools
 import logging
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -14,7 +16,7 @@ from keras_xd.core.searchable import named_layers, sublayers
 from keras_xd.core.tables import aligned
 from keras_xd.graph.wrapped_model import Exchange, every_call
 from keras_xd.kmatrix import families
-from keras_xd.layers.structured import base
+from keras_xd.layers.structured import base, mixture
 from keras_xd.rewriting import kinds
 from keras_xd.rewriting.candidates import check_model, find_candidates, reason_of_state
 from keras_xd.rewriting.explaining import described_layers, listing
@@ -28,21 +30,31 @@ class StructuredOptions:
     """The options of `rewrite(model, to="structured")`.
 
     Attributes:
-        family: name of the family, as in `keras_xd.layers.StructuredDense`.
-        share: most numbers of each kernel, as a share of those that it has.
+        family: name of the family, as in `keras_xd.layers.StructuredDense`, or a list of several:
+            each layer becomes a mixture to search, such as `keras_xd.layers.MixedDense`.
+        share: most numbers of each kernel, as a share of those that it has, or a list of several,
+            for mixtures too.
         budget: most numbers of all these kernels together, in place of `share`: each gets the same
             share.
         sizes: the sizes of every kernel, in place of `share`.
         calibration_data: an input batch in the structure of the model's inputs. The errors of the
             layers' outputs for it are then lowered, in place of those of the kernels. Of the
-            families `"monarch"`, `"block_tensor_train"` and `"low_rank"`.
+            families `"monarch"`, `"block_tensor_train"` and `"low_rank"`; of mixtures only these
+            candidates use it.
+        learning_rates: as in `keras_xd.layers.StructuredDense`.
     """
 
-    family: str = "block_tensor_train"
-    share: float = 0.25
+    family: str | Sequence[str] = "block_tensor_train"
+    share: float | Sequence[float] = 0.25
     budget: int | None = None
     sizes: dict | None = None
     calibration_data: Any = None
+    learning_rates: str = "spectral"
+
+    @property
+    def searches(self) -> bool:
+        """Whether layers become mixtures, of which a search chooses."""
+        return any(isinstance(value, (list, tuple, set)) for value in (self.family, self.share))
 
     @classmethod
     def checked(cls, options: dict) -> "StructuredOptions":
@@ -62,7 +74,10 @@ class StructuredOptions:
                 f"Received: {', '.join(f'{name}={options[name]!r}' for name in several)}"
             )
         result = cls(**options)
-        base.StructuredOptions(result.family, result.share, result.sizes)
+        if result.searches:
+            result._check_mixture()
+            return result
+        base.StructuredOptions(result.family, result.share, result.sizes, result.learning_rates)
         if result.budget is not None:
             validation.positive_integer(result.budget, "budget")
         if result.calibration_data is not None and result.family not in families.WITH_INPUTS:
@@ -72,12 +87,32 @@ class StructuredOptions:
             )
         return result
 
+    def _check_mixture(self):
+        given = {name: getattr(self, name) for name in ("budget", "sizes")}
+        wrong = {name: value for name, value in given.items() if value is not None}
+        if wrong:
+            raise ValueError(
+                "Several families or shares are a search: `complexity_target` of "
+                "`SearchModel.compile` is its budget, and the shares are its sizes. "
+                f"Received: family={self.family!r}, share={self.share!r}, {wrong}"
+            )
+        mixture.MixtureOptions(**self.chosen([]))
+
     def chosen(self, kernels: list[tuple[int, int]]) -> dict[str, Any]:
         """Return the arguments of the new layers, of kernels of these shapes."""
+        rates = {"learning_rates": self.learning_rates}
+        if self.searches:
+            families = [self.family] if isinstance(self.family, str) else self.family
+            shares = self.share if isinstance(self.share, (list, tuple, set)) else [self.share]
+            return {"families": families, "shares": shares, **rates}
         if self.budget is None:
-            return {"family": self.family, "share": self.share, "sizes": self.sizes}
+            return {"family": self.family, "share": self.share, "sizes": self.sizes, **rates}
         share = min(1.0, self.budget / sum(map(math.prod, kernels)))
-        return {"family": self.family, "share": share}
+        return {"family": self.family, "share": share, **rates}
+
+    def twins(self) -> Mapping[type, type]:
+        """Return the classes of the new layers by those of the old ones."""
+        return kinds.MIXED_STRUCTURES if self.searches else kinds.STRUCTURED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +127,7 @@ class KernelReport:
         parameters_before, parameters_after: how many numbers it had and has.
         error: relative error in the Frobenius norm.
         bound, low_rank_error, output_error: as in `keras_xd.kmatrix.Projection`.
+        candidate: its name in a mixture, which has a report of each; `None` elsewhere.
     """
 
     name: str
@@ -104,11 +140,14 @@ class KernelReport:
     bound: float
     low_rank_error: float
     output_error: float | None
+    candidate: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class StructuredReport:
     """The kernels that `rewrite(to="structured")` has replaced; `str()` of it is a table.
+
+    In the table a mixture has one line, with the errors of its nearest candidate.
 
     Attributes:
         rows: a `KernelReport` for each kernel.
@@ -120,12 +159,19 @@ class StructuredReport:
 
     def __str__(self) -> str:
         table = [("kernel", "shape", "sizes", "parameters", "error", "bound", "low rank")]
-        for row in self.rows:
+        for _, group in itertools.groupby(self.rows, lambda row: row.name):
+            candidates = list(group)
+            row = min(candidates, key=lambda row: row.error)
             sizes = ", ".join(f"{name} {value}" for name, value in row.sizes.items())
+            sizes = f"{row.family} {sizes}".strip()
+            after = [one.parameters_after for one in candidates]
+            counts = f"{row.parameters_before:,} → {min(after):,}"
+            if row.candidate is not None:
+                sizes = f"{len(candidates)} candidates, nearest {row.candidate}"
+                counts += f" to {max(after):,}"
             errors = (f"{e:.3f}" for e in (row.error, row.bound, row.low_rank_error))
-            counts = f"{row.parameters_before:,} → {row.parameters_after:,}"
             shape = f"{row.shape[0]} × {row.shape[1]}"
-            table.append((row.name, shape, f"{row.family} {sizes}".strip(), counts, *errors))
+            table.append((row.name, shape, sizes, counts, *errors))
         lines = aligned(table)
         lines += [f"left: {path} ({reason})" for path, reason in self.left.items()]
         return "\n".join(lines)
@@ -175,10 +221,7 @@ def rewrite_structured(model: keras.Model, options: dict, only=None, skip=None) 
     rows = []
     for candidate in picked:
         old, new = candidate.layer, new_layers[id(candidate.layer)]
-        rows += [
-            _row(candidate.path + ending, kernel, projection)
-            for ending, kernel, projection in new.start_from(old, calls.get(id(old)))
-        ]
+        rows += [_row(candidate.path, start) for start in new.start_from(old, calls.get(id(old)))]
     left = {c.path: c.reason for c in found if c.reason is not None}
     if left:
         texts = (f"{path} ({reason})" for path, reason in left.items())
@@ -233,9 +276,8 @@ def _new_layers(picked, options):
     for candidate in picked:
         layer = candidate.layer
         try:
-            result[id(layer)] = _new_layer(layer, arguments)
-            for inputs, units in kernels[id(layer)]:
-                result[id(layer)].structure.product(inputs, units, arguments.get("sizes"))
+            new = result[id(layer)] = _new_layer(layer, options.twins()[type(layer)], arguments)
+            new.structure.check(kernels[id(layer)])
         except ValueError as error:
             wrong.append(f"'{candidate.path}': {error}")
     if wrong:
@@ -246,9 +288,8 @@ def _new_layers(picked, options):
     return result
 
 
-def _new_layer(layer, arguments):
+def _new_layer(layer, twin, arguments):
     """Return the structured layer, not yet built, in place of a layer of Keras."""
-    twin = kinds.STRUCTURED[type(layer)]
     if issubclass(twin, keras.layers.RNN):
         allowed = twin.argument_names()
     else:
@@ -269,10 +310,10 @@ def _calibration(model, data, new_layers):
     return calls
 
 
-def _row(name, kernel, projection):
-    product = kernel.product
+def _row(path, start):
+    product, projection = start.kernel.product, start.projection
     return KernelReport(
-        name,
+        path + start.ending,
         product.family,
         product.sizes,
         (product.inputs, product.units),
@@ -282,4 +323,5 @@ def _row(name, kernel, projection):
         projection.bound,
         projection.low_rank_error,
         projection.output_error,
+        start.candidate,
     )

@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 
@@ -78,3 +79,41 @@ def test_results_get_the_variance_asked_for(family, shape, sizes):
 def test_sizes_that_do_not_fit(family, sizes, message):
     with pytest.raises(ValueError, match=message):
         structured_product(family, 12, 20, sizes)
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [
+        ("low_rank", {"rank": 3}),
+        ("monarch", {"blocks": 6}),
+        ("block_tensor_train", {"row_factors": (6, 7), "column_factors": (5, 6), "rank": 2}),
+        (
+            "block_tensor_train",
+            {"row_factors": (3, 2, 7), "column_factors": (5, 3, 2), "rank": 2},
+        ),
+        ("blast", {"blocks": 3, "rank": 4}),
+        ("kaleidoscope", {"radix": (6, 7)}),
+        ("dense", {}),
+    ],
+)
+def test_multiplied_out_is_the_product_with_the_identity(family, sizes, rng):
+    product = structured_product(family, 30, 42, sizes)
+    factors = [rng.normal(size=shape).astype("float32") for shape in product.shapes]
+    tensors = [keras.ops.convert_to_tensor(factor) for factor in factors]
+    expected = keras.ops.convert_to_numpy(product.apply(tensors, keras.ops.eye(30)))
+    found = keras.ops.convert_to_numpy(product.multiplied_out(tensors))
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes", "expected"),
+    [
+        ("dense", {}, (1,)),
+        ("low_rank", {"rank": 4}, (1 / 2, 64 / 4 / 2)),
+        ("monarch", {"blocks": 16}, (64 / 4 / 2, 64 / 16 / 2)),
+        ("blast", {"blocks": 8, "rank": 2}, (64 / 8 / 3, 64 / 8 / 3, 64 / 2 / 3)),
+        ("kaleidoscope", {"radix": (8, 16), "depth": 2}, (64 / 16 / 4,)),
+    ],
+)
+def test_rates_follow_the_sums_of_products(family, sizes, expected):
+    assert structured_product(family, 64, 128, sizes).rates == pytest.approx(expected)

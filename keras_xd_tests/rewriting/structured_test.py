@@ -261,3 +261,26 @@ def test_models_without_dense_kernels():
         keras_xd.rewrite(model, to="structured")
     with pytest.raises(ValueError, match="need no forecast"):
         keras_xd.forecast(sequential(), to="structured")
+
+
+def test_projections_of_attention_get_fresh_weights(rng):
+    space = keras_xd.rewrite(vit(), to="structured", family="low_rank", share=0.5)
+    before = {
+        variable.path: keras.ops.convert_to_numpy(variable).copy()
+        for variable in space.trainable_variables
+    }
+    keras_xd.reset_weights(space, 0)
+    fresh = {
+        variable.path: keras.ops.convert_to_numpy(variable).copy()
+        for variable in space.trainable_variables
+    }
+    kernels = [path for path in before if "kernel" in path]
+    assert len(kernels) == 2 * 7 + 1
+    for path in kernels:
+        assert np.abs(fresh[path] - before[path]).max() > 1e-3, path
+    for variable in space.trainable_variables:
+        variable.assign(np.ones(variable.shape))
+    keras_xd.reset_weights(space, 0)
+    for variable in space.trainable_variables:
+        value = keras.ops.convert_to_numpy(variable)
+        np.testing.assert_array_equal(value, fresh[variable.path], err_msg=variable.path)

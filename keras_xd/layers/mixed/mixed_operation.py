@@ -9,30 +9,23 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.searchable import SearchableLayer
-from keras_xd.core.type_aliases import (
-    Config,
-    Description,
-    Shape,
-    Sizes,
-    Tensor,
-)
+from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
 from keras_xd.layers.mixed.discrete_operation import (
     DARTS_OPERATIONS,
     DiscreteOperation,
     is_operation,
 )
 from keras_xd.layers.mixed.operation_layer import OperationLayer, OperationOptions
+from keras_xd.layers.mixed.shares import SMALLEST_SHARE, CandidateShares
 
 UPDATES = ("softmax", "exponentiated_gradient")
-SMALLEST_SHARE = 1e-5
 _CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
 # exp(-150) is zero in float32.
 _LOGIT_OF_ALL = 150.0
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class MixedOperation(OperationLayer, SearchableLayer):
+class MixedOperation(OperationLayer, CandidateShares):
     """A convolution mixed with other operations, by shares that are searched.
 
     With the operations `o` of the candidates, one of which is the convolution of the layer's own
@@ -165,11 +158,6 @@ class MixedOperation(OperationLayer, SearchableLayer):
         return self.operations[self.operation_names.index(self.own_convolution)].kernel
 
     @property
-    def architecture_variables(self) -> list[keras.Variable]:
-        """The logits."""
-        return [self.logits]
-
-    @property
     def shares(self) -> Tensor:
         """The share of each operation, a tensor."""
         logits = ops.convert_to_tensor(self.logits)
@@ -178,11 +166,6 @@ class MixedOperation(OperationLayer, SearchableLayer):
             return shares
         # The value is that of the softmax, and the derivative that of the identity.
         return ops.stop_gradient(shares) + (logits - ops.stop_gradient(logits))
-
-    @property
-    def largest(self) -> str:
-        """The name of the operation of the largest share."""
-        return self.operation_names[int(np.argmax(ops.convert_to_numpy(self.logits)))]
 
     def operate(self, x: Tensor) -> Tensor:
         """Return the mixture of the operations; inputs and outputs have their channels last."""
@@ -245,35 +228,6 @@ class MixedOperation(OperationLayer, SearchableLayer):
             if old is not None:
                 new.assign(ops.copy(old))
         return plain
-
-    def describe(self) -> Description:
-        """Return `share/<operation>` of each operation, and the `entropy` of the shares in nats.
-
-        The entropy is 0 where one operation has it all, and `entropy/relative`, which is the
-        entropy divided by that of equal shares, is 1 where nothing has been decided.
-        """
-        shares = np.asarray(ops.convert_to_numpy(self.shares), "float64")
-        positive = shares[shares > 0]
-        entropy = abs(float(-np.sum(positive * np.log(positive))))
-        named = zip(self.operation_names, shares, strict=True)
-        return {
-            **{f"share/{name}": float(share) for name, share in named},
-            "entropy": entropy,
-            "entropy/relative": entropy / math.log(len(shares)),
-        }
-
-    def architecture_signature(self) -> Config:
-        """Return what tells the meaning of the logits: the operations, in their order."""
-        signature = super().architecture_signature()
-        return {**signature, "operations": list(self.operation_names)}
-
-    def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """Return logits of shares that are drawn evenly from all possible ones.
-
-        So each operation is the largest equally often.
-        """
-        shares = generator.dirichlet(np.ones(len(self.operations)))
-        return [np.log(np.maximum(shares, SMALLEST_SHARE))]
 
     def get_config(self) -> Config:
         return {

@@ -1,6 +1,9 @@
 """What layers with structured kernels share: the options of the family, the factors."""
 
+import dataclasses
 import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -8,59 +11,174 @@ from keras import constraints, ops, regularizers
 from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Tensor
+from keras_xd.core.type_aliases import Config, Regularizer, Tensor
 from keras_xd.kmatrix import families
 from keras_xd.kmatrix.structured import Projection
 from keras_xd.kmatrix.structured_product import SIZES, StructuredProduct, structured_product
+
+LEARNING_RATES = ("spectral", "equal")
+_IN_FILES = "learning_rates"  # beside the variables of a layer, whose names are numbers
 
 
 class StructuredKernel:
     """One structured matrix of a layer: its variables, and the product with it.
 
+    A variable is a factor divided by its rate, so a step of Adam of the learning rate moves the
+    factor by that times the rate.
+
     Args:
         product: how vectors are multiplied.
         variables: the layer's variables, of the shapes of `product`.
+        rates: of each variable what it is multiplied by to become the factor.
     """
 
-    def __init__(self, product: StructuredProduct, variables: list[keras.Variable]):
-        self.product, self.variables = product, variables
+    def __init__(
+        self, product: StructuredProduct, variables: list[keras.Variable], rates: list[float]
+    ):
+        self.product, self.variables, self.rates = product, variables, rates
+        # A product of factors may be multiplied by all rates at once, where that is least work.
+        self.scale = math.prod(rates)
+        self.smallest = min(range(len(variables)), key=lambda i: math.prod(variables[i].shape))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return `x · kernel` along the last axis of `x`."""
         leading = ops.shape(x)[:-1]
-        x = ops.reshape(x, (-1, self.product.inputs))
-        factors = [ops.convert_to_tensor(variable) for variable in self.variables]
-        return ops.reshape(self.product.apply(factors, x), (*leading, self.product.units))
+        x = ops.reshape(x, (-1, self.inputs))
+        return ops.reshape(self.product.apply(self._factors(), x), (*leading, self.units))
+
+    @property
+    def inputs(self) -> int:
+        """How many numbers a vector has."""
+        return self.product.inputs
+
+    @property
+    def units(self) -> int:
+        """How many numbers a result has."""
+        return self.product.units
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply–adds of one vector."""
+        return self.product.multiply_adds
 
     def dense(self) -> Tensor:
         """Return the kernel multiplied out, of shape `(inputs, units)`."""
-        return self(ops.eye(self.product.inputs, dtype=self.variables[0].dtype))
+        return self.product.multiplied_out(self._factors())
 
     def assign(self, projection: Projection) -> None:
         """Set the variables to a `Projection` of the same family and sizes."""
-        for variable, value in zip(self.variables, self.product.packed(projection), strict=True):
-            variable.assign(value)
+        factors = self.product.packed(projection)
+        for variable, factor, rate in zip(self.variables, factors, self.rates, strict=True):
+            variable.assign(factor / rate)
+
+    def project(self, matrix: ArrayLike, inputs: ArrayLike | None = None) -> Projection:
+        """Become the nearest matrix of the family and sizes to a dense kernel.
+
+        Args:
+            matrix: array of shape `(inputs, units)`.
+            inputs: as in `keras_xd.kmatrix.project_to`.
+
+        Returns:
+            The `Projection`, whose matrix is the kernel transposed.
+
+        Raises:
+            ValueError: for a matrix of another shape, or one that is not finite.
+        """
+        projection = families.nearest(
+            checked_matrix(matrix, self).T, self.product.family, self.product.sizes, inputs
+        )
+        self.assign(projection)
+        return projection
+
+    def start_from(
+        self,
+        matrix: ArrayLike,
+        old: keras.Variable,
+        arguments: Sequence[np.ndarray] | None = None,
+    ) -> list["Start"]:
+        """Become the nearest one to the kernel of another layer, frozen where that is.
+
+        Args:
+            matrix: the other kernel, as a matrix.
+            old: the variable that it is in.
+            arguments: list of arrays that the layer is called with, or `None`.
+        """
+        inputs = None
+        if arguments:
+            inputs = np.concatenate([one.reshape(-1, self.inputs) for one in arguments])
+        projection = self.project(matrix, inputs)
+        for variable in self.variables:
+            variable.trainable = old.trainable
+        return [Start("", self, projection)]
+
+    def _factors(self):
+        """Return arrays whose product is the kernel."""
+        factors = [ops.convert_to_tensor(variable) for variable in self.variables]
+        if self.scale != 1:
+            factors[self.smallest] = factors[self.smallest] * self.scale
+        return factors
 
 
-# What a kernel is called in its layer, and the matrix that it starts at.
-Start = tuple[str, StructuredKernel, Projection]
+class Start(NamedTuple):
+    """What a kernel starts at.
+
+    Attributes:
+        ending: what it is called in its layer, after "/", or "".
+        kernel: the kernel.
+        projection: the matrix.
+        candidate: its name in a mixture, `None` elsewhere.
+    """
+
+    ending: str
+    kernel: StructuredKernel
+    projection: Projection
+    candidate: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelSpecification:
+    """What a layer asks for a kernel.
+
+    Attributes:
+        inputs, units: its shape.
+        sizes: its sizes, `None` for those of the share.
+        name: beginning of the variables' names.
+        regularizer: that of the variables, `None` for `kernel_regularizer`.
+        seed_offset: is added to the seed.
+    """
+
+    inputs: int
+    units: int
+    sizes: Config | None = None
+    name: str = "kernel"
+    regularizer: Regularizer = None
+    seed_offset: int = 0
 
 
 class StructuredOptions:
     """The arguments of a layer that choose its structured kernels.
 
     Args:
-        family, share, sizes: as in `StructuredDense`.
-        kernel_regularizer: regularizer of the factors.
+        family, share, sizes, learning_rates: as in `StructuredDense`.
+        kernel_regularizer: regularizer of the variables.
         seed: seed of the random start.
     """
 
-    def __init__(self, family, share, sizes, kernel_regularizer=None, seed=None):
+    def __init__(
+        self,
+        family,
+        share,
+        sizes,
+        learning_rates="spectral",
+        kernel_regularizer=None,
+        seed=None,
+    ):
         self.family = validation.one_of(family, tuple(SIZES), "family")
         if not 0 < validation.real_number(share, "share") <= 1:
             raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share}")
         self.share = share
         self.sizes = checked_sizes(family, sizes, "sizes")
+        self.learning_rates = validation.one_of(learning_rates, LEARNING_RATES, "learning_rates")
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
         self.seed = validation.seed(seed)
 
@@ -72,38 +190,44 @@ class StructuredOptions:
             sizes = families.sizes_within((units, inputs), self.family, self.share)
         return structured_product(self.family, inputs, units, sizes)
 
-    def kernel(
-        self, layer, inputs, units, sizes=None, name="kernel", regularizer=None, seed_offset=0
-    ):
-        """Add the variables of a kernel to a layer and return the `StructuredKernel`.
+    def check(self, kernels: Sequence[tuple[int, int]]) -> None:
+        """Raise `ValueError` for inputs and units of which there is no kernel."""
+        for inputs, units in kernels:
+            self.product(inputs, units, self.sizes)
 
-        Args:
-            layer: the layer, in its `build`.
-            inputs, units: shape of the kernel.
-            sizes: its sizes, `None` for those of the share.
-            name: beginning of the variables' names.
-            regularizer: that of the factors, `None` for `kernel_regularizer`.
-            seed_offset: is added to the seed.
-        """
-        product = self.product(inputs, units, sizes)
-        seed = np.random.randint(2**31) if self.seed is None else self.seed + seed_offset
+    def kernels(
+        self, layer: keras.layers.Layer, specifications: Sequence["KernelSpecification"]
+    ) -> list[StructuredKernel]:
+        """Add kernels to a layer in its `build`; return their `StructuredKernel` in the order."""
+        return [self.kernel(layer, one) for one in specifications]
+
+    def kernel(
+        self, layer: keras.layers.Layer, specification: "KernelSpecification"
+    ) -> StructuredKernel:
+        """Add the variables of a kernel to a layer in its `build`."""
+        inputs, units, name = specification.inputs, specification.units, specification.name
+        product = self.product(inputs, units, specification.sizes)
+        seed = np.random.randint(2**31)
+        if self.seed is not None:
+            seed = self.seed + specification.seed_offset
         # The variance of the outputs of a kernel by "glorot_uniform".
         start = product.initial(2 * inputs / (inputs + units), np.random.default_rng(seed))
         # A K-matrix is folded in float32 before it is cast to the layer's type.
         autocast = self.family != "kaleidoscope"
+        rates = product.rates if self.learning_rates == "spectral" else [1.0] * len(start)
         variables = [
             layer.add_weight(
                 name=f"{name}_factor_{index}",
-                shape=shape,
-                initializer=_constant(value),
-                regularizer=regularizer or self.kernel_regularizer,
+                shape=factor.shape,
+                initializer=_constant(factor / rate),
+                regularizer=specification.regularizer or self.kernel_regularizer,
                 autocast=autocast,
             )
-            for index, (shape, value) in enumerate(zip(product.shapes, start, strict=True))
+            for index, (factor, rate) in enumerate(zip(start, rates, strict=True))
         ]
         for index, variable in enumerate(variables):  # checkpoints of TensorFlow find attributes
             setattr(layer, f"{name}_factor_{index}", variable)
-        return StructuredKernel(product, variables)
+        return StructuredKernel(product, variables, list(rates))
 
     def get_config(self) -> Config:
         """Return the arguments, for the layer's configuration."""
@@ -111,9 +235,33 @@ class StructuredOptions:
             "family": self.family,
             "share": self.share,
             "sizes": plain_sizes(self.sizes),
+            "learning_rates": self.learning_rates,
             "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
             "seed": self.seed,
         }
+
+
+class FactorFiles(keras.layers.Layer):
+    """A layer of structured kernels; its files of weights say what the variables stand for.
+
+    Comes before the layer of Keras in the order of classes, and has `structure`.
+    """
+
+    def save_own_variables(self, store: Any) -> None:
+        super().save_own_variables(store)
+        store[_IN_FILES] = np.array(LEARNING_RATES.index(self.structure.learning_rates))
+
+    def load_own_variables(self, store: Any) -> None:
+        values = {key: store[key] for key in store.keys()}  # noqa: SIM118 (no mapping)
+        if _IN_FILES in values:
+            found = LEARNING_RATES[int(np.array(values.pop(_IN_FILES)))]
+            if found != self.structure.learning_rates:
+                raise ValueError(
+                    "Weights must be loaded into a layer of the `learning_rates` that they were "
+                    f"saved with. Received: layer '{self.name}' with "
+                    f"{self.structure.learning_rates!r}, weights with {found!r}"
+                )
+        super().load_own_variables(values)
 
 
 class BiasOptions:
@@ -146,53 +294,15 @@ class BiasOptions:
         }
 
 
-def project_kernel(
-    kernel: StructuredKernel, matrix: ArrayLike, inputs: ArrayLike | None = None
-) -> Projection:
-    """Set a structured kernel to the nearest one to a dense kernel.
-
-    Args:
-        kernel: the structured kernel.
-        matrix: array of shape `(inputs, units)`.
-        inputs: as in `keras_xd.kmatrix.project_to`.
-
-    Returns:
-        The `Projection`, whose matrix is the kernel transposed.
-
-    Raises:
-        ValueError: for a matrix of another shape, or one that is not finite.
-    """
-    matrix, product = ops.convert_to_numpy(matrix), kernel.product
-    if matrix.shape != (product.inputs, product.units):
+def checked_matrix(matrix, kernel):
+    """Return a kernel as an array, or raise `ValueError` if it has another shape than a kernel."""
+    matrix = ops.convert_to_numpy(matrix)
+    if matrix.shape != (kernel.inputs, kernel.units):
         raise ValueError(
-            f"The kernel must have shape {(product.inputs, product.units)}. "
+            f"The kernel must have shape {(kernel.inputs, kernel.units)}. "
             f"Received: kernel of shape {matrix.shape}"
         )
-    projection = families.nearest(matrix.T, product.family, product.sizes, inputs)
-    kernel.assign(projection)
-    return projection
-
-
-def start_from(kernel, matrix, old, arguments=None):
-    """Set a structured kernel to the nearest one to that of another layer, frozen where it is.
-
-    Args:
-        kernel: the structured kernel.
-        matrix: the other kernel, as a matrix.
-        old: the variable that it is in.
-        arguments: list of arrays that the layer is called with, or `None`.
-
-    Returns:
-        The `Projection`.
-    """
-    inputs = None
-    if arguments:
-        size = kernel.product.inputs
-        inputs = np.concatenate([argument.reshape(-1, size) for argument in arguments])
-    projection = project_kernel(kernel, matrix, inputs)
-    for variable in kernel.variables:
-        variable.trainable = old.trainable
-    return projection
+    return matrix
 
 
 def copy_variable(old, new):

@@ -24,7 +24,7 @@ from keras_xd.layers.structured import base
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StructuredDense(keras.layers.Layer):
+class StructuredDense(base.FactorFiles):
     """A `Dense` layer whose kernel is a structured matrix.
 
         y = activation(x · kernel + bias)
@@ -48,6 +48,11 @@ class StructuredDense(keras.layers.Layer):
     `"glorot_uniform"` have: a factor whose products sum `f` numbers begins with the variance `1/f`,
     the last one with `2 inputs / (f (inputs + units))`.
 
+    A variable is its factor divided by a rate. So one learning rate of Adam changes the outputs of
+    every family about as much as it does those of `Dense`: a factor whose products sum `f` numbers,
+    one of `k`, has the rate `inputs / (f k)`. By plain gradient descent the factor has the square
+    of that, so take `learning_rates="equal"` there.
+
     Args:
         units: number of outputs.
         family: name of the family.
@@ -56,9 +61,10 @@ class StructuredDense(keras.layers.Layer):
         share: most numbers of the kernel, as a share of `inputs · units`; the largest sizes that
             keep to it are taken. Without a meaning for `"dense"`, and where sizes are given.
         sizes: dictionary of the sizes of the family, as above; `depth` may be left out.
+        learning_rates: `"spectral"`, the rates above, or `"equal"`: variables are factors.
         bias_initializer: initializer of the bias.
         kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers; that of
-            the kernel acts on each factor.
+            the kernel acts on each variable.
         bias_constraint: optional constraint.
         seed: integer, makes the random start reproducible; `None`: drawn as Keras' seeds are.
 
@@ -99,6 +105,7 @@ class StructuredDense(keras.layers.Layer):
         use_bias: bool = True,
         share: float = 0.25,
         sizes: Config | None = None,
+        learning_rates: str = "spectral",
         bias_initializer: Initializer = "zeros",
         kernel_regularizer: Regularizer = None,
         bias_regularizer: Regularizer = None,
@@ -109,7 +116,9 @@ class StructuredDense(keras.layers.Layer):
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.units = validation.positive_integer(units, "units")
-        self.structure = base.StructuredOptions(family, share, sizes, kernel_regularizer, seed)
+        self.structure = base.StructuredOptions(
+            family, share, sizes, learning_rates, kernel_regularizer, seed
+        )
         self.activation = activations.get(activation)
         self.bias_options = base.BiasOptions(
             use_bias, bias_initializer, bias_regularizer, bias_constraint
@@ -120,7 +129,8 @@ class StructuredDense(keras.layers.Layer):
     def build(self, input_shape: Shape) -> None:
         inputs = base.known_size(input_shape, self.name)
         self.input_spec = InputSpec(min_ndim=2, axes={-1: inputs})
-        self.kernel = self.structure.kernel(self, inputs, self.units, self.structure.sizes)
+        asked = base.KernelSpecification(inputs, self.units, self.structure.sizes)
+        (self.kernel,) = self.structure.kernels(self, [asked])
         self.bias = self.bias_options.add(self, (self.units,))
 
     @property
@@ -149,7 +159,7 @@ class StructuredDense(keras.layers.Layer):
         Returns:
             The `keras_xd.kmatrix.Projection`, which tells the error; its matrix is the transpose.
         """
-        return base.project_kernel(self.kernel, kernel, inputs)
+        return self.kernel.project(kernel, inputs)
 
     @staticmethod
     def kernels_of(layer: keras.layers.Layer) -> list[tuple[int, int]]:
@@ -168,13 +178,12 @@ class StructuredDense(keras.layers.Layer):
         Returns:
             List of `(what the kernel is called, StructuredKernel, Projection)`.
         """
-        projection = base.start_from(self.kernel, layer.kernel, layer.kernel, arguments)
         base.copy_variable(layer.bias, self.bias)
-        return [("", self.kernel, projection)]
+        return self.kernel.start_from(layer.kernel, layer.kernel, arguments)
 
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
-        return base.positions(input_shape) * self.kernel.product.multiply_adds
+        return base.positions(input_shape) * self.kernel.multiply_adds
 
     def get_config(self) -> Config:
         return {

@@ -102,7 +102,7 @@ class EinsumEquation:
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StructuredEinsumDense(keras.layers.Layer):
+class StructuredEinsumDense(base.FactorFiles):
     """An `EinsumDense` layer whose kernel is a structured matrix.
 
         outputs = activation(einsum(equation, inputs, kernel) + bias)
@@ -150,6 +150,7 @@ class StructuredEinsumDense(keras.layers.Layer):
         bias_axes: str | None = None,
         share: float = 0.25,
         sizes: Config | None = None,
+        learning_rates: str = "spectral",
         bias_initializer: Initializer = "zeros",
         kernel_regularizer: Regularizer = None,
         bias_regularizer: Regularizer = None,
@@ -163,7 +164,9 @@ class StructuredEinsumDense(keras.layers.Layer):
         self.partial_output_shape = (
             (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
         )
-        self.structure = base.StructuredOptions(family, share, sizes, kernel_regularizer, seed)
+        self.structure = base.StructuredOptions(
+            family, share, sizes, learning_rates, kernel_regularizer, seed
+        )
         self.activation = activations.get(activation)
         self.bias_axes = bias_axes
         self.bias_options = base.BiasOptions(
@@ -181,7 +184,8 @@ class StructuredEinsumDense(keras.layers.Layer):
                 )
         inputs = math.prod(sizes[axis] for axis in parsed.contracted)
         units = math.prod(sizes[axis] for axis in parsed.units)
-        self.kernel = self.structure.kernel(self, inputs, units, self.structure.sizes)
+        asked = base.KernelSpecification(inputs, units, self.structure.sizes)
+        (self.kernel,) = self.structure.kernels(self, [asked])
         named = self.bias_axes or ""
         first = min((i for i, axis in enumerate(parsed.outputs) if axis in named), default=0)
         shape = [sizes[axis] if axis in named else 1 for axis in parsed.outputs[first:]]
@@ -202,7 +206,7 @@ class StructuredEinsumDense(keras.layers.Layer):
         dynamic = dict(zip(parsed.inputs, ops.shape(inputs), strict=True))
         free, units = parsed.free, parsed.units
         x = _ordered(inputs, parsed.inputs, (*free, *parsed.contracted))
-        x = ops.reshape(x, (*(dynamic[axis] for axis in free), self.kernel.product.inputs))
+        x = ops.reshape(x, (*(dynamic[axis] for axis in free), self.kernel.inputs))
         x = self.kernel(x)
         x = ops.reshape(x, (*(dynamic[a] for a in free), *(sizes[a] for a in units)))
         outputs = _ordered(x, (*free, *units), parsed.outputs)
@@ -221,7 +225,7 @@ class StructuredEinsumDense(keras.layers.Layer):
             kernel: array of the axes of the equation's kernel.
             inputs: as in `StructuredDense.project`, of shape `(samples, inputs of the matrix)`.
         """
-        return base.project_kernel(self.kernel, self._matrix(kernel), inputs)
+        return self.kernel.project(self._matrix(kernel), inputs)
 
     @staticmethod
     def kernels_of(layer: keras.layers.Layer) -> list[tuple[int, int]]:
@@ -245,10 +249,8 @@ class StructuredEinsumDense(keras.layers.Layer):
             parsed, _ = self._sizes(arguments[0].shape)
             order = [parsed.inputs.index(axis) for axis in (*parsed.free, *parsed.contracted)]
             arguments = [np.transpose(argument, order) for argument in arguments]
-        matrix = self._matrix(layer.kernel)
-        projection = base.start_from(self.kernel, matrix, layer.kernel, arguments)
         base.copy_variable(layer.bias, self.bias)
-        return [("", self.kernel, projection)]
+        return self.kernel.start_from(self._matrix(layer.kernel), layer.kernel, arguments)
 
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample."""
@@ -260,7 +262,7 @@ class StructuredEinsumDense(keras.layers.Layer):
     @property
     def vector_multiply_adds(self) -> int:
         """The multiply–adds of one product with the matrix."""
-        return self.kernel.product.multiply_adds
+        return self.kernel.multiply_adds
 
     def get_config(self) -> Config:
         return {
@@ -278,7 +280,14 @@ class StructuredEinsumDense(keras.layers.Layer):
         """Return a kernel of the equation as a matrix `(inputs, units)`."""
         parsed, _ = self._sizes(self.get_build_config()["input_shape"])
         matrix = ops.convert_to_numpy(kernel).transpose(parsed.kernel_order)
-        return matrix.reshape(self.kernel.product.inputs, self.kernel.product.units)
+        return matrix.reshape(self.kernel.inputs, self.kernel.units)
+
+    def kernel_of(self, matrix: Tensor) -> Tensor:
+        """Return a matrix `(inputs, units)` as a kernel of the equation."""
+        parsed, sizes = self._sizes(self.get_build_config()["input_shape"])
+        order = [(*parsed.contracted, *parsed.units).index(axis) for axis in parsed.kernel]
+        axes = [sizes[axis] for axis in (*parsed.contracted, *parsed.units)]
+        return ops.transpose(ops.reshape(matrix, axes), order)
 
     def _sizes(self, input_shape):
         """Return the parsed equation and the size of each axis by name."""

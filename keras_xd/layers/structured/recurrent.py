@@ -17,7 +17,7 @@ _OF_LAYER = (
 )
 
 
-class _StructuredCell:
+class _StructuredCell(base.FactorFiles):
     """What the two cells share; comes before the cell of Keras in the order of classes."""
 
     gates: int
@@ -29,6 +29,7 @@ class _StructuredCell:
         share: float = 0.25,
         sizes: Config | None = None,
         recurrent_sizes: Config | None = None,
+        learning_rates: str = "spectral",
         **kwargs: Any,
     ):
         if kwargs.get("recurrent_dropout"):
@@ -38,24 +39,26 @@ class _StructuredCell:
             )
         units = validation.positive_integer(units, "units")
         super().__init__(units, **{**kwargs, "implementation": 2})
-        self.structure = base.StructuredOptions(family, share, sizes, seed=kwargs.get("seed"))
+        self.structure = base.StructuredOptions(
+            family, share, sizes, learning_rates, seed=kwargs.get("seed")
+        )
         self.recurrent_sizes = base.checked_sizes(family, recurrent_sizes, "recurrent_sizes")
 
     def build(self, input_shape: Shape) -> None:
         inputs, units = base.known_size(input_shape, self.name), self.gates * self.units
-        sizes, structure = self.structure.sizes, self.structure
-        self.kernel = structure.kernel(
-            self, inputs, units, sizes, "kernel", self.kernel_regularizer
-        )
-        self.recurrent_kernel = structure.kernel(
-            self,
-            self.units,
-            units,
-            sizes if self.recurrent_sizes is None else self.recurrent_sizes,
-            "recurrent_kernel",
-            self.recurrent_regularizer,
-            seed_offset=1,
-        )
+        sizes, recurrent_sizes = self.structure.sizes, self.recurrent_sizes
+        asked = [
+            base.KernelSpecification(inputs, units, sizes, regularizer=self.kernel_regularizer),
+            base.KernelSpecification(
+                self.units,
+                units,
+                sizes if recurrent_sizes is None else recurrent_sizes,
+                "recurrent_kernel",
+                self.recurrent_regularizer,
+                seed_offset=1,
+            ),
+        ]
+        self.kernel, self.recurrent_kernel = self.structure.kernels(self, asked)
         self.bias = None
         if self.use_bias:
             self.bias = self.add_weight(
@@ -75,7 +78,7 @@ class _StructuredCell:
     @property
     def vector_multiply_adds(self) -> int:
         """The multiply–adds of one step."""
-        return self.kernel.product.multiply_adds + self.recurrent_kernel.product.multiply_adds
+        return self.kernel.multiply_adds + self.recurrent_kernel.multiply_adds
 
     def get_config(self) -> Config:
         structure = self.structure.get_config()
@@ -187,12 +190,17 @@ class _StructuredRNN(keras.layers.RNN):
         share: float = 0.25,
         sizes: Config | None = None,
         recurrent_sizes: Config | None = None,
+        learning_rates: str = "spectral",
         **kwargs: Any,
     ):
+        kernels = (family, share, sizes, recurrent_sizes, learning_rates)
+        self.make_of_cell(units, *kernels, **kwargs)
+
+    def make_of_cell(self, *args: Any, **kwargs: Any) -> None:
+        """Make the layer of its cell, whose arguments are those that are not the layer's."""
         of_layer = {name: kwargs.pop(name) for name in _OF_LAYER if name in kwargs}
         common = {name: of_layer[name] for name in ("dtype", "trainable") if name in of_layer}
-        cell = self.cell_class(units, family, share, sizes, recurrent_sizes, **kwargs, **common)
-        super().__init__(cell, **of_layer)
+        keras.layers.RNN.__init__(self, self.cell_class(*args, **kwargs, **common), **of_layer)
 
     @property
     def structure(self) -> base.StructuredOptions:
@@ -227,8 +235,9 @@ class _StructuredRNN(keras.layers.RNN):
         """
         found = []
         for name, given in (("kernel", arguments), ("recurrent_kernel", None)):
-            kernel, old = getattr(self.cell, name), getattr(layer.cell, name)
-            found.append((f"/{name}", kernel, base.start_from(kernel, old, old, given)))
+            old = getattr(layer.cell, name)
+            starts = getattr(self.cell, name).start_from(old, old, given)
+            found += [start._replace(ending=f"/{name}") for start in starts]
         base.copy_variable(layer.cell.bias, self.cell.bias)
         return found
 
@@ -251,7 +260,7 @@ class StructuredLSTM(_StructuredRNN):
 
     Args:
         units: number of units.
-        family, share, sizes: as in `StructuredDense`, of both kernels.
+        family, share, sizes, learning_rates: as in `StructuredDense`, of both kernels.
         recurrent_sizes: sizes of the recurrent kernel, `None` for `sizes`.
         **kwargs: the arguments of `keras.layers.LSTM`, `recurrent_dropout`, `use_cudnn` and
             constraints of the kernels excepted. Initializers of the kernels have no meaning;
@@ -282,7 +291,7 @@ class StructuredGRU(_StructuredRNN):
 
     Args:
         units: number of units.
-        family, share, sizes: as in `StructuredDense`, of both kernels.
+        family, share, sizes, learning_rates: as in `StructuredDense`, of both kernels.
         recurrent_sizes: sizes of the recurrent kernel, `None` for `sizes`.
         **kwargs: the arguments of `keras.layers.GRU`, as in `StructuredLSTM`.
 

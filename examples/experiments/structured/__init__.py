@@ -1,0 +1,1 @@
+"""Structured matrices in place of dense ones: transformers and an MLP, from scratch."""

@@ -1,0 +1,70 @@
+"""What layers that mix candidates by shares have in common."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.type_aliases import Config, Description, Tensor
+
+SMALLEST_SHARE = 1e-5
+
+
+class CandidateShares(SearchableLayer):
+    """A layer that mixes candidates by shares: the softmax of its `logits`.
+
+    A subclass has `operation_names`, and makes the variable `logits` in its `build`.
+    """
+
+    logits: keras.Variable
+
+    @property
+    def operation_names(self) -> tuple[str, ...]:
+        """The names of the candidates, in the order of the logits."""
+        raise TypeError(f"{type(self).__name__} must implement `operation_names`.")
+
+    @property
+    def architecture_variables(self) -> list[keras.Variable]:
+        """The logits."""
+        return [self.logits]
+
+    @property
+    def shares(self) -> Tensor:
+        """The share of each candidate, a tensor."""
+        return ops.softmax(ops.convert_to_tensor(self.logits))
+
+    @property
+    def largest(self) -> str:
+        """The name of the candidate of the largest share."""
+        return self.operation_names[int(np.argmax(ops.convert_to_numpy(self.logits)))]
+
+    def describe(self) -> Description:
+        """Return `share/<operation>` of each candidate, and the `entropy` of the shares in nats.
+
+        The entropy is 0 where one candidate has it all, and `entropy/relative`, which is the
+        entropy divided by that of equal shares, is 1 where nothing has been decided.
+        """
+        shares = np.asarray(ops.convert_to_numpy(self.shares), "float64")
+        positive = shares[shares > 0]
+        entropy = abs(float(-np.sum(positive * np.log(positive))))
+        named = zip(self.operation_names, shares, strict=True)
+        return {
+            **{f"share/{name}": float(share) for name, share in named},
+            "entropy": entropy,
+            "entropy/relative": entropy / math.log(len(shares)),
+        }
+
+    def architecture_signature(self) -> Config:
+        """Return what tells the meaning of the logits: the candidates, in their order."""
+        signature = super().architecture_signature()
+        return {**signature, "operations": list(self.operation_names)}
+
+    def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
+        """Return logits of shares that are drawn evenly from all possible ones.
+
+        So each candidate is the largest equally often.
+        """
+        shares = generator.dirichlet(np.ones(len(self.operation_names)))
+        return [np.log(np.maximum(shares, SMALLEST_SHARE))]

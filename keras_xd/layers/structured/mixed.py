@@ -1,0 +1,362 @@
+"""Dense, einsum and recurrent layers whose kernels are mixtures of structured matrices."""
+
+import inspect
+import math
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import keras
+from keras import ops
+
+from keras_xd.core.type_aliases import (
+    Activation,
+    BaseOptions,
+    Config,
+    Constraint,
+    Initializer,
+    Regularizer,
+    Shape,
+    Tensor,
+)
+from keras_xd.layers.mixed.shares import CandidateShares
+from keras_xd.layers.structured import base, mixture
+from keras_xd.layers.structured.dense import StructuredDense
+from keras_xd.layers.structured.einsum_dense import StructuredEinsumDense
+from keras_xd.layers.structured.recurrent import (
+    StructuredGRU,
+    StructuredGRUCell,
+    StructuredLSTM,
+    StructuredLSTMCell,
+)
+
+
+class _MixedStructure(CandidateShares):
+    """What the layers share; comes before the structured layer in the order of classes."""
+
+    plain_class: type  # what a candidate becomes
+    dense_class: type  # what the candidate "dense" becomes
+
+    @property
+    def operation_names(self) -> tuple[str, ...]:
+        """The names of the candidates, such as `"low_rank_0.5"`, in the order of the logits."""
+        return tuple(_holder(self).candidates)
+
+    def complexity(self, input_shape: Shape) -> float | Tensor:
+        """The expected multiply–adds of one sample: those of each candidate times its share."""
+        return self.multiply_adds(input_shape)
+
+    def parameters(self) -> Tensor:
+        """Return the expected weights of the finalized layer, differentiable in the logits."""
+        kernels = _kernels(self)
+        inside = {
+            id(variable) for kernel in kernels for variable in (*kernel.variables, self.logits)
+        }
+        others = sum(math.prod(w.shape) for w in self.weights if id(w) not in inside)
+        return sum(kernel.parameters for kernel in kernels) + others
+
+    def architecture_signature(self) -> Config:
+        """Return what tells the meaning of the logits: the candidates with their sizes."""
+        candidates = {
+            name: [family, *sizes] for name, (family, sizes) in _holder(self).candidates.items()
+        }
+        return {**super().architecture_signature(), "candidates": candidates}
+
+    def finalize(self) -> keras.layers.Layer:
+        """Return a built structured layer of the family and sizes of the largest share.
+
+        Its kernel is the nearest of these to the mixture, or the candidate's own if that is nearer.
+        `"dense"` becomes the layer of Keras, with the mixture as its kernel.
+        """
+        family, sizes = _holder(self).candidates[self.largest]
+        dense = family == "dense"
+        chosen = dict(zip(("sizes", "recurrent_sizes"), sizes, strict=False))
+        config = {**self.get_config(), "family": family, "share": 1.0, **chosen}
+        kind = self.dense_class if dense else self.plain_class
+        plain = kind.from_config({name: config[name] for name in _arguments(kind, config)})
+        plain.build(self.get_build_config()["input_shape"])
+        plain.trainable = self.trainable
+        for kernel, new in zip(_kernels(self), _kernels(plain), strict=True):
+            if dense:
+                new.assign(self.as_dense_kernel(kernel.dense(), new.shape))
+            else:
+                kernel.become(new, self.largest)
+        base.copy_variable(_holder(self).bias, _holder(plain).bias)
+        return plain
+
+    def as_dense_kernel(self, matrix: Tensor, shape: Shape) -> Tensor:
+        """Return a matrix as a kernel of the layer of Keras."""
+        return ops.reshape(matrix, shape)
+
+
+def _holder(layer):
+    """Return what has the kernels of a layer: the layer, or its cell."""
+    return getattr(layer, "cell", layer)
+
+
+def _kernels(layer):
+    """Return the kernels of a layer."""
+    holder = _holder(layer)
+    names = ("kernel", "recurrent_kernel")
+    return [getattr(holder, name) for name in names if hasattr(holder, name)]
+
+
+def _arguments(kind, config):
+    """Return the names of a configuration that a class takes."""
+    if hasattr(kind, "argument_names"):
+        allowed = kind.argument_names()
+    else:
+        allowed = set(inspect.signature(kind).parameters)
+    return [name for name in config if name in {*allowed, "name", "dtype"}]
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedDense(_MixedStructure, StructuredDense):
+    """A `Dense` layer whose kernel is a mixture of structured matrices, by shares to be searched.
+
+    With the candidates `c`, matrices of all `families` and sizes, and `p = softmax(logits)`
+
+        y = activation( x · Σ_c p_c K_c + bias )
+
+    The matrices are multiplied out and summed first, so there is one product with the inputs,
+    whatever the number of candidates. The expected multiply–adds and parameters are differentiable
+    in the logits: a `complexity_target` of `SearchModel.compile` spreads them over the layers.
+
+    `finalize()` keeps the family and the size of the largest share: a `StructuredDense` whose
+    kernel is the nearest to the mixture, or a `Dense` for the candidate `"dense"`. Outputs are the
+    same where that share is 1.
+
+    Args:
+        units: number of outputs.
+        families: names of the families, of those of `StructuredDense`; `"dense"` too.
+        shares: most numbers of a candidate, as shares of `inputs · units`; each family but
+            `"dense"` has a candidate for each of them. What the kernel has no matrix of is left
+            out, and sizes that occurred already.
+        activation, use_bias, learning_rates, bias_initializer, kernel_regularizer,
+            bias_regularizer, activity_regularizer, bias_constraint: as in `StructuredDense`.
+        seed: integer, makes the random start reproducible; each candidate's is one higher.
+
+    Call arguments:
+        inputs: tensor of at least two axes, the last one of known size.
+
+    Input shape:
+        `(batch, …, inputs)`.
+
+    Output shape:
+        `(batch, …, units)`.
+
+    Raises:
+        ValueError: for arguments outside these rules, an unknown number of inputs, and a kernel of
+            which fewer than two candidates are left.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.MixedDense(64, families=("low_rank", "monarch"), shares=(0.5, 0.25))
+    >>> layer(np.ones((2, 16), "float32")).shape
+    TensorShape([2, 64])
+    >>> layer.operation_names
+    ('low_rank_0.5', 'low_rank_0.25', 'monarch_0.5', 'monarch_0.25')
+    >>> type(layer.finalize()).__name__
+    'StructuredDense'
+
+    Reference:
+        Potapczynski et al., "Searching for Efficient Linear Layers over a Continuous Space of
+        Structured Matrices", 2024, for the question; Shen, Khodak, Talwalkar, "Efficient
+        Architecture Search for Diverse Tasks", 2022, for mixtures in one product.
+    """
+
+    plain_class, dense_class = StructuredDense, keras.layers.Dense
+
+    def __init__(
+        self,
+        units: int,
+        families: Sequence[str] = mixture.FAMILIES,
+        shares: Sequence[float] = mixture.SHARES,
+        activation: Activation = None,
+        use_bias: bool = True,
+        learning_rates: str = "spectral",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        bias_constraint: Constraint = None,
+        seed: int | None = None,
+        **kwargs: Unpack[BaseOptions],
+    ):
+        super().__init__(
+            units,
+            activation=activation,
+            use_bias=use_bias,
+            bias_initializer=bias_initializer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            bias_constraint=bias_constraint,
+            **kwargs,
+        )
+        self.structure = mixture.MixtureOptions(
+            families, shares, learning_rates, kernel_regularizer, seed
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedEinsumDense(_MixedStructure, StructuredEinsumDense):
+    """An `EinsumDense` layer whose kernel is a mixture of structured matrices, as in `MixedDense`.
+
+    `keras_xd.rewrite` puts it in the place of the projections of attention.
+
+    Args:
+        equation, output_shape, activation, bias_axes: as in `keras.layers.EinsumDense`, for
+            equations that `StructuredEinsumDense` takes.
+        families, shares, learning_rates, bias_initializer, kernel_regularizer, bias_regularizer,
+            activity_regularizer, bias_constraint, seed: as in `MixedDense`.
+
+    Raises:
+        ValueError: as `StructuredEinsumDense` and `MixedDense`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> heads = layers.MixedEinsumDense("abc,cde->abde", (None, 8, 16))
+    >>> heads(np.ones((2, 10, 128), "float32")).shape
+    TensorShape([2, 10, 8, 16])
+    """
+
+    plain_class, dense_class = StructuredEinsumDense, keras.layers.EinsumDense
+
+    def __init__(
+        self,
+        equation: str,
+        output_shape: int | Sequence[int | None],
+        families: Sequence[str] = mixture.FAMILIES,
+        shares: Sequence[float] = mixture.SHARES,
+        activation: Activation = None,
+        bias_axes: str | None = None,
+        learning_rates: str = "spectral",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        bias_constraint: Constraint = None,
+        seed: int | None = None,
+        **kwargs: Unpack[BaseOptions],
+    ):
+        super().__init__(
+            equation,
+            output_shape,
+            activation=activation,
+            bias_axes=bias_axes,
+            bias_initializer=bias_initializer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            bias_constraint=bias_constraint,
+            **kwargs,
+        )
+        self.structure = mixture.MixtureOptions(
+            families, shares, learning_rates, kernel_regularizer, seed
+        )
+
+    def as_dense_kernel(self, matrix: Tensor, shape: Shape) -> Tensor:
+        return self.kernel_of(matrix)
+
+
+class _MixedCell:
+    """What the two cells share; comes before the structured cell in the order of classes."""
+
+    def __init__(self, units, families, shares, learning_rates, **kwargs):
+        super().__init__(units, "dense", **kwargs)
+        self.structure = mixture.MixtureOptions(
+            families, shares, learning_rates, seed=kwargs.get("seed")
+        )
+
+
+class _MixedLSTMCell(_MixedCell, StructuredLSTMCell):
+    pass
+
+
+class _MixedGRUCell(_MixedCell, StructuredGRUCell):
+    pass
+
+
+class _MixedRNN(_MixedStructure):
+    """What the two layers share."""
+
+    def __init__(
+        self,
+        units: int,
+        families: Sequence[str] = mixture.FAMILIES,
+        shares: Sequence[float] = mixture.SHARES,
+        learning_rates: str = "spectral",
+        **kwargs: Any,
+    ):
+        self.make_of_cell(units, families, shares, learning_rates, **kwargs)
+
+    @property
+    def logits(self) -> keras.Variable:
+        """The logits of the candidates, which kernel and recurrent kernel share."""
+        return self.cell.logits
+
+    def complexity(self, input_shape: Shape) -> float | Tensor:
+        """The expected multiply–adds of one sample: those of each candidate times its share."""
+        return input_shape[1] * self.cell.vector_multiply_adds
+
+    def call(
+        self, sequences: Tensor, initial_state: Any = None, mask: Any = None, training: bool = False
+    ) -> Any:
+        with mixture.folded(_kernels(self)):  # once, not in each step
+            return super().call(sequences, initial_state, mask, training)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedLSTM(_MixedRNN, StructuredLSTM):
+    """An `LSTM` layer whose kernels are mixtures of structured matrices, as in `MixedDense`.
+
+    Kernel and recurrent kernel have the same shares, and so become of one family; a candidate is
+    one that both have a matrix of. The mixtures are multiplied out once in a call.
+
+    Args:
+        units: number of units.
+        families, shares, learning_rates: as in `MixedDense`, of both kernels.
+        **kwargs: as in `StructuredLSTM`.
+
+    Raises:
+        ValueError: as `StructuredLSTM` and `MixedDense`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.MixedLSTM(32, families=("low_rank", "dense"))
+    >>> layer(np.ones((2, 10, 16), "float32")).shape
+    TensorShape([2, 32])
+    >>> layer.operation_names
+    ('low_rank_0.5', 'low_rank_0.25', 'dense')
+    """
+
+    cell_class = _MixedLSTMCell
+    plain_class, dense_class = StructuredLSTM, keras.layers.LSTM
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedGRU(_MixedRNN, StructuredGRU):
+    """A `GRU` layer whose kernels are mixtures of structured matrices, as in `MixedLSTM`.
+
+    Args:
+        units: number of units.
+        families, shares, learning_rates: as in `MixedDense`, of both kernels.
+        **kwargs: as in `StructuredGRU`.
+
+    Raises:
+        ValueError: as `StructuredGRU` and `MixedDense`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layers.MixedGRU(32)(np.ones((2, 10, 16), "float32")).shape
+    TensorShape([2, 32])
+    """
+
+    cell_class = _MixedGRUCell
+    plain_class, dense_class = StructuredGRU, keras.layers.GRU

@@ -1,0 +1,252 @@
+"""Mixtures of structured matrices of several families and sizes, multiplied as one matrix."""
+
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import keras
+import numpy as np
+from keras import ops, regularizers
+from numpy.typing import ArrayLike
+
+from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Tensor
+from keras_xd.kmatrix import families
+from keras_xd.kmatrix.structured import Projection
+from keras_xd.kmatrix.structured_product import SIZES
+from keras_xd.layers.structured import base
+
+FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast")
+SHARES = (0.5, 0.25)
+# Mixtures that are multiplied out already, by the ids of their kernels.
+_FOLDED = contextvars.ContextVar("folded", default=None)
+
+
+class MixedKernel:
+    """Structured matrices of one shape, and their sum by shares, as one matrix.
+
+    Args:
+        kernels: the `StructuredKernel` of each candidate.
+        layer: the layer or cell that has the `candidates` and their `logits`.
+    """
+
+    def __init__(self, kernels: Sequence[base.StructuredKernel], layer: keras.layers.Layer):
+        self.kernels, self.layer = tuple(kernels), layer
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return `x · kernel` along the last axis of `x`."""
+        folded = (_FOLDED.get() or {}).get(id(self))
+        return ops.matmul(x, ops.cast(self.dense() if folded is None else folded, x.dtype))
+
+    @property
+    def inputs(self) -> int:
+        """How many numbers a vector has."""
+        return self.kernels[0].inputs
+
+    @property
+    def units(self) -> int:
+        """How many numbers a result has."""
+        return self.kernels[0].units
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the candidates."""
+        return tuple(self.layer.candidates)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Those of all candidates."""
+        return [variable for kernel in self.kernels for variable in kernel.variables]
+
+    @property
+    def shares(self) -> Tensor:
+        """The share of each candidate."""
+        return ops.softmax(ops.convert_to_tensor(self.layer.logits))
+
+    @property
+    def multiply_adds(self) -> Tensor:
+        """The expected multiply–adds of one vector: those of each candidate times its share."""
+        return self._expected([kernel.multiply_adds for kernel in self.kernels])
+
+    @property
+    def parameters(self) -> Tensor:
+        """The expected numbers of the kernel."""
+        return self._expected([kernel.product.parameters for kernel in self.kernels])
+
+    def dense(self) -> Tensor:
+        """Return the mixture multiplied out, of shape `(inputs, units)`."""
+        total = 0
+        for kernel, share in zip(self.kernels, ops.unstack(self.shares), strict=True):
+            matrix = kernel.dense()
+            total = total + matrix * ops.cast(share, matrix.dtype)
+        return total
+
+    def project(self, matrix: ArrayLike, inputs: ArrayLike | None = None) -> dict[str, Projection]:
+        """Set every candidate to the nearest one to a dense kernel.
+
+        Args:
+            matrix, inputs: as in `StructuredKernel.project`; the inputs for the families that take
+                them.
+
+        Returns:
+            The `Projection` of each candidate by its name.
+        """
+        return {
+            name: kernel.project(matrix, inputs if self._takes_inputs(kernel) else None)
+            for name, kernel in zip(self.names, self.kernels, strict=True)
+        }
+
+    def start_from(
+        self,
+        matrix: ArrayLike,
+        old: keras.Variable,
+        arguments: Sequence[np.ndarray] | None = None,
+    ) -> list[base.Start]:
+        """Set every candidate as `StructuredKernel.start_from` does."""
+        return [
+            start._replace(candidate=name)
+            for name, kernel in zip(self.names, self.kernels, strict=True)
+            for start in kernel.start_from(
+                matrix, old, arguments if self._takes_inputs(kernel) else None
+            )
+        ]
+
+    def become(self, kernel: base.StructuredKernel, name: str) -> None:
+        """Set a structured kernel of the sizes of a candidate as near to the mixture as can be.
+
+        That is the candidate itself, or the nearest matrix to the mixture of its family and sizes.
+        """
+        chosen = self.kernels[self.names.index(name)]
+        mixture = ops.convert_to_numpy(self.dense()).astype("float64")
+        own = ops.convert_to_numpy(chosen.dense()).astype("float64")
+        product = chosen.product
+        found = families.nearest(mixture.T, product.family, product.sizes)
+        if np.linalg.norm(mixture - own) <= np.linalg.norm(mixture - found.matrix.T):
+            for old, new in zip(chosen.variables, kernel.variables, strict=True):
+                new.assign(ops.copy(old))
+        else:
+            kernel.assign(found)
+
+    @staticmethod
+    def _takes_inputs(kernel):
+        return kernel.product.family in families.WITH_INPUTS
+
+    def _expected(self, counts):
+        return ops.sum(self.shares * ops.convert_to_tensor(counts, "float32"))
+
+
+@contextlib.contextmanager
+def folded(kernels: Sequence[MixedKernel]) -> Iterator[None]:
+    """Return a context manager in which mixtures are multiplied out once, as for loops."""
+    token = _FOLDED.set({id(kernel): kernel.dense() for kernel in kernels})
+    try:
+        yield
+    finally:
+        _FOLDED.reset(token)
+
+
+class MixtureOptions:
+    """The arguments of a layer whose kernels are mixtures, in place of `StructuredOptions`.
+
+    Args:
+        families, shares, learning_rates: as in `MixedDense`.
+        kernel_regularizer: regularizer of the variables.
+        seed: seed of the random start.
+    """
+
+    def __init__(self, families, shares, learning_rates, kernel_regularizer=None, seed=None):
+        self.families = _different(families, "families")
+        for name in self.families:
+            validation.one_of(name, tuple(SIZES), "families")
+        self.shares = _different(shares, "shares")
+        self.sizes = None
+        options = base.StructuredOptions(
+            "dense", 1.0, None, learning_rates, kernel_regularizer, seed
+        )
+        self.learning_rates, self.seed = options.learning_rates, options.seed
+        self.kernel_regularizer = options.kernel_regularizer
+        for share in self.shares:
+            base.StructuredOptions("dense", share, None)
+
+    def candidates(self, kernels: Sequence[tuple[int, int]]) -> dict[str, tuple[str, list]]:
+        """Return name, family, and sizes for each kernel, of what kernels of shapes can become.
+
+        Families and shares that a kernel has no matrix of are left out, and sizes that occurred.
+
+        Args:
+            kernels: inputs and units of each kernel.
+
+        Raises:
+            ValueError: if fewer than two are left.
+        """
+        found, reasons = {}, []
+        for family in self.families:
+            for share in (1.0,) if family == "dense" else self.shares:
+                name = family if family == "dense" else f"{family}_{share:g}"
+                try:
+                    sizes = [
+                        {}
+                        if family == "dense"
+                        else families.sizes_within(shape[::-1], family, share)
+                        for shape in kernels
+                    ]
+                except ValueError as error:
+                    reasons.append(f"{name}: {error}")
+                    continue
+                if (family, sizes) not in found.values():
+                    found[name] = (family, sizes)
+        if len(found) < 2:
+            raise ValueError(
+                "A mixture must have two candidates or more that a kernel can become. Received: "
+                f"families={self.families}, shares={self.shares}, kernels of shapes "
+                f"{list(kernels)}, of which {list(found)} are left. {'; '.join(reasons)}"
+            )
+        return found
+
+    def check(self, kernels: Sequence[tuple[int, int]]) -> None:
+        """Raise `ValueError` for inputs and units of which there are no kernels."""
+        self.candidates(kernels)
+
+    def kernels(self, layer, specifications):
+        """Add kernels and logits to a layer in its `build`; return a list of `MixedKernel`.
+
+        Args:
+            layer: the layer.
+            specifications: list of `base.KernelSpecification`.
+        """
+        found = self.candidates([(one.inputs, one.units) for one in specifications])
+        layer.candidates = {name: (family, tuple(sizes)) for name, (family, sizes) in found.items()}
+        layer.logits = layer.add_weight(
+            name="logits", shape=(len(found),), initializer="zeros", autocast=False
+        )
+        result = []
+        for place, one in enumerate(specifications):
+            kernels = []
+            for number, (name, (family, sizes)) in enumerate(found.items()):
+                seed = None if self.seed is None else self.seed + number
+                options = base.StructuredOptions(
+                    family, 1.0, None, self.learning_rates, self.kernel_regularizer, seed
+                )
+                variables = f"{one.name}_{name}".replace(".", "_")
+                given = dataclasses.replace(one, name=variables, sizes=sizes[place])
+                kernels.append(options.kernel(layer, given))
+            result.append(MixedKernel(kernels, layer))
+        return result
+
+    def get_config(self) -> Config:
+        """Return the arguments, for the layer's configuration."""
+        return {
+            "families": list(self.families),
+            "shares": list(self.shares),
+            "learning_rates": self.learning_rates,
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "seed": self.seed,
+        }
+
+
+def _different(values, name):
+    values = tuple(validation.collection(values, name))
+    if not values or len(set(values)) < len(values):
+        raise ValueError(f"`{name}` must be different ones. Received: {name}={values!r}")
+    return values

@@ -1,0 +1,41 @@
+import importlib
+
+import numpy as np
+import pytest
+
+from keras_xd_tests import example_scripts
+
+with example_scripts.on_path():
+    characters = importlib.import_module("datasets.characters")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "ptb_vocab.txt").write_text("ab\nc\nxyz\n", encoding="utf-8")
+    numbers = {"train": [0, 1, 0, 1, 1, 0], "valid": [1, 1, 2, 0], "test": [0, 0, 0]}
+    np.savez(tmp_path / "ptb_words.npz", **{k: np.uint16(v) for k, v in numbers.items()})
+    return tmp_path
+
+
+def test_pieces_and_what_follows(folder, monkeypatch):
+    # "ab c ab c c ab", of the letters " ", "a", "b" and "c".
+    parts, count = characters.load(folder, length=4)
+    assert count == 5
+    (x, y), (others, _), _ = parts
+    np.testing.assert_array_equal(x, [[2, 3, 1, 4], [1, 2, 3, 1], [4, 1, 4, 1]])
+    np.testing.assert_array_equal(y, [[3, 1, 4, 1], [2, 3, 1, 4], [1, 4, 1, 2]])
+    np.testing.assert_array_equal(others, [[4, 1, 4, 1], [0, 0, 0, 1]])  # "c c xyz ab"
+    monkeypatch.setenv(characters.VARIABLE, str(folder))
+    ((few, _), *_), _ = characters.load(length=4, subset=2)
+    np.testing.assert_array_equal(few, x[:2])
+
+
+def test_bad_input(folder, tmp_path, monkeypatch):
+    monkeypatch.delenv(characters.VARIABLE, raising=False)
+    with pytest.raises(ValueError, match="ptb_words.npz and ptb_vocab.txt .* Received: None"):
+        characters.load()
+    with pytest.raises(ValueError, match="more characters than a piece.*8 characters"):
+        characters.load(folder, length=8)
+    (folder / "ptb_vocab.txt").write_text("ab", encoding="utf-8")
+    with pytest.raises(ValueError, match="numbers of the words .* and 1 words"):
+        characters.load(folder, length=4)

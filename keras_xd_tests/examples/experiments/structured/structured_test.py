@@ -1,0 +1,90 @@
+"""The comparison of structured kernels runs in a tiny setting."""
+
+import dataclasses
+import importlib
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd_tests import example_scripts
+
+with example_scripts.on_path():
+    structured = importlib.import_module("experiments.structured.structured")
+    models = importlib.import_module("experiments.structured.structured_models")
+
+TINY = ["--epochs", "1", "--width", "8", "--blocks", "1", "--mlp-width", "16", "--length", "6"]
+TINY += ["--shares", "0.5", "--batch-size", "4", "--subset", "8"]
+
+
+@pytest.fixture
+def tiny(rng, monkeypatch):
+    """Put made up data in the place of the data sets."""
+
+    def parts(low, high, length, classes):
+        x = rng.integers(low, high, (8, length)).astype("int32")
+        return [(x, np.arange(8) % classes)] * 2
+
+    def sentences(options):
+        return parts(0, 9, 6, 2), (6,), 9, 2
+
+    def pieces(options):
+        x = rng.integers(0, 9, (8, 6)).astype("int32")
+        return [(x, np.roll(x, -1, axis=1))] * 2, (6,), 9, 9
+
+    def images(options):
+        x = rng.normal(size=(8, 16, 16, 3)).astype("float32")
+        return [(x, np.arange(8) % 10)] * 2, (16, 16, 3), None, 10
+
+    loads = {"trec": sentences, "sst2": sentences, "ptb": pieces, "mlp": images, "vit": images}
+    for name, load in loads.items():
+        task = dataclasses.replace(models.TASKS[name], load=load)
+        monkeypatch.setitem(models.TASKS, name, task)
+
+
+@pytest.mark.parametrize("task", ["trec", "ptb", "mlp", "vit"])
+def test_tasks_are_trained(task, tiny, eager, tmp_path):
+    options, results = structured.parse([*TINY, "--tasks", task, "--output", str(tmp_path)])
+    data = structured.Data(task, options)
+    dense = structured.run(task, "dense", "1", 0, data)
+    small = structured.run(task, "monarch", "0.5", 0, data)
+    assert small["kernels"] == dense["left"] == dense["kernels"] > small["left"]
+    assert small["left"] <= 0.5 * small["kernels"]
+    highest = np.inf if task == "ptb" else 1
+    assert all(0 <= run["score"] <= highest for run in (dense, small))
+    again = structured.run(task, "monarch", "0.5", 0, data)
+    assert again["loss"] == small["loss"] and again["score"] == small["score"]
+    assert structured.run(task, "monarch", "0.5", 1, data)["loss"] != small["loss"]
+
+
+def test_all_methods_are_measured_and_kept(tiny, eager, tmp_path, capsys):
+    arguments = [*TINY, "--tasks", "mlp", "--seeds", "1", "--output", str(tmp_path)]
+    results = structured.main(arguments)
+    assert [run["method"] for run in results.runs] == list(structured.METHODS)
+    *_, searched = results.runs
+    assert set(searched["chosen"]) == {"hidden1", "hidden2", "hidden3"}
+    assert 0 < searched["expected"] < 1 and len(searched["seconds"]) == 2
+    page = results.paths["md"].read_text(encoding="utf-8")
+    assert "| 0.5 | searched |" in page and "## What the searches chose" in page
+    assert "| mlp | 0.5 |" in page and "accuracy, %" in page
+    assert results.paths["svg"].read_bytes().startswith(b"<?xml")
+    before = results.paths["json"].read_bytes()
+    structured.main(arguments)
+    assert results.paths["json"].read_bytes() == before
+
+
+def test_bits_are_those_of_the_loss(tiny, eager, tmp_path):
+    options, _ = structured.parse([*TINY, "--tasks", "ptb", "--output", str(tmp_path)])
+    data = structured.Data("ptb", options)
+    model = data.network()
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    x, y = data.test
+    expected = float(loss(y, model.predict(x, verbose=0))) / np.log(2)
+    assert structured.score(model, data) == pytest.approx(expected, rel=1e-5)
+
+
+def test_bad_arguments(tmp_path, capsys):
+    for wrong in (["--tasks", "mnist"], ["--shares", "0"], ["--methods", "blast"]):
+        with pytest.raises(SystemExit):
+            structured.parse([*wrong, "--output", str(tmp_path)])
+    assert "--shares must be above 0" in capsys.readouterr().err

@@ -1,0 +1,131 @@
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd import layers
+from keras_xd_tests.layer_checks import assert_close, check_config, check_file, check_layer
+
+SEARCHED = {"families": ("low_rank", "monarch", "dense"), "shares": (0.5,)}
+LAYERS = {
+    "dense": (layers.MixedDense, {"units": 12, "activation": "tanh"}, (3, 4, 8)),
+    "einsum": (
+        layers.MixedEinsumDense,
+        {"equation": "abc,dce->aebd", "output_shape": (6, None, 4), "bias_axes": "ed"},
+        (3, 5, 8),
+    ),
+    "lstm": (layers.MixedLSTM, {"units": 6, "return_sequences": True}, (3, 4, 8)),
+    "gru": (layers.MixedGRU, {"units": 6}, (3, 4, 8)),
+}
+every_layer = pytest.mark.parametrize("name", LAYERS)
+
+
+def built(name, **options):
+    kind, arguments, shape = LAYERS[name]
+    layer = kind(**{**arguments, **SEARCHED, "seed": 3, **options})
+    layer.build((None, *shape[1:]))
+    return layer, np.random.default_rng(1).normal(size=shape).astype("float32")
+
+
+def decide(layer):
+    layer.logits.assign([0.0, 200.0, 0.0])
+
+
+@pytest.mark.parametrize("name", ["dense", "einsum"])
+def test_layer(name):
+    kind, arguments, shape = LAYERS[name]
+    options = {**arguments, **SEARCHED, "seed": 1}
+    check_layer(kind, options, shape, run_jit=name == "dense", settle=decide)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+def test_recurrent_layers_and_their_files(name):
+    kind, arguments, _ = LAYERS[name]
+    check_config(kind, {**arguments, **SEARCHED, "seed": 1})
+    layer, x = built(name)
+    inputs = keras.Input(x.shape[1:])
+    check_file(keras.Model(inputs, layer(inputs)), x)
+
+
+@every_layer
+@pytest.mark.parametrize("candidate", range(3))
+def test_finalized_layers_equal_mixtures_of_one(name, candidate):
+    layer, x = built(name)
+    layer.logits.assign(200.0 * np.eye(3)[candidate])
+    if layer_bias(layer) is not None:
+        layer_bias(layer).assign(np.random.default_rng(4).normal(size=layer_bias(layer).shape))
+    plain = layer.finalize()
+    assert type(plain) is (layer.dense_class if candidate == 2 else layer.plain_class)
+    assert plain.name == layer.name
+    assert_close(np.array(plain(x)), np.array(layer(x)), 1e-5)
+    inputs = keras.Input(x.shape[1:])
+    check_file(keras.Model(inputs, plain(inputs)), x)
+
+
+def layer_bias(layer):
+    return getattr(layer, "cell", layer).bias
+
+
+@every_layer
+def test_counts_are_those_of_the_finalized_layer(name):
+    layer, x = built(name)
+    for candidate in range(3):
+        layer.logits.assign(200.0 * np.eye(3)[candidate])
+        plain = layer.finalize()
+        assert float(layer.parameters()) == plain.count_params()
+        inputs = keras.Input(x.shape[1:])
+        cost = keras_xd.complexity(keras.Model(inputs, plain(inputs)))
+        assert float(layer.complexity((None, *x.shape[1:]))) == cost
+
+
+@every_layer
+def test_gradients_reach_logits_and_candidates(name):
+    layer, x = built(name)
+    inputs = keras.Input(x.shape[1:])
+    model = keras_xd.SearchModel(keras.Model(inputs, layer(inputs)))
+    model.compile("sgd", keras.optimizers.SGD(1.0), "mse")
+    before = [keras.ops.convert_to_numpy(v) for v in layer.trainable_variables]
+    model.fit(x, np.ones(layer(x).shape), verbose=0)
+    for old, new in zip(before, layer.trainable_variables, strict=True):
+        assert np.abs(keras.ops.convert_to_numpy(new) - old).max() > 0, new.path
+
+
+def test_a_target_of_parameters_is_met():
+    inputs = keras.Input((16,))
+    hidden = layers.MixedDense(64, activation="relu", seed=0, name="first")(inputs)
+    outputs = layers.MixedDense(32, seed=1, name="second")(hidden)
+    space = keras.Model(inputs, outputs)
+    search = keras_xd.SearchModel(space)
+    target = 64 + 32 + 0.3 * (16 * 64 + 64 * 32)
+    search.compile(
+        "adam",
+        keras.optimizers.Adam(0.1),
+        "mse",
+        complexity_target=target,
+        complexity_weight=100.0,
+        complexity_measure="parameters",
+    )
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 16)).astype("float32")
+    search.fit(x, x @ rng.normal(size=(16, 32)), epochs=30, batch_size=32, verbose=0)
+    found = float(layers.count_parameters(space))
+    assert found == pytest.approx(target, rel=0.02)
+    described = keras_xd.describe(space)
+    assert set(described) == {"first", "second"}
+    assert sum(v for k, v in described["first"].items() if k.startswith("share/")) == pytest.approx(
+        1
+    )
+
+
+def test_architectures_are_moved_between_equal_mixtures(tmp_path):
+    layer, x = built("dense")
+    inputs = keras.Input(x.shape[1:])
+    model = keras.Model(inputs, layer(inputs))
+    layer.logits.assign([1.0, 2.0, 3.0])
+    keras_xd.save_architecture(model, tmp_path / "found.json")
+    other, _ = built("dense", seed=8)
+    keras_xd.load_architecture(keras.Model(inputs, other(inputs)), tmp_path / "found.json")
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(other.logits), [1.0, 2.0, 3.0])
+    third, _ = built("dense", shares=(0.6,))
+    with pytest.raises(ValueError, match="candidates"):
+        keras_xd.load_architecture(keras.Model(inputs, third(inputs)), tmp_path / "found.json")

@@ -1,0 +1,132 @@
+"""The families and sizes of structured matrices, searched: `rewrite` to mixtures, and on."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_xd
+from keras_xd.layers import MixedDense, MixedEinsumDense, MixedLSTM
+from keras_xd_tests.layer_checks import assert_close
+from keras_xd_tests.rewriting.structured_test import assert_same_after_saving, bert, outputs, vit
+
+SEVERAL = {"family": ("low_rank", "block_tensor_train", "dense"), "share": (0.75, 0.5)}
+
+
+def kinds_of(model):
+    return [type(layer) for _, layer in keras_xd.core.searchable.named_layers(model)]
+
+
+def decide(space, name, weight=200.0):
+    """Give one candidate, or its share, to every mixture."""
+    for layer in keras_xd.core.searchable.searchable_layers(space):
+        place = layer.operation_names.index(name)
+        layer.logits.assign(weight * np.eye(len(layer.operation_names))[place])
+
+
+@pytest.mark.parametrize("attention", [layers.MultiHeadAttention, layers.GroupQueryAttention])
+def test_a_transformer_is_searched_and_finalized(attention, tmp_path, rng):
+    model = vit(attention=attention)
+    x = rng.normal(size=(8, 16, 16, 3)).astype("float32")
+    space = keras_xd.rewrite(model, to="structured", skip="head", **SEVERAL)
+    kinds = kinds_of(space)
+    assert kinds.count(MixedEinsumDense) == 4 and kinds.count(MixedDense) == 2
+    decide(space, "dense")
+    assert_close(outputs(space, x), outputs(model, x), 1e-5)
+    assert_close(outputs(keras_xd.finalize(space), x), outputs(model, x), 1e-5)
+    decide(space, "dense", 1.0)
+    search = keras_xd.SearchModel(space)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    options = {"complexity_measure": "parameters", "complexity_weight": 50.0}
+    target = 0.7 * model.count_params()
+    search.compile("adam", keras.optimizers.Adam(0.1), loss, complexity_target=target, **options)
+    search.fit(x, np.arange(8) % 6, epochs=25, verbose=0)
+    assert float(keras_xd.layers.count_parameters(space)) == pytest.approx(target, rel=0.03)
+    decide(space, "block_tensor_train_0.5")
+    plain = keras_xd.finalize(search)
+    assert not keras_xd.core.searchable.searchable_layers(plain)
+    assert_close(outputs(plain, x), outputs(space, x), 1e-5)
+    counted = keras_xd.layers.count_parameters(space)
+    assert plain.count_params() == float(counted) < 0.65 * model.count_params()
+    assert keras_xd.complexity(plain) == float(keras_xd.complexity(space))
+    assert_same_after_saving(space, x, tmp_path)
+    assert_same_after_saving(plain, x, tmp_path)
+    names = {row.name for row in plain.report.rows}
+    assert {"block_attention/query", "block_mlp1"} < names
+
+
+def test_layers_made_in_build_and_recurrent_ones(tmp_path, rng):
+    model = bert()
+    x = rng.integers(0, 11, (4, 7))
+    x[:, 5:] = 0
+    space = keras_xd.rewrite(model, to="structured", **SEVERAL)
+    decide(space, "low_rank_0.75")
+    plain = keras_xd.finalize(space)
+    assert_close(outputs(plain, x), outputs(space, x), 1e-5)
+    assert_same_after_saving(plain, x, tmp_path)
+
+    inputs = keras.Input((6, 8))
+    y = layers.Bidirectional(layers.LSTM(6, name="state"), name="both")(inputs)
+    model = keras.Model(inputs, layers.Dense(4)(y))
+    space = keras_xd.rewrite(model, to="structured", **SEVERAL)
+    assert kinds_of(space).count(MixedLSTM) == 2
+    x = rng.normal(size=(3, 6, 8)).astype("float32")
+    decide(space, "dense")
+    assert_close(outputs(space, x), outputs(model, x), 1e-5)
+    plain = keras_xd.finalize(space)
+    assert_close(outputs(plain, x), outputs(model, x), 1e-5)
+    assert_same_after_saving(plain, x, tmp_path)
+
+
+def test_reports_have_every_candidate(rng):
+    inputs = keras.Input((12,))
+    model = keras.Model(inputs, layers.Dense(24, name="dense")(inputs))
+    options = {"family": ["monarch", "blast"], "share": 0.5}
+    space = keras_xd.rewrite(model, to="structured", **options)
+    rows = space.report.rows
+    assert [row.candidate for row in rows] == ["monarch_0.5", "blast_0.5"]
+    for row in rows:
+        alone = keras_xd.rewrite(model, to="structured", family=row.family, share=0.5).report
+        assert row.error == pytest.approx(alone.rows[0].error)
+        assert row.sizes == alone.rows[0].sizes
+    nearest = min(rows, key=lambda row: row.error).candidate
+    (line,) = [line for line in str(space.report).splitlines() if line.startswith("dense")]
+    assert f"2 candidates, nearest {nearest}" in line
+    # Only some families take the inputs of the layers.
+    data = rng.normal(size=(40, 12)).astype("float32")
+    given = keras_xd.rewrite(model, to="structured", calibration_data=data, **options)
+    assert [row.output_error is None for row in given.report.rows] == [False, True]
+
+
+def test_shared_and_frozen_layers_and_rates(rng):
+    inputs = keras.Input((12,))
+    dense = layers.Dense(12, name="dense", trainable=False)
+    model = keras.Model(inputs, dense(dense(inputs)))
+    space = keras_xd.rewrite(
+        model, to="structured", family=["low_rank", "dense"], learning_rates="equal"
+    )
+    (layer,) = keras_xd.core.searchable.searchable_layers(space)
+    assert layer.structure.learning_rates == "equal"
+    assert all(kernel.scale == 1 for kernel in layer.kernel.kernels)
+    assert not any(v.trainable for kernel in layer.kernel.kernels for v in kernel.variables)
+    plain = keras_xd.finalize(space)
+    assert len([kind for kind in kinds_of(plain) if "Dense" in kind.__name__]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"family": ("low_rank", "sparse")}, "'sparse'"),
+        ({"family": ("low_rank",), "budget": 100}, "`complexity_target` .*'budget': 100"),
+        ({"family": ["monarch"], "sizes": {"blocks": 2}}, "are a search.*'sizes'"),
+        ({"share": (0.5, 1.5)}, "share=1.5"),
+        ({"share": (0.5, 0.5)}, "`shares` must be different"),
+        ({"family": ("low_rank",), "share": (0.01, 0.02)}, "leave layers out.*two candidates"),
+        ({"learning_rates": "fast"}, "`learning_rates` must be one of"),
+    ],
+)
+def test_bad_input(options, message):
+    inputs = keras.Input((12,))
+    model = keras.Model(inputs, layers.Dense(24, name="dense")(inputs))
+    with pytest.raises(ValueError, match=message):
+        keras_xd.rewrite(model, to="structured", **options)
