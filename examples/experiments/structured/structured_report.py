@@ -42,9 +42,9 @@ def page(settings, runs, written):
         "",
         "Networks with dense kernels, and with structured ones of a share of their numbers, "
         "trained from random weights on the same samples for as many epochs, at the learning rate "
-        f"of the dense network; {reporting.over(seeds)}. Numbers: those that the replaced kernels have "
-        "left, as a share. Lost: how far behind the dense network of the same seed. Searched: for "
-        "half as many epochs beforehand, counted in the seconds. All trainings together took "
+        f"of the dense network; {reporting.over(seeds)}. Numbers: those that the replaced kernels "
+        "have left, as a share. Lost: how far behind the dense network of the same seed. Searched: "
+        "for half as many epochs beforehand, counted in the seconds. All trainings together took "
         f"{reporting.hours(runs)}.",
         "",
     ]

@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares
 from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
 from keras_xd.layers.mixed.discrete_operation import (
     DARTS_OPERATIONS,
@@ -16,7 +17,6 @@ from keras_xd.layers.mixed.discrete_operation import (
     is_operation,
 )
 from keras_xd.layers.mixed.operation_layer import OperationLayer, OperationOptions
-from keras_xd.layers.mixed.shares import SMALLEST_SHARE, CandidateShares
 
 UPDATES = ("softmax", "exponentiated_gradient")
 _CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)

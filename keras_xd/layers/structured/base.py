@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -119,7 +119,8 @@ class StructuredKernel:
         return factors
 
 
-class Start(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Start:
     """What a kernel starts at.
 
     Attributes:

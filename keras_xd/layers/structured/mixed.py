@@ -8,6 +8,7 @@ from typing import Any, Unpack
 import keras
 from keras import ops
 
+from keras_xd.core.shares import CandidateShares
 from keras_xd.core.type_aliases import (
     Activation,
     BaseOptions,
@@ -18,7 +19,6 @@ from keras_xd.core.type_aliases import (
     Shape,
     Tensor,
 )
-from keras_xd.layers.mixed.shares import CandidateShares
 from keras_xd.layers.structured import base, mixture
 from keras_xd.layers.structured.dense import StructuredDense
 from keras_xd.layers.structured.einsum_dense import StructuredEinsumDense

@@ -105,7 +105,7 @@ class MixedKernel:
     ) -> list[base.Start]:
         """Set every candidate as `StructuredKernel.start_from` does."""
         return [
-            start._replace(candidate=name)
+            dataclasses.replace(start, candidate=name)
             for name, kernel in zip(self.names, self.kernels, strict=True)
             for start in kernel.start_from(
                 matrix, old, arguments if self._takes_inputs(kernel) else None

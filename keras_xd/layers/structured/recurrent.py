@@ -1,5 +1,6 @@
 """LSTM and GRU whose kernels are structured matrices."""
 
+import dataclasses
 import inspect
 from typing import Any
 
@@ -237,7 +238,7 @@ class _StructuredRNN(keras.layers.RNN):
         for name, given in (("kernel", arguments), ("recurrent_kernel", None)):
             old = getattr(layer.cell, name)
             starts = getattr(self.cell, name).start_from(old, old, given)
-            found += [start._replace(ending=f"/{name}") for start in starts]
+            found += [dataclasses.replace(start, ending=f"/{name}") for start in starts]
         base.copy_variable(layer.cell.bias, self.cell.bias)
         return found
 

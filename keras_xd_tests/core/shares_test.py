@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.layers.mixed.shares import SMALLEST_SHARE, CandidateShares
+from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares
 
 
 class Two(CandidateShares):
