@@ -1,0 +1,185 @@
+"""Products with structured kernels beside those of dense layers, forward.
+
+    python benchmarks/structured.py
+    python benchmarks/structured.py --fly ../fly   # and the Monarch product of its authors
+
+`--fly` is a checkout of HazyResearch/fly and needs torch and einops in the same environment. All
+layers of a case are called in turn in one process, as graphs and compiled by XLA; the table has
+medians of the faster of the two, in milliseconds, and `×`, the time of `Dense` divided by it, in
+bold from 1.3 on. The torch product is divided into `torch.nn.Linear`, on as many threads.
+`floor` is the least that a layer can take beside `Dense`: its share of the multiply–adds, at the
+rate of `Dense`, or the bytes of its inputs, numbers and outputs by those of `Dense`, whichever is
+more. The kernels have at most `--share` of the numbers of the dense one.
+The table is written to benchmarks/structured.md, or nowhere with `--dry-run`.
+"""
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import pathlib
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import xd_conv  # noqa: E402  # the functions that measure
+
+sys.path.pop(0)
+
+RESULTS = pathlib.Path(__file__).with_suffix(".md")
+SIZES = {"1024": (1024, 1024), "3072": (768, 3072)}
+FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast", "kaleidoscope")
+FAST = 1.3  # times Dense
+
+
+def contestants(inputs, units, share):
+    """Return the built layers by their names."""
+    import keras
+
+    from keras_xd import layers
+
+    found = {"Dense": keras.layers.Dense(units)}
+    for family in FAMILIES:
+        found[family] = layers.StructuredDense(units, family, share=share)
+    if inputs == units:
+        found["KDense"] = layers.KDense(units)
+    for layer in found.values():
+        layer.build((None, inputs))
+    return found
+
+
+def calls(layer, x):
+    """Return functions that call a layer as a graph, and compiled by XLA."""
+    import tensorflow as tf
+
+    made = {}
+    for name, compiled in (("graph", None), ("XLA", True)):
+        function = tf.function(layer, jit_compile=compiled)
+        function(x)
+        made[name] = lambda function=function: function(x).numpy()
+    return made
+
+
+def floor(layer, dense, batch, inputs):
+    """Return the least time of a layer, as a share of that of a dense one."""
+
+    def work(one):
+        numbers = one.count_params()
+        counted = getattr(one, "multiply_adds", None)
+        products = inputs * one.units if counted is None else counted((None, inputs))
+        return products, numbers + batch * (inputs + one.units)
+
+    return max(own / whole for own, whole in zip(work(layer), work(dense), strict=True))
+
+
+def torch_calls(folder, inputs, units, blocks, batch):
+    """Return functions that call `torch.nn.Linear` and the Monarch product of fly."""
+    import torch
+
+    path = pathlib.Path(folder, "src/models/layers/blockdiag_butterfly_multiply.py")
+    spec = importlib.util.spec_from_file_location("blockdiag_butterfly_multiply", path)
+    fly = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fly)
+    torch.set_num_threads(int(os.environ.get("TF_NUM_INTRAOP_THREADS", os.cpu_count())))
+    x, linear = torch.randn(batch, inputs), torch.nn.Linear(inputs, units, bias=False)
+    first = torch.randn(blocks, blocks, inputs // blocks)
+    second = torch.randn(blocks, units // blocks, blocks)
+
+    def without_gradients(function, *arguments):
+        def call():
+            with torch.no_grad():
+                return function(*arguments)
+
+        return call
+
+    return {
+        "torch Linear": without_gradients(linear, x),
+        "fly Monarch": without_gradients(fly.blockdiag_butterfly_multiply, x, first, second),
+    }
+
+
+def table(options):
+    """Return the lines of the table, each printed as it is found."""
+    import numpy as np
+
+    lines = [
+        "| inputs × units | layer | numbers | multiply–adds | batch | graph ms | XLA ms | × "
+        "| floor |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for case in options.sizes:
+        inputs, units = SIZES[case]
+        layers = contestants(inputs, units, options.share)
+        for batch in options.batches:
+            x = np.random.default_rng(0).normal(size=(batch, inputs)).astype("float32")
+            steps = {
+                (name, form): call
+                for name, layer in layers.items()
+                for form, call in calls(layer, x).items()
+            }
+            torch_steps = {}
+            if options.fly:
+                blocks = layers["monarch"].kernel.product.sizes["blocks"]
+                torch_steps = torch_calls(options.fly, inputs, units, blocks, batch)
+            times = xd_conv.interleaved_medians({**steps, **torch_steps}, options.repetitions)
+            best = {name: min(times[name, "graph"], times[name, "XLA"]) for name in layers}
+            for name, layer in layers.items():
+                ratio = best["Dense"] / best[name]
+                text = f"**{ratio:.2f}**" if ratio >= FAST else f"{ratio:.2f}"
+                counted = getattr(layer, "multiply_adds", None)
+                products = inputs * units if counted is None else counted((None, inputs))
+                cells = [
+                    f"{inputs} × {units}",
+                    name,
+                    f"{layer.count_params() - units:,}",
+                    f"{products:,}",
+                    batch,
+                    f"{times[name, 'graph']:.2f}",
+                    f"{times[name, 'XLA']:.2f}",
+                    text,
+                    f"{1 / floor(layer, layers['Dense'], batch, inputs):.1f}",
+                ]
+                lines.append("| " + " | ".join(map(str, cells)) + " |")
+                print(lines[-1], flush=True)
+            if torch_steps:
+                ratio = times["torch Linear"] / times["fly Monarch"]
+                lines.append(
+                    f"| {inputs} × {units} | fly's Monarch, torch | | | {batch} "
+                    f"| {times['fly Monarch']:.2f} | | {ratio:.2f} | |"
+                )
+                print(lines[-1], flush=True)
+    return lines
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--batches", nargs="+", type=int, default=[32, 512])
+    parser.add_argument("--share", type=float, default=0.25)
+    parser.add_argument("--repetitions", type=int, default=20, help="in each of three rounds")
+    parser.add_argument("--fly", help="folder of a checkout of HazyResearch/fly")
+    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    parser.add_argument("--output", type=pathlib.Path, default=RESULTS, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    packages = ["tensorflow", "keras", *(["torch"] if options.fly else [])]
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
+    threads = os.environ.get("TF_NUM_INTRAOP_THREADS", os.cpu_count())
+    peer = " --fly ../fly" if options.fly else ""
+    lines = [
+        "# Structured kernels beside dense ones",
+        "",
+        f"Written by `python benchmarks/structured.py{peer}`; {versions}, {threads} of "
+        f"{os.cpu_count()} cores, float32, forward. ×: the time of `Dense` by the faster of graph "
+        f"and XLA, divided by that of the layer; in bold from {FAST} on. Floor: the most that × "
+        "can be by multiply–adds and bytes, at the rates of `Dense`. The torch product is beside "
+        "`torch.nn.Linear`.",
+        "",
+        *table(options),
+    ]
+    if not options.dry_run:
+        options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
