@@ -177,7 +177,11 @@ def _common_divisors(shape, family):
 
 
 def _train_sizes(budget, shape):
-    """Return row factors, column factors and rank of two cores, as square as the budget allows."""
+    """Return row factors, column factors and rank of two cores, as square as the budget allows.
+
+    Between its two products a vector should have no more numbers than it has before or after them:
+    beyond that the time is that of moving them (benchmarks/structured.md).
+    """
     rows, columns = shape
     sizes = [
         (first, second)
@@ -194,13 +198,21 @@ def _train_sizes(budget, shape):
     def numbers(size):
         return size[0] * columns + size[1] * rows
 
-    fitting = [size for size in sizes if 2 * numbers(size) <= budget]
-    fitting = fitting or [size for size in sizes if numbers(size) <= budget]
+    def rank(size):
+        first, second = size
+        return min(budget // numbers(size), rows // first, columns // second)
+
+    fitting = [size for size in sizes if rank(size)]
     if not fitting:
         raise _too_small(min(map(numbers, sizes)), budget, shape, "block_tensor_train")
-    first, second = max(fitting, key=lambda size: (size[0] * size[1], numbers(size)))
-    rank = min(budget // numbers((first, second)), rows // first, columns // second)
-    return (first, rows // first), (columns // second, second), rank
+
+    def preference(size):
+        between = math.prod(size) * rank(size)
+        fast = between <= max(shape)
+        return fast, rank(size) > 1, min(size) if fast else -between, rank(size) * numbers(size)
+
+    first, second = found = max(fitting, key=preference)
+    return (first, rows // first), (columns // second, second), rank(found)
 
 
 def _radices(budget, shape):
