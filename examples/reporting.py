@@ -52,6 +52,7 @@ class Results:
         self.paths = {ending: folder / f"{name}.{ending}" for ending in ENDINGS}
         self.settings, self.runs = dict(settings), []
         self.written = {"command": command, "versions": versions(), "threads": threads()}
+        self.shown = None  # how many runs the page and the picture have
         found = existing(self.paths.values())
         if overwrite:
             self.paths["json"].unlink(missing_ok=True)
@@ -88,13 +89,17 @@ class Results:
         return next((run for run in self.runs if self._key(run) == key), None)
 
     def obtain(self, key, run, *arguments):
-        """Return the record of a run, that of `run(*arguments)` if there is none; write all."""
+        """Return the record of a run, that of `run(*arguments)` if there is none; write all.
+
+        The page and the picture are written again only if there are more runs than before.
+        """
         self.read()
         record = self.find(*key)
         if record is None:
             record = run(*arguments)
             self.add(record)
-        self.write()
+        if len(self.runs) != self.shown:
+            self.write()
         return record
 
     def add(self, record):
@@ -117,6 +122,7 @@ class Results:
         text = self.page(self.settings, self.runs, self.written)
         self.paths["md"].write_text(text, encoding="utf-8")
         self.draw(self.settings, self.runs, self.paths["svg"])
+        self.shown = len(self.runs)
 
 
 # Arguments and commands

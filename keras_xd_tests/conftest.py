@@ -157,6 +157,12 @@ def eager(monkeypatch):
 
 
 @pytest.fixture
+def blank_pictures(monkeypatch):
+    """Write pictures with nothing on them, as `example_scripts.blank_pictures` says."""
+    example_scripts.blank_pictures(monkeypatch)
+
+
+@pytest.fixture
 def rng():
     """A NumPy generator with a fixed seed."""
     return np.random.default_rng(20)

@@ -48,7 +48,7 @@ def main(arguments=None):
     options = common.parse(__file__, __doc__, arguments)
     weights, epochs, filters, count = (0.0, 1e-2, 1.3, 100.0), 20, 8, None
     if options.small:
-        weights, epochs, filters, count = (0.0, 100.0), 1, 2, 64
+        weights, epochs, filters, count = (100.0,), 1, 2, 64
     parts = digits.load()
     plain = [(x[:count], y[:count]) for x, y in (parts[0], parts[2])]
     kinds = {"plain": plain, "permuted": [(permutation.permute(x, 0), y) for x, y in plain]}

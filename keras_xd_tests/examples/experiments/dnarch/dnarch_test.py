@@ -53,7 +53,9 @@ def refusal(capsys, *arguments):
 # Whole experiments
 
 
-def test_methods_are_trained_pruned_and_kept(images, no_graph, tmp_path, monkeypatch, capsys):
+def test_methods_are_trained_pruned_and_kept(
+    images, no_graph, blank_pictures, tmp_path, monkeypatch, capsys
+):
     arguments = ["cifar10", *TINY, "--seeds", "3", "--output", str(tmp_path)]
     results = dnarch.main(arguments)
     printed = capsys.readouterr().out
@@ -109,7 +111,9 @@ def test_methods_are_trained_pruned_and_kept(images, no_graph, tmp_path, monkeyp
         ("darcy", ["--size", "8", "--subset", "10", "--evaluate-on", "validation"], [8, 8, 8]),
     ],
 )
-def test_every_experiment_runs(experiment, arguments, largest, images, no_graph, tmp_path):
+def test_every_experiment_runs(
+    experiment, arguments, largest, images, no_graph, blank_pictures, tmp_path
+):
     arguments = [experiment, *TINY, *arguments, "--methods", "KRWD", "--temperature", "25"]
     results = dnarch.main([*arguments, "--output", str(tmp_path)])
     (run,) = results.runs
@@ -123,10 +127,10 @@ def test_every_experiment_runs(experiment, arguments, largest, images, no_graph,
     assert found == numbers
 
 
-def test_a_search_moves_to_its_target(images, no_graph, tmp_path):
+def test_a_search_moves_to_its_target(images, no_graph, blank_pictures, tmp_path):
     """The complexity term alone, in effect: with a weight of 1000."""
     arguments = ["mnist", *TINY, "--size", "4", "--methods", "KRWD", "--complexity-weight", "1000"]
-    arguments += ["--batch-size", "9", "--epochs", "15", "--architecture-rate", "0.04"]
+    arguments += ["--batch-size", "9", "--epochs", "6", "--architecture-rate", "0.04"]
     (run,) = dnarch.main([*arguments, "--output", str(tmp_path)]).runs
     ratios = run["curves"]["complexity"]
     assert abs(ratios[0] - 1) > 0.05 and run["complexity"] == pytest.approx(1, abs=0.05)

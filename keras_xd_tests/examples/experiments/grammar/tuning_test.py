@@ -67,7 +67,9 @@ def check_results(name, folder, tuner, trials):
 
 
 @pytest.mark.parametrize("name", ["grammar_cifar10", "tune_burgers"])
-def test_an_example_runs_and_writes_its_results(name, tmp_path, eager, images, monkeypatch):
+def test_an_example_runs_and_writes_its_results(
+    name, tmp_path, eager, blank_pictures, images, monkeypatch
+):
     monkeypatch.delenv(pde.VARIABLE, raising=False)
     tuner = run(name, tmp_path)
     check_results(name, tmp_path, tuner, 2)
@@ -79,7 +81,7 @@ def test_an_example_runs_and_writes_its_results(name, tmp_path, eager, images, m
         run(name, tmp_path)
 
 
-def test_a_search_that_is_resumed_repeats_nothing(tmp_path, eager, capsys):
+def test_a_search_that_is_resumed_repeats_nothing(tmp_path, eager, blank_pictures, capsys):
     with pytest.raises(SystemExit):
         run("activation_search", tmp_path, "--resume")
     assert "--resume needs trials" in capsys.readouterr().err

@@ -83,7 +83,7 @@ def samples(shape=(4, 4, 3), classes=3, number=9, batch_size=3, kind="plain"):
 
 
 def test_searches_are_evaluated_in_three_ways_and_kept(
-    images, tiny, eager, tmp_path, monkeypatch, capsys
+    images, tiny, eager, blank_pictures, tmp_path, monkeypatch, capsys
 ):
     methods = ["convolution", "random", "sgd_warm"]
     arguments = ["--experiment", "transfer", "--kinds", "permuted", "--seeds", "3"]
@@ -139,7 +139,7 @@ def test_searches_are_evaluated_in_three_ways_and_kept(
     ],
 )
 def test_every_experiment_runs(
-    experiment, kind, method, images, tiny, sentences, eager, monkeypatch
+    experiment, kind, method, images, tiny, sentences, eager, blank_pictures, monkeypatch
 ):
     monkeypatch.setenv("KERAS_XD_DATA_DIR", str(sentences))
     arguments = ["--experiment", experiment, "--kinds", kind, "--methods", method]
@@ -244,12 +244,12 @@ def test_linear_baselines_have_as_many_units():
 
 @pytest.mark.parametrize(
     ("search", "steps"),
-    # Nine samples in batches of three, four epochs. SGDR counts its last period, of one epoch;
-    # DARTS has four samples in each half, of which one batch is whole.
+    # Six samples in batches of two, four epochs. SGDR counts its last period, of one epoch; DARTS
+    # has three samples in each half, of which one batch is whole.
     [(None, 12), ("sgd", 12), ("sgdr", 3), ("darts1", 4), ("darts2", 4)],
 )
 def test_budgets(search, steps, eager):
-    data = samples(batch_size=3)
+    data = samples(number=6, batch_size=2)
     inputs = keras.Input((4, 4, 3))
     x = keras_xd.layers.KOpConv2D(2, 3, name="conv1", depth=1)(inputs)
     model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Flatten()(x)))

@@ -35,7 +35,9 @@ def refusal(capsys, *arguments):
     return capsys.readouterr().err
 
 
-def test_every_method_is_measured_and_kept(images, eager, tmp_path, monkeypatch, capsys):
+def test_every_method_is_measured_and_kept(
+    images, eager, blank_pictures, tmp_path, monkeypatch, capsys
+):
     arguments = ["--kinds", "permuted", "--seeds", "3", "--epochs", "2", "--batch-size", "32"]
     arguments += ["--output", str(tmp_path / "new")]
     results = cifar10.main(arguments)
