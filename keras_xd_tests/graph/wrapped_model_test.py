@@ -25,9 +25,9 @@ class Block(layers.Layer):
     def __init__(self, filters, **kwargs):
         super().__init__(**kwargs)
         self.filters = filters
-        self.first = layers.Conv2D(filters, 3, padding="same", name="first")
+        self.first = layers.Conv1D(filters, 3, padding="same", name="first")
         self.norm = layers.BatchNormalization(name="norm")
-        self.second = layers.DepthwiseConv2D(3, padding="same", use_bias=False, name="second")
+        self.second = layers.DepthwiseConv1D(3, padding="same", use_bias=False, name="second")
 
     def build(self, input_shape):
         self.scale = self.add_weight(shape=(self.filters,), initializer="ones", name="scale")
@@ -50,13 +50,13 @@ class Network(keras.Model):
     def __init__(self, filters=3, **kwargs):
         super().__init__(**kwargs)
         self.filters = filters
-        self.stem = layers.Conv2D(filters, 3, padding="same", name="stem")
+        self.stem = layers.Conv1D(filters, 3, padding="same", name="stem")
         self.alias = self.stem
         self.blocks = [Block(filters, name="block0"), Block(filters, name="block1")]
-        self.pair = (layers.ReLU(name="relu"), layers.Conv2D(filters, 1, name="in_tuple"))
-        self.table = {"deep": {"conv": layers.Conv2D(filters, 3, name="in_dict")}}
+        self.pair = (layers.ReLU(name="relu"), layers.Conv1D(filters, 1, name="in_tuple"))
+        self.table = {"deep": {"conv": layers.Conv1D(filters, 3, name="in_dict")}}
         self.body = keras.Sequential(
-            [layers.Conv2D(filters, 2, name="in_sequential"), layers.AveragePooling2D(2)],
+            [layers.Conv1D(filters, 2, name="in_sequential"), layers.AveragePooling1D(2)],
             name="body",
         )
         self.steps = layers.TimeDistributed(layers.Conv1D(2, 2, name="inner"), name="steps")
@@ -68,7 +68,8 @@ class Network(keras.Model):
         for block in self.blocks:
             x = x + block(x, training=training)
         x = self.pair[1](self.pair[0](x))
-        x = self.steps(self.body(self.table["deep"]["conv"](x)))
+        x = self.body(self.table["deep"]["conv"](x))
+        x = self.steps(keras.ops.expand_dims(x, 1))
         x = self.dropout(keras.ops.mean(x, axis=(1, 2)), training=training)
         return self.head(x)
 
@@ -87,24 +88,24 @@ class Small(keras.Model):
 
     def call(self, inputs, training=None):
         x = self.blocks["only"](inputs, training=training)
-        return self.head(keras.ops.mean(x, axis=(1, 2)))
+        return self.head(keras.ops.mean(x, axis=1))
 
 
-SMALL = {"block/first": "XDConv2D", "block/second": "XDDepthwiseConv2D"}
+SMALL = {"block/first": "XDConv1D", "block/second": "XDDepthwiseConv1D"}
 EXCHANGED = {
-    "stem": "XDConv2D",
-    "block0/first": "XDConv2D",
-    "block0/second": "XDDepthwiseConv2D",
-    "block1/first": "XDConv2D",
-    "block1/second": "XDDepthwiseConv2D",
-    "in_tuple": "XDConv2D",
-    "in_dict": "XDConv2D",
-    "body/in_sequential": "XDConv2D",
+    "stem": "XDConv1D",
+    "block0/first": "XDConv1D",
+    "block0/second": "XDDepthwiseConv1D",
+    "block1/first": "XDConv1D",
+    "block1/second": "XDDepthwiseConv1D",
+    "in_tuple": "XDConv1D",
+    "in_dict": "XDConv1D",
+    "body/in_sequential": "XDConv1D",
     "steps/inner": "XDConv1D",
 }
 
 
-def built(model, rng, shape=(9, 9, 2)):
+def built(model, rng, shape=(9, 2)):
     x = rng.normal(size=(3, *shape)).astype("float32")
     model(x)
     return sample_models.randomize(model, rng), x
@@ -224,7 +225,7 @@ def test_searched_finalized_and_exported(small, tmp_path):
     history = search.fit(x, np.ones((3, 2), "float32"), verbose=0).history
     assert history["complexity"][0] == pytest.approx(keras_xd.complexity(space) / 1000)
     after = architecture_variables(space)
-    assert len(after) == len(before) == 2 * 6
+    assert len(after) == len(before) == 2 * 3
     assert all(
         np.any(a != keras.ops.convert_to_numpy(b)) for a, b in zip(before, after, strict=True)
     )
@@ -246,7 +247,7 @@ def test_searched_finalized_and_exported(small, tmp_path):
 
 def test_composite_layers_in_a_graph(rng, tmp_path):
     """With a second argument, a shared layer and a frozen one."""
-    image, shift = keras.Input((8, 8, 2), name="image"), keras.Input((8, 8, 2), name="shift")
+    image, shift = keras.Input((8, 2), name="image"), keras.Input((8, 2), name="shift")
     block = Block(2, name="block")
     x = block(block(image, shift=shift))
     frozen = Block(2, name="frozen")
@@ -385,4 +386,4 @@ def test_models_that_cannot_be_rewritten(rng):
 def test_a_place_that_is_not_there():
     model = wrapped_model.Rewritten(Network(), [((("missing",),), layers.ReLU())])
     with pytest.raises(ValueError, match="must have its layers in the same attributes"):
-        model(np.ones((2, 8, 8, 3)))
+        model(np.ones((2, 8, 3)))

@@ -143,7 +143,7 @@ def test_both_levels_equal_those_of_a_twin_with_features_as_outputs(mode):
     assert own.get_layer("count").calls == 4 and not any(own.get_layer("count").modes)
 
 
-def test_the_teacher_is_no_part_of_the_search(tmp_path):
+def test_the_teacher_is_no_part_of_the_search(eager, tmp_path):
     x, y = data()
     search = guided("first_order")
     own = search.guide.transfer.teacher

@@ -62,7 +62,11 @@ def test_the_rate_is_read_and_set(policy):
     assert both(search) == pytest.approx([0.4, 0.2])
 
 
-@pytest.mark.parametrize("mode", ["joint", "first_order"])
+@pytest.mark.parametrize(
+    ("policy", "mode"),
+    [("float32", "joint"), ("mixed_float16", "first_order"), ("mixed_bfloat16", "joint")],
+    indirect=["policy"],
+)
 def test_keras_callbacks_keep_the_ratio(policy, mode):
     search = search_model(mode=mode)
     history = fit(search, [CALLBACKS.LearningRateScheduler(lambda epoch: [0.4, 0.0, 0.8][epoch])])

@@ -125,7 +125,7 @@ def test_training_behaviour_of_layers():
     np.testing.assert_array_equal(search(x, training=False), twin(x, training=False))
 
 
-def test_callbacks_of_keras(tmp_path, capsys):
+def test_callbacks_of_keras(eager, tmp_path, capsys):
     x, y = classification_data()
     search = SearchModel(gated_model())
     search.compile(
@@ -161,7 +161,7 @@ def test_callbacks_of_keras(tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-def test_learning_rate_callbacks():
+def test_learning_rate_callbacks(eager):
     x, y = classification_data()
     search, twin = pair()
     rates = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
@@ -179,7 +179,7 @@ def mixed_float16():
     keras.config.set_dtype_policy(before)
 
 
-def test_mixed_float16_scales_the_loss_around_both(mixed_float16, tmp_path):
+def test_mixed_float16_scales_the_loss_around_both(mixed_float16, eager, tmp_path):
     x, y = classification_data()
     arguments = {"warmup_epochs": 1, "complexity_target": 10.0, "complexity_weight": 0.1}
     keras.utils.set_random_seed(4)
@@ -205,7 +205,7 @@ def test_mixed_float16_equals_plain_fit(mixed_float16):
     same_history(search, twin, x, y, epochs=3, **FIT)
 
 
-def test_subclassed_model(tmp_path):
+def test_subclassed_model(eager, tmp_path):
     x, y = classification_data()
 
     search, twin = pair(lambda: built(SubclassedClassifier()))

@@ -28,6 +28,8 @@ from tuner_integration import GrammarOracle, GrammarTuner
 
 CELLS = spaces.nas_bench_201_cell()
 TRIALS = 3
+# Two for the start of the search, and seven.
+FILES_OF_THE_FIRST_TRIAL = 9
 
 
 def die():
@@ -87,17 +89,15 @@ def search(folder, runs, retries):
 
 
 def killed_search(folder, runs, retries, point):
-    """Search, and die before or after the `point // 2`-th file is put into its place."""
+    """Search, and die before the `point`-th file is put into its place."""
     replace, number = os.replace, -1
 
     def replaced(source, target):
         nonlocal number
         number += 1
-        if point == 2 * number:
+        if point == number:
             die()
         replace(source, target)
-        if point == 2 * number + 1:
-            die()
 
     os.replace = replaced
     search(folder, runs, retries)
@@ -132,13 +132,14 @@ def lines(path):
 
 
 def killed(folder, retries):
-    (folder / "whole").mkdir()
     """Search once, and once for each point at which a search dies and is begun again.
 
-    With retries a search dies only before a file is put into its place.
+    It dies before a file is put into its place: what is on the disk is what the file before has
+    left. With retries it dies after the first trial only, whose files are those of any search.
     """
+    (folder / "whole").mkdir()
     programs.in_child(search, folder / "whole", folder / "whole" / "runs", retries)
-    searches, points = [], itertools.count(step=2 if retries else 1)
+    searches, points = [], itertools.count(FILES_OF_THE_FIRST_TRIAL if retries else 0)
     for point in points:
         place = folder / str(point)
         place.mkdir()

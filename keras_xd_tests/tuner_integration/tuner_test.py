@@ -231,12 +231,12 @@ def test_arguments_are_checked(tmp_path):
 
 
 def test_nothing_that_ended_is_lost_or_repeated_whenever_it_is_killed(tmp_path):
-    """The program kills itself before and after each file that a search of 3 trials writes."""
+    """The program kills itself before each file that a search of 3 trials writes."""
     result = programs.run(PROGRAM, "killed", tmp_path)
     whole, searches = result["whole"], result["searches"]
     assert len(whole["values"]) == len(set(whole["values"])) == 3
     # Two files for the start of the search; for each trial seven and, in the end, the features.
-    assert len(searches) > 2 * (2 + 7 * 3)
+    assert len(searches) > 2 + 7 * 3
     repeated = 0
     for search in searches:
         assert search["status"] == -signal.SIGKILL
@@ -255,7 +255,7 @@ def test_what_has_completed_never_runs_again_where_trials_are_retried(tmp_path):
     """The second trial reports NaN when it runs first, and waits for its second run."""
     result = programs.run(PROGRAM, "killed", tmp_path, "--retries", "1")
     whole, searches = result["whole"], result["searches"]
-    assert whole["statuses"] == ["COMPLETED"] * 2 and len(searches) > 20
+    assert whole["statuses"] == ["COMPLETED"] * 2 and len(searches) > 10
     for search in searches:
         assert search["status"] == -signal.SIGKILL
         after = search["ran_after"]
