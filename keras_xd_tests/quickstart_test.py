@@ -40,7 +40,7 @@ def result(tmp_path_factory):
         run_eagerly(patch)
         patch.chdir(here)
         patch.setattr(tempfile, "tempdir", str(folder))
-        runs = quickstart.main([*SMALL, "--seeds", "2"])
+        runs = quickstart.main([*SMALL, "--seeds", "1"])
     # TensorFlow keeps the functions that it has generated until the process ends.
     generated = set(folder.glob("__autograph_generated_file*.py"))
     (output,) = set(folder.iterdir()) - generated
@@ -49,8 +49,10 @@ def result(tmp_path_factory):
 
 
 def test_writes_a_table_pictures_and_models(result):
-    _, printed, output = result
-    lines = printed.splitlines()
+    runs, printed, output = result
+    assert quickstart.table(runs) in printed
+    # Of two seeds, as one has no deviation.
+    lines = quickstart.table({kind: 2 * found for kind, found in runs.items()}).splitlines()
     rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
     assert [row[0].strip() for row in rows] == ["model", "---", *quickstart.NAMES]
     assert {len(row) for row in rows} == {6}
@@ -61,7 +63,7 @@ def test_writes_a_table_pictures_and_models(result):
     assert {path.name for path in output.iterdir()} == {
         "operators_plain.png",
         "operators_permuted.png",
-        *(f"{n}_{k}_{s}" for n in quickstart.NAMES for k in quickstart.KINDS for s in (0, 1)),
+        *(f"{n}_{k}_{s}" for n in quickstart.NAMES for k in quickstart.KINDS for s in (0,)),
     }
 
 

@@ -1,28 +1,14 @@
-"""What a server needs of exported files, and what a `.keras` file needs to be read."""
+"""What a server needs of exported files."""
 
 import pathlib
-import subprocess
-import sys
 
-import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-import keras_xd
 from keras_xd_tests.docstrings_test import code_blocks
 
 DEPLOYING = pathlib.Path(__file__).parent.parent / "docs" / "deploying.md"
-LOAD = """
-import sys
-import keras
-
-for path in sys.argv[1:]:
-    try:
-        print(type(keras.saving.load_model(path)).__module__)
-    except TypeError as error:
-        print("TypeError:", str(error).splitlines()[0])
-"""
 
 
 def test_the_page_serves_a_model(tmp_path, monkeypatch, capsys):
@@ -49,17 +35,3 @@ def test_the_page_serves_a_model(tmp_path, monkeypatch, capsys):
         }
         answer = session.run(signature.outputs["output_0"].name, feed)
     np.testing.assert_allclose(answer, names["model"](names["images"]), atol=1e-5)
-
-
-def test_only_snapped_models_load_without_the_package(tmp_path):
-    model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Conv2D(2, 3)])
-    space = keras_xd.rewrite(model)
-    keras_xd.finalize(space).save(tmp_path / "finalized.keras")
-    keras_xd.finalize(space, snap=0.05).save(tmp_path / "snapped.keras")
-    paths = [str(tmp_path / f"{name}.keras") for name in ("finalized", "snapped")]
-    command = [sys.executable, "-c", LOAD, *paths]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr[-2000:]
-    refused, module = done.stdout.splitlines()
-    assert refused.startswith("TypeError: Could not locate class 'FinalizedModel'")
-    assert module.startswith("keras.")

@@ -86,7 +86,7 @@ def test_cells_of_a_kind_share_their_architecture(rng):
 
 
 def test_drop_path_and_seeds(rng):
-    genotype = random_genotype(np.random.default_rng(1))
+    genotype = random_genotype(np.random.default_rng(1), ("identity", "dilated_3"))
     x = rng.normal(size=(3, 8, 8, 3)).astype("float32")
     options = {"cells": 3, "channels": 2, "input_shape": (8, 8, 3), "auxiliary": False}
     first, second = (

@@ -1,5 +1,6 @@
 """Forecasts are the counts of the rewritten model."""
 
+import itertools
 import json
 import tracemalloc
 
@@ -31,17 +32,25 @@ def every_kind():
 ALL_OPERATIONS = ("convolution", "pooling", "skip")
 
 
-@pytest.mark.parametrize("make", [*sample_models.ALL, every_kind])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        {"depth": (1, 2, 3), "operations": ALL_OPERATIONS, "radix": 4},
-        {"frequency_bias": True, "channel_gates": True, "padding": "circular"},
-        {"to": "k_operation", "warm_start": "random_unitary"},
-    ],
-    ids=str,
-)
+ARGUMENTS = [
+    {},
+    {"depth": (1, 2, 3), "operations": ALL_OPERATIONS, "radix": 4},
+    {"frequency_bias": True, "channel_gates": True, "padding": "circular"},
+    {"to": "k_operation", "warm_start": "random_unitary"},
+]
+
+
+def of_models(values):
+    """Return each value with the model of every kind, and each other model with one of them."""
+    others = zip(sample_models.ALL, itertools.cycle(values), strict=False)
+    return [(every_kind, value) for value in values] + list(others)
+
+
+def name_of(value):
+    return getattr(value, "__name__", str(value))
+
+
+@pytest.mark.parametrize(("make", "arguments"), of_models(ARGUMENTS), ids=name_of)
 def test_forecast_is_what_becomes(make, arguments, rng):
     model = make()
     before = sample_models.fingerprint(model)
@@ -163,8 +172,7 @@ def test_forecast_needs_no_weights(monkeypatch):
     assert np.isfinite(model.count_params())
 
 
-@pytest.mark.parametrize("make", [*sample_models.ALL, every_kind])
-@pytest.mark.parametrize("keep", ["spectrum", "kernel", "auto"])
+@pytest.mark.parametrize(("make", "keep"), of_models(["auto", "kernel", "spectrum"]), ids=name_of)
 def test_finalized_sizes_are_those_of_the_finalized_model(make, keep):
     model = make()
     expected = forecast(model, depth=2, keep=keep)

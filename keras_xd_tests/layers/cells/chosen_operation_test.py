@@ -27,7 +27,7 @@ def weights_of(stack):
     return {**stack.edge_weights()[0], **stack.node_weights()[0]}
 
 
-@pytest.mark.parametrize("strides, training", [(1, True), (2, True), (2, False)])
+@pytest.mark.parametrize("strides, training", [(1, False), (2, True)])
 def test_every_operation_is_that_of_its_layer(strides, training, rng):
     """Outcomes times the weight, their gradients, and the statistics; zeros of other kinds."""
     stack = EdgeStack(4, NAMES, [strides], [0])

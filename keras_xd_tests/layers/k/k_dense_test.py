@@ -174,11 +174,11 @@ def test_bad_input(arguments, shape, message):
         layers.KDense(**{"units": 4, **arguments}).build(shape)
 
 
-@pytest.mark.parametrize(("inputs", "units"), [(31, 31), (32, 32), (33, 60), (64, 10), (10, 61)])
+@pytest.mark.parametrize(("inputs", "units"), [(31, 31), (33, 60), (64, 10), (10, 61)])
 def test_random_unitary_outputs_have_the_variance_of_a_dense_layer(inputs, units, rng):
-    x = rng.normal(size=(500, inputs))
+    x = rng.normal(size=(250, inputs))
     found, expected = [], []
-    for seed in range(20):
+    for seed in range(10):
         keras.utils.set_random_seed(seed)
         found.append(np.var(layers.KDense(units, warm_start="random_unitary", seed=seed)(x)))
         expected.append(np.var(keras.layers.Dense(units)(x)))
