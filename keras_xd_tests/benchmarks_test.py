@@ -152,6 +152,7 @@ def small_cnn1d():
 
 def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypatch):
     monkeypatch.setitem(finalized.CASES, "cnn1d", ("small", small_cnn1d, {}))
+    monkeypatch.setattr(finalized, "BATCHES", (1, 2))
     output = tmp_path / "finalized.md"
     words = ["--cases", "cnn1d", "--rounds", "1", "--output", str(output)]
     (rows,) = finalized.main(words).values()
@@ -301,6 +302,15 @@ def test_formats_are_measured_once_and_refusals_told(tmp_path, monkeypatch, caps
 def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(quantized, "RESULTS", tmp_path / "quantized.md")
     monkeypatch.setattr(quantized, "MODES", (None, "int8"))
+    milliseconds = quantized.milliseconds
+
+    def of_the_first(models, *arguments):  # each makes a graph
+        return milliseconds(models[:1], *arguments) * len(models)
+
+    monkeypatch.setattr(quantized, "milliseconds", of_the_first)
+    train, test = quantized.CASES["digits"]()
+    few = [values[:64] for values in test]
+    monkeypatch.setitem(quantized.CASES, "digits", lambda: (train, few))
     found = quantized.main(["--cases", "digits", "--epochs", "1", "--rounds", "1"])
     forms = [(keep, mode) for keep, mode, *_ in found["digits"]]
     kept = ("spectrum", "kernel", "blocks, KDense", "not searched")

@@ -245,8 +245,6 @@ def assert_inference(path, model, arguments, keywords, signature):
     ("make", "prepare"),
     [
         (augmented, keras_xd.SearchModel),
-        (augmented, keras_xd.finalize),
-        (subclassed, keras_xd.SearchModel),
         (subclassed, keras_xd.finalize),
         (subclassed, lambda space: space),
     ],

@@ -86,7 +86,6 @@ def test_other_arguments_of_fit():
         sample_weight=weights,
         validation_split=0.2,
         architecture_split=0.5,
-        epochs=2,
         **FIT,
     )
     second = search_model("first_order").fit(
@@ -95,7 +94,6 @@ def test_other_arguments_of_fit():
         sample_weight=weights[:8],
         validation_data=(x[16:], y[16:], weights[16:]),
         architecture_data=(x[8:16], y[8:16], weights[8:16]),
-        epochs=2,
         **FIT,
     )
     assert first.history == second.history

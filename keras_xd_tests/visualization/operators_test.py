@@ -206,7 +206,9 @@ def test_every_rank_and_kind_is_drawn(rng, tmp_path):
         (layers.XDConv2DTranspose(1, 3, strides=2), (4, 3, 1)),
     ):
         built(layer, *shape)
-        plot_operators(layer, layer).savefig(tmp_path / "picture.png")
+        figure = plot_operators(layer, layer)
+        assert heatmaps(figure).size
+    figure.savefig(tmp_path / "picture.png")
     scale = built(Scale(), 6, 2)
     figure = plot_operators(scale, scale)
     matrix = np.asarray(heatmaps(figure)[0, 0].get_array())

@@ -30,7 +30,7 @@ class PathRescaling(keras.callbacks.Callback):
     >>> import keras_xd
     >>> import keras
     >>> import numpy as np
-    >>> names = ("identity", "channel_attention", "spatial_attention")
+    >>> names = ("identity", "channel_attention")
     >>> model = keras_xd.models.nos_search_network(
     ...     3, 1, (8, 8, 3), 2, operations=names, relaxation="sampled"
     ... )

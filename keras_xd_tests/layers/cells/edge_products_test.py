@@ -23,7 +23,7 @@ def layer_of(name, filters, strides):
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("size, strides", [(6, 1), (5, 1), (6, 2), (5, 2)])
+@pytest.mark.parametrize("size, strides", [(5, 1), (6, 2), (5, 2)])
 @pytest.mark.parametrize("name", genotypes.NOS_OPERATIONS)
 def test_an_operation_equals_its_layer(name, size, strides, training, rng):
     filters, share = 4, 0.75

@@ -29,7 +29,7 @@ SMALL = {
     ),
     "tune_burgers": (
         *("--max-epochs", "2", "--factor", "3", "--train", "10", "--test", "2"),
-        *("--resolution", "16", "--batch-size", "5", "--width", "2", "--modes", "3"),
+        *("--resolution", "16", "--batch-size", "10", "--width", "2", "--modes", "3"),
     ),
 }
 
