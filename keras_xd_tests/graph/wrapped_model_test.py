@@ -52,7 +52,8 @@ class Network(keras.Model):
         self.filters = filters
         self.stem = layers.Conv1D(filters, 3, padding="same", name="stem")
         self.alias = self.stem
-        self.blocks = [Block(filters, name="block0"), Block(filters, name="block1")]
+        in_list = layers.Conv1D(filters, 3, padding="same", name="in_list")
+        self.blocks = [Block(filters, name="block"), in_list]
         self.pair = (layers.ReLU(name="relu"), layers.Conv1D(filters, 1, name="in_tuple"))
         self.table = {"deep": {"conv": layers.Conv1D(filters, 3, name="in_dict")}}
         self.body = keras.Sequential(
@@ -66,7 +67,7 @@ class Network(keras.Model):
     def call(self, inputs, training=None):
         x = self.stem(inputs)
         for block in self.blocks:
-            x = x + block(x, training=training)
+            x = x + block(x)
         x = self.pair[1](self.pair[0](x))
         x = self.body(self.table["deep"]["conv"](x))
         x = self.steps(keras.ops.expand_dims(x, 1))
@@ -94,10 +95,9 @@ class Small(keras.Model):
 SMALL = {"block/first": "XDConv1D", "block/second": "XDDepthwiseConv1D"}
 EXCHANGED = {
     "stem": "XDConv1D",
-    "block0/first": "XDConv1D",
-    "block0/second": "XDDepthwiseConv1D",
-    "block1/first": "XDConv1D",
-    "block1/second": "XDDepthwiseConv1D",
+    "block/first": "XDConv1D",
+    "block/second": "XDDepthwiseConv1D",
+    "in_list": "XDConv1D",
     "in_tuple": "XDConv1D",
     "in_dict": "XDConv1D",
     "body/in_sequential": "XDConv1D",
@@ -162,13 +162,13 @@ def test_a_network_of_every_container_is_saved_and_finalized(network, tmp_path):
 @pytest.mark.filterwarnings("ignore:.*without those of 'block:UserWarning")  # its `scale`
 def test_selection_options_and_forecast(network):
     model, x = network
-    arguments = {"operations": ("convolution", "pooling"), "only": ["block0", "in_.*", "average.*"]}
-    with pytest.raises(ValueError, match="only='block0', which cannot be"):
+    arguments = {"operations": ("convolution", "pooling"), "only": ["block", "in_.*", "average.*"]}
+    with pytest.raises(ValueError, match="only='block', which cannot be"):
         rewrite(model, **arguments)
     arguments["only"][0] = "first"
     space = rewrite(model, **arguments)
     names = [layer.name.partition("_pooling")[0] for layer in searchable_layers(space)]
-    assert names == ["first", "first", "in_tuple", "in_dict", "in_sequential", "average"]
+    assert names == ["first", "in_list", "in_tuple", "in_dict", "in_sequential", "average"]
     sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
     expected = forecast(model, **arguments)
     assert expected.parameters_after == space.count_params()
@@ -189,11 +189,11 @@ def test_comparison_uses_the_inputs_of_the_original(network):
     comparison = compare(model, space, x)
     assert {row.name: row.kind_after for row in comparison.rows} == EXCHANGED
     assert all(0 < row.relative_error < 1e-5 for row in comparison.rows)
-    changed = dict(named_layers(space))["block1/first"]
+    changed = dict(named_layers(space))["in_list"]
     changed.kernel.assign(changed.kernel * 1.5)
     changed.bias.assign(changed.bias * 1.5)
     comparison = compare(model, space, x)
-    assert comparison.worst.name == "block1/first"
+    assert comparison.worst.name == "in_list"
     assert comparison.worst.relative_error == pytest.approx(0.5, rel=1e-4)
     assert sum(row.relative_error > 1e-5 for row in comparison.rows) == 1
     assert comparison.output_error > 1e-3
