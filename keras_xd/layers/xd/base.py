@@ -1,14 +1,15 @@
 """What all XD-operations share: K-matrices, frequency bias, channel gates, and how they compute."""
 
 import math
-from typing import Unpack
+from collections.abc import Callable
+from typing import Any, Unpack
 
 import keras
 import numpy as np
 from keras import activations, constraints, initializers, ops, regularizers
 
 from keras_xd import kmatrix
-from keras_xd.core import validation
+from keras_xd.core import frozen_forms, validation
 from keras_xd.core.type_aliases import (
     Activation,
     BaseOptions,
@@ -186,13 +187,8 @@ class XDLayer(FoldedOperation):
 
     def call(self, inputs: Tensor) -> Tensor:
         x = ops.cast(inputs, functional.exact_dtype(self.compute_dtype))  # integers too
-        x = functional.to_columns(x, self.data_format)
-        analyses, spectrum, syntheses = self._folded()
-        spectrum = [ops.cast(piece, self.compute_dtype) for piece in spectrum]
-        outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
-        if self.bias is not None:
-            outputs = outputs + ops.cast(ops.convert_to_tensor(self.bias), outputs.dtype)
-        outputs = functional.from_columns(outputs, self.data_format)
+        form = frozen_forms.form_of(self)
+        outputs = self.linear(x) if form is None else form(self, x)
         outputs = ops.cast(outputs, self.compute_dtype)
         return outputs if self.activation is None else self.activation(outputs)
 
@@ -323,6 +319,13 @@ class XDLayer(FoldedOperation):
         channels = self.input_spec.axes[-1 if self.data_format == "channels_last" else 1]
         shape = (channels // self.groups, self.filters)
         return initial.initial_channel_gates(self.warm_start, *shape, self.groups, self.start_dtype)
+
+    def convolution_of_keras(self) -> Callable[[Any, Tensor, Tensor], Tensor] | None:
+        """Return the convolution that "convolution" stands for, or `None` if Keras has none.
+
+        It is a function of the layer, inputs with their channels last and the kernel.
+        """
+        return None
 
     def _split_shape(self, input_shape):
         return functional.split_shape(input_shape, self.rank, self.data_format, self.name)

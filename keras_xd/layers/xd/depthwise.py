@@ -1,6 +1,8 @@
 """XD-operations in place of depthwise convolutions."""
 
-from typing import Unpack
+import functools
+from collections.abc import Callable
+from typing import Any, Unpack
 
 import keras
 
@@ -16,8 +18,9 @@ from keras_xd.core.type_aliases import (
     Regularizer,
     Shape,
     Sizes,
+    Tensor,
 )
-from keras_xd.layers.xd import warm_starts
+from keras_xd.layers.xd import frozen, warm_starts
 from keras_xd.layers.xd.sliding import SlidingXDLayer, SlidingXDOptions
 
 
@@ -147,6 +150,12 @@ class XDDepthwiseConv(SlidingXDLayer):
         for kind in ("initializer", "regularizer", "constraint"):
             config[f"depthwise_{kind}"] = config.pop(f"kernel_{kind}")
         return {**config, "depth_multiplier": self.depth_multiplier}
+
+    def convolution_of_keras(self) -> Callable[[Any, Tensor, Tensor], Tensor] | None:
+        # Keras has no depthwise convolution of rank 3, TensorFlow none of two strides on all CPUs.
+        if self.rank > 2 or len(set(self.strides)) > 1:
+            return None
+        return functools.partial(frozen.convolution, operation=keras.ops.depthwise_conv)
 
     def _output_channels(self, channels):
         return channels * self.depth_multiplier

@@ -1,11 +1,14 @@
 """An XD-operation multiplied out: for every call of a search, and once where it is over."""
 
+from collections.abc import Callable, Sequence
+
 import keras
 from keras import ops
 
-from keras_xd.core.type_aliases import Shape
+from keras_xd.core.type_aliases import Shape, Tensor
 from keras_xd.kmatrix import product
-from keras_xd.layers.xd import finalized_sizes, functional, placed_kernel
+from keras_xd.kmatrix.radix import Plan
+from keras_xd.layers.xd import finalized_sizes, frozen, functional, placed_kernel
 from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
@@ -61,27 +64,61 @@ class FoldedOperation(MatrixArchitecture):
         if keep == "spectrum":
             return StaticXD.from_tensors(self, *self._folded(), storage=storage)
         plans = finalized_sizes.compact_plans(self._geometry, self._plans, self.depth)
-        analyses, matrices, syntheses = self._transforms(plans, columns=True)
+        analyses, matrices, syntheses = self.architecture_transforms(plans, columns=True)
         kernel = functional.exact(self._grouped_kernel())
-        b, gates = self._extras(kernel.dtype)
+        b, gates = self.architecture_extras(kernel.dtype)
         if b is None and gates is not None:
             kernel, gates = gates * kernel, None
         spectrum = [*matrices, kernel, *(part for part in (b, gates) if part is not None)]
         return StaticKernelXD.from_tensors(self, analyses, spectrum, syntheses, storage=storage)
 
+    def frozen_form(self) -> Callable[[keras.layers.Layer, Tensor], Tensor]:
+        """Return what computes the layer fast as long as its architecture does not move.
+
+        See `keras_xd.core.frozen_forms`; it is made outside of any graph.
+        """
+        return frozen.form_of(self)
+
+    def linear(self, x: Tensor, folded: tuple | None = None) -> Tensor:
+        """Return the outputs of exact inputs, without the activation.
+
+        Args:
+            x: the inputs, in the type they are computed in.
+            folded: what `multiplied_out` returns; by default from the present architecture.
+        """
+        x = functional.to_columns(x, self.data_format)
+        analyses, spectrum, syntheses = self._folded() if folded is None else folded
+        spectrum = [ops.cast(piece, self.compute_dtype) for piece in spectrum]
+        outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
+        if self.bias is not None:
+            outputs = outputs + ops.cast(ops.convert_to_tensor(self.bias), outputs.dtype)
+        return functional.from_columns(outputs, self.data_format)
+
     def _folded(self):
         """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
-        analyses, matrices, syntheses = self._transforms(self._plans)
-        kernel = functional.exact(self._grouped_kernel())
-        b, gates = self._extras(kernel.dtype)
-        spectrum = functional.spectrum(kernel, matrices)
+        extras = self.architecture_extras(functional.exact_dtype(self.variable_dtype))
+        return self.multiplied_out(self.architecture_transforms(self._plans), *extras)
+
+    def multiplied_out(
+        self, transforms: tuple[list, list, list], b: Tensor | None, gates: Tensor | None
+    ) -> tuple[list, list, list]:
+        """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`.
+
+        Args:
+            transforms: what `architecture_transforms` returns.
+            b, gates: what `architecture_extras` returns.
+        """
+        analyses, matrices, syntheses = transforms
+        spectrum = functional.spectrum(functional.exact(self._grouped_kernel()), matrices)
         if b is not None:
             spectrum = functional.biased(spectrum, b)
         if gates is not None:
             spectrum = [gates * piece for piece in spectrum]
         return analyses, spectrum, syntheses
 
-    def _transforms(self, plans, *, columns=False):
+    def architecture_transforms(
+        self, plans: Sequence[Plan], *, columns: bool = False
+    ) -> tuple[list, list, list]:
         """Return the transforms by `M`, `L` for the kernel and the transforms by `K`.
 
         Args:
@@ -98,7 +135,7 @@ class FoldedOperation(MatrixArchitecture):
         analyses, syntheses = functional.transforms(m_factors, k_factors, plans, self._geometry)
         return analyses, matrices, syntheses
 
-    def _extras(self, dtype):
+    def architecture_extras(self, dtype: str) -> tuple[Tensor | None, Tensor | None]:
         """Return `b`, of shape `(frequencies, 2, 1, 1)`, and the gates `C`, or `None` for each."""
         b, gates = self._frequency_bias, self._channel_gates
         if b is not None:

@@ -67,7 +67,7 @@ def test_sizes_are_those_of_the_layer_that_is_made(depth, options, keep):
     if keep == "kernel":
         plans = finalized_sizes.compact_plans(layer.geometry, plans, layer.depth)
     assert len(plans[0].groups) > 1
-    analyses, _, syntheses = layer._transforms(plans)
+    analyses, _, syntheses = layer.architecture_transforms(plans)
     # Channels and filters times the entries of the other axis before or after.
     outputs = layer.geometry[1].output_size
     columns = [4 * 9, 4 * plans[0].n, 6 * outputs, 6 * plans[0].n]
