@@ -53,7 +53,7 @@ class FrozenForms:
                 else the layer computes from its variables.
         """
         found = {}
-        for layer in self._layers():
+        for layer in self.candidates():
             variables = layer.architecture_variables
             if not fixed and any(variable.trainable for variable in variables):
                 continue
@@ -98,7 +98,8 @@ class FrozenForms:
         with frozen_forms.using({key: (one.layer, one.form) for key, one in self._found.items()}):
             yield
 
-    def _layers(self):
+    def candidates(self) -> list[keras.layers.Layer]:
+        """Return the layers that can have forms: none if a step is somebody else's."""
         own = [getattr(type(self.search), name).__module__.split(".")[0] for name in STEPS]
         if not set(own) <= {"keras", "keras_xd"}:
             return []

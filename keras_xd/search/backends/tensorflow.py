@@ -94,4 +94,6 @@ def comparison(search, variables, values):
         }
         return tf.reduce_all([tf.reduce_all(joined[d] == value) for d, value in expected.items()])
 
+    # Traced here, because TensorFlow warns where many functions of one name are traced by a call.
+    unchanged = unchanged.get_concrete_function()
     return lambda arguments: bool(unchanged())

@@ -1,0 +1,128 @@
+"""Warm-up by frozen forms and from the variables on one backend; prints both as JSON."""
+
+import json
+
+import keras
+import numpy as np
+
+from keras_xd import layers
+from keras_xd.core import frozen_forms
+from keras_xd.core.searchable import architecture_variables
+from keras_xd.search import SearchModel
+
+FORMS = set()
+FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
+
+
+class Spied(layers.XDConv2D):
+    def call(self, inputs):
+        form = frozen_forms.form_of(self)
+        if form is not None:
+            FORMS.add(getattr(form, "name", "folded"))
+        return super().call(inputs)
+
+
+class WithoutForms(SearchModel):
+    """A search whose train step is somebody else's, so that all is computed from variables."""
+
+    def train_step(self, *args):
+        return super().train_step(*args)
+
+
+class Change(keras.callbacks.Callback):
+    """Moves the architecture in the middle of an epoch."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 1:
+            if keras.backend.backend() == "jax":
+                self.model.jax_state_sync()
+            move(self.model)
+
+
+def move(search):
+    generator = np.random.default_rng(6)
+    for variable in architecture_variables(search):
+        value = keras.ops.convert_to_numpy(variable)
+        variable.assign(value + 0.2 * generator.normal(size=value.shape))
+
+
+def data():
+    generator = np.random.default_rng(5)
+    x = generator.normal(size=(12, 6, 5, 2)).astype("float32")
+    return x, generator.normal(size=(12, 4)).astype("float32")
+
+
+def search_model(kind):
+    keras.utils.set_random_seed(4)
+    model = keras.Sequential(
+        [
+            keras.Input((6, 5, 2)),
+            Spied(4, 3, padding="same", strides=2),
+            layers.XDDepthwiseConv2D(3, padding="same"),
+            layers.XDConv2DTranspose(4, 3, strides=2, padding="same"),
+            layers.XDConv2D(4, 2, padding="same", use_bias=False, warm_start="average_pooling"),
+            keras.layers.BatchNormalization(),
+            layers.XDConv2D(4, 3, padding="same", warm_start="identity", strides=2),
+            layers.XDConv2D(4, 3, padding="circular", warm_start="random_unitary", seed=1),
+            keras.layers.GlobalAveragePooling2D(),
+        ]
+    )
+    generator = np.random.default_rng(3)
+    for variable in model.trainable_variables:
+        if variable.name.endswith("kernel"):
+            variable.assign(generator.normal(size=variable.shape) / 3)
+    search = kind(model)
+    optimizers = keras.optimizers.Adam(0.01), keras.optimizers.SGD(0.01)
+    search.compile(*optimizers, "mse", warmup_epochs=2, cooldown_epochs=1)
+    return search
+
+
+def both(function):
+    """Return what a function of a search gives with and without forms."""
+    return [np.ravel(function(search_model(kind))).tolist() for kind in (SearchModel, WithoutForms)]
+
+
+def losses(search, callbacks=()):
+    history = search.fit(
+        *data(), epochs=4, validation_data=data(), callbacks=list(callbacks), **FIT
+    ).history
+    return [history["loss"], history["val_loss"]]
+
+
+def outputs_after_a_change(search):
+    search.fit(*data(), **FIT, epochs=2, initial_epoch=1)
+    first = search.predict(data()[0], verbose=0)
+    move(search)
+    return [first, search.predict(data()[0], verbose=0)]
+
+
+def mirrored():
+    import tensorflow as tf
+
+    found = []
+    for strategy in (tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), None):
+        with strategy.scope() if strategy else tf.device("CPU:0"):
+            search = search_model(SearchModel)
+        for layer in search.model.layers:
+            if isinstance(layer, keras.layers.BatchNormalization):
+                layer.trainable = False  # else each device has statistics of its own
+        search.compile("sgd", "sgd", "mse", warmup_epochs=1, cooldown_epochs=1)
+        found.append(np.ravel(losses(search, [Change()])).tolist())
+    return found
+
+
+if __name__ == "__main__":
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        two = [tf.config.LogicalDeviceConfiguration()] * 2
+        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
+    result = {
+        "losses": both(losses),
+        "outputs": both(outputs_after_a_change),
+        "changed": both(lambda search: losses(search, [Change()])),
+    }
+    if keras.backend.backend() == "tensorflow":
+        result["mirrored"] = mirrored()
+    result["forms"] = sorted(FORMS)
+    print("RESULT " + json.dumps(result))

@@ -1,0 +1,347 @@
+"""Searches whose layers compute by frozen forms, beside the same search without them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_xd
+from keras_xd.core import frozen_forms
+from keras_xd.core.searchable import architecture_variables
+from keras_xd.layers import XDConv2D
+from keras_xd.search import SearchModel
+from keras_xd_tests import programs
+
+FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
+
+
+class WithoutForms(SearchModel):
+    """A search whose train step is somebody else's, so that all is computed from variables."""
+
+    def train_step(self, *args):
+        return super().train_step(*args)
+
+
+@keras.saving.register_keras_serializable(package="frozen_steps_test")
+class Spied(XDConv2D):
+    """An XD-operation that notes the form of every call."""
+
+    seen = []
+
+    def call(self, inputs):
+        form = frozen_forms.form_of(self)
+        Spied.seen.append(None if form is None else getattr(form, "name", "folded"))
+        return super().call(inputs)
+
+
+@pytest.fixture(autouse=True)
+def seen():
+    Spied.seen.clear()
+    return Spied.seen
+
+
+def data():
+    generator = np.random.default_rng(5)
+    x = generator.normal(size=(16, 5, 5, 2)).astype("float32")
+    return x, generator.normal(size=(16, 3)).astype("float32")
+
+
+def search_model(kind=SearchModel, warm_start="convolution", policy=None, **options):
+    keras.utils.set_random_seed(4)
+    layers = [
+        keras.Input((5, 5, 2)),
+        # Before batch normalization the gradient of a bias is rounding, which Adam makes large.
+        Spied(3, 3, padding="same", use_bias=False, warm_start=warm_start, seed=1, dtype=policy),
+        keras.layers.BatchNormalization(dtype=policy),
+        keras.layers.ReLU(dtype=policy),
+        keras.layers.GlobalAveragePooling2D(dtype=policy),
+        keras.layers.Dense(3, dtype=policy),
+    ]
+    model = keras.Sequential(layers)
+    search = kind(model)
+    options = {"warmup_epochs": 2, "jit_compile": False, **options}
+    optimizers = keras.optimizers.Adam(0.01, weight_decay=0.1), keras.optimizers.SGD(0.02)
+    search.compile(*optimizers, "mse", **options)
+    return search
+
+
+def train(search, epochs=4, callbacks=(), **arguments):
+    if search.mode != "joint":
+        arguments["architecture_split"] = 0.5
+    x, y = data()
+    arguments = {"validation_data": (x, y), **FIT, **arguments}
+    return search.fit(x, y, epochs=epochs, callbacks=list(callbacks), **arguments).history
+
+
+def assert_same(history, other, tolerance=1e-5):
+    assert history.keys() == other.keys()
+    for name, values in other.items():
+        np.testing.assert_allclose(history[name], values, rtol=tolerance, atol=1e-6, err_msg=name)
+
+
+def assert_same_variables(search, other, tolerance=1e-5):
+    for one, two in zip(search.model.variables, other.model.variables, strict=True):
+        np.testing.assert_allclose(one, two, rtol=tolerance, atol=1e-5, err_msg=one.path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"jit_compile": True},
+        {"steps_per_execution": 2},
+        {"run_eagerly": True},
+        {"mode": "alternating"},
+        {"mode": "second_order"},
+        {"warm_start": "random_unitary"},
+    ],
+)
+def test_training_is_that_from_the_variables(options):
+    search, plain = search_model(**options), search_model(WithoutForms, **options)
+    found = train(search, 5)
+    assert Spied.seen[0] is not None
+    Spied.seen.clear()
+    expected = train(plain, 5)
+    assert set(Spied.seen) == {None}
+    assert_same(found, expected)
+    assert_same_variables(search, plain)
+
+
+def test_each_phase_is_traced_once(seen):
+    search = search_model(warmup_epochs=2, cooldown_epochs=2)
+    train(search, 6)
+    # A train and a test function for each phase.
+    assert seen == ["convolution"] * 2 + [None] * 2 + ["folded"] * 2
+    seen.clear()
+    search.evaluate(*data(), verbose=0)
+    search.predict(data()[0], verbose=0)
+    search.predict(data()[0], verbose=0)
+    assert set(seen) == {"folded"}
+    seen.clear()
+    search.fit(*data(), epochs=9, initial_epoch=7, **FIT)
+    assert seen == ["folded"]  # cool-down again, in a new fit
+
+
+@pytest.mark.parametrize("policy, tolerance", [("mixed_bfloat16", 3e-2), ("mixed_float16", 1e-2)])
+def test_half_precision_with_loss_scaling(policy, tolerance, seen):
+    search, plain = (search_model(kind, policy=policy) for kind in (SearchModel, WithoutForms))
+    found = train(search, 2)
+    assert set(seen) == {"convolution"}
+    assert_same(found, train(plain, 2), tolerance)
+
+
+def test_a_frozen_architecture_has_forms_in_every_function(seen):
+    search, plain = (search_model(kind, warmup_epochs=0) for kind in (SearchModel, WithoutForms))
+    for one in (search, plain):
+        train(one, 1)
+        keras_xd.freeze_architecture(one)
+        one.compile("sgd", "sgd", "mse", jit_compile=False)
+        seen.clear()
+        history = train(one, 2)
+        outputs = one.predict(data()[0], verbose=0)
+        if one is search:
+            assert set(seen) == {"folded"}
+            found = history, outputs
+    assert_same(found[0], history)
+    np.testing.assert_allclose(found[1], outputs, atol=1e-5)
+
+
+def test_a_thawed_architecture_has_none(seen):
+    search = keras_xd.freeze_architecture(search_model(warmup_epochs=0))
+    search.predict(data()[0], verbose=0)
+    assert set(seen) == {"convolution"}
+    seen.clear()
+    for variable in architecture_variables(search):
+        variable.trainable = True
+    search.predict(data()[0], verbose=0)
+    assert set(seen) == {None}
+
+
+def moved(search, amount=0.3, seed=7):
+    """Change the architecture by assignment."""
+    generator = np.random.default_rng(seed)
+    for variable in architecture_variables(search):
+        variable.assign_add(amount * generator.normal(size=variable.shape))
+
+
+def loaded(search, tmp_path):
+    other = search_model()
+    moved(other)
+    other.model.save_weights(tmp_path / "other.weights.h5")
+    search.model.load_weights(tmp_path / "other.weights.h5")
+
+
+def checkpointed(search, tmp_path):
+    other = search_model()
+    moved(other)
+    path = tf.train.Checkpoint(model=other.model).write(str(tmp_path / "checkpoint"))
+    tf.train.Checkpoint(model=search.model).restore(path).expect_partial()
+
+
+CHANGES = {
+    "assign": lambda search, _: moved(search),
+    "set_weights": lambda search, _: search.set_weights([w * 1.1 for w in search.get_weights()]),
+    "load_weights": loaded,
+    "randomize": lambda search, _: keras_xd.randomize_architecture(search, seed=1),
+    "checkpoint": checkpointed,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_no_prediction_uses_forms_of_another_architecture(change, tmp_path, seen):
+    search, (x, _) = keras_xd.freeze_architecture(search_model()), data()
+    before = search.predict_on_batch(x)
+    assert set(seen) == {"convolution"}
+    CHANGES[change](search, tmp_path)
+    bare = keras.ops.convert_to_numpy(search(x))
+    assert np.abs(bare - before).max() > 1e-2
+    np.testing.assert_allclose(search.predict_on_batch(x), bare, atol=1e-5)
+
+
+def test_no_function_uses_forms_of_another_architecture():
+    """After changes in warm-up predictions, losses and training are those of the variables."""
+    x, y = data()
+    found = []
+    for kind in (SearchModel, WithoutForms):
+        search = search_model(kind, warmup_epochs=99)
+        train(search, 1)
+        moved(search)
+        bare = keras.ops.convert_to_numpy(search(x))
+        loss = search.evaluate(x, y, verbose=0)
+        assert loss == pytest.approx(np.mean((bare - y) ** 2), rel=1e-4)
+        losses = [search.train_on_batch(x[:4], y[:4])]
+        moved(search)
+        losses.append(search.train_on_batch(x[:4], y[:4]))
+        found.append([losses, train(search, 2)])
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
+    assert_same(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize("when", ["train_batch_begin", "train_batch_end", "epoch_begin"])
+@pytest.mark.parametrize("mode", ["joint", "first_order"])
+def test_callbacks_may_change_the_architecture_at_any_time(when, mode):
+    found = []
+    for kind in (SearchModel, WithoutForms):
+        search, times = search_model(kind, warmup_epochs=9, mode=mode), []
+
+        def change(index, logs=None, search=search, times=times):
+            if len(times) in (1, 3):
+                moved(search, seed=len(times))
+            times.append(index)
+
+        callback = keras.callbacks.LambdaCallback(**{f"on_{when}": change})
+        if when != "epoch_begin":
+            callback = keras.callbacks.Callback()
+            setattr(callback, f"on_{when}", change)
+        found.append((train(search, 5, [callback]), search))
+    assert_same(found[0][0], found[1][0])
+    assert_same_variables(found[0][1], found[1][1])
+
+
+def test_a_layer_that_does_not_keep_still_is_retraced_once_in_a_fit(seen):
+    search = search_model(warmup_epochs=9)
+    callback = keras.callbacks.Callback()
+    callback.on_train_batch_end = lambda batch, logs=None: moved(search, 0.01, batch)
+    train(search, 4, [callback], validation_data=None)
+    assert seen == ["convolution", None]
+
+
+def test_evaluations_of_many_architectures_are_retraced_once(seen):
+    search = search_model(warmup_epochs=9)
+    train(search, 1)
+    seen.clear()
+    for seed in range(4):
+        moved(search, 0.1, seed)
+        bare = keras.ops.convert_to_numpy(search.model(data()[0]))
+        seen.remove(None)
+        np.testing.assert_allclose(search.predict(data()[0], verbose=0), bare, atol=1e-5)
+    assert set(seen) == {None} and len(seen) <= 2
+
+
+def test_numbers_that_are_not_finite_have_no_form(seen):
+    search = search_model(warmup_epochs=9)
+    architecture_variables(search)[0].assign_add(np.nan)
+    train(search, 2, validation_data=None)
+    assert set(seen) == {None}
+
+
+def test_calls_outside_of_the_functions_of_keras_use_the_variables(seen):
+    """A step that is compiled by its user has nobody to look after it."""
+    search, (x, y) = search_model(warmup_epochs=9), data()
+    train(search, 1)
+    seen.clear()
+    search(x)
+    search.test_step((x, y))
+    step = tf.function(search.test_step)
+    before = step((x, y))["loss"]
+    assert set(seen) == {None}
+    moved(search)
+    search.reset_metrics()
+    assert step((x, y))["loss"] != before
+
+
+def test_a_step_of_a_subclass_may_change_the_architecture():
+    class Pulled(SearchModel):
+        def train_step(self, data):
+            for variable in architecture_variables(self):
+                variable.assign(0.9 * variable)
+            return super().train_step(data)
+
+    search = search_model(Pulled, warmup_epochs=9)
+    eager = search_model(Pulled, warmup_epochs=9, run_eagerly=True)
+    assert_same(train(search, 2), train(eager, 2))
+
+
+def test_warm_up_resumes_to_the_same_losses(tmp_path, seen):
+    search = search_model(warmup_epochs=3)
+    train(search, 1)
+    search.save(tmp_path / "search.keras")
+    rest = train(search, 4)
+    seen.clear()
+    again = keras.saving.load_model(tmp_path / "search.keras")
+    assert set(seen) <= {None}
+    assert train(again, 4) == rest
+    assert "convolution" in seen
+
+
+def test_a_backup_is_restored_after_the_functions_are_made(tmp_path, seen, cut=4):
+    """`BackupAndRestore` loads the weights of a cool-down when the train function exists."""
+    options = {"warmup_epochs": 1, "cooldown_epochs": 2}
+    whole = train(search_model(**options), 5)
+
+    def killed(epoch, logs=None):
+        if epoch == cut:
+            raise KeyboardInterrupt
+
+    backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+    stop = keras.callbacks.LambdaCallback(on_epoch_begin=killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(search_model(**options), 5, [backup, stop])
+    seen.clear()
+    backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+    rest = train(search_model(**options), 5, [backup])
+    assert set(seen) == {"folded"}
+    assert rest["loss"] == whole["loss"][cut:]
+
+
+def test_callbacks_of_the_package_work_in_warm_up(tmp_path):
+    callbacks = [
+        keras_xd.callbacks.TerminateOnNonFinite(),
+        keras_xd.callbacks.CollapseGuard(),
+        keras_xd.callbacks.WarmRestarts(1, learning_rate=0.01, seed=0),
+        keras_xd.callbacks.ArchitectureBoard(tmp_path),
+    ]
+    search, plain = search_model(warmup_epochs=2), search_model(WithoutForms, warmup_epochs=2)
+    assert_same(train(search, 3, callbacks), train(plain, 3, callbacks[:3]))
+
+
+@pytest.mark.backends
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_forms_on_all_backends(backend):
+    found = programs.run("search.frozen_steps_program", backend=backend)
+    assert found["forms"] == ["convolution", "folded"]
+    for name in ("losses", "outputs", "changed"):
+        ours, theirs = found[name]
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5, err_msg=name)
+    if backend == "tensorflow":
+        np.testing.assert_allclose(*found["mirrored"], rtol=1e-4, atol=1e-5)
