@@ -190,7 +190,14 @@ class FrozenSteps(EarlyMetrics):
         before = getattr(self, f"{name}_function")
         if isinstance(before, GuardedFunction):
             force = force or before.version != self.frozen.version
-        getattr(super(), f"make_{name}_function")(force=force)
+        step = f"{name}_step"
+        # A function of its own each time: JAX would take what it has traced of an equal one, and
+        # methods of one object are equal.
+        vars(self)[step] = lambda *args: getattr(type(self), step)(self, *args)
+        try:
+            getattr(super(), f"make_{name}_function")(force=force)
+        finally:
+            del vars(self)[step]
         made = getattr(self, f"{name}_function")
         if made is not before:
             setattr(self, f"{name}_function", GuardedFunction(self, name, made))

@@ -340,6 +340,7 @@ def test_callbacks_of_the_package_work_in_warm_up(tmp_path):
 def test_forms_on_all_backends(backend):
     found = programs.run("search.frozen_steps_program", backend=backend)
     assert found["forms"] == ["convolution", "folded"]
+    assert len(found["kinds"]) == 8 and max(found["kinds"].values()) < 1e-5
     for name in ("losses", "outputs", "changed"):
         ours, theirs = found[name]
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5, err_msg=name)

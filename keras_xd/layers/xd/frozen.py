@@ -129,18 +129,21 @@ def _folded_form(layer):
     )
     analyses, matrices, syntheses = layer.architecture_transforms(plans)
     dtype = functional.exact_dtype(layer.variable_dtype)
-    extras = [e if e is None else ops.stop_gradient(e) for e in layer.architecture_extras(dtype)]
+    extras = [e if e is None else _constant(e) for e in layer.architecture_extras(dtype)]
     transforms = [[_constant(part) for part in parts] for parts in (analyses, matrices, syntheses)]
     return FoldedForm(tuple(transforms), tuple(extras))
 
 
 def _constant(part):
-    """Return a transform, or a tensor, without the way back to the variables it comes from."""
+    """Return a transform, or a tensor, without the way back to the variables it comes from.
+
+    Copied, because a train step of JAX takes the memory of variables.
+    """
     if isinstance(part, PlacedTransform):
         return dataclasses.replace(part, analysis=_constant(part.analysis))
     if hasattr(part, "matrices"):
-        return dataclasses.replace(part, matrices=[ops.stop_gradient(m) for m in part.matrices])
-    return ops.stop_gradient(part)
+        return dataclasses.replace(part, matrices=[_constant(matrix) for matrix in part.matrices])
+    return ops.copy(ops.stop_gradient(part))
 
 
 def _start_form(layer):
