@@ -14,6 +14,7 @@ from keras_xd.core.searchable import searchable_layers
 from keras_xd.search.early_metrics import EarlyMetrics
 
 # What may change an architecture within a step, if it is somebody else's.
+PACKAGES = {"keras", "keras_xd"}
 STEPS = ("call", "compute_loss", "train_step", "test_step", "predict_step")
 
 
@@ -38,10 +39,12 @@ class FrozenForms:
         self._found = {}
         self._unsteady, self._taken_again = set(), set()
         self._unchanged = None
+        self._candidates = None
 
     def begin(self) -> None:
         """Forget which layers have not kept their architecture; called when `fit` begins."""
         self._unsteady, self._taken_again = set(), set()
+        self._candidates = None
 
     def refresh(self, fixed: bool, *, again: bool) -> None:
         """Take the forms of all layers whose architecture does not move.
@@ -100,10 +103,11 @@ class FrozenForms:
 
     def candidates(self) -> list[keras.layers.Layer]:
         """Return the layers that can have forms: none if a step is somebody else's."""
-        own = [getattr(type(self.search), name).__module__.split(".")[0] for name in STEPS]
-        if not set(own) <= {"keras", "keras_xd"}:
-            return []
-        return [x for x in searchable_layers(self.search.model) if hasattr(x, "frozen_form")]
+        if self._candidates is None:
+            own = [getattr(type(self.search), name).__module__.split(".")[0] for name in STEPS]
+            layers = searchable_layers(self.search.model) if set(own) <= PACKAGES else []
+            self._candidates = [layer for layer in layers if hasattr(layer, "frozen_form")]
+        return self._candidates
 
     def _take(self, found):
         self._found = found
