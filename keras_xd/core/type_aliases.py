@@ -10,7 +10,7 @@ Tensor = Annotated[Any, "tensor"]
 # Layers of a model, as `keras_xd.core.validation.matcher` takes them.
 Selection = str | re.Pattern | Callable[[Any], bool] | list | tuple | set | None
 # Block sizes of a layer's K-matrices, one choice for all axes or one for each.
-Radix = int | tuple[int, ...] | tuple[tuple[int, ...], ...] | None
+Radix = int | str | tuple[int, ...] | tuple[tuple[int, ...], ...] | None
 # Numbers of butterflies in a layer's K-matrices: one, or those of K, L and M.
 Depth = int | tuple[int, int, int]
 # Sizes of a batch of inputs or outputs; `None` where one is unknown.

@@ -285,7 +285,9 @@ class KMatrix(NamedMatrices):
 
 
 @check_types
-def parameter_count(n: int, radix: int | tuple[int, ...] | None = None, depth: int = 1) -> int:
+def parameter_count(
+    n: int, radix: int | str | tuple[int, ...] | None = None, depth: int = 1
+) -> int:
     """Number of real parameters of one K-matrix: `2 d n Σ r_j`.
 
     Example:

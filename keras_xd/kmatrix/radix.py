@@ -17,6 +17,10 @@ from keras_xd.core.argument_types import check_types
 # the size below which small blocks get no cheaper. `benchmarks/grouping.py` measures both.
 _MEMORY_PASSES = 16
 _SMALLEST_EFFICIENT_BLOCK = 24
+# What the product between the channels costs a frequency: that of 16 channels.
+_CHANNEL_PRODUCT = 64
+# A size that is faster may have so many times the parameters of the one with the fewest.
+_TIMES_THE_PARAMETERS = 2
 # How many columns share one folding when the caller does not say: 16 samples of 32 channels.
 _TYPICAL_COLUMNS = 512
 
@@ -67,14 +71,14 @@ def prime_factors(n: int) -> tuple[int, ...]:
 
 
 @check_types
-def factorise(n: int, radix: int | tuple[int, ...] | None = None) -> tuple[int, ...]:
+def factorise(n: int, radix: int | str | tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Return the radices of size `n`.
 
     Args:
         n: the size, an integer ≥ 1.
-        radix: `None` for the prime factors (fewest parameters), an integer ≥ 2 for blocks as large
-            as divide `n` and do not exceed it (a prime factor above it stays whole), or the
-            sequence of radices itself.
+        radix: `None` or `"time"` for the prime factors (fewest parameters), an integer ≥ 2 for
+            blocks as large as divide `n` and do not exceed it (a prime factor above it stays
+            whole), or the sequence of radices itself.
 
     Returns:
         A tuple of integers whose product is `n`.
@@ -88,14 +92,14 @@ def factorise(n: int, radix: int | tuple[int, ...] | None = None) -> tuple[int, 
     >>> kmatrix.factorise(36), kmatrix.factorise(64, radix=8), kmatrix.factorise(36, radix=(4, 9))
     ((2, 2, 3, 3), (8, 8), (4, 9))
     """
-    single = radix is None or validation.is_integer(radix)
+    single = radix is None or isinstance(radix, str) or validation.is_integer(radix)
     return _factorised(n, radix if single else tuple(radix))
 
 
 @functools.lru_cache(maxsize=4096)
 def _factorised(n, radix):
     n = validation.positive_integer(n, "n")
-    if radix is None:
+    if radix in (None, "time"):
         return prime_factors(n)
     if isinstance(radix, tuple):
         if not all(validation.is_integer(r) and r >= 1 for r in radix) or math.prod(radix) != n:
@@ -115,22 +119,26 @@ def _factorised(n, radix):
 
 
 @check_types
-def check_radix(radix: int | tuple[int, ...] | None) -> None:
-    """Raise `ValueError` unless `radix` is `None`, an integer ≥ 2 or a tuple of integers ≥ 1."""
-    if radix is None or (validation.is_integer(radix) and radix >= 2):
+def check_radix(radix: int | str | tuple[int, ...] | None) -> None:
+    """Raise `ValueError` unless `radix` is what `factorise` takes: "time", or integers ≥ 1."""
+    if radix in (None, "time") or (validation.is_integer(radix) and radix >= 2):
         return
     if isinstance(radix, tuple) and radix:
         if all(validation.is_integer(r) and r >= 1 for r in radix):
             return
     raise ValueError(
-        "`radix` must be None (prime factors), an integer of at least 2 (the largest block) or a "
-        f"tuple of positive integers that multiply to the size. Received: radix={radix!r}"
+        "`radix` must be None (prime factors), an integer of at least 2 (the largest block), a "
+        "tuple of positive integers that multiply to the size, or 'time' (prime factors of the "
+        f"fastest size). Received: radix={radix!r}"
     )
 
 
 @check_types
-def padded_size(need: int, radix: int | tuple[int, ...] | None = None) -> int:
+def padded_size(need: int, radix: int | str | tuple[int, ...] | None = None) -> int:
     """Return the cheapest size ≥ `need`: the one whose butterfly has the fewest parameters.
+
+    With `radix="time"` it is the one that is estimated to be the fastest of those with at most
+    twice as many parameters.
 
     Args:
         need: the smallest size that will do.
@@ -144,6 +152,8 @@ def padded_size(need: int, radix: int | tuple[int, ...] | None = None) -> int:
     >>> from keras_xd import kmatrix
     >>> kmatrix.padded_size(33), kmatrix.padded_size(65), kmatrix.padded_size(33, radix=64)
     (36, 72, 33)
+    >>> kmatrix.padded_size(33, "time"), kmatrix.padded_size(65, "time")
+    (33, 65)
     """
     need = validation.positive_integer(need, "need")
     check_radix(radix)
@@ -155,7 +165,21 @@ def padded_size(need: int, radix: int | tuple[int, ...] | None = None) -> int:
                 f"Received: radix={radix} (product {size})"
             )
         return size
-    return _cheapest_size(need, radix)
+    return _fastest_size(need) if radix == "time" else _cheapest_size(need, radix)
+
+
+@functools.lru_cache(maxsize=4096)
+def _fastest_size(need):
+    """Return the size of least estimated time; of equal ones that of the fewest parameters."""
+    fewest = _cheapest_size(need, None)  # larger ones have more to do and more parameters
+    counts = {n: n * sum(_factorised(n, None)) for n in range(need, fewest + 1)}
+    allowed = [n for n in counts if counts[n] <= _TIMES_THE_PARAMETERS * counts[fewest]]
+    return min(allowed, key=lambda n: (_time(n), counts[n]))
+
+
+def _time(n):
+    """Return what a transform and the channel product take, in multiply–adds for a vector."""
+    return n * (_cost(plan(n), 1, _TYPICAL_COLUMNS) + _CHANNEL_PRODUCT)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -174,7 +198,7 @@ def _cheapest_size(need, radix):
 @check_types
 def plan(
     n: int,
-    radix: int | tuple[int, ...] | None = None,
+    radix: int | str | tuple[int, ...] | None = None,
     *,
     depth: int = 1,
     columns: int | None = None,

@@ -109,3 +109,28 @@ def test_neighbouring_butterflies_share_a_group(count, depth, products):
 @pytest.mark.parametrize("radix", [[2, 4], np.array([2, 4])])
 def test_radices_in_any_sequence(radix):
     assert kmatrix.factorise(8, radix) == (2, 4)
+
+
+@given(st.integers(1, 3000))
+def test_the_fastest_size_fits_and_has_at_most_twice_the_parameters(need):
+    size, fewest = kmatrix.padded_size(need, "time"), kmatrix.padded_size(need)
+    assert need <= size <= fewest
+    assert kmatrix.factorise(size, "time") == kmatrix.prime_factors(size)
+    counts = [kmatrix.parameter_count(n) for n in (size, fewest)]
+    assert counts[0] <= 2 * counts[1]
+
+
+@pytest.mark.parametrize(
+    "need, size",
+    # 67 and 131 are prime: one dense block, with five times the parameters of 72 and 135.
+    [(30, 30), (33, 33), (65, 65), (66, 66), (67, 68), (128, 128), (131, 132), (8191, 8192)],
+)
+def test_the_fastest_padded_size(need, size):
+    """Sizes that `benchmarks/padded_sizes.py` measures as the fastest or near them."""
+    assert kmatrix.padded_size(need, "time") == size
+
+
+@pytest.mark.parametrize("function", [kmatrix.padded_size, kmatrix.factorise, kmatrix.plan])
+def test_other_words_are_refused(function):
+    with pytest.raises(ValueError, match="'time'.*Received: radix='fast'"):
+        function(33, "fast")
