@@ -140,11 +140,11 @@ def begin(model, seed):
 
 
 def fit(model, data, epochs):
-    """Train a compiled network; return its losses and seconds."""
-    start, (x, y) = time.perf_counter(), data.train
+    """Train a compiled network; return its losses and the seconds of CPU."""
+    start, (x, y) = time.process_time(), data.train
     batch = data.options.batch_size
     history = model.fit(x, y, batch_size=batch, epochs=epochs, verbose=0).history
-    return history["loss"], time.perf_counter() - start
+    return history["loss"], time.process_time() - start
 
 
 def score(model, data):
@@ -159,7 +159,7 @@ def score(model, data):
 
 
 def search(model, data, share, seed):
-    """Return the network that a search chooses, with its choices, and the search's seconds."""
+    """Return the network that a search chooses, with its choices, and the CPU seconds."""
     options, total = data.options, kernels(model)
     candidates = [factor * share for factor in FACTORS]
     space = keras_xd.rewrite(model, to="structured", family=FAMILIES, share=candidates, skip="head")
@@ -219,7 +219,7 @@ def run(task, method, share, seed, data):
         "parameters": model.count_params(),
         **record,
         "loss": [round(value, 5) for value in history],
-        "seconds": [*seconds, round(spent, 2)],
+        "cpu_seconds": [*seconds, round(spent, 2)],
         "command": data.options.command,
     }
 
@@ -236,7 +236,7 @@ def main(arguments=None):
                     print(
                         f"{task}, {method}, share {share}, seed {seed}: "
                         f"{record['score']:.4f}, {record['left']:,} of {record['kernels']:,} "
-                        f"numbers, {sum(record['seconds']):.0f} s",
+                        f"numbers, {sum(record['cpu_seconds']):.0f} s",
                         flush=True,
                     )
     print(f"\n{results.paths['md'].read_text()}")

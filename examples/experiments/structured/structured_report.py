@@ -44,8 +44,7 @@ def page(settings, runs, written):
         "trained from random weights on the same samples for as many epochs, at the learning rate "
         f"of the dense network; {reporting.over(seeds)}. Numbers: those that the replaced kernels "
         "have left, as a share. Lost: how far behind the dense network of the same seed. Searched: "
-        "for half as many epochs beforehand, counted in the seconds. All trainings together took "
-        f"{reporting.hours(runs)}.",
+        "for half as many epochs beforehand.",
         "",
     ]
     for task in (task for task in TASKS if reporting.select(runs, task=task)):
@@ -64,7 +63,6 @@ def page(settings, runs, written):
                     reporting.cell(scores, seeds, digits),
                     reporting.spread(lost, digits) if lost and method != "dense" else "–",
                     reporting.spread([run["left"] / run["kernels"] for run in own], 2),
-                    f"{sum(sum(run['seconds']) for run in own) / len(own):.0f}",
                 ]
             )
         unit = "bits for each character" if bits else "accuracy, %"
@@ -74,7 +72,7 @@ def page(settings, runs, written):
             "",
             f"{count:,} numbers in the kernels that are replaced.",
             "",
-            *reporting.table(["share", "kernels", unit, "lost", "numbers", "seconds"], lines),
+            *reporting.table(["share", "kernels", unit, "lost", "numbers"], lines),
         ]
     return "\n".join([*parts, *chosen(runs), *described(settings)])
 

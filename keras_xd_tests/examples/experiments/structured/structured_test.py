@@ -63,7 +63,7 @@ def test_all_methods_are_measured_and_kept(tiny, eager, tmp_path, capsys):
     assert [run["method"] for run in results.runs] == list(structured.METHODS)
     *_, searched = results.runs
     assert set(searched["chosen"]) == {"hidden1", "hidden2", "hidden3"}
-    assert 0 < searched["expected"] < 1 and len(searched["seconds"]) == 2
+    assert 0 < searched["expected"] < 1 and len(searched["cpu_seconds"]) == 2
     page = results.paths["md"].read_text(encoding="utf-8")
     assert "| 0.5 | searched |" in page and "## What the searches chose" in page
     assert "| mlp | 0.5 |" in page and "accuracy, %" in page
