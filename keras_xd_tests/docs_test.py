@@ -48,6 +48,7 @@ COPIED = (
     "Music",
     "K-operations",
     "ResNet-20",
+    "Structured matrices",
     "Cells",
 )
 PACKAGES = (
