@@ -23,6 +23,7 @@ from keras_xd.rewriting.explaining import described_layers, listing
 from keras_xd.rewriting.selecting import check_selection
 
 logger = logging.getLogger("keras_xd.rewriting")
+_SEVERAL = (list, tuple, set)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +55,7 @@ class StructuredOptions:
     @property
     def searches(self) -> bool:
         """Whether layers become mixtures, of which a search chooses."""
-        return any(isinstance(value, (list, tuple, set)) for value in (self.family, self.share))
+        return isinstance(self.family, _SEVERAL) or isinstance(self.share, _SEVERAL)
 
     @classmethod
     def checked(cls, options: dict) -> "StructuredOptions":
@@ -102,8 +103,8 @@ class StructuredOptions:
         """Return the arguments of the new layers, of kernels of these shapes."""
         rates = {"learning_rates": self.learning_rates}
         if self.searches:
-            families = [self.family] if isinstance(self.family, str) else self.family
-            shares = self.share if isinstance(self.share, (list, tuple, set)) else [self.share]
+            families = self.family if isinstance(self.family, _SEVERAL) else [self.family]
+            shares = self.share if isinstance(self.share, _SEVERAL) else [self.share]
             return {"families": families, "shares": shares, **rates}
         if self.budget is None:
             return {"family": self.family, "share": self.share, "sizes": self.sizes, **rates}

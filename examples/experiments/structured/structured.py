@@ -37,7 +37,8 @@ import keras_xd
 from experiments.dnarch.dnarch_training import schedule
 from experiments.structured.structured_models import TASKS
 from experiments.structured.structured_report import METHODS, draw, page
-from keras_xd.layers import count_parameters
+from keras_xd.core.searchable import named_layers
+from keras_xd.layers import SearchableLayer, count_parameters
 
 FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast")
 FACTORS = (1.5, 1.0, 0.5)  # of the share, for the candidates of a search
@@ -108,7 +109,7 @@ class Data:
 
 
 def kernels(model):
-    """Return the numbers in the kernels that are replaced, dense or structured, and the others."""
+    """Return how many numbers are in the kernels of a network that are replaced."""
     space = keras_xd.rewrite(model, to="structured", family="dense", skip="head")
     return sum(row.parameters_before for row in space.report.rows)
 
@@ -158,9 +159,17 @@ def score(model, data):
     return float(-np.take_along_axis(logs, y[..., None], axis=-1).mean() / math.log(2))
 
 
-def search(model, data, share, seed):
-    """Return the network that a search chooses, with its choices, and the CPU seconds."""
-    options, total = data.options, kernels(model)
+def search(model, data, total, share, seed):
+    """Return the network that a search chooses, with its choices, and the CPU seconds.
+
+    Args:
+        model: the network of dense layers.
+        data: the `Data` of the task.
+        total: numbers in the kernels that are replaced.
+        share: how much of them is to be left.
+        seed: that of the weights.
+    """
+    options = data.options
     candidates = [factor * share for factor in FACTORS]
     space = keras_xd.rewrite(model, to="structured", family=FAMILIES, share=candidates, skip="head")
     keras_xd.reset_weights(space, seed)
@@ -177,17 +186,10 @@ def search(model, data, share, seed):
     )
     _, seconds = fit(model, data, epochs)
     expected = (float(count_parameters(space)) - others) / total
-    chosen = {name: max(_shares(found), key=_shares(found).get) for name, found in _of(space)}
+    layers = named_layers(space)
+    chosen = {path: one.largest for path, one in layers if isinstance(one, SearchableLayer)}
     small = keras_xd.finalize(space)
     return small, {"chosen": chosen, "expected": round(expected, 4)}, seconds
-
-
-def _of(space):
-    return keras_xd.describe(space).items()
-
-
-def _shares(found):
-    return {name.removeprefix("share/"): v for name, v in found.items() if "share/" in name}
 
 
 def run(task, method, share, seed, data):
@@ -197,7 +199,7 @@ def run(task, method, share, seed, data):
     total, before = kernels(network), network.count_params()
     model = data.ready.get((method, share))  # of another seed, whose step is traced
     if method == "searched":
-        model, record, spent = search(network, data, float(share), seed)
+        model, record, spent = search(network, data, total, float(share), seed)
         seconds.append(round(spent, 2))
         model = compiled(model, data, data.epochs)
     elif model is None:

@@ -208,9 +208,8 @@ class StructuredOptions:
         """Add the variables of a kernel to a layer in its `build`."""
         inputs, units, name = specification.inputs, specification.units, specification.name
         product = self.product(inputs, units, specification.sizes)
-        seed = np.random.randint(2**31)
-        if self.seed is not None:
-            seed = self.seed + specification.seed_offset
+        offset = specification.seed_offset
+        seed = np.random.randint(2**31) if self.seed is None else self.seed + offset
         # The variance of the outputs of a kernel by "glorot_uniform".
         start = product.initial(2 * inputs / (inputs + units), np.random.default_rng(seed))
         # A K-matrix is folded in float32 before it is cast to the layer's type.
