@@ -1,6 +1,9 @@
 """What layers that mix candidates by shares have in common."""
 
+import contextlib
+import contextvars
 import math
+from collections.abc import Iterator, Sequence
 
 import keras
 import numpy as np
@@ -10,6 +13,8 @@ from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Config, Description, Tensor
 
 SMALLEST_SHARE = 1e-5
+# Names that stand for those of the largest shares, by the ids of their layers.
+_CHOSEN = contextvars.ContextVar("chosen", default=None)
 
 
 class CandidateShares(SearchableLayer):
@@ -37,7 +42,10 @@ class CandidateShares(SearchableLayer):
 
     @property
     def largest(self) -> str:
-        """The name of the candidate of the largest share."""
+        """The name of the candidate of the largest share, which `finalize()` keeps."""
+        chosen = (_CHOSEN.get() or {}).get(id(self))
+        if chosen is not None:
+            return chosen
         return self.operation_names[int(np.argmax(ops.convert_to_numpy(self.logits)))]
 
     def describe(self) -> Description:
@@ -68,3 +76,19 @@ class CandidateShares(SearchableLayer):
         """
         shares = generator.dirichlet(np.ones(len(self.operation_names)))
         return [np.log(np.maximum(shares, SMALLEST_SHARE))]
+
+
+@contextlib.contextmanager
+def chosen_candidates(layers: Sequence[CandidateShares], names: Sequence[str]) -> Iterator[None]:
+    """Return a context manager in which candidates count as those of the largest shares.
+
+    Args:
+        layers: the layers.
+        names: that of the candidate of each layer.
+    """
+    chosen = {id(layer): name for layer, name in zip(layers, names, strict=True)}
+    token = _CHOSEN.set(chosen)
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -10,6 +11,8 @@ from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_layers
+from keras_xd.core.type_aliases import Tensor
+from keras_xd.finalizing import candidate_choice
 from keras_xd.finalizing.bypass import split_streams
 from keras_xd.finalizing.pruning import has_masks, prune
 from keras_xd.finalizing.replacing import replace
@@ -79,17 +82,22 @@ def finalize(
     keep: str = "spectrum",
     storage: str | None = None,
     snap: float | None = None,
+    complexity_target: float | None = None,
+    complexity_measure: str | Callable[[keras.Model], float | Tensor] = "multiply_adds",
 ) -> keras.Model:
     """Return a plain, fast model with the same outputs as a search space.
 
     Every searchable layer is replaced by its `finalize()`, under the same name; for an `XDConv`
     that is a layer with its matrices multiplied out, so that no work on the architecture is left
-    at inference. A `MixedOperation` becomes the operation of its largest share, so the outputs are
-    the same only where that share is 1. Of a model of masked layers (`rewrite(…, to="masked")`)
-    the channels, taps and blocks beyond the masks are cut out, with the same outputs, and all
-    layers are Keras' own. Channels that pass all blocks of a `keras_xd.models.ccnn` unchanged are
-    led around them. Everything else is copied with its weights. Nested models and shared
-    layers stay so; `model` is left untouched.
+    at inference. A mixture (`MixedOperation`, `DashConv`, `MixedDense`, …) becomes the candidate of
+    its largest share, so the outputs are the same only where that share is 1. The largest shares
+    may cost more than the shares together, so with a `complexity_target` they are those of the
+    largest product of shares among the choices that keep to it.
+
+    Of a model of masked layers (`rewrite(…, to="masked")`) the channels, taps and blocks beyond the
+    masks are cut out, with the same outputs, and all layers are Keras' own. Channels that pass all
+    blocks of a `keras_xd.models.ccnn` unchanged are led around them. Everything else is copied with
+    its weights. Nested models and shared layers stay so; `model` is left untouched.
 
     The spectrum of an XD-operation has a complex number for each frequency and pair of channels, so
     it is larger than the convolution that it replaced: ResNet-20 gets 50 times the parameters.
@@ -120,6 +128,10 @@ def finalize(
             multiply–adds: `Conv…` of any kernel size, `…Transpose`, `DepthwiseConv…`,
             `SeparableConv…`, `AveragePooling…`, `Identity`, a layer of zeros, or else a
             `SpectralConv` (the Fourier operator). Outputs change by that. `None` snaps nothing.
+        complexity_target: what the result may cost at most, for a model of mixtures; by default
+            that of the `SearchModel`, if there are mixtures in it.
+        complexity_measure: what the target counts, as in `SearchModel.compile`; a function of
+            yours must be a sum over the layers. By default that of the `SearchModel`.
 
     Returns:
         A `FinalizedModel`; of a subclassed model a `Rewritten`; a `keras.Model` if all searched
@@ -129,8 +141,9 @@ def finalize(
     Raises:
         ValueError: if the model is not built, if nothing in it is searchable (a plain model needs
             no finalizing), if a searchable layer lies inside another layer that cannot be taken
-            apart, such as a wrapper, for an unknown `keep` or `storage`, and for a `snap` that is
-            not between 0 and 1.
+            apart, such as a wrapper, for an unknown `keep` or `storage`, for a `snap` that is not
+            between 0 and 1, and for a `complexity_target` that the cheapest candidates exceed or
+            of a model without mixtures.
 
     Example:
 
@@ -147,7 +160,10 @@ def finalize(
     ('Conv2D', 'convolution 3×3')
     """
     _check_options(keep, storage, snap)
+    budget = complexity_target, complexity_measure
     if isinstance(model, SearchModel):
+        if complexity_target is None and candidate_choice.mixtures(model):
+            budget = model.complexity_target, model.complexity_measure
         model = model.model
     check_model(model)
     masked = has_masks(model)
@@ -171,7 +187,8 @@ def finalize(
         return plain
 
     exchange = Exchange(lambda layer: isinstance(layer, SearchableLayer), finalized, late=True)
-    copy = exchange(model, rename_inputs=_stable_names)
+    with candidate_choice.choosing(model, *budget):
+        copy = exchange(model, rename_inputs=_stable_names)
     missed = [path for path, layer in searchable if id(layer) not in done]
     if missed:
         raise ValueError(

@@ -5,6 +5,7 @@ import dataclasses
 import keras
 
 from keras_xd.core.searchable import SearchableLayer, flatten_layers
+from keras_xd.core.shares import CandidateShares
 from keras_xd.finalizing.report import LayerReport
 from keras_xd.finalizing.snapping import Snap, snap
 from keras_xd.graph.cost import multiply_adds
@@ -23,6 +24,7 @@ class Replacement:
         form: as in `LayerReport`.
         snap: what `snap` found, or `None`.
         reason: as `left_because` in `LayerReport`.
+        candidate: as in `LayerReport`.
     """
 
     before: SearchableLayer
@@ -30,6 +32,7 @@ class Replacement:
     form: str
     snap: Snap | None = None
     reason: str | None = None
+    candidate: str | None = None
 
     def row(self, path: str) -> LayerReport:
         """Return the row of the report, once both layers are built.
@@ -37,7 +40,8 @@ class Replacement:
         Args:
             path: the layer's name there.
         """
-        return _row(path, self.before, self.after, self.form, self.snap, self.reason)
+        row = _row(path, self.before, self.after, self.form, self.snap, self.reason)
+        return dataclasses.replace(row, candidate=self.candidate)
 
 
 def replace(
@@ -68,7 +72,8 @@ def replace(
         asked = (keep, storage, tolerance) != ("spectrum", None, None)
         reason = f"the operations in a {type(layer).__name__} keep their spectrum"
         reason = reason if inside and asked else None
-        return Replacement(layer, layer.finalize(), "finalized", None, reason)
+        candidate = layer.largest if isinstance(layer, CandidateShares) else None
+        return Replacement(layer, layer.finalize(), "finalized", None, reason, candidate)
     found = None if tolerance is None else snap(layer, tolerance)
     if found is not None and found.layer is not None:
         return Replacement(layer, found.layer, "snapped", found)

@@ -24,6 +24,7 @@ class LayerReport:
         multiply_adds_before, multiply_adds_after: of one sample, at the sizes that the layer was
             built for; `None` if unknown.
         forming: multiply–adds of forming the spectrum from a kernel, once a call.
+        candidate: what a mixture has become, by its name; `None` for every other layer.
     """
 
     name: str
@@ -40,6 +41,7 @@ class LayerReport:
     multiply_adds_before: int | None
     multiply_adds_after: int | None
     forming: int = 0
+    candidate: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,13 +69,14 @@ class FinalizingReport:
             distance = "" if row.operation is None else f"{row.distance:.2g} from {row.operation}"
             if row.left_because is not None:
                 distance = f"{distance}; {row.left_because}" if distance else row.left_because
+            kind = row.kind_after + (f" ({row.candidate})" if row.candidate else "")
             after = _number(row.multiply_adds_after)
             if row.forming:
                 after += f" + {row.forming:,} a call"
             table.append(
                 (
                     row.name,
-                    f"{row.kind_before} → {row.kind_after}",
+                    f"{row.kind_before} → {kind}",
                     row.form,
                     distance,
                     f"{row.parameters_before:,} → {row.parameters_after:,}",

@@ -91,7 +91,7 @@ def check_reachable(model, target, measure):
     try:
         for variable in variables:
             variable.assign(ops.convert_to_tensor(variable.constraint.low, variable.dtype))
-        smallest = float(measured(model, measure))
+        smallest = measured_number(model, measure)
     finally:
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
@@ -113,6 +113,11 @@ def measured(model, measure):
         measure: one of `MEASURES`, or a function of the model.
     """
     return MEASURES.get(_known_measure(measure), measure)(model)
+
+
+def measured_number(model, measure):
+    """Return what a model costs, as `measured` does, as a number of Python."""
+    return float(ops.convert_to_numpy(measured(model, measure)))
 
 
 def _known_measure(measure):

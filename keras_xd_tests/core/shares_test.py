@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares
+from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares, chosen_candidates
 
 
 class Two(CandidateShares):
@@ -34,6 +34,13 @@ def test_what_a_mixture_tells():
     assert described["entropy"] == pytest.approx(entropy)
     assert described["entropy/relative"] == pytest.approx(entropy / np.log(2))
     assert layer.architecture_signature()["operations"] == ["one", "two"]
+
+
+def test_candidates_that_are_chosen_from_outside():
+    layer, other = built([0.0, 1.0]), built([0.0, 1.0])
+    with chosen_candidates([layer], ["one"]):
+        assert (layer.largest, other.largest) == ("one", "two")
+    assert layer.largest == "two"
 
 
 def test_random_shares_are_even_and_bounded(rng):

@@ -10,8 +10,9 @@ last are replaced by `rewrite(to="structured")`, at `--shares` of their numbers:
 - `dense`: the network as it is;
 - `low_rank`, `monarch`, `block_tensor_train`: one family for all kernels;
 - `searched`: mixtures of all families at 1.5, 1 and 0.5 times the share, whose expected number of
-  parameters is brought to that of the share for half of the epochs; the network that `finalize`
-  leaves is trained from fresh weights, as all others are, for all epochs.
+  parameters is brought to that of the share for half of the epochs. `finalize` chooses within
+  that number; the network that it leaves is trained from fresh weights for all epochs, as all
+  others are.
 
 The rates are those of the dense network, the same for every method. Each finished run is kept at
 once and not repeated when the script is started again with the same settings; several processes
@@ -37,8 +38,7 @@ import keras_xd
 from experiments.dnarch.dnarch_training import schedule
 from experiments.structured.structured_models import TASKS
 from experiments.structured.structured_report import METHODS, draw, page
-from keras_xd.core.searchable import named_layers
-from keras_xd.layers import SearchableLayer, count_parameters
+from keras_xd.layers import count_parameters
 
 FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast")
 FACTORS = (1.5, 1.0, 0.5)  # of the share, for the candidates of a search
@@ -186,9 +186,8 @@ def search(model, data, total, share, seed):
     )
     _, seconds = fit(model, data, epochs)
     expected = (float(count_parameters(space)) - others) / total
-    layers = named_layers(space)
-    chosen = {path: one.largest for path, one in layers if isinstance(one, SearchableLayer)}
-    small = keras_xd.finalize(space)
+    small = keras_xd.finalize(model)  # within the target
+    chosen = {row.name: row.candidate for row in small.report.rows}
     return small, {"chosen": chosen, "expected": round(expected, 4)}, seconds
 
 
