@@ -237,7 +237,7 @@ def main(arguments=None):
                     print(
                         f"{task}, {method}, share {share}, seed {seed}: "
                         f"{record['score']:.4f}, {record['left']:,} of {record['kernels']:,} "
-                        f"numbers, {sum(record['cpu_seconds']):.0f} s",
+                        f"numbers, {sum(record.get('cpu_seconds', [])):.0f} s",
                         flush=True,
                     )
     print(f"\n{results.paths['md'].read_text()}")
