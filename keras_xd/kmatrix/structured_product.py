@@ -66,6 +66,20 @@ class StructuredProduct(abc.ABC):
         """Return `Aᵀ`, the kernel of a dense layer, of shape `(inputs, units)`."""
         return self.apply(factors, ops.eye(self.inputs, dtype=factors[0].dtype))
 
+    def rows(self, factors: Sequence[Tensor], indices: Tensor) -> Tensor:
+        """Return rows of `Aᵀ`, of shape `(count, units)`, at indices of shape `(count,)`."""
+        raise ValueError(f"A {self.family} matrix has no rows that are computed one by one.")
+
+    @property
+    def row_fans(self) -> tuple[int, ...]:
+        """Of each array, how many products are summed to an entry of what it adds to `rows`."""
+        raise ValueError(f"A {self.family} matrix has no rows that are computed one by one.")
+
+    @property
+    def row_multiply_adds(self) -> int:
+        """Multiply–adds of one of the `rows`."""
+        return 0
+
     @property
     def rates(self) -> tuple[float, ...]:
         """Of each array, the factor of a learning rate at which its steps act as those of `Dense`.
@@ -102,6 +116,31 @@ class StructuredProduct(abc.ABC):
             for shape, fan, gain in zip(self.shapes, self.fans, gains, strict=True)
         ]
 
+    def initial_rows(self, deviation: float, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return random arrays whose `rows` have entries of a standard deviation.
+
+        Every array has the same part in it.
+
+        Args:
+            deviation: the standard deviation.
+            rng: a `numpy.random.Generator`.
+        """
+        part = deviation ** (1 / len(self.shapes))
+        return [
+            rng.standard_normal(shape) * part / math.sqrt(fan)
+            for shape, fan in zip(self.shapes, self.row_fans, strict=True)
+        ]
+
+    def row_rates(self, deviation: float) -> tuple[float, ...]:
+        """Return what `rates` are for `rows` that begin as those of `initial_rows`.
+
+        By a step of Adam an array whose products sum `f` numbers, one of `k`, changes a row by as
+        much as it changes itself, times `f d^((k - 1) / k)` for the deviation `d`.
+        """
+        count = len(self.shapes)
+        others = deviation ** ((count - 1) / count)
+        return tuple(1 / (fan * others * count) for fan in self.row_fans)
+
 
 @dataclasses.dataclass(frozen=True)
 class DenseProduct(StructuredProduct):
@@ -123,6 +162,13 @@ class DenseProduct(StructuredProduct):
 
     def multiplied_out(self, factors):
         return ops.copy(factors[0])  # no variable
+
+    def rows(self, factors, indices):
+        return ops.take(factors[0], indices, axis=0)
+
+    @property
+    def row_fans(self):
+        return (1,)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,6 +240,27 @@ class TrainProduct(StructuredProduct):
         blocks = _outer_product(first, _transposed(second, (1, 0, 2, 3)))
         return ops.reshape(_transposed(blocks, (2, 0, 1, 3)), (self.inputs, self.units))
 
+    def rows(self, factors, indices):
+        # What is computed so far is (count, rows so far, rank).
+        found, left = None, indices
+        for factor, (M, m, n, C, a, b) in zip(factors, self.cores, strict=True):
+            if M * C * n == 1:  # the same for every index
+                found = ops.matmul(ops.reshape(found, (-1, a)), factor[0])
+            else:
+                blocks = _transposed(ops.reshape(factor, (M, C * n, a, m * b)), (1, 0, 2, 3))
+                taken = ops.take(blocks, (left % C) * n + left // C, axis=0)
+                found = taken if found is None else _outer_product(found, taken)
+            found, left = ops.reshape(found, (-1, M * m, 1, b)), left % C
+        return ops.reshape(found, (-1, self.units))
+
+    @property
+    def row_fans(self):
+        return tuple(a for *_, a, _ in self.cores)
+
+    @property
+    def row_multiply_adds(self):
+        return sum(M * m * a * b for M, m, _, _, a, b in self.cores[1:])
+
 
 @dataclasses.dataclass(frozen=True)
 class BlastProduct(StructuredProduct):
@@ -232,6 +299,22 @@ class BlastProduct(StructuredProduct):
         scaled = right * ops.expand_dims(ops.transpose(scale, (2, 1, 0)), 2)  # (i, j, rows, rank)
         blocks = ops.matmul(ops.reshape(scaled, (self.blocks, self.inputs, self.rank)), left)
         return ops.reshape(ops.transpose(blocks, (1, 0, 2)), (self.inputs, self.units))
+
+    def rows(self, factors, indices):
+        right, scale, left = factors
+        right = ops.take(ops.reshape(right, (self.inputs, self.rank)), indices, axis=0)
+        block = indices // (self.inputs // self.blocks)
+        scale = ops.take(ops.transpose(scale, (1, 2, 0)), block, axis=0)  # (count, i, rank)
+        scaled = ops.transpose(scale * ops.expand_dims(right, 1), (1, 0, 2))
+        return ops.reshape(ops.transpose(ops.matmul(scaled, left), (1, 0, 2)), (-1, self.units))
+
+    @property
+    def row_fans(self):
+        return 1, 1, self.rank
+
+    @property
+    def row_multiply_adds(self):
+        return self.blocks * self.rank + self.rank * self.units
 
 
 @dataclasses.dataclass(frozen=True)

@@ -52,7 +52,14 @@ from keras_xd.layers.mixed.mixed_operation import MixedOperation
 from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation1D, MixedOperation2D
 from keras_xd.layers.structured.dense import StructuredDense
 from keras_xd.layers.structured.einsum_dense import StructuredEinsumDense
-from keras_xd.layers.structured.mixed import MixedDense, MixedEinsumDense, MixedGRU, MixedLSTM
+from keras_xd.layers.structured.embedding import StructuredEmbedding
+from keras_xd.layers.structured.mixed import (
+    MixedDense,
+    MixedEinsumDense,
+    MixedEmbedding,
+    MixedGRU,
+    MixedLSTM,
+)
 from keras_xd.layers.structured.recurrent import (
     StructuredGRU,
     StructuredGRUCell,
@@ -117,6 +124,7 @@ __all__ = [
     "MaskedDepthwiseConv2D",
     "MixedDense",
     "MixedEinsumDense",
+    "MixedEmbedding",
     "MixedGRU",
     "MixedLSTM",
     "MixedOperation",
@@ -142,6 +150,7 @@ __all__ = [
     "StaticXD",
     "StructuredDense",
     "StructuredEinsumDense",
+    "StructuredEmbedding",
     "StructuredGRU",
     "StructuredGRUCell",
     "StructuredLSTM",

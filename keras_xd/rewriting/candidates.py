@@ -133,9 +133,9 @@ def _find_matrices(model):
 
 def _reason_of_matrix(layer):
     """Return why a layer cannot become a structured one, or `None`."""
-    for name in ("kernel_constraint", "recurrent_constraint"):
+    for name in ("kernel_constraint", "recurrent_constraint", "embeddings_constraint"):
         if getattr(layer, name, None) is not None:
-            return "its kernel has a constraint"
+            return f"its {'table' if name.startswith('emb') else 'kernel'} has a constraint"
     if getattr(layer, "recurrent_dropout", 0):
         return "it has recurrent dropout"
     if not getattr(layer, "reset_after", True):

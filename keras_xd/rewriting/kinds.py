@@ -72,6 +72,7 @@ SEARCH_SPACES["masked"] = {
 STRUCTURED = {
     keras.layers.Dense: layers.StructuredDense,
     keras.layers.EinsumDense: layers.StructuredEinsumDense,
+    keras.layers.Embedding: layers.StructuredEmbedding,
     keras.layers.LSTM: layers.StructuredLSTM,
     keras.layers.GRU: layers.StructuredGRU,
 }
@@ -80,6 +81,7 @@ SEARCH_SPACES["structured"] = STRUCTURED
 MIXED_STRUCTURES = {
     keras.layers.Dense: layers.MixedDense,
     keras.layers.EinsumDense: layers.MixedEinsumDense,
+    keras.layers.Embedding: layers.MixedEmbedding,
     keras.layers.LSTM: layers.MixedLSTM,
     keras.layers.GRU: layers.MixedGRU,
 }

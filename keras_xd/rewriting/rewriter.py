@@ -105,7 +105,7 @@ def rewrite(
             `"masked"` those of `keras_xd.rewriting.masked.MaskOptions` and no others: `masks`,
             `temperature`, `depth_temperature`, `initial_value` and `depth_groups`; for
             `"structured"` those of `keras_xd.rewriting.structured.StructuredOptions`: `family`,
-            `share`, `budget`, `sizes` and `calibration_data`.
+            `share`, `budget`, `sizes`, `calibration_data`, `learning_rates` and `embeddings`.
 
     Returns:
         A new `keras.Model`. With `to="structured"` its attribute `report`, which is not saved,

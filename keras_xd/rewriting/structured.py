@@ -43,6 +43,7 @@ class StructuredOptions:
             families `"monarch"`, `"block_tensor_train"` and `"low_rank"`; of mixtures only these
             candidates use it.
         learning_rates: as in `keras_xd.layers.StructuredDense`.
+        embeddings: whether the tables of `Embedding` layers become structured too.
     """
 
     family: str | Sequence[str] = "block_tensor_train"
@@ -51,6 +52,7 @@ class StructuredOptions:
     sizes: dict | None = None
     calibration_data: Any = None
     learning_rates: str = "spectral"
+    embeddings: bool = False
 
     @property
     def searches(self) -> bool:
@@ -75,6 +77,7 @@ class StructuredOptions:
                 f"Received: {', '.join(f'{name}={options[name]!r}' for name in several)}"
             )
         result = cls(**options)
+        validation.boolean(result.embeddings, "embeddings")
         if result.searches:
             result._check_mixture()
             return result
@@ -206,9 +209,12 @@ def rewrite_structured(model: keras.Model, options: dict, only=None, skip=None) 
     options = StructuredOptions.checked(options)
     check_model(model)
     found = find_candidates(model, "structured")
+    if not options.embeddings:
+        found = [c for c in found if not isinstance(c.layer, keras.layers.Embedding)]
     if not found:
         raise ValueError(
-            "`model` must have layers to rewrite, and none with a dense kernel was found. "
+            "`model` must have layers to rewrite, and none with a dense kernel was found (tables "
+            "of embeddings are rewritten with `embeddings=True`). "
             f"Received: model '{model.name}' of the layers {described_layers(model)}"
         )
     picked = _picked(model, found, only, skip)
@@ -297,6 +303,8 @@ def _new_layer(layer, twin, arguments):
         allowed = {*inspect.signature(twin).parameters, "name", "dtype"} - {"kwargs"}
     config = {name: value for name, value in layer.get_config().items() if name in allowed}
     config["activity_regularizer"] = layer.activity_regularizer
+    if hasattr(twin, "arguments_from"):
+        config |= twin.arguments_from(layer)
     return twin.from_config({**config, **arguments})
 
 
@@ -318,7 +326,7 @@ def _row(path, start):
         product.family,
         product.sizes,
         (product.inputs, product.units),
-        product.inputs * product.units,
+        product.inputs * product.units if start.numbers is None else start.numbers,
         product.parameters,
         projection.error,
         projection.bound,

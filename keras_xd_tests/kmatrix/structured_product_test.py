@@ -103,6 +103,42 @@ def test_multiplied_out_is_the_product_with_the_identity(family, sizes, rng):
     expected = keras.ops.convert_to_numpy(product.apply(tensors, keras.ops.eye(30)))
     found = keras.ops.convert_to_numpy(product.multiplied_out(tensors))
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+    if family == "kaleidoscope":
+        with pytest.raises(ValueError, match="kaleidoscope matrix has no rows"):
+            product.rows(tensors, keras.ops.arange(3))
+        return
+    indices = rng.integers(30, size=17).astype("int32")
+    rows = keras.ops.convert_to_numpy(product.rows(tensors, keras.ops.convert_to_tensor(indices)))
+    np.testing.assert_allclose(rows, found[indices], atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes", "fans", "count"),
+    [
+        ("low_rank", {"rank": 3}, (1, 3), 3 * 42),
+        ("monarch", {"blocks": 6}, (1, 1), 42),
+        (
+            "block_tensor_train",
+            {"row_factors": (6, 7), "column_factors": (5, 6), "rank": 2},
+            (1, 2),
+            2 * 42,
+        ),
+        (
+            "block_tensor_train",
+            {"row_factors": (2, 3, 7), "column_factors": (5, 3, 2), "rank": 3},
+            (1, 3, 3),
+            3 * 6 * 3 + 3 * 42,
+        ),
+        ("blast", {"blocks": 3, "rank": 4}, (1, 1, 4), 3 * 4 + 4 * 42),
+        ("dense", {}, (1,), 0),
+    ],
+)
+def test_what_a_row_takes(family, sizes, fans, count, rng):
+    product = structured_product(family, 30, 42, sizes)
+    assert product.row_fans == fans and product.row_multiply_adds == count
+    parts = 0.25 ** ((len(fans) - 1) / len(fans))
+    expected = [1 / (fan * parts * len(fans)) for fan in fans]
+    assert product.row_rates(0.25) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

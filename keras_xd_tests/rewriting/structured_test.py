@@ -263,6 +263,55 @@ def test_models_without_dense_kernels():
         keras_xd.forecast(sequential(), to="structured")
 
 
+def reader(rng, **options):
+    inputs = keras.Input((7,), dtype="int32")
+    x = layers.Embedding(90, 24, name="words", mask_zero=True, **options)(inputs)
+    x = layers.GlobalAveragePooling1D()(x)
+    return keras.Model(inputs, layers.Dense(24, name="dense")(x))
+
+
+def test_tables_of_embeddings_are_replaced_when_asked_for(tmp_path, rng):
+    model = reader(rng)
+    x = rng.integers(90, size=(4, 7)).astype("int32")
+    space = keras_xd.rewrite(model, to="structured", share=0.5)
+    assert type(space.get_layer("words")) is layers.Embedding
+    assert [row.name for row in space.report.rows] == ["dense"] and not space.report.left
+    low = rng.normal(size=(90, 4)) @ rng.normal(size=(4, 24))
+    model.get_layer("words").set_weights([low])
+    options = {"family": "low_rank", "share": 0.5, "embeddings": True}
+    space = keras_xd.rewrite(model, to="structured", skip="dense", **options)
+    assert_close(outputs(space, x), outputs(model, x), 1e-5)
+    (row,) = space.report.rows
+    assert (row.name, row.parameters_before, row.shape) == ("words", 90 * 24, (96, 24))
+    assert row.parameters_after <= 0.5 * 96 * 24 and row.error < 1e-5
+    assert space.get_layer("words").mask_zero
+    space.save(tmp_path / "space.keras")
+    again = keras.models.load_model(tmp_path / "space.keras")
+    assert_close(outputs(again, x), outputs(space, x))
+    mixed = keras_xd.rewrite(
+        model, to="structured", family=("low_rank", "monarch"), share=(0.5, 0.3), embeddings=True
+    )
+    small = keras_xd.finalize(mixed, complexity_target=1500, complexity_measure="parameters")
+    assert small.count_params() <= 1500 and small.report.rows[0].kind_before == "MixedEmbedding"
+    budget = keras_xd.rewrite(model, to="structured", budget=1000, embeddings=True)
+    assert budget.count_params() <= 1000 + 24
+
+
+def test_tables_that_cannot_become_structured(rng):
+    constrained = reader(rng, embeddings_constraint="non_neg")
+    space = keras_xd.rewrite(constrained, to="structured", share=0.5, embeddings=True)
+    assert space.report.left == {"words": "its table has a constraint"}
+    lora = reader(rng)
+    lora.get_layer("words").enable_lora(2)
+    with pytest.raises(ValueError, match="'words': LoRA is enabled"):
+        keras_xd.rewrite(lora, to="structured", share=0.5, embeddings=True)
+    with pytest.raises(ValueError, match="embeddings.*'yes'"):
+        keras_xd.rewrite(lora, to="structured", embeddings="yes")
+    words = keras.Sequential([keras.Input((7,), dtype="int32"), layers.Embedding(90, 24)])
+    with pytest.raises(ValueError, match="rewritten with `embeddings=True`"):
+        keras_xd.rewrite(words, to="structured")
+
+
 def test_projections_of_attention_get_fresh_weights(rng):
     space = keras_xd.rewrite(vit(), to="structured", family="low_rank", share=0.5)
     before = {

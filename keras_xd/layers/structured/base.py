@@ -46,6 +46,10 @@ class StructuredKernel:
         x = ops.reshape(x, (-1, self.inputs))
         return ops.reshape(self.product.apply(self._factors(), x), (*leading, self.units))
 
+    def rows(self, indices: Tensor) -> Tensor:
+        """Return rows of the kernel, of shape `(count, units)`, at indices of shape `(count,)`."""
+        return self.product.rows(self._factors(), indices)
+
     @property
     def inputs(self) -> int:
         """How many numbers a vector has."""
@@ -60,6 +64,11 @@ class StructuredKernel:
     def multiply_adds(self) -> int:
         """Multiply–adds of one vector."""
         return self.product.multiply_adds
+
+    @property
+    def row_multiply_adds(self) -> int:
+        """Multiply–adds of one of the `rows`."""
+        return self.product.row_multiply_adds
 
     def dense(self) -> Tensor:
         """Return the kernel multiplied out, of shape `(inputs, units)`."""
@@ -128,12 +137,14 @@ class Start:
         kernel: the kernel.
         projection: the matrix.
         candidate: its name in a mixture, `None` elsewhere.
+        numbers: how many there were before, if not those of a matrix of this shape.
     """
 
     ending: str
     kernel: StructuredKernel
     projection: Projection
     candidate: str | None = None
+    numbers: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,6 +157,8 @@ class KernelSpecification:
         name: beginning of the variables' names.
         regularizer: that of the variables, `None` for `kernel_regularizer`.
         seed_offset: is added to the seed.
+        deviation: that of the entries at the start, for a matrix of which rows are taken; `None`
+            for one that vectors are multiplied by.
     """
 
     inputs: int
@@ -154,6 +167,7 @@ class KernelSpecification:
     name: str = "kernel"
     regularizer: Regularizer = None
     seed_offset: int = 0
+    deviation: float | None = None
 
 
 class StructuredOptions:
@@ -210,11 +224,17 @@ class StructuredOptions:
         product = self.product(inputs, units, specification.sizes)
         offset = specification.seed_offset
         seed = np.random.randint(2**31) if self.seed is None else self.seed + offset
-        # The variance of the outputs of a kernel by "glorot_uniform".
-        start = product.initial(2 * inputs / (inputs + units), np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        if specification.deviation is None:
+            # The variance of the outputs of a kernel by "glorot_uniform".
+            start, rates = product.initial(2 * inputs / (inputs + units), rng), product.rates
+        else:
+            start = product.initial_rows(specification.deviation, rng)
+            rates = product.row_rates(specification.deviation)
         # A K-matrix is folded in float32 before it is cast to the layer's type.
         autocast = self.family != "kaleidoscope"
-        rates = product.rates if self.learning_rates == "spectral" else [1.0] * len(start)
+        if self.learning_rates == "equal":
+            rates = [1.0] * len(start)
         variables = [
             layer.add_weight(
                 name=f"{name}_factor_{index}",

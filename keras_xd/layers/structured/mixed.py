@@ -22,6 +22,7 @@ from keras_xd.core.type_aliases import (
 from keras_xd.layers.structured import base, mixture
 from keras_xd.layers.structured.dense import StructuredDense
 from keras_xd.layers.structured.einsum_dense import StructuredEinsumDense
+from keras_xd.layers.structured.embedding import StructuredEmbedding, check_families
 from keras_xd.layers.structured.recurrent import (
     StructuredGRU,
     StructuredGRUCell,
@@ -80,7 +81,8 @@ class _MixedStructure(CandidateShares):
                 new.assign(self.as_dense_kernel(kernel.dense(), new.shape))
             else:
                 kernel.become(new, self.largest)
-        base.copy_variable(_holder(self).bias, _holder(plain).bias)
+        if hasattr(_holder(self), "bias"):
+            base.copy_variable(_holder(self).bias, _holder(plain).bias)
         return plain
 
     def as_dense_kernel(self, matrix: Tensor, shape: Shape) -> Tensor:
@@ -96,7 +98,7 @@ def _holder(layer):
 def _kernels(layer):
     """Return the kernels of a layer."""
     holder = _holder(layer)
-    names = ("kernel", "recurrent_kernel")
+    names = ("kernel", "recurrent_kernel", "embeddings")
     return [getattr(holder, name) for name in names if hasattr(holder, name)]
 
 
@@ -259,6 +261,64 @@ class MixedEinsumDense(_MixedStructure, StructuredEinsumDense):
 
     def as_dense_kernel(self, matrix: Tensor, shape: Shape) -> Tensor:
         return self.kernel_of(matrix)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedEmbedding(_MixedStructure, StructuredEmbedding):
+    """An `Embedding` layer whose table is a mixture of structured matrices, as in `MixedDense`.
+
+    Of each candidate only the rows are computed that are looked up.
+
+    Args:
+        input_dim, output_dim, embeddings_stddev, mask_zero, learning_rates,
+            embeddings_regularizer, activity_regularizer: as in `StructuredEmbedding`.
+        families, shares, seed: as in `MixedDense`; the families without `"kaleidoscope"`.
+
+    Raises:
+        ValueError: as `StructuredEmbedding` and `MixedDense`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.MixedEmbedding(10000, 64, families=("low_rank", "dense"))
+    >>> layer(np.array([[3, 7, 9999]])).shape
+    TensorShape([1, 3, 64])
+    >>> layer.operation_names
+    ('low_rank_0.5', 'low_rank_0.25', 'dense')
+    """
+
+    plain_class, dense_class = StructuredEmbedding, keras.layers.Embedding
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        families: Sequence[str] = mixture.FAMILIES,
+        shares: Sequence[float] = mixture.SHARES,
+        embeddings_stddev: float = 0.03,
+        mask_zero: bool = False,
+        learning_rates: str = "spectral",
+        embeddings_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        seed: int | None = None,
+        **kwargs: Unpack[BaseOptions],
+    ):
+        super().__init__(
+            input_dim,
+            output_dim,
+            embeddings_stddev=embeddings_stddev,
+            mask_zero=mask_zero,
+            activity_regularizer=activity_regularizer,
+            **kwargs,
+        )
+        check_families(families)
+        self.structure = mixture.MixtureOptions(
+            families, shares, learning_rates, embeddings_regularizer, seed
+        )
+
+    def as_dense_kernel(self, matrix: Tensor, shape: Shape) -> Tensor:
+        return matrix[: self.input_dim]
 
 
 class _MixedCell:

@@ -39,6 +39,14 @@ class MixedKernel:
         folded = (_FOLDED.get() or {}).get(id(self))
         return ops.matmul(x, ops.cast(self.dense() if folded is None else folded, x.dtype))
 
+    def rows(self, indices: Tensor) -> Tensor:
+        """Return rows of the mixture, of shape `(count, units)`, without multiplying it out."""
+        total = 0
+        for kernel, share in zip(self.kernels, ops.unstack(self.shares), strict=True):
+            rows = kernel.rows(indices)
+            total = total + rows * ops.cast(share, rows.dtype)
+        return total
+
     @property
     def inputs(self) -> int:
         """How many numbers a vector has."""
@@ -68,6 +76,11 @@ class MixedKernel:
     def multiply_adds(self) -> Tensor:
         """The expected multiply–adds of one vector: those of each candidate times its share."""
         return self._expected([kernel.multiply_adds for kernel in self.kernels])
+
+    @property
+    def row_multiply_adds(self) -> Tensor:
+        """The expected multiply–adds of one of the `rows`."""
+        return self._expected([kernel.row_multiply_adds for kernel in self.kernels])
 
     @property
     def parameters(self) -> Tensor:
