@@ -44,6 +44,14 @@ hypothesis.settings.load_profile("any machine")
 # Graphs of tests are small and run a few times, so TensorFlow takes longer to optimize than to run
 # them. Tests that start a program of their own optimize graphs, as users do.
 tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+if keras.backend.backend() == "torch":
+    import torch
+
+    def _as_array(tensor, dtype=None, copy=None):
+        """Return the values of a tensor, for the tests that read outputs with `np.array`."""
+        return np.array(tensor.detach().cpu().numpy(), dtype)
+
+    torch.Tensor.__array__ = _as_array
 
 
 def pytest_collection_modifyitems(items):
@@ -65,6 +73,9 @@ def pytest_runtest_logfinish():
 
 
 def pytest_runtest_setup(item):
+    marker = item.get_closest_marker("tensorflow")
+    if marker is not None and keras.backend.backend() != "tensorflow":
+        pytest.skip(f"TensorFlow alone: {marker.args[0]}")
     marker = item.get_closest_marker("real_data")
     if marker is not None:
         missing = _missing_data(*marker.args)

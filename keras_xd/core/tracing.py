@@ -54,8 +54,10 @@ def _traced_by_tensorflow(function):
     def traced(shapes):
         # Inlined, every call would be optimized again; and so it would with the zeros that
         # TensorFlow passes as gradients of outputs that have none, which integers do not have.
-        # Of its own for each shape: TensorFlow warns of one function that is traced often.
-        return tf.function(as_bits, autograph=False, experimental_attributes={"_noinline": True})
+        # Of its own for each shape: TensorFlow warns of code that is traced often, and tells a
+        # partial function by itself.
+        own = functools.partial(as_bits)
+        return tf.function(own, autograph=False, experimental_attributes={"_noinline": True})
 
     def call(*arguments):
         # Keras' variables count as tensors, but TensorFlow would take them for arrays.

@@ -51,8 +51,11 @@ def rfft(x, fft_length=None, kept=None):
         fft_length: length of the transform, by default that of the vectors, which zeros fill up.
         kept: how many frequencies to return, by default all `fft_length // 2 + 1`.
     """
+    x = ops.convert_to_tensor(x)
+    if _is_empty(x) and not _products.get():
+        length = x.shape[-1] if fft_length is None else fft_length
+        return tuple(_of_length(x, length // 2 + 1)[..., :kept] for _ in range(2))
     if not _products.get():
-        (x,) = _filled([x], fft_length)
         return tuple(part[..., :kept] for part in ops.rfft(x, fft_length=fft_length))
     size = ops.shape(x)[-1]
     length = size if fft_length is None else fft_length
@@ -69,8 +72,9 @@ def fft(parts, kept=None):
         parts: (real, imaginary) pair of tensors of float32 or float64.
         kept: indices of the frequencies to return, an array, by default all.
     """
+    parts = tuple(map(ops.convert_to_tensor, parts))
     if not _products.get():
-        parts = ops.fft(tuple(parts))
+        parts = parts if _is_empty(parts[0]) else ops.fft(parts)
         return parts if kept is None else tuple(ops.take(part, kept, axis=-1) for part in parts)
     real, imaginary = parts
     size = ops.shape(real)[-1]
@@ -88,8 +92,11 @@ def irfft(parts, fft_length):
         parts: (real, imaginary) pair of tensors of float32 or float64.
         fft_length: length of the vectors.
     """
+    parts = tuple(map(ops.convert_to_tensor, parts))
+    if _is_empty(parts[0]) and isinstance(fft_length, int) and not _products.get():
+        return _of_length(parts[0], fft_length)
     if not _products.get():
-        return ops.irfft(_filled(parts, fft_length // 2 + 1), fft_length=fft_length)
+        return ops.irfft(parts, fft_length=fft_length)
     real, imaginary = parts
     count = real.shape[-1]
     cosines, sines = _waves(count, fft_length, fft_length, real.dtype)
@@ -104,15 +111,15 @@ def irfft(parts, fft_length):
     return ops.matmul(real * factor, cosines) - ops.matmul(imaginary * factor, sines)
 
 
-def _filled(parts, length):
-    """Return tensors of an empty batch filled up to a length, and others as they are.
+def _is_empty(x):
+    """Return whether there are no vectors, which not all backends transform."""
+    return 0 in x.shape[:-1] and x.shape[-1] is not None
 
-    Transforms fill up by themselves, but TensorFlow's not those of an empty batch.
-    """
-    if 0 not in parts[0].shape[:-1] or not isinstance(length, int):
-        return tuple(parts)
-    missing = max(length - parts[0].shape[-1], 0)
-    return tuple(ops.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, missing)]) for part in parts)
+
+def _of_length(x, length):
+    """Return the tensor of an empty batch with vectors of another length."""
+    missing = max(length - x.shape[-1], 0)
+    return ops.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])[..., :length]
 
 
 def _waves(rows, columns, length, dtype):

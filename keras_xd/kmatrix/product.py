@@ -16,6 +16,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -60,6 +61,10 @@ def fold(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[Factor]]
         A list with the factors of each K-matrix in analysis form, a list of `Factor` in product
         order: the last one is applied first.
     """
+    # Not in the type that Keras gives arrays of NumPy.
+    weights = [
+        ops.convert_to_tensor(one, keras.backend.standardize_dtype(one.dtype)) for one in weights
+    ]
     results = [None] * len(weights)
     for plan, members in _positions_of_values(plans):
         folded = _fold_of_one_plan([weights[i] for i in members], plan)

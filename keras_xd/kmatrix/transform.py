@@ -96,6 +96,7 @@ class Analysis(Transform):
 
     def __call__(self, x):
         # `post` holds the batch and may be dynamic, hence the -1 in every shape below.
+        x = ops.convert_to_tensor(x)
         plan, size, pairs = self.plan, self.reach, 2 if self.pair else 1
         pre, first = x.shape[0], self.matrices[0]
         if len(plan.group_sizes) == 1:
@@ -132,6 +133,7 @@ class Synthesis(Transform):
     """
 
     def __call__(self, y):
+        y = ops.convert_to_tensor(y)
         plan, size, pairs = self.plan, self.size, 2 if self.pair else 1
         pre, last = y.shape[0], self.matrices[-1]
         reach = self.reach

@@ -21,6 +21,7 @@ def test_results_and_what_is_aside():
     np.testing.assert_allclose([float(value) for value in aside], [1.0])
 
 
+@pytest.mark.tensorflow("traces with tf.function")
 def test_it_is_traced_once_for_all_calls():
     traces = []
 
@@ -60,6 +61,7 @@ def test_many_shapes_are_no_reason_for_a_warning(caplog):
     assert not caplog.records
 
 
+@pytest.mark.tensorflow("traces with tf.function")
 @pytest.mark.parametrize("jit", [False, True])
 def test_a_model_trains_through_it(jit):
     class Scaled(keras.layers.Layer):

@@ -90,6 +90,7 @@ def test_random_matrices_are_unitary_and_reproducible():
     assert np.abs(first - complex_of(make(36, depth=9, seed=6).dense())).max() > 0.1
 
 
+@pytest.mark.tensorflow("traces with tf.function")
 def test_compiles_under_xla():
     matrix = kmatrix.KMatrix.dft(20, depth=2)
     x = np.random.default_rng(2).standard_normal((3, 20)).astype("float32")
@@ -180,6 +181,7 @@ def test_products_with_tensors(make):
     np.testing.assert_allclose(complex_of(pair), matrix.numpy() @ (x + 2j * x), atol=2e-3)
 
 
+@pytest.mark.tensorflow("takes gradients by tf.GradientTape")
 def test_gradients_reach_the_weights():
     start = kmatrix.KMatrix.dct(8)
     variable = keras.Variable(start.weights)
@@ -220,6 +222,7 @@ def test_what_keras_takes_for_its_own_is_refused():
     assert matrix.apply(keras.Input((3, 8)), axis=-1).shape == (None, 3, 8)
 
 
+@pytest.mark.tensorflow("traces with tf.function")
 @pytest.mark.parametrize("jit", [False, True])
 def test_products_in_compiled_functions(jit):
     matrix = kmatrix.KMatrix.dct(8)

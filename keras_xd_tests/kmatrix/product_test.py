@@ -22,6 +22,7 @@ def count_operations(function, *arguments):
     return sum(1 for op in graph.get_operations() if op.type not in ("Const", "Placeholder"))
 
 
+@pytest.mark.tensorflow("counts operations of a graph")
 def test_number_of_operations_does_not_grow_with_axes_and_matrices():
     plan = kmatrix.plan(64, groups=(6,))
 

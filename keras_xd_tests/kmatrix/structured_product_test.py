@@ -52,8 +52,12 @@ def test_results_get_the_variance_asked_for(family, shape, sizes):
     draws = 60
     squares = []
     for _ in range(draws):
-        factors = [factor.astype("float32") for factor in times.initial(1.7, rng)]
-        squares.append(float(np.mean(np.square(times.apply(factors, x)))))
+        factors = [
+            keras.ops.convert_to_tensor(factor.astype("float32"))
+            for factor in times.initial(1.7, rng)
+        ]
+        found = keras.ops.convert_to_numpy(times.apply(factors, keras.ops.convert_to_tensor(x)))
+        squares.append(float(np.mean(np.square(found))))
     expected, deviation = 1.7 * float(np.mean(np.square(x))), np.std(squares) / draws**0.5
     assert deviation < 0.1 * expected
     assert abs(np.mean(squares) - expected) < 4 * deviation + 1e-3

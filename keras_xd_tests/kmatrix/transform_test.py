@@ -70,6 +70,7 @@ def test_more_columns_than_rows(pre, repeat):
         np.testing.assert_allclose(result.reshape(pre, 2, 12, 40), pairs(back, 1), atol=TOLERANCE)
 
 
+@pytest.mark.tensorflow("reads operations of a graph")
 @pytest.mark.parametrize(
     ("pre", "columns", "expected"),
     [(6, 16, True), (6, 15, False), (6, None, True), (2**15, None, True), (2**15 + 1, None, False)],
@@ -85,6 +86,7 @@ def test_matrices_are_repeated_where_they_are_smaller(pre, columns, expected):
     assert ("BroadcastTo" in types) == expected
 
 
+@pytest.mark.tensorflow("reads the program of XLA")
 @pytest.mark.parametrize("repeat", [True, False])
 def test_data_keep_their_order_under_xla(repeat):
     """With matrices repeated for them, XLA multiplies vectors where they lie."""
@@ -132,6 +134,7 @@ def test_any_size_and_stride(n, depth, count, stride, seed):
     np.testing.assert_allclose(analysis(pairs(x, 1)[:, 0]), pairs(expected, 2), atol=TOLERANCE)
 
 
+@pytest.mark.tensorflow("takes gradients by tf.GradientTape")
 @pytest.mark.parametrize("groups", [(3,), (1, 2), (1, 1, 1)])
 def test_gradients_by_finite_differences(groups):
     n, depth = 12, 3
@@ -158,6 +161,7 @@ def test_gradients_by_finite_differences(groups):
         np.testing.assert_allclose(np.sum(gradient * direction), change / (2 * step), rtol=2e-3)
 
 
+@pytest.mark.tensorflow("reads the program of XLA")
 @pytest.mark.parametrize("n, groups", [(36, (4,)), (36, (2, 2))])
 def test_compiles_under_xla_with_static_shapes(n, groups):
     plan = kmatrix.plan(n, groups=groups)
@@ -188,6 +192,7 @@ def test_multiply_adds_by_hand(groups, pair):
     assert transform.multiply_adds(plan, 3, size=36, pair=pair, columns=5) == 5 * expected
 
 
+@pytest.mark.tensorflow("traces with tf.function")
 def test_a_dynamic_batch_passes_through():
     plan = kmatrix.plan(36, groups=(2, 2))
     weights, matrix, rng = random_case(36, 3)

@@ -11,8 +11,7 @@ last are replaced by `rewrite(to="structured")`, at `--shares` of their numbers:
 - `low_rank`, `monarch`, `block_tensor_train`: one family for all kernels;
 - `searched`: mixtures of all families at 1.5, 1 and 0.5 times the share, whose expected number of
   parameters is brought to that of the share for half of the epochs. `finalize` chooses within
-  that number; the network that it leaves is trained from fresh weights for all epochs, as all
-  others are.
+  that number, and the network that it leaves is trained on for the other half.
 
 The rates are those of the dense network, the same for every method. Each finished run is kept at
 once and not repeated when the script is started again with the same settings; several processes
@@ -159,8 +158,13 @@ def score(model, data):
     return float(-np.take_along_axis(logs, y[..., None], axis=-1).mean() / math.log(2))
 
 
+def search_epochs(data):
+    """Return how many epochs of a task are those of the search."""
+    return math.ceil(data.epochs / 2)
+
+
 def search(model, data, total, share, seed):
-    """Return the network that a search chooses, with its choices, and the CPU seconds.
+    """Return the network that a search leaves, with its choices, and the CPU seconds.
 
     Args:
         model: the network of dense layers.
@@ -175,7 +179,7 @@ def search(model, data, total, share, seed):
     keras_xd.reset_weights(space, seed)
     others = model.count_params() - total
     target = others + share * total
-    epochs = math.ceil(data.epochs / 2)
+    epochs = search_epochs(data)
     model = compiled(
         space,
         data,
@@ -196,19 +200,22 @@ def run(task, method, share, seed, data):
     keras.utils.set_random_seed(seed)
     network, record, seconds = data.network(), {}, []
     total, before = kernels(network), network.count_params()
+    epochs = data.epochs
     model = data.ready.get((method, share))  # of another seed, whose step is traced
     if method == "searched":
         model, record, spent = search(network, data, total, float(share), seed)
         seconds.append(round(spent, 2))
-        model = compiled(model, data, data.epochs)
-    elif model is None:
-        model = network
-        if method != "dense":
-            options = {"family": method, "share": float(share)}
-            model = keras_xd.rewrite(model, to="structured", skip="head", **options)
-        model = data.ready[method, share] = compiled(model, data, data.epochs)
-    begin(model, seed)
-    history, spent = fit(model, data, data.epochs)
+        epochs = max(1, data.epochs - search_epochs(data))
+        model = compiled(model, data, epochs)
+    else:
+        if model is None:
+            model = network
+            if method != "dense":
+                options = {"family": method, "share": float(share)}
+                model = keras_xd.rewrite(model, to="structured", skip="head", **options)
+            model = data.ready[method, share] = compiled(model, data, epochs)
+        begin(model, seed)
+    history, spent = fit(model, data, epochs)
     return {
         "task": task,
         "method": method,

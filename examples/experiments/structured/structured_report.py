@@ -44,7 +44,7 @@ def page(settings, runs, written):
         "trained from random weights on the same samples for as many epochs, at the learning rate "
         f"of the dense network; {reporting.over(seeds)}. Numbers: those that the replaced kernels "
         "have left, as a share. Lost: how far behind the dense network of the same seed. Searched: "
-        "for half as many epochs beforehand.",
+        "half of the epochs are those of the search.",
         "",
     ]
     for task in (task for task in TASKS if reporting.select(runs, task=task)):
