@@ -15,6 +15,7 @@ from keras_tuner.engine.tuner import maybe_distribute
 
 from keras_xd.core import files, validation
 from keras_xd.search.callbacks.event_file import EventFile
+from tuner_integration import checkpoints
 from tuner_integration.costs import COSTS, check_limits, exceeded, model_costs
 from tuner_integration.fidelity import fit_arguments, resumed_from
 from tuner_integration.median_stopping import MedianStopping
@@ -48,7 +49,8 @@ class GrammarTuner(keras_tuner.Tuner):
     - values and scores of the trials are written for TensorBoard's HParams, to the folder
       `tensorboard` of the project;
     - a search that is killed goes on when the program is started again, from its first trial on.
-      A trial that has reported its results is never run again.
+      A trial that has reported its results is never run again. A full disk ends the search with
+      an `OSError` and counts no trial as failed.
 
     A subclass with a `run_trial` of its own tunes anything, then without a hypermodel.
 
@@ -274,6 +276,19 @@ class GrammarTuner(keras_tuner.Tuner):
             return super().run_trial(trial, *fit_args, **fit_kwargs)
         finally:
             self._resumed = None
+
+    def _build_and_fit_model(self, trial, *args, **kwargs):
+        checkpoints.write_whole(kwargs.get("callbacks", []))
+        return super()._build_and_fit_model(trial, *args, **kwargs)
+
+    def _run_and_update_trial(self, trial, *fit_args, **fit_kwargs):
+        """Let a full disk end the search, where KerasTuner would count the trial as failed."""
+        try:
+            super()._run_and_update_trial(trial, *fit_args, **fit_kwargs)
+        except Exception as error:
+            if files.is_full(error):
+                raise checkpoints.FullDiskError(trial.trial_id, error) from error
+            raise
 
     def _curves_folder(self):
         return os.path.join(self.project_dir, "curves")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 # Of a process on another machine nothing is known but how long it has not written.
 LONGEST_WRITE = 24 * 3600
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextlib.contextmanager
@@ -44,7 +45,7 @@ def replacing(path: str | os.PathLike, ending: str = "") -> Iterator[str]:
     if os.path.exists(path) and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     remove_leftovers(path)
-    unfinished = f"{path}.{_host()}-{os.getpid()}.unfinished{ending}"
+    unfinished = unfinished_name(path, ending)
     try:
         yield unfinished
         with open(unfinished, "rb+") as file:
@@ -87,6 +88,33 @@ def write(path, content, overwrite=False):
         file.write(content)
 
 
+def is_full(error: BaseException) -> bool:
+    """Return whether an error, or one that it comes from, says that there is no room for a file.
+
+    That is a full disk, a full quota, or a file larger than a process may write. Libraries in
+    other languages raise errors of their own, which have the system's words in their text.
+
+    Args:
+        error: the error.
+
+    Example:
+
+    >>> import errno
+    >>> from keras_xd.core import files
+    >>> files.is_full(OSError(errno.ENOSPC, "No space left on device"))
+    True
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return True
+        if any(os.strerror(number) in str(error) for number in _FULL[:2]):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def check_folder(path: str | os.PathLike) -> None:
     """Raise `ValueError` if the folder of a file to write does not exist.
 
@@ -101,11 +129,21 @@ def check_folder(path: str | os.PathLike) -> None:
         )
 
 
+def unfinished_name(path: str, ending: str = "") -> str:
+    """Return a name beside `path` that `remove_leftovers` knows when this process has ended.
+
+    Args:
+        path: the name that the file or folder is to get.
+        ending: how the name has to end.
+    """
+    return f"{path}.{_host()}-{os.getpid()}.unfinished{ending}"
+
+
 def remove_leftovers(path: str) -> None:
     """Remove what processes that were killed have left of files to take the place of `path`.
 
     Args:
-        path: the name of the file that was to be written.
+        path: the name of the file, or of the folder, that was to be written.
     """
     for leftover in glob.glob(f"{glob.escape(path)}.*.unfinished*"):
         _remove_abandoned(leftover, leftover[len(path) + 1 :])
@@ -126,11 +164,15 @@ def remove_all_leftovers(folder: str | os.PathLike) -> None:
 
 
 def _remove_abandoned(leftover, ending):
-    """Remove an unfinished file, by what follows the name that it was to get."""
+    """Remove an unfinished file or folder, by what follows the name that it was to get."""
     found = re.match(r"(?:(?P<host>.+)-)?(?P<process>\d+)\.unfinished", ending)
     if found is not None:
         with contextlib.suppress(FileNotFoundError):
-            if _is_abandoned(leftover, found["host"], int(found["process"])):
+            if not _is_abandoned(leftover, found["host"], int(found["process"])):
+                return
+            if os.path.isdir(leftover) and not os.path.islink(leftover):
+                shutil.rmtree(leftover)
+            else:
                 os.remove(leftover)
 
 

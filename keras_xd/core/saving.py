@@ -1,7 +1,10 @@
 """Models whose files are replaced as a whole."""
 
+import io
 import os
 from typing import Any
+
+import keras
 
 from keras_xd.core import files
 
@@ -11,7 +14,8 @@ class AtomicSaving:
 
     To be named before `keras.Model` among the bases of a class. A process that is killed while it
     saves leaves the earlier file as it was, so `keras.callbacks.ModelCheckpoint` may write to one
-    name again and again. It holds for `.keras` and `.weights.h5` files on a local disk. Folders,
+    name again and again; so does a full disk, which raises an `OSError`. It holds for `.keras` and
+    `.weights.h5` files on a local disk; the content of the latter is made in memory. Folders,
     weights in several files (`max_shard_size`), remote paths, and a file that Keras asks about
     (`overwrite=False`) are written by Keras in place, and so is everything in
     `keras.saving.save_model(model, …)`, which does not call `model.save`.
@@ -66,8 +70,52 @@ class AtomicSaving:
         if max_shard_size is not None or not _is_replaceable(filepath, ".weights.h5", overwrite):
             super().save_weights(filepath, overwrite=overwrite, max_shard_size=max_shard_size)
             return
-        with files.replacing(filepath, ".weights.h5") as unfinished:
-            super().save_weights(unfinished, overwrite=True)
+        _write_in_one_piece(super().save_weights, filepath)
+
+
+def write_weights(model: keras.Model, path: str | os.PathLike) -> None:
+    """Save the weights of any Keras model as `AtomicSaving.save_weights` does.
+
+    Args:
+        model: a built model. If its class has a `save_weights` of its own, that one writes.
+        path: a local path that ends in `.weights.h5`; a file there is replaced.
+
+    Raises:
+        OSError: if the file cannot be written, as on a full disk. An earlier one stays.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd.core.saving import write_weights
+    >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    >>> write_weights(model, "dense.weights.h5")
+    >>> model.load_weights("dense.weights.h5")
+    """
+    if type(model).save_weights is keras.Model.save_weights:
+        _write_in_one_piece(model.save_weights, path)
+    elif isinstance(model, AtomicSaving):
+        model.save_weights(path)
+    else:
+        with files.replacing(path, ".weights.h5") as unfinished:
+            model.save_weights(unfinished, overwrite=True)
+
+
+class _InMemory(io.BytesIO):
+    """A file of weights in memory, whose name ends as Keras asks for."""
+
+    def __str__(self):
+        return "memory.weights.h5"
+
+
+def _write_in_one_piece(save_weights, path):
+    """Let Keras write weights to memory, then these to a file.
+
+    On a full disk the HDF5 library raises errors of several kinds and may even end the process.
+    """
+    with files.replacing(path, ".weights.h5") as unfinished, open(unfinished, "wb") as file:
+        content = _InMemory()
+        save_weights(content, overwrite=True)
+        file.write(content.getbuffer())
 
 
 def _is_replaceable(path, ending, overwrite):

@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from keras_xd.core import files
+from keras_xd.core import files, saving
 
 FORMAT = "keras_xd.evaluation"
 VERSION = 1
@@ -135,7 +135,7 @@ class Store:
         path = self._file("architecture", seed, "npz")
         weights = self._file("searched", seed, "weights.h5")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        model.save_weights(weights, overwrite=True)
+        saving.write_weights(model, weights)
         files.write(path, architecture)  # last: it tells that the search is finished
 
     def load_weights(self, model, seed):

@@ -1,5 +1,6 @@
 """Files for serving: computed as in inference, and tried out before they are written."""
 
+import errno
 import os
 import pathlib
 import shutil
@@ -86,6 +87,7 @@ def export(
 
     Raises:
         ImportError: if the runtime of the format is not installed.
+        OSError: if there is no room for the file.
         ValueError: if there is something at `filepath` and `overwrite` is not set, if the model is
             not built, if the backend has no such format, or if the file could not be used.
     """
@@ -124,6 +126,8 @@ def export(
         except ImportError:  # a package is missing
             raise
         except Exception as error:
+            if files.is_full(error):
+                raise _without_room(folder, error) from error
             raise _unusable(format, model, error, kwargs) from error
         if not kwargs:  # such as quantization, which changes the outputs
             _check_outputs(format, model, expected, actual)
@@ -164,11 +168,10 @@ def _move_folder(source, target):
     """Move a SavedModel to its name, where other files stay."""
     target = os.path.abspath(target)
     os.makedirs(os.path.dirname(target), exist_ok=True)
+    files.remove_leftovers(target)
     # On the same disk, so that every step after the copy is a renaming.
-    with tempfile.TemporaryDirectory(
-        prefix=f".{os.path.basename(target)}-", dir=os.path.dirname(target)
-    ) as near:
-        copy = os.path.join(near, "copy")
+    copy = files.unfinished_name(target)
+    try:
         shutil.copytree(source, copy)
         if os.path.isfile(target):
             os.remove(target)  # as `overwrite` says
@@ -186,6 +189,8 @@ def _move_folder(source, target):
             os.makedirs(place, exist_ok=True)
             for name in sorted(names, key=lambda name: name == _MAIN_FILE):
                 os.replace(os.path.join(folder, name), os.path.join(place, name))
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
 
 
 def _signature(model, call):
@@ -252,6 +257,17 @@ def _tolerance(model):
         return _QUANTIZED_TOLERANCE
     exact = all(layer.compute_dtype in ("float32", "float64") for layer in layers)
     return _TOLERANCE if exact else _HALF_TOLERANCE
+
+
+def _without_room(folder, error):
+    """Return the error of a full disk, whatever the format's library calls it."""
+    return OSError(
+        errno.ENOSPC,
+        f"{os.strerror(errno.ENOSPC)}: a model is exported to a temporary folder first, which can "
+        "be moved by the environment variable TMPDIR. Nothing has been written. Received: "
+        f"{type(error).__name__}: {error}",
+        folder,
+    )
 
 
 def _unusable(format, model, reason, kwargs=()):

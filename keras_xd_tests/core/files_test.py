@@ -1,6 +1,8 @@
 """A file is written whole or not at all, and never over another unasked."""
 
+import errno
 import os
+import pathlib
 import re
 import socket
 import subprocess
@@ -60,6 +62,29 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path):
     files.write(path, b"whole")
     kept = {name for name, remains in names.items() if remains}
     assert set(os.listdir(tmp_path)) == {"file", *kept}
+
+
+def test_leftovers_may_be_folders(tmp_path):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    own = pathlib.Path(files.unfinished_name(str(tmp_path / "folder")))
+    left = own.with_name(own.name.replace(f"-{os.getpid()}.", f"-{process.pid}."))
+    for folder in (own, left):
+        (folder / "inner").mkdir(parents=True)
+        (folder / "inner" / "part").write_text("half")
+    files.remove_leftovers(str(tmp_path / "folder"))
+    assert [path.name for path in tmp_path.iterdir()] == [own.name]
+
+
+def test_errors_of_full_disks_are_known():
+    error = ValueError("cannot be saved")
+    error.__cause__ = OSError(errno.EDQUOT, "quota")
+    assert files.is_full(error) and files.is_full(OSError(errno.EFBIG, "too large"))
+    assert files.is_full(RuntimeError("HDF5: error message = 'No space left on device'"))
+    assert not files.is_full(OSError(errno.EIO, "input/output error"))
+    error.__cause__.__context__ = error  # a circle
+    error.__cause__.errno = errno.EIO
+    assert not files.is_full(error)
 
 
 def test_all_leftovers_in_a_folder_are_removed(tmp_path):

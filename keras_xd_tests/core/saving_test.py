@@ -1,13 +1,16 @@
 """A process that is killed while it saves a model leaves the earlier file as it was."""
 
+import errno
 import json
 import os
+import resource
 import signal
 
 import keras
 import numpy as np
 import pytest
 
+from keras_xd.core.saving import write_weights
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel
 from keras_xd_tests import programs
@@ -117,6 +120,40 @@ def test_what_cannot_be_saved_leaves_the_earlier_file(name, tmp_path, monkeypatc
     assert path.read_bytes() == before and os.listdir(tmp_path) == [name]
     save(path)
     assert path.read_bytes() != before
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("room", [0, 4096, 8192, 20_000])
+def test_where_there_is_no_room_it_is_an_error_of_the_system(room, plain, tmp_path):
+    """The HDF5 library itself raises others, or ends the process."""
+    model, path = search_model(), tmp_path / "s.weights.h5"
+    if plain:
+        model = model.model
+        model.compile("adam", "mse")
+        model.optimizer.build(model.trainable_variables)
+    write_weights(model, path)
+    before, (soft, hard) = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    assert len(before) > 20_000
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        with pytest.raises(OSError) as raised:
+            write_weights(model, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert raised.value.errno == errno.EFBIG
+    assert path.read_bytes() == before and os.listdir(tmp_path) == [path.name]
+
+
+def test_a_save_weights_of_ones_own_writes(tmp_path):
+    class Noting(keras.Sequential):
+        def save_weights(self, filepath, overwrite=True):
+            super().save_weights(filepath, overwrite=overwrite)
+            raise KeyboardInterrupt
+
+    model = Noting([keras.Input((2,)), keras.layers.Dense(1)])
+    with pytest.raises(KeyboardInterrupt):
+        write_weights(model, tmp_path / "m.weights.h5")
+    assert not os.listdir(tmp_path)
 
 
 def test_without_overwrite_keras_asks(tmp_path, monkeypatch):

@@ -1,7 +1,11 @@
 """Exported files: as in inference, tried before they are written, in the formats that serve."""
 
+import errno
 import importlib.util
+import os
+import pathlib
 import shutil
+import subprocess
 import sys
 import warnings
 
@@ -12,6 +16,7 @@ import tensorflow as tf
 from keras import layers
 
 import keras_xd
+from keras_xd.core import files
 from keras_xd.graph import exporting
 from keras_xd.graph.exporting import InferenceModel
 from keras_xd.graph.wrapped_model import Rewritten
@@ -371,6 +376,41 @@ def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
     exporting.export(model, path, verbose=False, overwrite=True)
     assert (path / "notes").read_text() == "mine"
     assert len((path / "saved_model.pb").read_bytes()) == len(before)
+
+
+def test_what_a_killed_export_left_is_removed_by_the_next(tmp_path):
+    """The folder beside the SavedModel, whose process no longer runs."""
+    model = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
+    killed = subprocess.Popen(["true"])
+    killed.wait()
+    left = tmp_path / pathlib.Path(files.unfinished_name("m")).name.replace(
+        f"-{os.getpid()}.", f"-{killed.pid}."
+    )
+    other = tmp_path / left.name.replace("m.", "n.", 1)
+    for folder in (left, other):
+        (folder / "variables").mkdir(parents=True)
+        (folder / "variables" / "part").write_text("half")
+    exporting.export(model, tmp_path / "m", verbose=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m", other.name]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EDQUOT, "over quota"),
+        tf.errors.ResourceExhaustedError(None, None, "variables: No space left on device"),
+    ],
+)
+def test_a_full_disk_is_told_and_not_laid_on_the_model(error, tmp_path, monkeypatch):
+    model = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
+
+    def full(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(InferenceModel, "export", full)
+    with pytest.raises(OSError, match=f"TMPDIR.*Nothing.*{type(error).__name__}") as raised:
+        exporting.export(model, tmp_path / "m")
+    assert raised.value.errno == errno.ENOSPC and not list(tmp_path.iterdir())
 
 
 def test_where_it_was_written_is_told(tmp_path, capsys):

@@ -1,0 +1,1 @@
+"""Processes that are killed and disks that fill up while they work."""
