@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_xd.core import validation
+from keras_xd.core import files, validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import freeze_architecture, reset_weights, searchable_layers
 from keras_xd.evaluation.store import MemoryStore, Store, check_name
@@ -185,7 +185,8 @@ def evaluate_search(
     NumPy and Python are seeded, and left so.
 
     A run that fails is reported by a `RuntimeWarning` and in the result, and the others go on;
-    if all fail, the first error is raised.
+    if all fail, the first error is raised. A full disk ends the evaluation, which goes on with the
+    same `path` when there is room.
 
     Args:
         task: the `Task` that is searched on.
@@ -212,6 +213,7 @@ def evaluate_search(
         deviations. `print` shows a table in Markdown.
 
     Raises:
+        OSError: if there is no room for a file.
         ValueError: for arguments outside these rules, for tasks of `transfer` whose models cannot
             take the architecture, and for a folder of something else; nothing has been run or
             written then.
@@ -338,6 +340,8 @@ def _run(protocol, task, search, seed, finalize, store):
             model = finalize_model(model)
         values = _numbers(task.evaluate(model))
     except Exception as error:  # of the user's functions: any
+        if files.is_full(error):  # the others would fail too, after as long a time
+            raise
         text = traceback.format_exception_only(error)[-1].strip()
         return Run(protocol, seed, {}, time.perf_counter() - begin, text), error
     run = Run(protocol, seed, values, time.perf_counter() - begin)

@@ -5,6 +5,7 @@ result can be computed by hand; one test trains for real.
 """
 
 import contextlib
+import errno
 import gc
 import json
 import statistics
@@ -291,6 +292,21 @@ def test_an_interrupted_evaluation_goes_on(tmp_path, capsys):
     once_more = Bench()
     assert once_more.run(path=tmp_path / "runs").to_dict() == result.to_dict()
     assert once_more.calls == []
+
+
+def test_a_full_disk_ends_an_evaluation_which_goes_on_with_room(tmp_path):
+    expected, bench = Bench().run(), Bench()
+    bench.error = OSError(errno.ENOSPC, "No space left on device")
+    bench.fail = lambda what, count: count == 7  # the second search
+    with recorded() as texts, pytest.raises(OSError, match="No space left"):
+        bench.run(path=tmp_path / "runs")
+    assert texts == [] and bench.calls[-1] == "search"
+    again = Bench()
+    result = again.run(path=tmp_path / "runs")
+    assert again.calls == ["search", "evaluate"] + ["fit", "evaluate"] * 2
+    assert not result.failures
+    for metric in expected.metrics:
+        assert result.values("offline", metric) == expected.values("offline", metric)
 
 
 def test_more_seeds_tasks_and_controls_are_added(tmp_path):

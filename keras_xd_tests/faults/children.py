@@ -50,7 +50,7 @@ def run(function, *arguments, kill_after=None, poll=None, longest=LONGEST):
     """Run a function in a copy of this process and return its `Outcome`.
 
     Only before TensorFlow has computed anything here: its threads are not copied. The function
-    prints `start` when its work begins. What it starts itself is ended with it.
+    prints `start` when its work begins. What it starts itself is killed with it.
 
     Args:
         function: returns what JSON knows.
@@ -112,11 +112,9 @@ def _watch(child, reading, kill_after, poll, longest):
             moment = time.monotonic() + longest
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     seconds = time.monotonic() - start if start else 0.0
-    _kill(child)
     lines = content.decode(errors="replace").split("\n")
-    whole = lines[:-1]  # the last one may be cut off
     outcome = Outcome([], status, seconds, hangs=hangs)
-    for line in whole:
+    for line in lines[:-1]:  # the last one may be cut off
         kind, _, rest = line.partition(" ")
         if kind == "RESULT":
             outcome.result = json.loads(rest)

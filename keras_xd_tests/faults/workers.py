@@ -62,7 +62,6 @@ class Workers:
     """
 
     name = "chief and workers"
-    exact = False
     victims = ROLES
 
     def run(self, folder, victim=None, after=0.0):

@@ -1,0 +1,134 @@
+"""Small jobs with planted defects, killed and left without room; prints what is found.
+
+`python -m keras_xd_tests.faults.planted_program FOLDER`
+"""
+
+import json
+import os
+import pathlib
+import sys
+import time
+
+import numpy as np
+
+from keras_xd_tests.faults import running
+
+FILES = 12
+LENGTH = 6_000  # bytes
+
+
+class Sound:
+    """Writes numbered files, each beside its name first."""
+
+    name = "sound"
+
+    def content(self, number):
+        return json.dumps([number] * (LENGTH // 4))
+
+    def write(self, path, number):
+        unfinished = path.with_name(f"{path.name}.unfinished")
+        unfinished.write_text(self.content(number))
+        os.replace(unfinished, path)
+
+    def run(self, folder):
+        print("start", flush=True)
+        for number in range(FILES):
+            if not self.path(folder, number).exists():
+                self.write(self.path(folder, number), number)
+            print("done", number)
+            time.sleep(0.01)
+        return self.found(folder)
+
+    def path(self, folder, number):
+        return folder / f"{number}.json"
+
+    def found(self, folder):
+        return {"content": [self.path(folder, n).read_text() for n in range(FILES)]}
+
+    def check(self, folder, before, reference):
+        numbers = [int(line.split()[1]) for line in before if line.startswith("done")]
+        return [f"{n} is not there" for n in numbers if not self.path(folder, n).exists()]
+
+
+class InPlace(Sound):
+    """Writes under the final name."""
+
+    name = "in place"
+
+    def write(self, path, number):
+        text = self.content(number)
+        with open(path, "w") as file:
+            file.write(text[:100])
+            file.flush()
+            time.sleep(0.01)
+            file.write(text[100:])
+
+
+class TooEarly(Sound):
+    """Reports a file before it is there."""
+
+    name = "too early"
+
+    def write(self, path, number):
+        print("done", number)
+        time.sleep(0.01)
+        super().write(path, number)
+
+
+class Forgetful(Sound):
+    """Ends with another result when it goes on."""
+
+    name = "forgetful"
+
+    def run(self, folder):
+        resumed = self.path(folder, 0).exists()
+        return {**super().run(folder), "resumed": resumed}
+
+
+class Repeating(Sound):
+    """Does again what was finished."""
+
+    name = "repeating"
+
+    def check_resumed(self, before, after):
+        done = {line for line in before if line.startswith("done")}
+        return [f"{line} again" for line in after if line in done]
+
+
+class Silent(Sound):
+    """Does not say why it ends."""
+
+    name = "silent"
+
+    def write(self, path, number):
+        try:
+            super().write(path, number)
+        except OSError:
+            raise RuntimeError("something failed") from None
+
+
+class Stopping(Sound):
+    """Cannot go on."""
+
+    name = "stopping"
+
+    def run(self, folder):
+        if self.path(folder, 0).exists():
+            raise ValueError("there is something")
+        return super().run(folder)
+
+
+def main():
+    """Run every job; print its findings."""
+    kinds = (Sound, InPlace, TooEarly, Forgetful, Repeating, Silent, Stopping)
+    jobs = {kind.name: kind() for kind in kinds}
+    faults = running.Faults(0, pathlib.Path(sys.argv[1]), jobs, mount=False)
+    rng, found = np.random.default_rng(0), {}
+    for name in jobs:
+        kills = [faults.kill(name, rng) for _ in range(3)]
+        found[name] = {"kills": kills, "fill": faults.fill(name, rng)}
+    print("RESULT " + json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
