@@ -53,18 +53,12 @@ def write_whole(callbacks: list) -> None:
     for callback in callbacks:
         # KerasTuner makes one for all executions of a trial, which knows the best value.
         if type(callback).__name__ == "SaveBestEpoch":
-            write = type(callback)._save_model
-            callback._save_model = functools.partial(_save, callback, write)
+            callback.set_model = functools.partial(_set_whole_model, callback)
 
 
-def _save(callback, write):
-    """Write the weights where KerasTuner says, which with several workers depends on them."""
-    model = callback.model
-    callback.set_model(_Whole(model))
-    try:
-        write(callback)
-    finally:
-        callback.set_model(model)
+def _set_whole_model(callback, model):
+    """Give a callback a model; where it writes KerasTuner says, which depends on the worker."""
+    type(callback).set_model(callback, _Whole(model))
 
 
 class _Whole:

@@ -43,8 +43,8 @@ def page(records, seed, jobs):
         "# Killed processes and full disks",
         "",
         f"Written by `python -m keras_xd_tests.faults --count {len(kills)} --fills {len(fills)} "
-        f"--seed {seed} --page benchmarks/faults.md`: {total} kills and {len(fills)} small disks in "
-        f"{minutes:.0f} minutes, {len(found)} numbers with a finding.",
+        f"--seed {seed} --page benchmarks/faults.md`: {total} kills and {len(fills)} small disks "
+        f"in {minutes:.0f} minutes, {len(found)} numbers with a finding.",
         "",
         "Each job runs once in one piece. Then it gets SIGKILL at a random moment of its work, "
         "sometimes a second one when it goes on, and is resumed until it ends. A finding is a file "
