@@ -319,7 +319,7 @@ class BlastProduct(StructuredProduct):
 
 @dataclasses.dataclass(frozen=True)
 class KaleidoscopeProduct(StructuredProduct):
-    """The corner of a real K-matrix; its array is the weights of `KMatrix`.
+    """The corner of a K-matrix, real here; its array is the weights of `KMatrix`.
 
     Attributes:
         plan: the `Plan` of one butterfly.
@@ -358,8 +358,9 @@ class KaleidoscopeProduct(StructuredProduct):
         matrices = [ops.cast(matrix, x.dtype) for matrix in times.matrices]
         times = dataclasses.replace(times, matrices=matrices)
         columns = ops.reshape(ops.transpose(x), (1, self.inputs, -1))
-        results = ops.reshape(times(columns), (self.plan.n, -1))
-        return ops.transpose(results[: self.units])
+        # Of a matrix with imaginary parts, as KDense may have, the real parts of the results.
+        results = ops.reshape(times(columns), (self.plan.n, factors[0].shape[1], -1))
+        return ops.transpose(results[: self.units, 0])
 
     def initial(self, gain, rng):
         stages = [

@@ -23,7 +23,7 @@ from keras_xd.core.type_aliases import (
     Tensor,
 )
 from keras_xd.kmatrix import constructions, transform
-from keras_xd.layers.xd import functional
+from keras_xd.kmatrix.structured_product import structured_product
 
 _STARTS = {
     "random_orthogonal": constructions.random_orthogonal,
@@ -43,6 +43,9 @@ class KDense(QuantizedWeights):
     are kept. That takes `depth · n · Σ r_j` parameters, `O(n log n)` for small radices, instead of
     `inputs · units`. The K-matrix is an ordinary model weight: the layer is no search space but the
     fixed baseline (the K-layer) that search spaces are compared with.
+
+    It computes what the family `"kaleidoscope"` of `StructuredDense` does, and has other starts,
+    complex ones too.
 
     Args:
         units: number of outputs.
@@ -132,8 +135,9 @@ class KDense(QuantizedWeights):
                 "The last axis of the inputs must have a known size. "
                 f"Received: input_shape={tuple(input_shape)}"
             )
-        size = kmatrix.padded_size(max(inputs, self.units), self.radix)
-        self._plan = kmatrix.plan(size, self.radix, depth=self.depth)
+        sizes = {"radix": self.radix, "depth": self.depth}
+        self._product = structured_product("kaleidoscope", inputs, self.units, sizes)
+        self._plan = self._product.plan
         self.input_spec = InputSpec(min_ndim=2, axes={-1: inputs})
         parts = 2 if self.warm_start == "random_unitary" else 1
         self.kernel = self.add_weight(
@@ -161,14 +165,9 @@ class KDense(QuantizedWeights):
         return self._plan
 
     def call(self, inputs: Tensor) -> Tensor:
-        size, n = inputs.shape[-1], self._plan.n
-        (factors,) = kmatrix.fold([self.stored(self.kernel, self.variable_dtype)], [self._plan])
-        analysis = kmatrix.analysis(factors, self._plan, size=size, pair=False)
-        analysis = functional.cast(analysis, self.compute_dtype)
-        columns = ops.transpose(ops.reshape(inputs, (-1, size)))
-        outputs = analysis(ops.reshape(columns, (1, size, -1)))
-        outputs = ops.reshape(outputs, (n, self.kernel.shape[1], -1))
-        outputs = ops.transpose(outputs[: self.units, 0])
+        kernel = self.stored(self.kernel, self.variable_dtype)
+        vectors = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        outputs = self._product.apply([kernel], vectors)
         outputs = ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
         if self.bias is not None:
             outputs = outputs + self.bias

@@ -207,3 +207,18 @@ def test_real_matrices_compute_no_imaginary_parts():
         assert counts[-1] == batch * layer.multiply_adds((None, 1024))
     assert counts[0] == batch * 1024 * 3 * 32
     assert counts[1] == batch * 1024 * (4 + 4 + 2) * 32
+
+
+@pytest.mark.parametrize("inputs, units, depth, radix", [(12, 20, 2, None), (30, 7, 1, (5, 6))])
+def test_it_is_a_family_of_structured_layers(inputs, units, depth, radix, rng):
+    x = rng.normal(size=(3, 2, inputs)).astype("float32")
+    layer = layers.KDense(units, depth, radix, bias_initializer="normal")
+    expected = layer(x)
+    sizes = {"radix": radix, "depth": depth}
+    other = layers.StructuredDense(
+        units, "kaleidoscope", sizes=sizes, learning_rates="equal", activation="linear"
+    )
+    other.build(x.shape)
+    other.set_weights(layer.get_weights())
+    assert_close(np.array(other(x)), np.array(expected))
+    assert other.multiply_adds(x.shape) == layer.multiply_adds(x.shape)
