@@ -83,8 +83,9 @@ def within_budget(
     spare = target * (1 + 1e-6) - least
     if spare < 0:
         raise ValueError(
-            "`complexity_target` must be at least what the model costs with the cheapest "
-            f"candidates, {least:.6g}. Received: complexity_target={target!r}"
+            "`complexity_target`, by default that of the `SearchModel`, must be at least what the "
+            f"model costs with the cheapest candidates, {least:.6g}. "
+            f"Received: complexity_target={target!r}"
         )
     values = [np.log(np.maximum(share, SMALLEST_SHARE)) for share in shares]
     chosen = _best(values, extra, spare)
