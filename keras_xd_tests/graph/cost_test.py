@@ -8,10 +8,10 @@ import pytest
 from keras import layers, ops
 
 import keras_xd
-from keras_xd import kmatrix
 from keras_xd import layers as xd
 from keras_xd.graph import cost as complexity_module
 from keras_xd.graph.cost import complexity, model_calls
+from keras_xd.kmatrix import product
 from keras_xd.layers.xd.conv_by_rank import XDConv2D
 from keras_xd.search import SearchModel
 from keras_xd_tests import sample_models
@@ -140,14 +140,14 @@ def test_k_dense_counts_the_products_it_makes(shape, depth, monkeypatch):
     layer.build(shape)
     folded = []
 
-    def fold(*args, real=kmatrix.fold):
+    def fold(*args, real=product.fold):
         with monkeypatch.context() as patch:  # the folding is not counted
             patch.setattr(ops, "matmul", matmul)
             folded.append(1)
             return real(*args)
 
     matmul = ops.matmul
-    monkeypatch.setattr(kmatrix, "fold", fold)
+    monkeypatch.setattr(product, "fold", fold)
     assert layer.multiply_adds(shape) == products(layer, [shape], monkeypatch)
     assert folded
 
