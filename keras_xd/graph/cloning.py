@@ -2,11 +2,11 @@
 
 import collections
 import dataclasses
-import inspect
 
 import keras
 
 from keras_xd.core.searchable import flatten_layers, is_graph
+from keras_xd.graph.layer_copies import copy_layer
 
 
 def clone(model, replace, rename_inputs=None, insert=None, shapes=None, call=None):
@@ -327,64 +327,6 @@ def _new_inputs(view, changes, rename):
         type(layer).from_config({**layer.get_config(), **change, "name": name}).output
         for layer, change, name in zip(layers, changes, names, strict=True)
     ]
-
-
-def copy_layer(operation, parts=None):
-    """Return a new layer or operation from the configuration of `operation`.
-
-    Args:
-        operation: the layer or operation.
-        parts: dictionary, filled here, of the copies of what layers hold in common: their
-            `shared_parts`, objects by the name of the argument.
-    """
-    parts = {} if parts is None else parts
-    try:
-        config = operation.get_config()
-        for name, part in getattr(operation, "shared_parts", {}).items():
-            if id(part) not in parts:
-                parts[id(part)] = type(part).from_config(part.get_config())
-            config = {**config, name: parts[id(part)]}
-        if type(operation) is keras.layers.Lambda:
-            return _copy_lambda(operation, config)
-        return from_config(type(operation), config)
-    except (RuntimeError, TypeError, ValueError) as error:  # what Keras raises here
-        raise ValueError(
-            "Every layer of the model must be able to be made again by `from_config(get_config())`."
-            f" Received: {type(operation).__name__} '{operation.name}', which fails with: {error}"
-        ) from error
-
-
-def from_config(operation_class, config):
-    """Return an operation from its configuration, which may say more than its class takes.
-
-    Args:
-        operation_class: class of the layer or operation.
-        config: what `get_config` returned.
-    """
-    try:
-        return operation_class.from_config(config)
-    except TypeError:  # what Keras raises for an argument that is none
-        taken = set()
-        for base in operation_class.__mro__:
-            taken |= set(inspect.signature(base.__init__).parameters)
-        known = {name: value for name, value in config.items() if name in taken}
-        if len(known) == len(config):
-            raise
-        return operation_class.from_config(known)
-
-
-def _copy_lambda(layer, config):
-    """Return a copy that calls the same function; made from its code it would lose its globals."""
-    if isinstance(config.get("output_shape"), dict):  # a function too, which only the config has
-        return type(layer).from_config(config, safe_mode=False)
-    return type(layer)(
-        layer.function,
-        output_shape=config.get("output_shape"),
-        mask=layer.mask,
-        arguments=layer.arguments,
-        name=layer.name,
-        dtype=layer.dtype_policy,
-    )
 
 
 def copy_state(old, new):

@@ -8,7 +8,7 @@ import functools
 
 import keras
 
-from keras_xd.graph import cloning, sublayer_paths
+from keras_xd.graph import layer_copies, sublayer_paths
 
 
 def with_layers(root, new_layers):
@@ -58,7 +58,9 @@ def _with_late_layers(layer, new_layers):
             if new is not child:
                 now.append(((step,), new))
     if later:
-        layer = cloning.from_config(_late_class(type(layer), later), layer.get_config())
+        layer = layer_copies.from_config(
+            _late_class(type(layer), later), layer_copies.configuration(layer)
+        )
     sublayer_paths.put(layer, now)
     return layer
 
@@ -79,7 +81,7 @@ def _late_class(layer_class, later):
                     f"at {step}"
                 )
             own = [new for rest, new in inside if not rest]
-            new = own[0] if own else with_layers(cloning.copy_layer(child), inside)
+            new = own[0] if own else with_layers(layer_copies.copy_layer(child), inside)
             exchanged.append(((step,), new))
         sublayer_paths.put(self, exchanged)
 

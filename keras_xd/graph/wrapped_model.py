@@ -6,7 +6,13 @@ import keras
 
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, is_graph
-from keras_xd.graph import cloning, exchanged_state, late_sublayers, sublayer_paths
+from keras_xd.graph import (
+    cloning,
+    exchanged_state,
+    late_sublayers,
+    layer_copies,
+    sublayer_paths,
+)
 from keras_xd.graph.exporting import export
 
 
@@ -54,7 +60,7 @@ class Rewritten(AtomicSaving, keras.Model):
         kwargs.setdefault("dtype", model.dtype_policy)
         super().__init__(autocast=False, **kwargs)
         # As text, because Keras would look for layers in it.
-        self.original = json.dumps(keras.saving.serialize_keras_object(model))
+        self.original = json.dumps(layer_copies.serialized(model))
         self.places = json.dumps([place for place, _ in new_layers])
         self.names = json.dumps(list(names))
         self.building_call = None
@@ -204,7 +210,7 @@ class Exchange:
         if isinstance(layer, Rewritten):
             base, copy, before = layer.model, layer.original_copy(), set(layer.new_places)
         else:
-            base, copy, before = layer, cloning.copy_layer(layer), set()
+            base, copy, before = layer, layer_copies.copy_layer(layer), set()
         new_layers, names = [], []
         for place, inner in _walk(base, self.wanted):
             made_late = late_sublayers.is_late(copy, place)
@@ -303,7 +309,7 @@ def inner_calls(layer, args, kwargs, wanted, late=False):
         late: as in `every_call`.
     """
     base = layer.model if isinstance(layer, Rewritten) else layer
-    copy = layer.original_copy() if isinstance(layer, Rewritten) else cloning.copy_layer(layer)
+    copy = layer.original_copy() if isinstance(layer, Rewritten) else layer_copies.copy_layer(layer)
     calls, probes = [], []
     for place, inner in _walk(base, wanted):
         there = late or not late_sublayers.is_late(copy, place)
@@ -397,7 +403,7 @@ def _symbolic(arguments):
 def _plain_copy(layer):
     if is_graph(layer):
         return cloning.clone(layer, lambda inner: None)[0]
-    return cloning.copy_layer(layer)
+    return layer_copies.copy_layer(layer)
 
 
 def _copy_state(old, new):

@@ -165,29 +165,14 @@ def test_model_built_on_data_takes_any_batch_size(rng):
     assert copy.input_shape == (None, 8, 1)
 
 
-def test_a_configuration_that_says_more_than_the_constructor_takes(rng):
-    class Talkative(layers.Dense):
-        def __init__(self, units, twice=False, **kwargs):
-            super().__init__(units, **kwargs)
-            self.twice = twice
-
-        def get_config(self):
-            return {**super().get_config(), "twice": self.twice, "half": self.units // 2}
-
-    layer = Talkative(4, twice=True, name="layer", activation="relu")
-    copy = cloning.copy_layer(layer)
-    assert copy.twice and (copy.name, copy.units) == ("layer", 4)
-    assert copy.activation is keras.activations.relu
-
-
 def test_layer_that_cannot_be_copied_is_named():
     class Opaque(layers.Layer):
         def __init__(self, function):
             super().__init__(name="opaque")
-            self.function = function
+            self.applied = function
 
         def call(self, x):
-            return self.function(x)
+            return self.applied(x)
 
     model = keras.Sequential([keras.Input((2,)), Opaque(lambda x: x)])
     with pytest.raises(ValueError, match="made again.*Received: Opaque 'opaque'"):

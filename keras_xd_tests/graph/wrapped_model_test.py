@@ -373,10 +373,10 @@ def test_models_that_cannot_be_rewritten(rng):
     class Opaque(keras.Model):
         def __init__(self, function):
             super().__init__()
-            self.function, self.conv = function, layers.Conv1D(1, 3)
+            self.applied, self.conv = function, layers.Conv1D(1, 3)
 
         def call(self, inputs):
-            return self.function(self.conv(inputs))
+            return self.applied(self.conv(inputs))
 
     model, _ = built(Opaque(lambda x: x), rng, (8, 1))
     with pytest.raises(ValueError, match="made again by .*Received: Opaque"):
