@@ -48,10 +48,10 @@ def configuration(operation):
     """
     try:
         return operation.get_config()
-    except Exception as error:  # of a method that anybody may have written
+    except Exception:  # of a method that anybody may have written
         config = _from_attributes(operation)
         if config is None:
-            raise error
+            raise
         return config
 
 
@@ -59,10 +59,10 @@ def serialized(layer):
     """Return `keras.saving.serialize_keras_object(layer)`, by `configuration` where that fails."""
     try:
         return keras.saving.serialize_keras_object(layer)
-    except Exception as error:  # of a method that anybody may have written
+    except Exception:  # of a method that anybody may have written
         config = _from_attributes(layer)
         if config is None:
-            raise error
+            raise
         registered = keras.saving.get_registered_name(type(layer))
         return {
             "module": type(layer).__module__,
