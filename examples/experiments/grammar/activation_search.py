@@ -6,8 +6,10 @@
 Activation functions are terms of `keras_xd.grammar.spaces.activation_functions`: unary and binary
 functions of two levels, some with a trained coefficient for each channel. Every trial trains one
 network with a new function in place of its activations, on scikit-learn's digits (no download), and
-is scored by the loss on validation images. Functions that diverge are trials that fail. The best
-function is then trained from scratch with several seeds, beside ReLU and Swish, and drawn.
+is scored by the loss on validation images. The learning rate is searched along with the function,
+and in as many trials for ReLU and for Swish: their grammars have one term. Functions that diverge
+are trials that fail. The best trials of each search are then trained from scratch with several
+seeds; the best of these by validation loss are compared on test images, and the function is drawn.
 """
 
 import argparse
@@ -33,10 +35,12 @@ from keras_xd.visualization import style
 from tuner_integration import GrammarOracle, GrammarTuner
 
 NAME = "activation_search"
+RATES = (1e-3, 1e-1)
+# Grammars of one term, which is a term of the whole space too.
 KNOWN = {
-    "ReLU": "(L2 UnaryTopo (L1 UnaryTopo (UNARY relu)))",
-    "Swish": "(L2 UnaryTopo (L1 BinaryTopo (BINARY sigmoid_product) (UNARY identity) "
-    "(UNARY identity) id id))",
+    "ReLU": "L2 -> UnaryTopo L1\nL1 -> UnaryTopo UNARY\nUNARY -> relu",
+    "Swish": "L2 -> UnaryTopo L1\nL1 -> BinaryTopo BINARY UNARY UNARY id id\n"
+    "BINARY -> sigmoid_product\nUNARY -> identity",
 }
 
 
@@ -46,7 +50,7 @@ def activation(term, shape, name):
     return grammar.build(term, keras.Input(shape), table, name=name)
 
 
-def network(term, filters):
+def network(term, filters, rate):
     """Return the compiled network with the activation function of a term."""
     inputs = keras.Input((8, 8, 1))
     x = inputs
@@ -57,7 +61,7 @@ def network(term, filters):
     x = keras.layers.Dense(10, name="classifier")(keras.layers.Flatten(name="flatten")(x))
     model = keras.Model(inputs, x)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.Adam(3e-3), loss, metrics=["accuracy"])
+    model.compile(keras.optimizers.Adam(rate), loss, metrics=["accuracy"])
     return model
 
 
@@ -69,19 +73,19 @@ class Tuner(GrammarTuner):
         return super().run_trial(trial, *arguments, **options)
 
 
-def trained(term, data, seed, options):
-    """Train from scratch; return test accuracy and test loss."""
+def trained(values, seed, data, options):
+    """Train from scratch with the values of a trial; return validation and test figures."""
     keras.utils.set_random_seed(100 + seed)
-    model = network(term, options.filters)
+    model = network(found(values), options.filters, values["rate"])
     model.fit(*data[0], batch_size=options.batch_size, epochs=options.epochs, verbose=0)
+    score, _ = model.evaluate(*data[1], batch_size=250, verbose=0)
     loss, accuracy = model.evaluate(*data[2], batch_size=250, verbose=0)
-    return float(accuracy), float(loss)
+    return {"score": float(score), "test_loss": float(loss), "test_accuracy": float(accuracy)}
 
 
 def known():
     """Return the terms of the functions that everybody knows."""
-    functions = spaces.activation_functions()
-    return {name: functions.parse(text) for name, text in KNOWN.items()}
+    return {name: grammar.Grammar(text).first() for name, text in KNOWN.items()}
 
 
 def found(values):
@@ -114,10 +118,10 @@ PICTURES = {"_tree": tree, "_functions": curves}
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=positive, default=60)
+    parser.add_argument("--trials", type=positive, default=60, help="of each of three searches")
     parser.add_argument("--initial-trials", type=positive, default=10)
     parser.add_argument("--epochs", type=positive, default=10)
-    parser.add_argument("--seeds", type=positive, default=3, help="of the comparison")
+    parser.add_argument("--seeds", type=positive, default=10, help="of the comparison")
     parser.add_argument("--batch-size", type=positive, default=32)
     parser.add_argument("--filters", type=positive, default=8)
     parser.add_argument("--subset", type=positive, help="images of each split at most")
@@ -131,11 +135,8 @@ def parse(arguments):
     return options, [(x[: options.subset], y[: options.subset]) for x, y in digits.load()]
 
 
-def main(arguments=None):
-    """Run the search and write its results; return the tuner."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    options, data = parse(arguments)
-    functions = spaces.activation_functions()
+def searched(functions, name, data, options):
+    """Search a function of a grammar and its learning rate; return the tuner."""
     oracle = GrammarOracle(
         {"activation": functions},
         kt.Objective("val_loss", "min"),
@@ -147,21 +148,60 @@ def main(arguments=None):
     )
 
     def build(hp, term):
-        return network(term, options.filters)
+        rate = hp.Float("rate", *RATES, sampling="log", default=3e-3)
+        return network(term, options.filters, rate)
 
-    tuner = tuning.searched(Tuner, oracle, build, data, options, NAME)
-    best = tuner.get_best_terms()[0]["activation"]
-    rows = []
-    for name, term in {"found": best, **known()}.items():
-        runs = [trained(term, data, seed, options) for seed in range(options.seeds)]
-        accuracies, losses = zip(*runs, strict=True)
-        rows.append([name, spread(accuracies, 4), spread(losses, 4)])
-    parts = [
-        tuning.table(["activation", "test accuracy", "test loss"], rows),
-        f"Trained from scratch, {plural(options.seeds, 'seed')}, mean ± standard deviation. Best "
-        "function:",
-        f"`{best.formula()}`",
+    return tuning.searched(Tuner, oracle, build, data, options, name)
+
+
+def comparison(best, runs, data, options):
+    """Return the parts of the page that compare the functions.
+
+    Args:
+        best: dictionary from names to the values of the best trials.
+        runs: dictionary from names to the figures of their trainings from scratch.
+        data: the pairs of images and labels.
+        options: the arguments of the example.
+    """
+    columns = {
+        name: {figure: [run[figure] for run in of_seeds] for figure in of_seeds[0]}
+        for name, of_seeds in runs.items()
+    }
+    rows = [
+        [name, f"{best[name]['rate']:.2g}"]
+        + [spread(column[figure], 4) for figure in ("score", "test_accuracy", "test_loss")]
+        for name, column in columns.items()
     ]
+    accuracies = {name: column["test_accuracy"] for name, column in columns.items()}
+    gains = tuning.differences(accuracies.pop("found"), accuracies, len(data[2][0]))
+    return [
+        tuning.table(["activation", "rate", "validation loss", "test accuracy", "test loss"], rows),
+        f"Of each activation the learning rate was searched in {plural(options.trials, 'trial')}, "
+        f"of the found one along with the function. The {options.finalists} best trials of each "
+        f"were trained from scratch with {plural(options.seeds, 'seed')}, mean ± standard "
+        "deviation; in the table is the one of these that has the lowest mean validation loss.",
+        f"The found function has {gains}. It is",
+        f"`{found(best['found']).formula()}`",
+    ]
+
+
+def main(arguments=None):
+    """Run the searches and write their results; return the tuner of the found function."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options, data = parse(arguments)
+    functions = spaces.activation_functions()
+    grammars = {"found": functions, **{name: grammar.Grammar(text) for name, text in KNOWN.items()}}
+    tuners, best, runs = {}, {}, {}
+    for name, terms in grammars.items():
+        project = NAME if name == "found" else f"{NAME}_{name.lower()}"
+        tuners[name] = searched(terms, project, data, options)
+        best[name], runs[name] = tuning.best_again(
+            tuners[name],
+            options.finalists,
+            options.seeds,
+            lambda values, seed: trained(values, seed, data, options),
+        )
+    parts = comparison(best, runs, data, options)
     settings = tuning.settings(
         NAME,
         arguments,
@@ -169,14 +209,16 @@ def main(arguments=None):
         space=f"{functions.count():,} functions",
         strategy=options.strategy,
         images="{} for training, {} to score, {} to test".format(*(len(x) for x, _ in data)),
-        training=f"Adam, rate 0.003, batches of {options.batch_size}, {options.epochs} epochs",
+        training=f"Adam, rate from {RATES[0]:g} to {RATES[1]:g}, batches of {options.batch_size}, "
+        f"{options.epochs} epochs",
         network=f"two 3 × 3 convolutions of {options.filters} filters, a dense layer",
         seed=options.seed,
     )
     title = "Digits: an activation function from a grammar"
-    tuning.write(NAME, title, parts, settings, tuner.oracle, options.output, PICTURES)
+    oracle, chosen = tuners["found"].oracle, best["found"]
+    tuning.write(NAME, title, parts, settings, oracle, options.output, PICTURES, chosen, runs)
     print(parts[0])
-    return tuner
+    return tuners["found"]
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@
         --data-dir path/of/the/data
 
 The backbone is the convolutional network of `experiments/xd/burgers.py`. `keras_tuner.Hyperband`
-chooses the depth of the K-matrices, the learning rate of the architecture, the epochs of warm-up
-and the mode of `SearchHyperModel`: many short searches, of which the best go on. They are scored by
-their relative error on the last tenth of the training samples; the finalized best is evaluated on
-test samples, beside the plain convolutional network after as many epochs.
+chooses the depth of the K-matrices, the learning rates of weights and architecture, the epochs of
+warm-up and the mode of `SearchHyperModel`: many short searches, of which the best go on. Another
+Hyperband with as many trials chooses the rate of the plain convolutional network. All are scored by
+their relative error on the last tenth of the training samples. The best trials of both are trained
+again with several seeds and, finalized, evaluated on test samples.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import keras
 import keras_tuner as kt
 from datasets import pde
 from parsing import positive
+from reporting import plural, spread
 
 import keras_xd
 from experiments.grammar import tuning
@@ -30,7 +32,7 @@ from experiments.xd import pde_experiment
 from tuner_integration import SearchHyperModel
 
 NAME = "tune_burgers"
-RATE = 1e-3
+RATES = (3e-4, 3e-2)
 
 
 def backbone(options):
@@ -44,12 +46,42 @@ def backbone(options):
     )
 
 
-def hypermodel(options):
-    """Return the hypermodel of its searches."""
-    return SearchHyperModel(
+def optimizer(hp):
+    """Return the optimizer of the weights, of both networks."""
+    return keras.optimizers.Adam(hp.Float("rate", *RATES, sampling="log", default=1e-3))
+
+
+def loss():
+    """Return the relative error, summed over a batch."""
+    return pde_experiment.RelativeError(lambda values: values)
+
+
+class Plain(kt.HyperModel):
+    """The backbone without a search.
+
+    Args:
+        options: the arguments of the example.
+    """
+
+    def __init__(self, options):
+        super().__init__()
+        self.options = options
+
+    def build(self, hp):
+        model = backbone(self.options)
+        model.compile(optimizer(hp), loss(), jit_compile=self.options.jit)
+        return model
+
+    def fit(self, hp, model, *arguments, architecture_split=None, **options):
+        return model.fit(*arguments, **options)
+
+
+def hypermodels(options):
+    """Return the hypermodels of the searches and of the plain network."""
+    search = SearchHyperModel(
         lambda hp: backbone(options),
-        pde_experiment.RelativeError(lambda values: values),
-        optimizer=lambda hp: keras.optimizers.Adam(RATE),
+        loss(),
+        optimizer=optimizer,
         depth=[1, 3],
         architecture_rate=(1e-4, 1e-1),
         warmup_epochs=[0, 1],
@@ -57,16 +89,52 @@ def hypermodel(options):
         rewrite_options={"padding": "circular", "only": "convolution.*"},
         compile_options={"jit_compile": options.jit},
     )
+    return {"search": search, "convolution": Plain(options)}
 
 
-def plain_error(train, test, options):
-    """Train the backbone for as many epochs as the longest trial; return its test error."""
+def tuned(hypermodel, name, parts, options):
+    """Tune a hypermodel by Hyperband; return the tuner."""
     keras.utils.set_random_seed(options.seed)
-    model = backbone(options)
-    loss = pde_experiment.RelativeError(lambda values: values)
-    model.compile(keras.optimizers.Adam(RATE), loss, jit_compile=options.jit)
-    model.fit(*train, batch_size=options.batch_size, epochs=options.max_epochs, verbose=0)
-    return pde_experiment.mean_error(model, *test)
+    tuner = kt.Hyperband(
+        hypermodel,
+        kt.Objective("val_loss", "min"),
+        max_epochs=options.max_epochs,
+        factor=options.factor,
+        seed=options.seed,
+        directory=options.searches,
+        project_name=name,
+        overwrite=options.overwrite,
+    )
+    tuner.search(
+        *parts[0],
+        validation_data=parts[1],
+        architecture_split=0.5,
+        batch_size=options.batch_size,
+        verbose=0,
+    )
+    return tuner
+
+
+def trained(hypermodel, values, seed, parts, test, options):
+    """Train from scratch with the values of a trial; return its errors."""
+    keras.utils.set_random_seed(100 + seed)
+    hp = kt.HyperParameters()
+    hp.values = dict(values)
+    model = hypermodel.build(hp)
+    hypermodel.fit(
+        hp,
+        model,
+        *parts[0],
+        architecture_split=0.5,
+        batch_size=options.batch_size,
+        epochs=options.max_epochs,
+        verbose=0,
+    )
+    plain = keras_xd.finalize(model) if isinstance(model, keras_xd.SearchModel) else model
+    return {
+        "score": pde_experiment.mean_error(plain, *parts[1]),
+        "test_error": pde_experiment.mean_error(plain, *test),
+    }
 
 
 def parse(arguments):
@@ -79,6 +147,7 @@ def parse(arguments):
     parser.add_argument("--batch-size", type=positive, default=20)
     parser.add_argument("--width", type=positive, default=32)
     parser.add_argument("--modes", type=positive, default=16)
+    parser.add_argument("--seeds", type=positive, default=5, help="of the comparison")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jit", action=argparse.BooleanOptionalAction, default=False)
     parser.add_argument("--data-dir", help="folder of the data; KERAS_XD_DATA_DIR by default")
@@ -92,48 +161,61 @@ def parse(arguments):
     return options, data
 
 
+def comparison(best, runs, oracle, options):
+    """Return the parts of the page that compare the networks, and the best trials.
+
+    Args:
+        best: dictionary from names to the values of the best trials.
+        runs: dictionary from names to the figures of their trainings from scratch.
+        oracle: the oracle of the searches.
+        options: the arguments of the example.
+    """
+    rows = [
+        [name, f"{best[name]['rate']:.2g}"]
+        + [spread([run[error] for run in of_seeds], 4) for error in ("score", "test_error")]
+        for name, of_seeds in runs.items()
+    ]
+    pairs = zip(runs["search"], runs["convolution"], strict=True)
+    ratios = [found["test_error"] / plain["test_error"] for found, plain in pairs]
+    names = ["depth", "rate", "architecture_rate", "warmup_epochs", "mode", "tuner/epochs"]
+    trials = []
+    for trial in oracle.get_best_trials(5):
+        values = trial.hyperparameters.values
+        cells = [f"{v:.2g}" if isinstance(v, float) else v for v in map(values.get, names)]
+        trials.append([*cells, "failed" if trial.score is None else f"{trial.score:.4f}"])
+    return [
+        tuning.table(["network", "rate", "validation error", "test error"], rows),
+        "Relative L2 error of the finalized search and of the convolutional backbone, both tuned "
+        f"by a Hyperband of {plural(len(oracle.trials), 'trial')}. The {options.finalists} best "
+        f"trials of each were trained from scratch for {options.max_epochs} epochs with "
+        f"{plural(options.seeds, 'seed')}, mean ± standard deviation; in the table is the one of "
+        "these with the lowest mean validation error.",
+        f"The test error of the search is {spread(ratios, 3)} of that of the convolution, seed by "
+        "seed. The best trials, scored by the sum of the errors of a batch of validation samples:",
+        tuning.table(
+            ["depth", "rate", "architecture's", "warm-up", "mode", "epochs", "score"], trials
+        ),
+    ]
+
+
 def main(arguments=None):
-    """Tune the search and write the results; return the tuner."""
+    """Tune the search and the plain network and write the results; return the search's tuner."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options, (train, test) = parse(arguments)
     border = options.train - max(1, options.train // 10)
     parts = tuple(x[:border] for x in train), tuple(x[border:] for x in train)
-    model = hypermodel(options)
-    keras.utils.set_random_seed(options.seed)
-    tuner = kt.Hyperband(
-        model,
-        kt.Objective("val_loss", "min"),
-        max_epochs=options.max_epochs,
-        factor=options.factor,
-        seed=options.seed,
-        directory=options.searches,
-        project_name=NAME,
-        overwrite=options.overwrite,
-    )
-    tuner.search(
-        *parts[0],
-        validation_data=parts[1],
-        architecture_split=0.5,
-        batch_size=options.batch_size,
-        verbose=0,
-    )
-    names = ["depth", "architecture_rate", "warmup_epochs", "mode", "tuner/epochs"]
-    rows = []
-    for trial in tuner.oracle.get_best_trials(5):
-        values = trial.hyperparameters.values
-        cells = [f"{v:.2g}" if isinstance(v, float) else v for v in map(values.get, names)]
-        rows.append([*cells, "failed" if trial.score is None else f"{trial.score:.4f}"])
-    found = pde_experiment.mean_error(model.finalized(tuner)[0], *test)
-    plain = plain_error(parts[0], test, options)
-    parts = [
-        tuning.table(
-            ["network", "test error"], [["search", f"{found:.4f}"], ["convolution", f"{plain:.4f}"]]
-        ),
-        f"Relative L2 error on {options.test} test samples: of the finalized best search, and of "
-        f"the convolutional backbone after {options.max_epochs} epochs. The best trials, scored by "
-        "the sum of the errors of a batch of validation samples:",
-        tuning.table(["depth", "rate", "warm-up", "mode", "epochs", "score"], rows),
-    ]
+    tuners, best, runs = {}, {}, {}
+    for name, hypermodel in hypermodels(options).items():
+        project = NAME if name == "search" else f"{NAME}_{name}"
+        tuners[name] = tuned(hypermodel, project, parts, options)
+
+        def train_again(values, seed, hypermodel=hypermodel):
+            return trained(hypermodel, values, seed, parts, test, options)
+
+        best[name], runs[name] = tuning.best_again(
+            tuners[name], options.finalists, options.seeds, train_again
+        )
+    oracle, chosen = tuners["search"].oracle, best["search"]
     settings = tuning.settings(
         NAME,
         arguments,
@@ -141,14 +223,15 @@ def main(arguments=None):
         samples=f"{border} for training, {options.train - border} to score, {options.test} to test",
         resolution=options.resolution,
         tuner=f"Hyperband, at most {options.max_epochs} epochs, factor {options.factor}",
-        weights=f"Adam, rate {RATE:g}, batches of {options.batch_size}",
+        weights=f"Adam, rate from {RATES[0]:g} to {RATES[1]:g}, batches of {options.batch_size}",
         network=f"4 blocks, width {options.width}, modes {options.modes}",
         seed=options.seed,
     )
     title = "Burgers' equation: a search whose settings are tuned"
-    tuning.write(NAME, title, parts, settings, tuner.oracle, options.output)
+    parts = comparison(best, runs, oracle, options)
+    tuning.write(NAME, title, parts, settings, oracle, options.output, None, chosen, runs)
     print(parts[0])
-    return tuner
+    return tuners["search"]
 
 
 if __name__ == "__main__":

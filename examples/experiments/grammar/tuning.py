@@ -3,9 +3,11 @@
 import json
 import math
 import pathlib
+import statistics
 
 import numpy as np
 import reporting
+from parsing import positive
 
 from keras_xd import visualization
 
@@ -15,6 +17,7 @@ PACKAGES = ("keras", "tensorflow", "keras-tuner")
 def add_arguments(parser):
     """Add the arguments that say where trials and results are kept."""
     reporting.add_arguments(parser, resume=True)
+    parser.add_argument("--finalists", type=positive, default=3, help="trials trained again")
     parser.add_argument("--searches", default="searches", help="folder of the trials")
     parser.add_argument("--note", help="sentence for the results page")
 
@@ -69,6 +72,44 @@ def searched(tuner_class, oracle, build, data, options, name):
     return tuner
 
 
+def best_again(tuner, count, seeds, train):
+    """Train the best trials of a search again; return the values and the runs of the best one.
+
+    A score is that of one training, and the best of many is luck in part: the best trials are
+    compared again by their means over seeds, on the samples that scored them.
+
+    Args:
+        tuner: its search has ended.
+        count: number of trials, at most.
+        seeds: number of trainings of each.
+        train: function `(values, seed)` of the hyperparameters of a trial that trains from scratch;
+            it returns a dictionary of figures, `score` among them.
+    """
+    sign = 1 if tuner.oracle.objective.direction == "min" else -1
+    candidates = []
+    for trial in tuner.oracle.get_best_trials(count):
+        values = trial.hyperparameters.values
+        runs = [train(values, seed) for seed in range(seeds)]
+        mean = sign * statistics.mean(run["score"] for run in runs)
+        candidates.append((math.inf if math.isnan(mean) else mean, len(candidates), values, runs))
+    return min(candidates)[2:]
+
+
+def differences(accuracies, others, images):
+    """Say by how many test images a network is better than others, seed by seed.
+
+    Args:
+        accuracies: of the network, one a seed.
+        others: dictionary from names to as many accuracies.
+        images: number of test images.
+    """
+    texts = []
+    for name, values in others.items():
+        gains = [images * (a - b) for a, b in zip(accuracies, values, strict=True)]
+        texts.append(f"{reporting.spread(gains, 1)} (than {name})")
+    return f"more right of {images} test images, seed by seed: {', '.join(texts)}"
+
+
 def scores(oracle):
     """Return the score of every trial in the order of their numbers, NaN of those that failed."""
     trials = list(oracle.trials.values())
@@ -80,7 +121,7 @@ def table(head, rows):
     return "\n".join(reporting.table(head, rows)[:-1])
 
 
-def write(name, title, parts, settings, oracle, output, pictures=None):
+def write(name, title, parts, settings, oracle, output, pictures=None, chosen=None, runs=None):
     """Write the trials, the page and its pictures.
 
     Args:
@@ -91,6 +132,8 @@ def write(name, title, parts, settings, oracle, output, pictures=None):
         oracle: the oracle whose trials are reported.
         output: folder of the results.
         pictures: as in `page`.
+        chosen: values of the trial that is drawn, by default those of the best score.
+        runs: figures of the trainings after the search, to be stored.
     """
     output.mkdir(parents=True, exist_ok=True)
     trials = [
@@ -99,7 +142,7 @@ def write(name, title, parts, settings, oracle, output, pictures=None):
     ]
     objective = {"name": oracle.objective.name, "direction": oracle.objective.direction}
     found = {"title": title, "parts": parts, "settings": settings, "objective": objective}
-    found["trials"] = trials
+    found |= {"trials": trials, "chosen": chosen, "runs": runs}
     (output / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     (output / f"{name}.md").write_text(page(name, pictures or {}, found), encoding="utf-8")
     draw(name, pictures or {}, found, output)
@@ -111,7 +154,7 @@ def page(name, pictures, found):
     Args:
         name: of the example.
         pictures: dictionary from endings of file names to functions; each draws a figure of the
-            values of the best trial.
+            values of the chosen trial.
         found: what `write` stored.
     """
     failed = sum(trial["score"] is None for trial in found["trials"])
@@ -128,7 +171,7 @@ def page(name, pictures, found):
 
 
 def draw(name, pictures, found, output):
-    """Draw the best score so far, and what the example draws of its best trial."""
+    """Draw the best score so far, and what the example draws of the trial that it chose."""
     objective, trials = found["objective"], found["trials"]
     values = np.array([trial["score"] for trial in trials], float)
     label = f"best {objective['name'].replace('_', ' ')} so far"
@@ -138,6 +181,6 @@ def draw(name, pictures, found, output):
     visualization.style.save(curve, output / f"{name}.svg")
     if pictures:
         best = np.nanargmin if objective["direction"] == "min" else np.nanargmax
-        chosen = trials[int(best(values))]["values"]
+        chosen = found.get("chosen") or trials[int(best(values))]["values"]
         for ending, function in pictures.items():
             visualization.style.save(function(chosen), output / f"{name}{ending}.svg")

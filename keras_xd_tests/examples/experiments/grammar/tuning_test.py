@@ -2,12 +2,14 @@
 
 import importlib
 import json
+import types
 
 import keras
+import keras_tuner as kt
 import numpy as np
 import pytest
 
-from keras_xd.grammar import Grammar
+from keras_xd.grammar import Grammar, network_digest
 from keras_xd_tests import example_scripts
 
 with example_scripts.on_path():
@@ -21,15 +23,16 @@ with example_scripts.on_path():
 SMALL = {
     "grammar_cifar10": (
         *("--trials", "2", "--initial-trials", "1", "--images", "8", "--epochs", "1"),
-        *("--final-epochs", "1", "--filters", "2"),
+        *("--final-epochs", "1", "--filters", "2", "--seeds", "1", "--finalists", "1"),
     ),
     "activation_search": (
         *("--trials", "2", "--initial-trials", "1", "--subset", "10", "--epochs", "1"),
-        *("--filters", "2", "--seeds", "1"),
+        *("--filters", "2", "--seeds", "1", "--finalists", "1"),
     ),
     "tune_burgers": (
         *("--max-epochs", "2", "--factor", "3", "--train", "10", "--test", "2"),
         *("--resolution", "16", "--batch-size", "10", "--width", "2", "--modes", "3"),
+        *("--seeds", "1", "--finalists", "1"),
     ),
 }
 
@@ -96,11 +99,38 @@ def test_a_search_that_is_resumed_repeats_nothing(tmp_path, eager, blank_picture
     assert after[:2] == before
 
 
+def test_the_best_trial_again_is_the_one_with_the_best_mean():
+    """The trial with the luckiest score is not the best one over seeds."""
+    scores = {"a": [0.9, 0.2], "b": [0.6, 0.7], "c": [0.1, 0.1], "d": [1.0, 1.0]}
+    oracle = kt.oracles.RandomSearchOracle(kt.Objective("accuracy", "max"))
+    trials = [kt.engine.trial.Trial(kt.HyperParameters(), status="COMPLETED") for _ in scores]
+    for trial, name, score in zip(trials, scores, (0.9, 0.8, 0.7, 0.6), strict=True):
+        trial.hyperparameters.values, trial.score = {"name": name}, score
+        oracle.trials[trial.trial_id] = trial
+    tuner = types.SimpleNamespace(oracle=oracle)
+
+    def train(values, seed):
+        return {"score": scores[values["name"]][seed], "seed": seed}
+
+    values, runs = tuning.best_again(tuner, 3, 2, train)  # the fourth is not trained again
+    assert values == {"name": "b"}
+    assert runs == [{"score": 0.6, "seed": 0}, {"score": 0.7, "seed": 1}]
+    oracle.objective = kt.Objective("accuracy", "min")
+    assert tuning.best_again(tuner, 3, 2, train)[0] == {"name": "c"}
+
+
+def test_differences_are_counted_in_images_seed_by_seed():
+    found = tuning.differences([0.9, 0.8], {"ReLU": [0.8, 0.8]}, 10)
+    assert found == "more right of 10 test images, seed by seed: 0.5 ± 0.7 (than ReLU)"
+
+
 def test_the_network_by_hand_is_in_the_space(rng):
     script = scripts["grammar_cifar10"]
     space = script.space()
     term = space.parse(script.BY_HAND)
     space.check(term)
+    by_hand = Grammar(script.HAND_SPACE)  # of which the rate alone is searched
+    assert by_hand.count() == 1 and network_digest(by_hand.first()) == network_digest(term)
     model = script.network(term, filters=4, shape=(8, 8, 3))
     kernels = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
     # The stem, four of the blocks, and two with a shortcut where the size is halved.
@@ -112,8 +142,9 @@ def test_known_activations_are_what_their_names_say():
     script = scripts["activation_search"]
     x = np.linspace(-3, 3, 9, dtype="float32")[:, None]
     expected = {"ReLU": np.maximum(x, 0), "Swish": x / (1 + np.exp(-x))}
-    for name, text in script.KNOWN.items():
-        term = script.spaces.activation_functions().parse(text)
+    functions = script.spaces.activation_functions()
+    for name, term in script.known().items():
+        functions.check(functions.parse(str(term)))  # part of the space that is searched
         model = script.activation(term, (1,), "function")
         np.testing.assert_allclose(model.predict(x, verbose=0), expected[name], atol=1e-6)
 
