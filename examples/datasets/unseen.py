@@ -1,0 +1,168 @@
+"""AddNIST, MultNIST and CIFARTile of the Unseen NAS data: read from files, or made by their recipe.
+
+AddNIST: three of MNIST's digits as the channels of an image; the class is their sum minus one.
+MultNIST: as AddNIST; the class is the last digit of their product.
+CIFARTile: four of CIFAR-10's images as a square; the class is the number of their classes minus
+one.
+
+Geada, Towers, Forshaw, Atapour-Abarghouei and McGough, "Insights from the Use of Previously Unseen
+Neural Architecture Search Datasets", 2024. Images that are made here follow the same recipe, but
+are not the published ones, of which no seed is known. No file is written.
+"""
+
+import itertools
+
+import numpy as np
+
+from datasets.plain_files import check_labels, find, read_array
+
+CLASSES = {"addnist": 20, "multnist": 10, "cifartile": 4}
+SIDES = {"addnist": 28, "multnist": 28, "cifartile": 64}
+SIZES = {
+    "addnist": (45_000, 15_000, 10_000),
+    "multnist": (50_000, 10_000, 10_000),
+    "cifartile": (45_000, 15_000, 10_000),
+}
+PARTS = ("train", "valid", "test")
+# Of the pixels in [0, 1], of which the files hold those with mean 0 and standard deviation 1.
+MNIST_MEAN, MNIST_DEVIATION = 0.1307, 0.3081
+CIFAR_MEAN = np.array([0.49139968, 0.48215827, 0.44653124], "float32")
+CIFAR_DEVIATION = np.array([0.24703233, 0.24348505, 0.26158768], "float32")
+BORDER = 4  # black pixels round an image of CIFAR-10 before it is cropped
+
+
+def load(name, data_dir=None, images_dir=None, subset=None, seed=0):
+    """Return `(train, validation, test)`, each a pair of images and classes.
+
+    Args:
+        name: `"addnist"`, `"multnist"` or `"cifartile"`.
+        data_dir: folder of the published files `train_x.npy`, `train_y.npy`, `valid_x.npy`,
+            `valid_y.npy`, `test_x.npy` and `test_y.npy`, or `None`: images are made of MNIST's or
+            CIFAR-10's. Those of the test part are made of their test images.
+        images_dir: folder of tensorflow-datasets, as `data_dir` of `datasets.images.load`.
+        subset: use at most this many images of each of the three parts.
+        seed: what images that are made follow from.
+
+    Returns:
+        Three pairs of a float32 array `(number, height, width, 3)` and an integer array.
+
+    Raises:
+        ValueError: if the name is unknown, `subset` is not positive, or a file is missing or holds
+            something else.
+    """
+    if name not in CLASSES:
+        raise ValueError(f"`name` must be one of {tuple(CLASSES)}. Received: name={name!r}")
+    if subset is not None and subset < 1:
+        raise ValueError(f"`subset` must be at least 1. Received: subset={subset!r}")
+    if data_dir is not None:
+        return tuple(_read(data_dir, name, part, subset) for part in PARTS)
+    from datasets import images
+
+    source = "cifar10" if name == "cifartile" else "mnist"
+    train, validation, test = images.load(source, images_dir)
+    train = tuple(np.concatenate(pair) for pair in zip(train, validation, strict=True))
+    result = []
+    for part, (number, (pixels, labels)) in enumerate(
+        zip(SIZES[name], (train, train, test), strict=True)
+    ):
+        number = number if subset is None else min(number, subset)
+        rng = np.random.default_rng((seed, part))
+        if name == "cifartile":
+            result.append(tile(pixels, labels, number, rng, augment=part < 2))
+        else:
+            result.append(combine_digits(name, pixels, labels, number, rng))
+    return tuple(result)
+
+
+def triples(name):
+    """Return for each class the list of the triples of digits that belong to it."""
+    found = [[] for _ in range(CLASSES[name])]
+    for digits in itertools.product(range(10), repeat=3):
+        label = sum(digits) - 1 if name == "addnist" else int(np.prod(digits)) % 10
+        if 0 <= label < len(found):
+            found[label].append(digits)
+    return found
+
+
+def combine_digits(name, pixels, labels, number, rng):
+    """Return images of three digits each, and their classes.
+
+    The classes are equally frequent, up to one image, and within a class all triples of digits.
+
+    Args:
+        name: `"addnist"` or `"multnist"`.
+        pixels: array `(images, height, width, 1)` in [0, 1] of all ten digits.
+        labels: the digits.
+        number: of images to make.
+        rng: a NumPy generator.
+    """
+    choices = triples(name)
+    by_digit = _by_class(labels)
+    classes = rng.permutation(np.arange(number) % len(choices))
+    chosen = np.array([choices[label][rng.integers(len(choices[label]))] for label in classes])
+    places = np.array([[rng.choice(by_digit[digit]) for digit in digits] for digits in chosen])
+    images = np.moveaxis(pixels[places][..., 0], 1, -1)
+    return ((images - MNIST_MEAN) / MNIST_DEVIATION).astype("float32"), classes
+
+
+def tile(pixels, labels, number, rng, augment):
+    """Return squares of four images each, and the number of different classes in them minus one.
+
+    One to four classes are drawn, each number equally often on average. With two classes there are
+    two images of each, with three there are two of the first.
+
+    Args:
+        pixels: array `(images, height, width, 3)` in [0, 1] of ten classes.
+        labels: the classes.
+        number: of squares to make.
+        rng: a NumPy generator.
+        augment: whether each image is continued by 4 black pixels on all sides, cropped to its size
+            at a random place and flipped from left to right at random.
+    """
+    by_class = _by_class(labels)
+    height, width, channels = pixels.shape[1:]
+    squares = np.empty((number, 2 * height, 2 * width, channels), "float32")
+    counts = rng.integers(1, 5, size=number)
+    for square, count in zip(squares, counts, strict=True):
+        classes = rng.choice(len(by_class), size=count, replace=False)
+        repeated = {1: (4,), 2: (2, 2), 3: (2, 1, 1), 4: (1, 1, 1, 1)}[count]
+        chosen = np.concatenate(
+            [
+                rng.choice(by_class[label], size=repeats, replace=False)
+                for label, repeats in zip(classes, repeated, strict=True)
+            ]
+        )
+        images = pixels[rng.permutation(chosen)]
+        if augment:
+            images = np.stack([_cropped(image, rng) for image in images])
+        square[:height] = np.concatenate(list(images[:2]), axis=1)
+        square[height:] = np.concatenate(list(images[2:]), axis=1)
+    return (squares - CIFAR_MEAN) / CIFAR_DEVIATION, counts - 1
+
+
+def _cropped(image, rng):
+    sides = [(BORDER, BORDER), (BORDER, BORDER), (0, 0)]
+    row, column = rng.integers(2 * BORDER + 1, size=2)
+    cropped = np.pad(image, sides)[row : row + len(image), column : column + image.shape[1]]
+    return cropped[:, ::-1] if rng.integers(2) else cropped
+
+
+def _by_class(labels):
+    return [np.flatnonzero(labels == label) for label in range(10)]
+
+
+def _read(folder, name, part, subset):
+    """Return images, channels last, and classes of one part of the published files."""
+    what = f"{name}'s published files, without which images are made,"
+    pixels, labels = (
+        read_array(find(folder, f"{part}_{letter}.npy", what), memory_map=True)[:subset]
+        for letter in "xy"
+    )
+    expected = (3, SIDES[name], SIDES[name])
+    if pixels.shape[1:] != expected:
+        raise ValueError(
+            f"Images of {name} must have the shape {expected}. Received: {pixels.shape[1:]} in "
+            f"{part}_x.npy"
+        )
+    labels = check_labels(labels, len(pixels), CLASSES[name], f"{part}_y.npy")
+    return np.moveaxis(np.asarray(pixels, "float32"), 1, -1), labels

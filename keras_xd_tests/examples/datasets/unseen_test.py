@@ -1,0 +1,150 @@
+"""AddNIST, MultNIST and CIFARTile: made of labelled images, and read from files."""
+
+import collections
+import importlib
+import os
+
+import numpy as np
+import pytest
+
+from keras_xd_tests import example_scripts
+
+with example_scripts.on_path():
+    data = importlib.import_module("datasets.unseen")
+
+
+def marked_images(labels, channels, side):
+    """Return images that are constant: the label and the number of the image can be read off."""
+    values = labels / 10 + np.arange(len(labels)) / 10_000
+    return np.broadcast_to(values[:, None, None, None], (len(labels), side, side, channels))
+
+
+LABELS = np.arange(50) % 10
+DIGITS = marked_images(LABELS, 1, 4)
+PICTURES = marked_images(LABELS, 3, 8)
+
+
+def test_each_class_has_the_triples_of_its_rule():
+    add, multiply = data.triples("addnist"), data.triples("multnist")
+    assert add[0] == [(0, 0, 1), (0, 1, 0), (1, 0, 0)]
+    assert (9, 9, 2) in add[19] and len(add) == 20
+    # All triples but (0, 0, 0) and those whose sum is above 20.
+    sums = [i + j + k for i in range(10) for j in range(10) for k in range(10)]
+    assert sum(map(len, add)) == sum(1 <= total <= 20 for total in sums)
+    assert sum(map(len, multiply)) == 1000 and (3, 7, 4) in multiply[4]
+
+
+@pytest.mark.parametrize("name", ["addnist", "multnist"])
+def test_channels_are_digits_whose_class_is_told(name, rng):
+    images, classes = data.combine_digits(name, DIGITS, LABELS, 400, rng)
+    assert images.shape == (400, 4, 4, 3) and images.dtype == "float32"
+    assert (images == images[:, :1, :1]).all()
+    digits = np.floor((images[:, 0, 0] * 0.3081 + 0.1307) * 10 + 1e-4).astype(int)
+    expected = digits.sum(1) - 1 if name == "addnist" else digits.prod(1) % 10
+    np.testing.assert_array_equal(classes, expected)
+    assert set(np.bincount(classes)) == {400 // data.CLASSES[name]}
+    assert len(np.unique(images[:, 0, 0], axis=0)) > 300  # of many images of each digit
+
+
+def test_squares_hold_the_number_of_classes(rng):
+    squares, counts = data.tile(PICTURES, LABELS, 400, rng, augment=False)
+    assert squares.shape == (400, 16, 16, 3) and squares.dtype == "float32"
+    pixels = squares * data.CIFAR_DEVIATION + data.CIFAR_MEAN
+    corners = pixels[:, ::8, ::8, 0].reshape(400, 4)
+    np.testing.assert_allclose(pixels[:, 7::8, 7::8, 0].reshape(400, 4), corners)
+    kinds = [sorted(collections.Counter(row).values()) for row in np.floor(corners * 10 + 1e-4)]
+    repeats = ([4], [2, 2], [1, 1, 2], [1, 1, 1, 1])
+    assert kinds == [repeats[count] for count in counts]
+    assert all(len(set(np.round(row, 5))) == 4 for row in corners)  # no image twice in a square
+    # Within four standard deviations of equal shares.
+    assert np.abs(np.bincount(counts) - 100).max() < 4 * np.sqrt(400 * 0.25 * 0.75)
+    # The same classes stand at other places of other squares.
+    firsts = {tuple(row == row[0]) for row in np.floor(corners[counts == 1] * 10 + 1e-4)}
+    assert len(firsts) == 3
+
+
+def test_augmented_images_are_cropped_and_flipped(rng):
+    image = np.arange(1, 65).reshape(1, 8, 8, 1) / 100 * np.ones(3)
+    squares, counts = data.tile(np.tile(image, (50, 1, 1, 1)), LABELS, 60, rng, augment=True)
+    pixels = 100 * (squares * data.CIFAR_DEVIATION + data.CIFAR_MEAN)[..., 0]
+    padded = np.pad(image[0, ..., 0] * 100, 4)
+    views = {
+        flip: [padded[i : i + 8, j : j + 8][:, ::flip] for i in range(9) for j in range(9)]
+        for flip in (1, -1)
+    }
+    found = collections.Counter()
+    for tile in pixels.reshape(60, 2, 8, 2, 8).swapaxes(2, 3).reshape(-1, 8, 8):
+        fits = [flip for flip in views if any(np.allclose(tile, v, atol=1e-3) for v in views[flip])]
+        assert len(fits) == 1
+        found[fits[0]] += 1
+    assert min(found.values()) > 80 and set(counts) == {0, 1, 2, 3}
+
+
+def write(folder, name, number=3, **changed):
+    """Write files as the published ones, with fewer images."""
+    rng, side = np.random.default_rng(0), data.SIDES[name]
+    arrays = {}
+    for part in data.PARTS:
+        arrays[f"{part}_x"] = rng.normal(size=(number, 3, side, side)).astype("float32")
+        arrays[f"{part}_y"] = np.arange(number) % data.CLASSES[name]
+    for file, array in {**arrays, **changed}.items():
+        np.save(folder / f"{file}.npy", array)
+    return arrays
+
+
+@pytest.mark.parametrize("name", data.CLASSES)
+def test_published_files_are_read(name, tmp_path):
+    arrays = write(tmp_path, name)
+    parts = data.load(name, tmp_path)
+    for part, (images, classes) in zip(data.PARTS, parts, strict=True):
+        np.testing.assert_array_equal(images[1, 2, :, 1], arrays[f"{part}_x"][1, 1, 2])
+        np.testing.assert_array_equal(classes, arrays[f"{part}_y"])
+        assert images.dtype == "float32" and images.shape[1:] == (data.SIDES[name],) * 2 + (3,)
+    assert [len(images) for images, _ in data.load(name, tmp_path, subset=2)] == [2, 2, 2]
+
+
+def test_what_is_wrong_is_said(tmp_path):
+    with pytest.raises(ValueError, match="one of .*'addnist'.* Received: name='language'"):
+        data.load("language")
+    with pytest.raises(ValueError, match="Received: subset=0"):
+        data.load("addnist", tmp_path, subset=0)
+    with pytest.raises(ValueError, match="addnist's published files.* must hold train_x.npy"):
+        data.load("addnist", tmp_path)
+    write(tmp_path, "addnist")
+    with pytest.raises(ValueError, match=r"\(3, 64, 64\). Received: \(3, 28, 28\) in train_x.npy"):
+        data.load("cifartile", tmp_path)
+    write(tmp_path, "addnist", valid_y=np.array([0, 1, 20]))
+    with pytest.raises(ValueError, match="from 0 to 19. Received: 0 to 20 .* in valid_y.npy"):
+        data.load("addnist", tmp_path)
+    write(tmp_path, "addnist", test_y=np.array([0.0, 0.5, 2.0]))
+    with pytest.raises(ValueError, match="integers .*float64.* in test_y.npy"):
+        data.load("addnist", tmp_path)
+    write(tmp_path, "addnist", train_y=np.array([1, 2]))
+    with pytest.raises(ValueError, match=r"3 samples and classes of shape \(2,\)"):
+        data.load("addnist", tmp_path)
+
+
+@pytest.mark.real_data("TFDS_DATA_DIR", "mnist")
+def test_digits_of_mnist():
+    folder = os.environ["TFDS_DATA_DIR"]
+    parts = data.load("addnist", images_dir=folder, subset=40)
+    assert [images.shape for images, _ in parts] == [(40, 28, 28, 3)] * 3
+    assert all(set(np.bincount(classes)) == {2} for _, classes in parts)
+    # Black is the smallest value, as in the files, and validation images are others.
+    for images, _ in parts:
+        assert images.min() == pytest.approx(-0.1307 / 0.3081, abs=1e-6) and images.max() > 2.5
+    assert not (parts[0][0] == parts[1][0]).all(axis=(1, 2, 3)).any()
+    again = data.load("addnist", images_dir=folder, subset=40)
+    np.testing.assert_array_equal(again[2][0], parts[2][0])
+    other = data.load("addnist", images_dir=folder, subset=40, seed=1)
+    assert not np.array_equal(other[2][0], parts[2][0])
+
+
+@pytest.mark.real_data("TFDS_DATA_DIR", "cifar10")
+def test_squares_of_cifar10():
+    parts = data.load("cifartile", images_dir=os.environ["TFDS_DATA_DIR"], subset=8)
+    assert [images.shape for images, _ in parts] == [(8, 64, 64, 3)] * 3
+    black = -data.CIFAR_MEAN / data.CIFAR_DEVIATION
+    # Crops of the training images have black borders; test images are whole.
+    edges = [(np.abs(images[:, 0] - black) < 1e-6).all(-1).all(-1).any() for images, _ in parts]
+    assert edges[:2] == [True, True] and not edges[2]
