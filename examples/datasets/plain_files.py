@@ -1,4 +1,4 @@
-"""Files of plain arrays: `.npy` and `.npz` without pickled objects, which could run any code."""
+"""Files of plain arrays: `.npy`, `.npz` and `.mat`, without objects, which could run any code."""
 
 import pathlib
 import zipfile
@@ -53,6 +53,27 @@ def read_arrays(path, names):
     raise ValueError(
         f"{path.name} must hold the arrays {', '.join(names)}. Received: {', '.join(held)}"
     )
+
+
+def read_matlab(path, name):
+    """Return an array of a MATLAB file: by SciPy, or by h5py for version 7.3.
+
+    Raises:
+        ValueError: if it is no such file or lacks the array.
+    """
+    import h5py
+    from scipy import io
+    from scipy.io.matlab import MatReadError
+
+    try:
+        if h5py.is_hdf5(path):
+            with h5py.File(path) as file:
+                return file[name][()].T  # MATLAB counts the first axis fastest
+        return io.loadmat(path, variable_names=[name])[name]
+    except (KeyError, ValueError, TypeError, NotImplementedError, MatReadError) as error:
+        raise ValueError(
+            f"{path.name} must be a MATLAB file with the array `{name}`. Received: {error!r}"
+        ) from error
 
 
 def check_labels(labels, number, classes, name):

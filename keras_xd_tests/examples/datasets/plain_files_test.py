@@ -1,23 +1,15 @@
 """Files of plain arrays are read, all others refused with their names."""
 
 import importlib
-import io
 
 import numpy as np
 import pytest
 
 from keras_xd_tests import example_scripts
+from keras_xd_tests.examples.datasets.object_files import object_array
 
 with example_scripts.on_path():
     files = importlib.import_module("datasets.plain_files")
-
-
-def object_array():
-    """Return the bytes of a `.npy` file that says that pickled objects follow."""
-    header = {"descr": "|O", "fortran_order": False, "shape": (1,)}
-    with io.BytesIO() as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        return file.getvalue() + b"\x80\x04N."
 
 
 def test_plain_arrays_are_read(tmp_path):

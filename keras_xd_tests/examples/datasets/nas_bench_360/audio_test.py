@@ -1,0 +1,127 @@
+"""Sounds: the spectrogram by definition, chunks and clips, bad files."""
+
+import importlib
+import math
+
+import numpy as np
+import pytest
+from scipy.io import wavfile
+
+from keras_xd_tests import example_scripts
+from keras_xd_tests.examples.datasets.nas_bench_360 import tiny_files
+
+with example_scripts.on_path():
+    audio = importlib.import_module("datasets.nas_bench_360.audio")
+
+
+def test_spectrogram_by_definition(rng):
+    sound = rng.normal(size=22_050) * np.geomspace(1, 1e-6, 22_050)
+    found = audio.mel_spectrogram(sound)
+    assert found.shape == (96, 101) and found.dtype == "float32"
+    window = [0.5 - 0.5 * math.cos(2 * math.pi * n / 661) for n in range(661)]
+    top = 2595 * math.log10(1 + 11_025 / 700)
+    corners = [700 * (10 ** (top * k / 97 / 2595) - 1) for k in range(98)]
+    frequencies = np.arange(961) * 22_050 / 1920
+    expected = np.empty((96, 101))
+    for frame in range(101):
+        # The middle of the frame is the sample `220 frame`; both ends of the sound are mirrored.
+        places = 220 * frame - 960 + 629 + np.arange(661)
+        places = np.where(places < 0, -places, places)
+        places = np.where(places > 22_049, 2 * 22_049 - places, places)
+        placed = np.zeros(1920)
+        placed[629 : 629 + 661] = sound[places] * window
+        power = np.abs(np.fft.fft(placed)[:961]) ** 2
+        for band in range(96):
+            low, middle, high = corners[band : band + 3]
+            weights = np.interp(frequencies, [low, middle, high], [0, 1, 0])
+            expected[band, frame] = 10 * math.log10(max(1e-10, weights @ power))
+    expected = np.maximum(expected, expected.max() - 80)
+    np.testing.assert_allclose(found, expected - expected.mean(), atol=1e-3)
+    assert (found == found.min()).sum() > 100  # where the quiet end is cut
+
+
+def test_a_tone_is_in_its_band():
+    tone = np.sin(2 * np.pi * 1000 * np.arange(22_050) / 22_050)
+    weights = audio.filters()[:, round(1000 * 1920 / 22_050)]
+    assert audio.mel_spectrogram(tone)[:, 50].argmax() == weights.argmax()
+
+
+def test_spectrograms_are_made_to_fit():
+    field = np.arange(12.0).reshape(3, 4) + 5
+    np.testing.assert_array_equal(audio.fit(field, 3), field[:, :3])
+    found = audio.fit(field, 7)
+    np.testing.assert_array_equal(found[:, 1:5], field)
+    assert (found[:, [0, 5, 6]] == 5).all()
+
+
+def test_chunks_and_clips(tmp_path):
+    tiny_files.fsd50k(tmp_path)
+    train, validation, test = audio.fsd50k(tmp_path)
+    assert train.groups.tolist() == [0, 1, 2, 3]  # one chunk of each
+    assert validation.groups.tolist() == test.groups.tolist() == [0, 1, 1, 2, 2, 2]
+    np.testing.assert_array_equal(validation.outputs[:3], [[1, 0, 1], [0, 1, 0], [0, 1, 0]])
+    path = tmp_path / "data" / "chunks" / "dev_chunks" / "105_1.wav"
+    _, samples = wavfile.read(path)
+    expected = audio.mel_spectrogram(samples / 32_768)
+    np.testing.assert_allclose(validation.inputs[2][..., 0], expected, atol=1e-2)
+    chosen = {
+        tuple(p.name for p in audio.fsd50k(tmp_path, seed=s)[0].inputs.entries) for s in range(8)
+    }
+    assert len(chosen) > 1
+    # The folder of the tables does as well.
+    again = audio.fsd50k(tmp_path / "data" / "chunks")[0]
+    np.testing.assert_array_equal(again.inputs[:], train.inputs[:])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "float32"])
+def test_kinds_of_samples(dtype, tmp_path):
+    """A short sound is repeated up to a second; the loudness does not count but for its range."""
+    tiny_files.fsd50k(tmp_path)
+    wave = np.sin(np.arange(5000) / 7) + 0.3 * np.sin(np.arange(5000))
+    scale = {"uint8": 90, "int16": 20_000, "int32": 10**9, "float32": 0.7}[dtype]
+    offset = 128 if dtype == "uint8" else 0
+    path = tmp_path / "data" / "chunks" / "dev_chunks" / "104_0.wav"
+    wavfile.write(path, 22_050, (scale * wave + offset).astype(dtype))
+    found = audio.fsd50k(tmp_path)[1].inputs[0][..., 0]
+    expected = audio.mel_spectrogram(np.tile(wave, 5)[:22_050])
+    loud = expected > expected.max() - (30 if dtype == "uint8" else 60)
+    difference = (found - expected)[loud]
+    assert np.ptp(difference) < (2 if dtype == "uint8" else 0.5)
+
+
+def test_bad_sounds(tmp_path):
+    tiny_files.fsd50k(tmp_path)
+    path = tmp_path / "data" / "chunks" / "dev_chunks" / "104_0.wav"
+    for rate, shape in ((44_100, 22_050), (22_050, (22_050, 2))):
+        wavfile.write(path, rate, np.zeros(shape, "int16"))
+        with pytest.raises(ValueError, match=f"mono with 22050 .* 104_0.wav .* with {rate}"):
+            audio.fsd50k(tmp_path)
+    path.write_bytes(b"no sound")
+    with pytest.raises(ValueError, match="Sounds must be WAV files. Received: 104_0.wav"):
+        audio.fsd50k(tmp_path)
+    (path.parent.parent / "eval_chunks" / path.name).write_bytes(b"")
+    with pytest.raises(ValueError, match="below the data folder. Received: 104_0.wav, several"):
+        audio.fsd50k(tmp_path)
+    (path.parent.parent / "eval_chunks" / path.name).unlink()
+    path.unlink()
+    with pytest.raises(ValueError, match="in val.csv below .* Received: 104_0.wav, none"):
+        audio.fsd50k(tmp_path)
+
+
+def test_bad_tables(tmp_path):
+    tiny_files.fsd50k(tmp_path)
+    chunks = tmp_path / "data" / "chunks"
+    table = chunks / "eval.csv"
+    table.write_text("files,labels,ext\na/107_0.wav,Cat,107\n")
+    with pytest.raises(ValueError, match="in lbl_map.json. Received: 'Cat' in eval.csv"):
+        audio.fsd50k(tmp_path)
+    table.write_text("fname,labels\n")
+    with pytest.raises(ValueError, match="eval.csv must have the columns .* Received: no lines"):
+        audio.fsd50k(tmp_path)
+    table.write_text("fname,labels\na,b\n")
+    with pytest.raises(ValueError, match=r"Received: \['fname', 'labels'\]"):
+        audio.fsd50k(tmp_path)
+    for text, reason in (("[1]", "JSON object"), ("{", "JSON object"), ('{"a": 1}', "from 0 on")):
+        (chunks / "lbl_map.json").write_text(text)
+        with pytest.raises(ValueError, match=f"lbl_map.json must .*{reason}"):
+            audio.fsd50k(tmp_path)
