@@ -1,14 +1,13 @@
 """Keras layers for the fundamental operations of einspace."""
 
 import functools
+import math
 from collections.abc import Callable
 
 import keras
 from keras import ops
 
 from keras_xd.core.argument_types import check_types
-
-_LEVELS = 4
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -33,7 +32,7 @@ class PositionalEncoding(keras.layers.Layer):
     def build(self, input_shape):
         self.encoding = self.add_weight(
             shape=input_shape[1:],
-            initializer=keras.initializers.RandomNormal(stddev=0.02),
+            initializer=keras.initializers.RandomNormal(stddev=1.0),
             name="encoding",
         )
         super().build(input_shape)
@@ -53,7 +52,8 @@ def einspace(image_size: tuple[int, int]) -> dict[str, Callable]:
     each pixel, `im2col3x3s2` every other one in both directions, `im2col4x4s4` patches that do not
     overlap; `col2im` makes an image of columns again. `linear9to1` is a linear map of the last
     axis to a ninth of its size, `linear` one to the same size. Images are normalized over the
-    batch, columns over the last axis.
+    batch, columns over the last axis. Positional encodings begin as normal numbers of deviation 1,
+    leaky ReLU has the slope 0.01, and `scaled_matmul` divides by the root of the summed channels.
 
     Args:
         image_size: height and width of the images at the input of the term, by which `col2im`
@@ -83,26 +83,26 @@ def einspace(image_size: tuple[int, int]) -> dict[str, Callable]:
         operations", NeurIPS 2024, section 3.
     """
     height, width = image_size
-    sizes = {}
-    for _ in range(_LEVELS):
-        sizes.setdefault(height * width, (height, width))
+    sizes = {height * width: (height, width)}
+    while height * width > 1:
         height, width = -(-height // 2), -(-width // 2)
+        sizes.setdefault(height * width, (height, width))
     table = {
-        "im2col1x1": functools.partial(_columns, size=1, stride=1),
-        "im2col3x3": functools.partial(_columns, size=3, stride=1),
-        "im2col3x3s2": functools.partial(_columns, size=3, stride=2),
-        "im2col4x4s4": functools.partial(_columns, size=4, stride=4),
         "col2im": functools.partial(_image, sizes=sizes),
         "permute": lambda shape, name: keras.layers.Permute((2, 1), name=name),
         "matmul": lambda shape, name: lambda pair: ops.matmul(*pair),
+        "scaled_matmul": _scaled_matmul,
         "norm": _normalization,
-        "relu": lambda shape, name: keras.layers.ReLU(name=name),
-        "leaky_relu": lambda shape, name: keras.layers.LeakyReLU(name=name),
+        "leaky_relu": lambda shape, name: keras.layers.LeakyReLU(0.01, name=name),
         "softmax": lambda shape, name: keras.layers.Softmax(name=name),
         "pos_enc": lambda shape, name: PositionalEncoding(name=name),
         "linear": functools.partial(_linear, of=1, to=1),
     }
-    for of, to in ((1, 4), (4, 1), (9, 1), (9, 2)):
+    for size, stride in ((1, 1), (1, 2), (3, 1), (3, 2), (4, 4), (8, 8), (16, 16)):
+        name = f"im2col{size}x{size}" + (f"s{stride}" if stride > 1 else "")
+        table[name] = functools.partial(_columns, size=size, stride=stride)
+    linears = ((1, 2), (1, 4), (2, 1), (4, 1), (8, 1), (9, 1), (9, 2), (9, 4), (16, 1), (64, 1))
+    for of, to in linears:
         table[f"linear{of}to{to}"] = functools.partial(_linear, of=of, to=to)
     for parts in (2, 4, 8):
         for part in range(1, parts + 1):
@@ -117,7 +117,12 @@ def _linear(shape, name, of, to):
 def _normalization(shape, name):
     if len(shape) == 4:
         return keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=name)
-    return keras.layers.LayerNormalization(name=name)
+    return keras.layers.LayerNormalization(epsilon=1e-5, name=name)
+
+
+def _scaled_matmul(shapes, name):
+    scale = 1 / math.sqrt(shapes[0][-1])
+    return lambda pair: ops.matmul(*pair) * scale
 
 
 def _part(shape, name, part, parts):
@@ -134,7 +139,7 @@ def _columns(shape, name, size, stride):
     height, width = -(-shape[1] // stride), -(-shape[2] // stride)
     flat = keras.layers.Reshape((height * width, size * size * shape[-1]), name=name)
     if size == 1:
-        return flat
+        return lambda x: flat(x[:, ::stride, ::stride])
     return lambda x: flat(
         ops.image.extract_patches(
             x, size, strides=stride, padding="same", data_format="channels_last"

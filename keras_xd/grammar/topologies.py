@@ -114,7 +114,8 @@ class BranchTopology(Topology):
         branches: number of branches.
         split: whether each branch gets a part of the channels, by primitives `part1of2`, …, and
             not all of them.
-        join: "add", "concatenate" or "matmul" (a primitive that gets the values of two branches).
+        join: "add", "concatenate" or "stack".
+        then: primitive behind what is joined, such as "matmul" of the values of two branches.
 
     Reference:
         Ericsson et al., "einspace: searching for neural architectures from fundamental
@@ -124,6 +125,7 @@ class BranchTopology(Topology):
     branches: int = 2
     split: bool = False
     join: str = "add"
+    then: str | None = None
 
     @property
     def copies(self) -> int:
@@ -138,29 +140,30 @@ class BranchTopology(Topology):
                 f"Received: {len(arguments)}"
             )
         edges, identity = [], Term(None, "id")
-        joined = self.output - 1 if self.join == "matmul" else self.output
+        joined = self.output - 1 if self.then else self.output
         for number, term in enumerate(list(arguments) * self.copies, start=1):
             part, end = 1 + number, 1 + self.branches + number
             if self.split:
                 edges.append((1, part, Term(None, f"part{number}of{self.branches}")))
             # What joins in order must get one value of each branch, also of one that adds up.
             edges += [(part if self.split else 1, end, term), (end, joined, identity)]
-        if self.join == "matmul":
-            edges.append((joined, self.output, Term(None, "matmul")))
+        if self.then:
+            edges.append((joined, self.output, Term(None, self.then)))
         return edges
 
 
-def branch(branches: int, arguments: int, split: bool, join: str) -> BranchTopology:
+def branch(
+    branches: int, arguments: int, split: bool, join: str, then: str | None = None
+) -> BranchTopology:
     """Return the topology of branches with as many arguments, 1 or one for each branch."""
     joined = 2 * branches + 2
-    merges = {"add": (), "concatenate": ((joined, "concatenate"),), "matmul": ((joined, "stack"),)}
-    output = joined + 1 if join == "matmul" else joined
     return BranchTopology(
-        ((1, output),) * arguments,
-        merges=merges[join],
+        ((1, joined + 1 if then else joined),) * arguments,
+        merges=() if join == "add" else ((joined, join),),
         branches=branches,
         split=split,
         join=join,
+        then=then,
     )
 
 
@@ -196,5 +199,10 @@ TOPOLOGIES = {
     "group2_concat": branch(2, 2, True, "concatenate"),
     "group4_concat": branch(4, 1, True, "concatenate"),
     "group8_concat": branch(8, 1, True, "concatenate"),
-    "clone2_matmul": branch(2, 2, False, "matmul"),
+    # The concatenation of whole tensors is mapped back to the width of one.
+    "clone2_concat": branch(2, 2, False, "concatenate", "linear2to1"),
+    "clone4_concat": branch(4, 1, False, "concatenate", "linear4to1"),
+    "clone8_concat": branch(8, 1, False, "concatenate", "linear8to1"),
+    "clone2_matmul": branch(2, 2, False, "stack", "matmul"),
+    "clone2_scaled_matmul": branch(2, 2, False, "stack", "scaled_matmul"),
 }

@@ -9,15 +9,37 @@ from keras_xd.grammar import (
     operation_graph,
     spaces,
 )
+from keras_xd.grammar.rules import read_productions
 from keras_xd.grammar.topologies import TOPOLOGIES
 
 
 def test_weights_are_in_balance():
-    assert growth(spaces.einspace()) == pytest.approx(0.938, abs=5e-4)
-    assert expected_size(spaces.einspace()) == pytest.approx(17.5, abs=0.05)
-    assert growth(spaces.einspace(3.6)) > 1 > growth(spaces.einspace(3.7))
-    with pytest.raises(ValueError, match="`computation` must be positive"):
-        spaces.einspace(0.0)
+    assert growth(spaces.einspace()) == pytest.approx(0.935, abs=5e-4)
+    assert expected_size(spaces.einspace()) == pytest.approx(21.5, abs=0.05)
+    assert growth(spaces.einspace(0.41)) > 1 > growth(spaces.einspace(0.42))
+    for computation in (0.0, 1.0):
+        with pytest.raises(ValueError, match="`computation` must be between 0 and 1"):
+            spaces.einspace(computation)
+
+
+@pytest.mark.parametrize("computation", [0.32, 0.46])
+@pytest.mark.parametrize("name", ["IMAGE", "IMAGE_PART", "COLUMNS", "COLUMN_PART"])
+def test_groups_have_the_published_probabilities(name, computation):
+    """Computation has its own, sequences, branches and routes share the rest equally."""
+    shares = dict.fromkeys(("sequence", "branch", "route", "computation"), 0.0)
+    for production in read_productions(str(spaces.einspace(computation)))[name]:
+        symbols = (production.operator, *production.arguments)
+        if symbols == ("Linear1", "COMPUTE"):
+            group = "computation"
+        elif production.operator.startswith(("clone", "group")):
+            group = "branch"
+        elif symbols[1].startswith(("im2col", "permute")):
+            group = "route"
+        else:
+            group = "sequence"
+        shares[group] += production.weight
+    found = np.array(list(shares.values())) / sum(shares.values())
+    np.testing.assert_allclose(found, [*3 * [(1 - computation) / 3], computation], atol=1e-4)
 
 
 def test_terms_vary_within_the_space(rng):
@@ -36,9 +58,11 @@ def test_all_groups_of_operations_occur(rng):
     grammar = spaces.einspace()
     found = {node.operator for _ in range(300) for node in grammar.sample(rng).nodes()}
     assert {
-        *("clone2_add", "clone4_add", "clone8_add", "clone2_matmul"),
-        *("group2_concat", "group4_concat", "im2col1x1", "im2col3x3", "col2im", "permute"),
-        *("id", "linear", "norm", "relu", "leaky_relu", "softmax", "pos_enc"),
+        *("clone2_add", "clone4_add", "clone8_add", "clone2_concat", "clone4_concat"),
+        *("clone2_matmul", "clone2_scaled_matmul", "group2_concat", "group4_concat"),
+        *("im2col1x1", "im2col1x1s2", "im2col3x3", "im2col3x3s2", "col2im", "permute"),
+        *("im2col4x4s4", "im2col8x8s8", "im2col16x16s16"),
+        *("id", "linear", "norm", "leaky_relu", "softmax", "pos_enc"),
     } <= found
 
 
@@ -48,22 +72,26 @@ def operations(name):
 
 
 def test_baselines_are_the_networks_they_are_named_after():
-    resnet, vit, mixer = map(operations, ("resnet", "vit", "mlp_mixer"))
-    assert resnet.count("im2col3x3") == 6 and resnet.count("im2col3x3s2") == 2
-    assert resnet.count("linear9to1") == 6 and "matmul" not in resnet
-    # Two blocks of four heads with two products each, and a softmax.
-    assert vit.count("matmul") == 16 and vit.count("softmax") == 8
-    assert vit.count("part1of4") == 2 and vit.count("pos_enc") == 1
-    assert mixer.count("permute") == 4 and mixer.count("linear1to4") == 4
-    assert not {"matmul", "im2col3x3"} & set(mixer)
+    resnet, wide, vit, mixer = map(operations, ("resnet18", "wide_resnet16_4", "vit", "mlp_mixer"))
+    # Eight blocks of two convolutions, and one in the place of pooling; three shortcuts.
+    assert resnet.count("im2col3x3") + resnet.count("im2col3x3s2") == 17
+    assert resnet.count("linear1to2") == 3 and resnet.count("im2col3x3s2") == 4
+    # Six blocks of two convolutions, the first of which widens; three shortcuts.
+    assert wide.count("im2col3x3") + wide.count("im2col3x3s2") == 12
+    assert wide.count("linear9to4") == 1 and wide.count("im2col1x1s2") == 2
+    # Four blocks of four heads with two products each, and a softmax.
+    assert vit.count("matmul") == vit.count("scaled_matmul") == vit.count("softmax") == 16
+    assert vit.count("linear4to1") == 1 + 4 and vit.count("pos_enc") == 1
+    assert mixer.count("permute") == 16 and mixer.count("linear1to4") == 8
+    assert "matmul" not in {*resnet, *wide, *mixer} and "im2col3x3" not in {*vit, *mixer}
 
 
 def test_branches_get_one_value_each():
     topology = TOPOLOGIES["clone2_matmul"]
     term = spaces.einspace().parse(
-        "(NET Linear3 (IMAGE Linear1 (COMPUTE id)) (EMBED Linear2 im2col4x4s4 (TOKENS linear4to1))"
+        "(NET Linear3 (IMAGE Linear1 (COMPUTE id)) (EMBED Linear2 im2col4x4s4 (EMBED4 linear4to1))"
         " (COLUMNS clone2_matmul (SQUARE clone2_matmul (COLUMN_PART clone2_add (COLUMN_PART Linear1"
-        " (COMPUTE linear)) (COLUMN_PART Linear1 (COMPUTE relu))) (TRANSPOSED Linear2 (COLUMN_PART"
+        " (COMPUTE linear)) (COLUMN_PART Linear1 (COMPUTE id))) (TRANSPOSED Linear2 (COLUMN_PART"
         " Linear1 (COMPUTE norm)) permute)) (COLUMN_PART Linear1 (COMPUTE softmax))))"
     )
     graph = network_graph(term)
@@ -84,9 +112,9 @@ def test_evolution_begins_at_the_baselines():
     oracle = GrammarOracle(
         {"network": spaces.einspace()},
         kt.Objective("loss", "min"),
-        max_trials=8,
+        max_trials=9,
         strategy="evolution",
-        initial_trials=3,
+        initial_trials=4,
         sample=1,
         initial_terms=baselines,
         seed=0,
@@ -95,9 +123,9 @@ def test_evolution_begins_at_the_baselines():
     while terms := oracle.ask():
         asked += terms
         oracle.tell(terms[0], float(np.log(len(terms[0]))))
-    assert asked[:3] == baselines and len(set(asked)) == 8
+    assert asked[:4] == baselines and len(set(asked)) == 9
     grammar = spaces.einspace()
     # A mutation keeps most of its parent.
     parts = [{str(node) for node in grammar.parse(text).nodes()} for text in asked]
-    for later in parts[3:]:
-        assert max(len(later & earlier) for earlier in parts[:3]) >= 3
+    for later in parts[4:]:
+        assert max(len(later & earlier) for earlier in parts[:4]) >= 3
