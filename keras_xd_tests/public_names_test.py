@@ -149,6 +149,60 @@ def test_earlier_paths_are_found_and_pictures_alone_need_matplotlib():
     assert last == "plot_operators True"
 
 
+def test_grammars_do_without_keras_and_files_load_after_a_mere_import():
+    """In one process: Keras is imported last, and finds the layers of files registered."""
+    data = ROOT / "keras_xd_tests" / "data" / "version_0_1_0"
+    printed = run(
+        f"""
+        import sys
+        import keras_xd.grammar
+        from keras_xd import grammar
+        term = grammar.spaces.einspace().first()
+        print(keras_xd.grammar.growth(grammar.spaces.einspace()) < 1, keras_xd.__version__)
+        print("rewrite" in dir(keras_xd), hasattr(keras_xd, "rewrites"))
+        print(sorted({{"keras", "numpy", "tensorflow"}} & set(sys.modules)))
+        import keras
+        model = keras.saving.load_model({str(data / "xd.keras")!r})
+        search = keras.saving.load_model({str(data / "search.keras")!r})
+        print(type(model.get_layer("conv")).__name__, isinstance(search, keras_xd.SearchModel))
+        print(*(name for name in keras.saving.get_custom_objects() if name.startswith("keras_xd>")))
+        """
+    )
+    first, names, loaded, classes, registered = printed.splitlines()
+    assert first == f"True {keras_xd.__version__}" and names == "True False" and loaded == "[]"
+    assert classes == "XDConv1D True"
+    assert set(registered.split()) == {f"keras_xd>{name}" for name in decorated_names()}
+
+
+def decorated_names():
+    """Return the names of the package's classes and functions that are registered for saving."""
+    for path in MODULES:
+        for node in ast.walk(tree(path)):
+            decorators = map(ast.unparse, getattr(node, "decorator_list", ()))
+            if any("register_keras_serializable(package='keras_xd')" in d for d in decorators):
+                yield node.name
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from keras_xd.layers import XDConv2D",
+        "import keras_xd; keras_xd.rewrite",
+        "from keras_xd.layers.rewritten import Rewritten",
+    ],
+)
+def test_whatever_is_imported_first_all_layers_are_registered(program):
+    printed = run(
+        f"""
+        {program}
+        import sys
+        print(sum(name.startswith("keras_xd>") for name in
+            sys.modules["keras"].saving.get_custom_objects()))
+        """
+    )
+    assert int(printed) == len(set(decorated_names()))
+
+
 def test_other_names_are_still_missing():
     assert not hasattr(keras_xd, "visualisation")
     assert set(dir(keras_xd)) >= {"visualization", "rewrite", "nearest"}
