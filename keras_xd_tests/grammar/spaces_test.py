@@ -1,7 +1,6 @@
 import doctest
 import itertools
 import math
-import pathlib
 import subprocess
 import sys
 
@@ -180,10 +179,7 @@ def test_examples():
 
 def test_grammars_need_neither_keras_nor_numpy():
     code = """
-import sys, time, types
-package = types.ModuleType("keras_xd")  # the package itself imports Keras
-package.__path__ = [sys.argv[1]]
-sys.modules["keras_xd"] = package
+import sys, time
 begin = time.process_time()
 from keras_xd.grammar import spaces
 spaces.hierarchical_nas_bench_201().count()
@@ -191,5 +187,4 @@ assert time.process_time() - begin < 0.5
 found = {"keras", "tensorflow", "numpy"} & set(sys.modules)
 assert not found, found
 """
-    folder = pathlib.Path(spaces.__file__).parent.parent
-    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
