@@ -79,3 +79,31 @@ def test_weights_of_other_rates_are_refused(tmp_path):
     model("spectral").load_weights(tmp_path / "found.weights.h5")
     with pytest.raises(ValueError, match="of the `learning_rates` that .* weights with 'spectral'"):
         model("equal").load_weights(tmp_path / "found.weights.h5")
+
+
+def deep_network(family):
+    """Twelve layers in a row, without skips or normalization."""
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((32,))])
+    for seed in range(12):
+        if family == "dense":
+            layer = keras.layers.Dense(32, "tanh")
+        else:
+            layer = layers.StructuredDense(32, family, share=0.5, activation="tanh", seed=seed)
+        model.add(layer)
+    return model
+
+
+@pytest.mark.parametrize("family", ["dense", *EVERY])
+def test_training_from_scratch_is_stable_at_depth(family):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(128, 32)).astype("float32")
+    y = np.tanh(x @ rng.normal(size=(32, 32)) / 6).astype("float32")
+    model = deep_network(family)
+    variance = np.var(model(x))
+    model.compile(keras.optimizers.Adam(3e-3), "mse")
+    losses = model.fit(x, y, batch_size=128, epochs=60, shuffle=False, verbose=0).history["loss"]
+    # A dense network has 0.039 here. Signals neither fade nor saturate, and no step goes astray.
+    assert 0.005 < variance < 0.1
+    assert losses[-1] < 0.85 * losses[0]
+    assert max(np.diff(losses)) < 0.01 * losses[0]
