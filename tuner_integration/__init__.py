@@ -18,7 +18,7 @@ __all__ = [
     "WeisfeilerLehman",
 ]
 
-_MISSING = [name for name in ("keras_tuner", "scipy") if _find_spec(name) is None]
+_MISSING = [name for name in ("keras_tuner", "scipy", "sklearn") if _find_spec(name) is None]
 
 if not _MISSING:
     from tuner_integration.gaussian_process import GaussianProcess

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from keras_xd.core.argument_types import check_types
 
 # Not scikit-learn's regressor: it takes vectors of features, not weighted Gram matrices of graph
-# kernels that are computed once, and the extra `tuner` does without that dependency.
+# kernels that are computed once.
 # Standardised targets have a variance of 1, so neither bound of the noise holds back a fit. Kernels
 # of alike things are close to 1 everywhere: their variance may have to exceed that of the targets.
 NOISE_BOUNDS = (1e-5, 2.0)
@@ -170,6 +170,11 @@ class GaussianProcess:
         left = scipy.linalg.solve_triangular(self._cholesky[0], cross.T, lower=True)
         variance = np.maximum(self.signal - (left**2).sum(0), 0.0)
         return mean, self.scale * np.sqrt(variance)
+
+    def left_out(self) -> np.ndarray:
+        """Return the predictions of the targets, each by all others; see `leave_one_out`."""
+        precisions = np.diag(scipy.linalg.cho_solve(self._cholesky, np.eye(len(self.targets))))
+        return self.mean + self.scale * (self.targets - self._alpha / precisions)
 
     def leave_one_out(self) -> float:
         """Return the mean logarithm of the densities of targets, each predicted by all others.

@@ -90,7 +90,7 @@ class WeisfeilerLehman:
         """
         if len(self._parts) > _KEPT_PARTS:
             self._parts.clear()
-        fed, histogram = self._run(self._evaluate_term(_expanded(term), self.level))
+        fed, histogram = self._run(self._evaluate_term(expanded(term), self.level))
         histogram = dict(histogram)
         for colour in (*(self._colour("input", exits) for exits in fed), self._output):
             histogram[colour] = histogram.get(colour, 0) + 1
@@ -227,7 +227,8 @@ class WeisfeilerLehman:
         return [(tuple(own.values()), reaches) for own, reaches in starts], _sum(histograms)
 
 
-def _expanded(term):
+def expanded(term: Term) -> Term:
+    """Return a term with its shared motifs in their places."""
     # `expand` would walk through terms without motifs too.
     main, motifs = motif_terms(term)
     return main.substitute(motifs) if motifs else main
@@ -351,7 +352,7 @@ class HierarchicalKernel:
 
     def features(self, term: Term) -> list[Features]:
         """Return what the other methods need to know of a term; worth keeping."""
-        term = _expanded(term)
+        term = expanded(term)
         return [kernel.features(term) for kernel in self.kernels]
 
     def grams(

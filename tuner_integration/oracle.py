@@ -24,6 +24,8 @@ from tuner_integration.surrogate import Surrogate
 
 _STRATEGIES = ("bayesian", "evolution", "random")
 _TRIES = 50
+# As many trials later a network is tried again with other hyperparameters, not before.
+_REST = 2
 
 
 class GrammarOracle(AskTellOracle):
@@ -46,8 +48,9 @@ class GrammarOracle(AskTellOracle):
             see `pareto`; their sum, which is the score of a trial in KerasTuner, does not matter.
         max_trials: largest number of trials.
         strategy: "bayesian" maximises the expected improvement of a Gaussian process with the
-            hierarchical Weisfeiler-Lehman kernel. "evolution" mutates the best of a sample of the
-            last points (regularised evolution). "random" draws.
+            hierarchical Weisfeiler-Lehman kernel, or of a random forest if that predicts better; a
+            network is not tried again within two trials. "evolution" mutates the best of a sample
+            of the last points (regularised evolution). "random" draws.
         initial_trials: number of random points before the first other one; `None` for 10, the
             population for evolution.
         levels: the foldings that the kernel compares, of which those that fold nothing are left
@@ -240,15 +243,21 @@ class GrammarOracle(AskTellOracle):
         best = [observed[index] for index in np.argsort(errors, kind="stable")[:10]]
         start = [point for point in best if space.allows(point)]
         start += [space.sample(rng) for _ in range(count)]
-        return evolve(
-            self._surrogate.improvement,
-            start,
-            space.vary,
-            rng,
-            refused=tried,
-            children=max(count // 3, 1),
-            most_generations=20,
-        )
+        last = [*observed, *pending][-_REST:] if space.numbers() else []
+        for resting in (last, []) if last else ([],):
+            tried.rest(resting)
+            found = evolve(
+                self._surrogate.improvement,
+                start,
+                space.vary,
+                rng,
+                refused=tried,
+                children=max(count // 3, 1),
+                most_generations=20,
+            )
+            if found is not None:
+                return found
+        return None
 
     def _feature_files(self):
         if not self._has_project():

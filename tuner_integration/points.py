@@ -1,6 +1,6 @@
 """Points of a search: terms and ordinary hyperparameters together."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras_tuner
@@ -172,6 +172,14 @@ class PointSpace:
             found[name] = np.where(one, 1.0, np.where(both, 0.0, squares))
         return found
 
+    def numbers(self) -> dict[str, Callable[[Any], float]]:
+        """Return, by the names of ordered hyperparameters, the functions from values to [0, 1]."""
+        return {
+            name: hps[0].value_to_prob
+            for name, hps in self._tuned().items()
+            if len(hps) == 1 and _is_ordered(hps[0])
+        }
+
     def _tuned(self):
         """Hyperparameters with more than one value, by their names."""
         found = {}
@@ -233,9 +241,30 @@ class TriedPoints:
         self.topologies = topologies
         self._known = {} if known is None else known
         self.keys = {self._key(point) for point in points}
+        self._resting = set()
 
     def __contains__(self, point: Point) -> bool:
-        return self._key(point) in self.keys
+        return self._key(point) in self.keys or self._networks(point) in self._resting
+
+    def rest(self, points: Iterable[Point]) -> None:
+        """Contain all points with the networks of these ones, instead of those of earlier ones.
+
+        Example:
+
+        >>> from keras_xd.grammar import read_term
+        >>> from tuner_integration.points import TriedPoints
+        >>> first, second = [
+        ...     (("network", read_term("(S Linear1 conv)")), ("rate", rate)) for rate in (0.1, 0.2)
+        ... ]
+        >>> tried = TriedPoints([first])
+        >>> tried.rest([first])
+        >>> second in tried
+        True
+        >>> tried.rest([])
+        >>> second in tried
+        False
+        """
+        self._resting = {self._networks(point) for point in points}
 
     def add(self, point: Point) -> None:
         """Add a point."""
@@ -243,6 +272,9 @@ class TriedPoints:
 
     def _key(self, point):
         return tuple([(n, self._network(v) if isinstance(v, Term) else v) for n, v in point])
+
+    def _networks(self, point):
+        return tuple([(name, self._network(v)) for name, v in point if isinstance(v, Term)])
 
     def _network(self, term):
         if term not in self._known:

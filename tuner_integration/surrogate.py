@@ -1,4 +1,4 @@
-"""What is believed about points that were not tried: a Gaussian process over terms and values."""
+"""What is believed about points that were not tried: a Gaussian process or a random forest."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,10 +8,12 @@ from numpy.typing import ArrayLike
 from keras_xd.core.argument_types import check_types
 from tuner_integration.acquisition import expected_improvement
 from tuner_integration.feature_files import FeatureFiles
+from tuner_integration.forest import Forest
 from tuner_integration.gaussian_process import GaussianProcess, best_noise
 from tuner_integration.kernels import HierarchicalKernel
 from tuner_integration.points import Point, PointSpace
 
+MODELS = ("kernel", "forest")
 _LENGTHS = (0.1, 0.2, 0.5, 1.0)
 # By which the inverse squared length of one hyperparameter may differ from that of all.
 _FACTORS = (0.0, 0.25, 4.0)
@@ -19,6 +21,10 @@ _FACTORS = (0.0, 0.25, 4.0)
 
 class Surrogate:
     """Gaussian process with graph kernels of the terms and a kernel of the hyperparameters.
+
+    Or a random forest on paths of the terms, if that predicts better: compared are the squared
+    errors at each observed point, which the process predicts from the others, and the forest by the
+    trees that were not fitted to it.
 
     The covariance is a weighted sum of the Weisfeiler-Lehman kernels of all terms; if there are
     ordinary hyperparameters, of a radial kernel of those, and of the products of both, too. The
@@ -31,6 +37,10 @@ class Surrogate:
         kernels: dictionary from the names of terms to `HierarchicalKernel`.
         space: the `PointSpace`.
         files: the `FeatureFiles` that keep the features of known terms, or `None`.
+        models: what may predict, of "kernel" and "forest".
+
+    Attributes:
+        model: "kernel" or "forest", what predicts after `fit`.
 
     Example:
 
@@ -57,7 +67,11 @@ class Surrogate:
         kernels: Mapping[str, HierarchicalKernel],
         space: PointSpace | None,
         files: FeatureFiles | None = None,
+        models: Sequence[str] = MODELS,
     ):
+        if not models or not set(models) <= set(MODELS):
+            raise ValueError(f"`models` must be some of {MODELS}. Received: models={models!r}")
+        self.models = tuple(models)
         self.kernels = kernels
         self.space = space
         self.files = files
@@ -102,6 +116,23 @@ class Surrogate:
         self._single = self._crosses(features, 0)
         self._mixed = self._crosses(features, 1) if squares else None
         self.best = float(process.predict(self._cross(points[:count])[:, :count])[0].min())
+        self.model, self._forest = "kernel", None
+        if "forest" in self.models:
+            self._take_forest(points, targets, process)
+
+    def _take_forest(self, points, targets, process):
+        """Let a forest predict if it does so better than the process."""
+        count, numbers = len(targets), self.space.numbers()
+        forest = Forest(points[:count], targets, numbers)
+        if "kernel" in self.models:
+            found = [np.square(p - targets).mean() for p in (process.left_out(), forest.out_of_bag)]
+            if found[0] <= found[1]:
+                return
+        if len(points) > count:
+            believed = np.append(targets, forest.predict(points[count:])[0])
+            forest = Forest(points, believed, numbers)
+        self.model, self._forest = "forest", forest
+        self.best = float(forest.predict(points[:count])[0].min())
 
     def _known_features(self, name, points):
         """Features of the terms of known points, kept from one fit to the next."""
@@ -142,6 +173,8 @@ class Surrogate:
 
     def predict(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:
         """Return arrays of means and standard deviations at a list of points."""
+        if self._forest is not None:
+            return self._forest.predict(points)
         return self.process.predict(self._cross(points))
 
     def improvement(self, points: Sequence[Point]) -> np.ndarray:

@@ -435,3 +435,46 @@ def test_every_trial_has_random_numbers_of_its_own(strategy):
     given = oracle(initial_terms=[str(CELLS.first())])
     assert given.ask() == [str(CELLS.first())]
     assert given.ask() != oracle().ask()
+
+
+def test_a_network_rests_before_other_hyperparameters_are_tried(tmp_path):
+    """Where the rate decides alone, the search neither stays at one network nor leaves the best."""
+    oracle = GrammarOracle(
+        {"net": SMALL},
+        kt.Objective("loss", "min"),
+        16,
+        initial_trials=4,
+        candidates=9,
+        seed=0,
+        hyperparameters=kt.HyperParameters(),
+    )
+    oracle.hyperparameters.Float("rate", 0.0, 1.0)
+    networks = []
+    while asked := oracle.ask():
+        (values,) = asked
+        networks.append(values["net"])
+        oracle.tell(values, abs(values["rate"] - 0.3) + 0.01 * values["net"].count("pool"))
+    assert len(networks) == 16
+    for number in range(4, 16):
+        assert networks[number] not in networks[number - 2 : number]
+    assert len(set(networks[4:])) < 12  # and are tried again after that
+
+
+def test_a_single_network_needs_no_rest(tmp_path):
+    oracle = GrammarOracle(
+        {"net": Grammar("S -> conv")},
+        kt.Objective("loss", "min"),
+        8,
+        initial_trials=3,
+        candidates=9,
+        seed=0,
+        hyperparameters=kt.HyperParameters(),
+    )
+    oracle.hyperparameters.Float("rate", 0.0, 1.0)
+    rates = []
+    while asked := oracle.ask():
+        rates.append(asked[0]["rate"])
+        oracle.tell(asked[0], abs(rates[-1] - 0.3))
+    assert len(rates) == 8
+    # By expected improvement, not at random: the last ones are close.
+    assert np.abs(np.array(rates[3:]) - 0.3).min() < 0.05

@@ -29,7 +29,8 @@ def target(point):
 
 
 def surrogate_of(space):
-    return Surrogate({name: HierarchicalKernel((0,), iterations=2) for name in "ab"}, space)
+    kernels = {name: HierarchicalKernel((0,), iterations=2) for name in "ab"}
+    return Surrogate(kernels, space, models=["kernel"])
 
 
 @pytest.mark.parametrize("ordinary", [False, True])
@@ -152,3 +153,56 @@ def test_kernels_that_are_left_out_weigh_nothing():
     assert len(surrogate.process.weights) == 9
     folded = surrogate.process.weights[[0, 2, 4, 6]]
     assert (folded == 0).all() or (folded > 0).all()
+
+
+def place(point):
+    """What is at one place of a cell: a tree sees it, graph kernels see how many there are."""
+    return float(dict(point)["a"].arguments[2].operator == "zero")
+
+
+@pytest.mark.parametrize(("function", "expected"), [(place, "forest"), (target, "kernel")])
+def test_the_model_is_the_one_that_predicts_left_out_points_better(function, expected):
+    space, points = sample(60, True)
+    targets = np.array([function(point) for point in points])
+    errors, left_out = {}, {}
+    for models in (("kernel",), ("forest",), ("kernel", "forest")):
+        surrogate = surrogate_of(space)
+        surrogate.models = models
+        surrogate.fit(points[:40], targets[:40])
+        mean, _ = surrogate.predict(points[40:])
+        errors[models] = np.square(mean - targets[40:]).mean()
+        if len(models) == 1:
+            chosen = range(0, 40, 5)
+            found = [without(surrogate, points[:40], targets[:40], n) for n in chosen]
+            left_out[models[0]] = np.square(found - targets[chosen]).mean()
+    assert surrogate.model == expected
+    # The choice is that of refits without some points, and good for new points.
+    assert min(left_out, key=left_out.get) == expected
+    assert errors["kernel", "forest"] == errors[(expected,)] == min(errors.values())
+
+
+def without(surrogate, points, targets, number):
+    """Prediction of a point by a fit to all others."""
+    left = surrogate_of(surrogate.space)
+    left.models = surrogate.models
+    left.fit(points[:number] + points[number + 1 :], np.delete(targets, number))
+    return left.predict([points[number]])[0][0]
+
+
+def test_a_forest_believes_its_mean_at_pending_points():
+    space, points = sample(40, True)
+    targets = np.array([place(point) for point in points[:30]], float)
+    surrogate = surrogate_of(space)
+    surrogate.models = ("forest",)
+    surrogate.fit(points[:30], targets)
+    before = surrogate.predict(points[30:])
+    surrogate.fit(points[:30], targets, points[30:])
+    after = surrogate.predict(points[30:])
+    assert after[1].mean() < 0.8 * before[1].mean()  # what is pending is known in part
+    np.testing.assert_allclose(after[0], before[0], atol=0.2)
+
+
+def test_unknown_models_are_refused():
+    for models in ((), ("tree",)):
+        with pytest.raises(ValueError, match="`models` must be some of .*Received: models="):
+            Surrogate({}, None, models=models)
