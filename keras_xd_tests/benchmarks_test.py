@@ -113,7 +113,7 @@ def test_surrogates_are_compared(tmp_path, monkeypatch):
     output = tmp_path / "surrogate.md"
     lines = surrogate.main(["--seeds", "2", "--observations", "25", "--output", str(output)])
     assert output.read_text() == "\n".join(lines) + "\n"
-    assert sum(line.startswith(("| activations", "| cells")) for line in lines) == 12
+    assert sum(line.startswith(("| activations", "| cells")) for line in lines) == 16
     assert all(f"| {name} | 0 of 22 |" in output.read_text() for name in surrogate.STRATEGIES)
 
 

@@ -1,0 +1,195 @@
+"""The page and the picture of real_searches.py."""
+
+import importlib.metadata
+
+import numpy as np
+import scipy.stats
+from matplotlib.figure import Figure
+
+from keras_xd import visualization
+from keras_xd.visualization import style
+
+SHARES = {"a quarter of the seconds": 0.25, "half": 0.5, "all": 1.0}
+BASES = ("random", "evolution")
+TITLES = {
+    "cells": "cells on CIFAR-10",
+    "activations": "activation functions on MNIST",
+    "einspace": "einspace on spherical digits",
+}
+
+
+def curves(found, objective):
+    """Return `{task: {strategy: (losses, seconds)}}`, arrays `(seeds, trials)`.
+
+    A search that ended early keeps its best loss. Seconds are those of proposals and trainings up
+    to the end of each trial, also where a network had been trained for another search.
+    """
+    result = {}
+    for task, strategies in found["runs"].items():
+        networks = found["networks"][task]
+        result[task] = {}
+        for strategy, runs in strategies.items():
+            longest = max(map(len, runs))
+            losses = np.full((len(runs), longest), np.nan)
+            seconds = np.full((len(runs), longest), np.inf)
+            for row, run in enumerate(runs):
+                rows = [networks[network] for network, _ in run]
+                losses[row, : len(run)] = [objective(row) for row in rows]
+                spent = [row["seconds"] + own for row, (_, own) in zip(rows, run, strict=True)]
+                seconds[row, : len(run)] = np.cumsum(spent)
+            result[task][strategy] = losses, seconds
+    return result
+
+
+def best_after(losses, trials):
+    """Return the best loss of each seed after so many trials."""
+    return visualization.best_so_far(losses)[:, trials - 1]
+
+
+def best_within(losses, seconds, budget):
+    """Return the best loss of each seed among the trials that ended within the seconds."""
+    allowed = seconds <= budget
+    allowed[:, 0] = True
+    return np.nanmin(np.where(allowed, losses, np.nan), axis=1)
+
+
+def budget(task_curves):
+    """Return the median, over all searches of a task, of the seconds of a search."""
+    ends = [np.where(np.isfinite(s), s, 0).max(1) for _, s in task_curves.values()]
+    return float(np.median(np.concatenate(ends)))
+
+
+def measures(task_curves, initial):
+    """Return `{measure: {strategy: best losses of the seeds}}`, by trials and by seconds."""
+    most = max(losses.shape[1] for losses, _ in task_curves.values())
+    marks = [mark for mark in (15, 20, 25, 30, 40) if initial < mark < most] + [most]
+    found = {
+        f"{mark} trials": {
+            name: best_after(losses, mark)
+            for name, (losses, _) in task_curves.items()
+            if losses.shape[1] >= mark
+        }
+        for mark in marks
+    }
+    seconds = budget(task_curves)
+    for words, share in SHARES.items():
+        found[f"{words} ({share * seconds:.0f} s)"] = {
+            name: best_within(*pair, share * seconds) for name, pair in task_curves.items()
+        }
+    return found
+
+
+def paired(found, base):
+    """Return the mean difference and the p of Wilcoxon's paired test, over the common seeds."""
+    count = min(len(found), len(base))
+    found, base = found[:count], base[:count]
+    if count < 2 or np.all(found == base):
+        return float(np.mean(found - base)), 1.0
+    return float(np.mean(found - base)), float(scipy.stats.wilcoxon(found, base).pvalue)
+
+
+def spread(values):
+    deviation = f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""
+    return f"{values.mean():.4f}{deviation}"
+
+
+def table(task_curves, initial):
+    """Return the lines of a task's tables: best losses, then differences and their tests."""
+    found = measures(task_curves, initial)
+    lines = [
+        f"| best loss after | {' | '.join(found)} |",
+        f"|{'---|' * (len(found) + 1)}",
+    ]
+    for name in task_curves:
+        cells = [spread(values[name]) if name in values else "–" for values in found.values()]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        f"| less than that of (p) | {' | '.join(found)} |",
+        f"|{'---|' * (len(found) + 1)}",
+    ]
+    for name in task_curves:
+        for base in BASES:
+            if name == base or base not in task_curves or name == "random":
+                continue
+            cells = []
+            for values in found.values():
+                if name not in values or base not in values:
+                    cells.append("–")
+                    continue
+                difference, p = paired(values[name], values[base])
+                cells.append(f"{-difference:+.4f} ({p:.2g})")
+            lines.append(f"| {name}, {base} | {' | '.join(cells)} |")
+    return lines
+
+
+def costs(found, task):
+    """Return the lines that say what a search of a task took."""
+    lines = ["| | s of trainings | s of proposals | error of the best |", "|---|---|---|---|"]
+    networks = found["networks"][task]
+    for name, runs in found["runs"][task].items():
+        trainings = [sum(networks[network]["seconds"] for network, _ in run) for run in runs]
+        proposals = [sum(own for _, own in run) for run in runs]
+        known = [[networks[n] for n, _ in run if networks[n]["loss"] is not None] for run in runs]
+        errors = [min(rows, key=lambda row: row["loss"])["error"] for rows in known]
+        lines.append(
+            f"| {name} | {np.mean(trainings):.0f} | {np.mean(proposals):.1f} | "
+            f"{spread(np.array(errors))} |"
+        )
+    return lines
+
+
+def page(found, objective, command):
+    """Return the lines of the page."""
+    packages = ("keras", "keras-tuner", "tensorflow", "scipy")
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
+    initial, all_curves = found["initial"], curves(found, objective)
+    lines = [
+        "# Searches on three real tasks",
+        "",
+        f"Written by `{command}`; {versions}, one core. Every trial trains a network; its score is "
+        "the loss on validation images, at most that of guessing. Each network is trained once, "
+        "from a seed of its own, and its score and seconds count for every search that tries it. "
+        f"The first {initial} trials are random and, with a seed, the same for all. Seconds are "
+        "those of the processor, of proposals and trainings; equal seconds are shares of the "
+        "median of a whole search. Mean ± standard deviation of the seeds; differences from random "
+        "search and evolution with the same seeds (positive: better), and in brackets the p of "
+        "Wilcoxon's paired test, two-sided.",
+        "",
+    ]
+    for task, task_curves in all_curves.items():
+        details, networks = found["tasks"][task], found["networks"][task]
+        counts = {name: len(runs) for name, runs in found["runs"][task].items()}
+        fewest, most = min(counts.values()), max(counts.values())
+        mean = np.mean([row["seconds"] for row in networks.values()])
+        longest = max(row["seconds"] for row in networks.values())
+        seeds = fewest if fewest == most else f"{fewest} to {most}"
+        lines += [
+            f"## {TITLES.get(task, task)[0].upper()}{TITLES.get(task, task)[1:]}",
+            "",
+            f"{details}. {len(networks)} networks, {mean:.1f} s a training on average, "
+            f"{longest:.1f} s at most; {seeds} seeds.",
+            "",
+            *table(task_curves, initial),
+            "",
+            *costs(found, task),
+            "",
+        ]
+    return lines
+
+
+def draw(found, objective):
+    """Return the figure of the best losses so far, from the last random trial on."""
+    all_curves = curves(found, objective)
+    with style.context():
+        figure = Figure(figsize=(4.2 * len(all_curves), 2.8), layout="constrained")
+        row = figure.subplots(1, len(all_curves), squeeze=False)[0]
+        for axes, (task, task_curves) in zip(row, all_curves.items(), strict=True):
+            runs = {name: losses for name, (losses, _) in task_curves.items()}
+            visualization.plot_best_so_far(runs, label="lowest loss so far", axes=axes)
+            axes.set_title(TITLES.get(task, task))
+            highest = max(best_after(losses, found["initial"]).mean() for losses in runs.values())
+            lowest = min(np.nanmin(losses, axis=1).mean() for losses in runs.values())
+            margin = 0.25 * (highest - lowest) + 1e-9
+            axes.set_ylim(lowest - 2 * margin, highest + margin)
+    return figure

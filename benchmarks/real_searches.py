@@ -1,0 +1,272 @@
+"""Searches on three real tasks: Bayesian, evolution, random, and KerasTuner's own.
+
+    taskset -c 1 python benchmarks/real_searches.py [--seeds 10] [--trials 30] [--report]
+
+The tasks are those of benchmarks/real_tasks.py.
+"""
+
+import argparse
+import gc
+import json
+import math
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import warnings
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras_tuner as kt
+import numpy as np
+import real_report
+import real_tasks
+import tensorflow as tf
+from keras_tuner.oracles import BayesianOptimizationOracle
+from sklearn.exceptions import ConvergenceWarning
+
+from keras_xd.visualization import style
+from tuner_integration import GrammarOracle
+
+FOLDER = pathlib.Path(__file__).parent
+NAME = pathlib.Path(__file__).stem
+INITIAL, CHANCE = 10, math.log(10)
+STRATEGIES = ("bayesian", "evolution", "random", "keras_tuner")
+
+
+def initial_points(name, task, seed):
+    """Return the first points of all strategies: pairs of values and KerasTuner's own values."""
+    rng = np.random.default_rng([seed, len(name)])
+    found = {}
+    while len(found) < INITIAL:
+        values, given = real_tasks.drawn(task, rng)
+        found.setdefault(real_tasks.identity(task, values), (values, given))
+    return list(found.values())
+
+
+def objective(row):
+    """Return what a search minimises: the loss, that of guessing at most."""
+    return CHANCE if row["loss"] is None else min(row["loss"], CHANCE)
+
+
+class Own(BayesianOptimizationOracle):
+    """KerasTuner's Bayesian optimisation, which begins with given values."""
+
+    first = ()
+
+    def populate_space(self, trial_id):
+        if len(self.trials) < len(self.first):
+            return {"status": "RUNNING", "values": dict(self.first[len(self.trials)])}
+        return super().populate_space(trial_id)
+
+
+def own_oracle(name, task, seed, trials, folder):
+    """Return KerasTuner's oracle, and the function from its trials to values."""
+    points = initial_points(name, task, seed)
+    oracle = Own(
+        kt.Objective("loss", "min"),
+        trials,
+        num_initial_points=INITIAL,
+        seed=seed + 1,
+        hyperparameters=real_tasks.hyperparameters(task),
+    )
+    oracle.verbose = 0
+    oracle.first = [given for _, given in points]
+    oracle._set_project_dir(str(folder), f"{name}-keras_tuner-{seed}")
+    known = dict(enumerate(values for values, _ in points))
+
+    def values(number, given):
+        return known.get(number) or real_tasks.decoded(task, given)
+
+    return oracle, values
+
+
+def search(scores, name, strategy, seed, trials, folder):
+    """Run a search, or go on with it; yield the network and the seconds of each proposal."""
+    task = scores.tasks[name]
+    if strategy == "keras_tuner":
+        yield from own_search(scores, name, task, seed, trials, folder)
+        return
+    hyperparameters = kt.HyperParameters()
+    if task.rate is None:
+        real_tasks.add_rate(hyperparameters)
+    oracle = GrammarOracle(
+        {"term": task.space},
+        kt.Objective("loss", "min"),
+        trials,
+        strategy,
+        initial_trials=INITIAL,
+        initial_terms=[values for values, _ in initial_points(name, task, seed)],
+        seed=seed,
+        hyperparameters=hyperparameters,
+    )
+    oracle.open_project(folder, f"{name}-{strategy}-{seed}")
+    while True:
+        started = time.process_time()
+        asked = oracle.ask()
+        seconds = time.process_time() - started
+        if not asked:
+            return
+        values = asked[0] if isinstance(asked[0], dict) else {"term": asked[0]}
+        row = scores(name, values)
+        oracle.tell(asked[0], objective(row))
+        yield row["network"], seconds
+
+
+def own_search(scores, name, task, seed, trials, folder):
+    oracle, values = own_oracle(name, task, seed, trials, folder)
+    for number in range(trials):
+        started = time.process_time()
+        with warnings.catch_warnings():
+            # Its process says where it stops at a bound.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            trial = oracle.create_trial("own")
+        seconds = time.process_time() - started
+        if trial.status != "RUNNING":
+            return
+        row = scores(name, values(number, trial.hyperparameters.values))
+        oracle.update_trial(trial.trial_id, {"loss": objective(row)})
+        trial.status = "COMPLETED"
+        oracle.end_trial(trial)
+        yield row["network"], seconds
+
+
+class Runs:
+    """What the searches tried, a line of JSON for each trial: network and seconds to propose it.
+
+    Args:
+        path: the file, which need not exist.
+    """
+
+    def __init__(self, path):
+        self.path, self.rows = pathlib.Path(path), {}
+        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+        for name, strategy, seed, *trial in map(json.loads, lines):
+            self.rows.setdefault((name, strategy, seed), []).append(trial)
+
+    def add(self, name, strategy, seed, network, seconds):
+        """Keep a trial."""
+        trial = [network, round(seconds, 3)]
+        self.rows.setdefault((name, strategy, seed), []).append(trial)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([name, strategy, seed, *trial]) + "\n")
+
+
+def searched(scores, runs, options, folder):
+    """Run what is missing of all searches, seed by seed."""
+    for seed in range(options.seeds):
+        for name in options.tasks:
+            for strategy in options.strategies:
+                if len(runs.rows.get((name, strategy, seed), ())) >= options.trials:
+                    continue
+                if time.strftime("%H:%M") > options.until:
+                    return
+                before, started = len(scores.rows), time.process_time()
+                trials = search(scores, name, strategy, seed, options.trials, folder)
+                for network, seconds in trials:
+                    runs.add(name, strategy, seed, network, seconds)
+                tried = [scores.rows[name, n] for n, _ in runs.rows[name, strategy, seed]]
+                print(
+                    f"{name}, {strategy}, seed {seed}: {min(map(objective, tried)):.4f}, "
+                    f"{len(scores.rows) - before} new networks, "
+                    f"{time.process_time() - started:.0f} s",
+                    flush=True,
+                )
+
+
+def gathered(scores, runs, options):
+    """Return what the page is written from: searches that are whole, and their networks."""
+    found = {"initial": INITIAL, "tasks": {}, "networks": {}, "runs": {}}
+    for name in options.tasks:
+        own = {}
+        for strategy in STRATEGIES:
+            whole = [runs.rows.get((name, strategy, seed), []) for seed in range(options.seeds)]
+            # Paired tests need the same seeds, from the first on.
+            for seed, trials in enumerate(whole):
+                if len(trials) < options.trials:
+                    whole = whole[:seed]
+                    break
+            if whole:
+                own[strategy] = [trials[: options.trials] for trials in whole]
+        if own:
+            tried = dict.fromkeys(n for whole in own.values() for run in whole for n, _ in run)
+            rows = {n: scores.rows[name, n] for n in tried}
+            found["tasks"][name] = scores.tasks[name].words()
+            found["runs"][name] = own
+            found["networks"][name] = {
+                n: {k: v for k, v in row.items() if k not in ("task", "network")}
+                for n, row in rows.items()
+            }
+    return found
+
+
+def text_of(found):
+    """Return what was found as JSON, a line for each network and each search."""
+    parts = []
+    for key, value in found.items():
+        if key in ("networks", "runs"):
+            inner = [f"{json.dumps(task)}: {_lines(rows)}" for task, rows in value.items()]
+            parts.append(json.dumps(key) + ": {\n" + ",\n".join(inner) + "\n}")
+        else:
+            parts.append(f"{json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _lines(rows):
+    lines = [f"{json.dumps(key)}: {json.dumps(row)}" for key, row in rows.items()]
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def one_core():
+    """Let TensorFlow use one core, and spend no time on what pays in long trainings only."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    tf.get_logger().setLevel("ERROR")  # that every network is traced anew
+    gc.collect()
+    gc.freeze()  # `clear_session` collects garbage; what was imported is none
+
+
+def main(arguments=None):
+    """Search, and write the page; return what was found."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--trials", type=int, default=30)
+    parser.add_argument("--tasks", nargs="+", choices=real_tasks.TASKS, default=[*real_tasks.TASKS])
+    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=[*STRATEGIES])
+    parser.add_argument("--data-dir", default=os.environ.get("TFDS_DATA_DIR"))
+    parser.add_argument("--searches", help="keep trials in this folder, and go on with them")
+    parser.add_argument("--until", default="99:99", help="begin no search after this time of day")
+    parser.add_argument("--output", type=pathlib.Path, default=FOLDER)
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    group.add_argument("--redraw", action="store_true", help="only write page and picture anew")
+    options = parser.parse_args(arguments)
+    if options.trials <= INITIAL:
+        parser.error(f"--trials must exceed the {INITIAL} random ones")
+    paths = {ending: options.output / f"{NAME}.{ending}" for ending in ("json", "md", "svg")}
+    if options.redraw:
+        found = json.loads(paths["json"].read_text(encoding="utf-8"))
+    else:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(options.searches or temporary)
+            folder.mkdir(parents=True, exist_ok=True)
+            scores = real_tasks.Scores(folder / "networks.jsonl", options.data_dir)
+            runs = Runs(folder / "runs.jsonl")
+            searched(scores, runs, options, folder)
+            found = gathered(scores, runs, options)
+    lines = real_report.page(found, objective, "python benchmarks/real_searches.py")
+    print("\n".join(lines))
+    if not options.dry_run:
+        style.save(real_report.draw(found, objective), paths["svg"])
+        lines.append(f"![best so far]({NAME}.svg)")
+        paths["md"].write_text("\n".join(lines) + "\n", encoding="utf-8")
+        paths["json"].write_text(text_of(found), encoding="utf-8")
+    return found
+
+
+if __name__ == "__main__":
+    one_core()
+    main()

@@ -1,0 +1,313 @@
+"""Three real tasks whose networks are trained in a few seconds on one core, for real_searches.py.
+
+`cells`: a cell of NAS-Bench-201 with 8 channels, on CIFAR-10 of 16 × 16 pixels (means of 2 × 2).
+`activations`: an activation function and the learning rate of a dense network, on MNIST of 14 × 14
+pixels. `einspace`: a network of fundamental operations, on MNIST's digits on a sphere of 12 × 12
+pixels (means of 5 × 5). All are trained by Adam, its rate falling to zero, in a loop that is
+compiled once a network; the error is that on validation images after the last step.
+
+A network is trained once, from a seed that follows from it, and its score is kept in a file.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import pathlib
+import sys
+import time
+
+import keras
+import keras_tuner as kt
+import numpy as np
+import tensorflow as tf
+
+from keras_xd import grammar
+from keras_xd.grammar import primitives, spaces
+
+EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
+OPERATIONS = ("id", "zero", "conv3x3", "conv1x1", "avg_pool")
+DIRECT = 3  # the edge of a cell from its input to its output
+# Terms of at most 7 nested nonterminals, so that no network takes minutes.
+SMALL_EINSPACE = grammar.Grammar(str(spaces.einspace()), max_depth=7)
+BETAS, EPSILON = (0.9, 0.999), 1e-7
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One search: a grammar, what is tuned beside its term, and how a network is trained."""
+
+    space: grammar.Grammar
+    dataset: str
+    training: int
+    validation: int
+    epochs: int
+    batch: int = 64
+    rate: float | None = 1e-2  # `None` if it is tuned
+    choices: int | None = None  # hyperparameters of KerasTuner; `None` for one an edge
+
+    def words(self):
+        """Return what a page says of the task."""
+        rate = f"rate {self.rate:g}" if self.rate else "the rate is searched too"
+        return (
+            f"{self.training} images for training, {self.validation} to score; {self.epochs} "
+            f"epochs of Adam, batches of {self.batch}, {rate}"
+        )
+
+
+TASKS = {
+    "cells": Task(spaces.nas_bench_201_cell(), "cifar10", 2048, 2000, 5),
+    "activations": Task(
+        spaces.activation_functions(), "mnist", 2048, 4000, 5, rate=None, choices=10
+    ),
+    "einspace": Task(SMALL_EINSPACE, "sphere", 1024, 1000, 3, choices=12),
+}
+
+
+def data(name, data_dir, training, validation):
+    """Return `(x, y, validation x, validation y)` as tensors; the numbers are those of images."""
+    if str(EXAMPLES) not in sys.path:
+        sys.path.insert(0, str(EXAMPLES))
+    from datasets import images, spherical
+
+    subset = max(training, validation)
+    if name == "sphere":
+        parts = spherical.load(False, data_dir, subset)[:2]
+        parts = [(images.block_means(x.astype("float32") / 255, 5), y) for x, y in parts]
+    else:
+        parts = images.load("cifar10" if name == "cifar10" else "mnist", data_dir, subset)[:2]
+        parts = [(images.block_means(x, 2), y) for x, y in parts]
+    (x, y), (validation_x, validation_y) = parts
+    mean, deviation = x.mean(), x.std()
+    found = []
+    for inputs, labels, count in ((x, y, training), (validation_x, validation_y, validation)):
+        found.append(tf.constant((inputs[:count] - mean) / deviation, tf.float32))
+        found.append(tf.constant(labels[:count], tf.int32))
+    return tuple(found)
+
+
+def network(name, term, shape):
+    """Return the model of a term, for images of this shape."""
+    if name == "activations":
+        x = inputs = keras.Input(shape)
+        x = keras.layers.Flatten()(x)
+        for number in (1, 2):
+            x = keras.layers.Dense(32, name=f"dense{number}")(x)
+            table = primitives.activation_functions()
+            function = grammar.build(term, keras.Input((32,)), table, name=f"activation{number}")
+            x = function(x)
+        return keras.Model(inputs, keras.layers.Dense(10, name="classifier")(x))
+    table = primitives.nas_bench_201() if name == "cells" else primitives.einspace(shape[:2])
+    stem, head = primitives.stem(8), primitives.head(10)
+    if name == "cells":
+        stem = halving_stem
+    return grammar.build(term, keras.Input(shape), table, stem=stem, head=head)
+
+
+def halving_stem(inputs):
+    """The stem of cells: a convolution of stride 2 and batch normalization."""
+    convolution = keras.layers.Conv2D(
+        8, 3, 2, padding="same", use_bias=False, name="stem_convolution"
+    )
+    normalization = keras.layers.BatchNormalization(momentum=0.9, name="stem_normalization")
+    return normalization(convolution(inputs))
+
+
+def identity(task, values):
+    """Return the text by which the score of values is kept: the same for the same network."""
+    term = task.space.parse(values["term"])
+    try:
+        found = grammar.network_digest(term)
+    except ValueError:  # a term that is no graph
+        found = hashlib.sha256(str(term).encode()).hexdigest()[:16]
+    return found if task.rate else f"{found} {values['rate']:.6g}"
+
+
+def trained(name, task, values, tensors):
+    """Train the network of these values; return its validation error and loss, 1 if it diverged."""
+    x, y, validation_x, validation_y = tensors
+    seed = int(hashlib.sha256(identity(task, values).encode()).hexdigest()[:7], 16)
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(seed)
+    model = network(name, task.space.parse(values["term"]), tuple(x.shape[1:]))
+    rng = np.random.default_rng(seed)
+    order = [rng.permutation(task.training) for _ in range(task.epochs)]
+    order = np.concatenate(order).reshape(-1, task.batch).astype("int32")
+    compiled_loop(model, x, y, task.rate or values["rate"], len(order))(tf.constant(order))
+    logits = [
+        model(validation_x[start : start + 1000], training=False).numpy()
+        for start in range(0, task.validation, 1000)
+    ]
+    logits, labels = np.concatenate(logits), validation_y.numpy()
+    if not np.isfinite(logits).all():
+        return {"error": 1.0, "loss": None}
+    loss = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    error = float(np.mean(logits.argmax(-1) != labels))
+    return {"error": round(error, 5), "loss": round(float(np.mean(loss)), 5)}
+
+
+def compiled_loop(model, x, y, rate, steps):
+    """Return the function that trains a model on rows of indices: one graph, not one a step.
+
+    Adam is TensorFlow's own operation, one a variable. That of Keras is a dozen a variable, which
+    would take as long to trace as the network.
+    """
+    variables = [variable.value for variable in model.trainable_variables]
+    means, squares = ([tf.Variable(tf.zeros_like(v)) for v in variables] for _ in range(2))
+
+    def step(number, order):
+        chosen, done = order[number], tf.cast(number, tf.float32)
+        with tf.GradientTape() as tape:
+            logits = model(tf.gather(x, chosen), training=True)
+            labels = tf.gather(y, chosen)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+            loss = tf.reduce_mean(losses)
+        gradients = tape.gradient(loss, variables)
+        common = {
+            "beta1_power": BETAS[0] ** (done + 1),
+            "beta2_power": BETAS[1] ** (done + 1),
+            "lr": rate * (1 - done / steps),
+            "beta1": BETAS[0],
+            "beta2": BETAS[1],
+            "epsilon": EPSILON,
+        }
+        for variable, mean, square, gradient in zip(
+            variables, means, squares, gradients, strict=True
+        ):
+            if gradient is not None:
+                handles = {"var": variable.handle, "m": mean.handle, "v": square.handle}
+                tf.raw_ops.ResourceApplyAdam(**handles, **common, grad=gradient)
+        return number + 1, order
+
+    @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32)], autograph=False)
+    def train(order):
+        tf.while_loop(lambda number, order: number < steps, step, (0, order))
+
+    return train
+
+
+class Scores:
+    """Trains what was not trained before, and keeps it: a line of JSON for each network.
+
+    Args:
+        path: the file, which need not exist.
+        data_dir: folder of tensorflow-datasets.
+        tasks: dictionary from names to `Task`s.
+    """
+
+    def __init__(self, path, data_dir=None, tasks=None):
+        self.path, self.data_dir, self.tasks = pathlib.Path(path), data_dir, tasks or TASKS
+        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+        rows = map(json.loads, lines)
+        self.rows = {(row["task"], row["network"]): row for row in rows}
+        self._data = {}
+
+    def __call__(self, name, values):
+        """Return the row of these values: network, term, error, loss, seconds of the processor."""
+        task = self.tasks[name]
+        key = name, identity(task, values)
+        if key not in self.rows:
+            if name not in self._data:
+                self._data[name] = data(task.dataset, self.data_dir, task.training, task.validation)
+            started = time.process_time()
+            found = trained(name, task, values, self._data[name])
+            seconds = round(time.process_time() - started, 2)
+            self.rows[key] = {"task": name, "network": key[1], **values, **found}
+            self.rows[key]["seconds"] = seconds
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(self.rows[key]) + "\n")
+        return self.rows[key]
+
+
+class Choices:
+    """Takes the choices of a derivation from numbers in [0, 1), further ones from a generator.
+
+    It stands for a `numpy.random.Generator` in `Grammar.sample`, which only asks for `random()`.
+
+    Args:
+        given: the numbers.
+        rng: a `numpy.random.Generator`.
+
+    Attributes:
+        made: list of all numbers that were asked for.
+    """
+
+    def __init__(self, given, rng):
+        self.given, self.rng, self.made = list(given), rng, []
+
+    def random(self):
+        """Return the next number."""
+        place = len(self.made)
+        self.made.append(self.given[place] if place < len(self.given) else self.rng.random())
+        return self.made[-1]
+
+    def integers(self, *arguments):
+        raise NotImplementedError("productions are drawn by weight")
+
+    bytes = integers
+
+
+def hyperparameters(task):
+    """Return KerasTuner's hyperparameters of a task: a choice an edge, or choices of a derivation.
+
+    As in grammatical evolution a number is a choice among the productions that are possible.
+    """
+    found = kt.HyperParameters()
+    if task.choices is None:
+        for edge in range(6):
+            found.Choice(f"edge{edge}", OPERATIONS)
+    else:
+        for number in range(task.choices):
+            found.Float(f"choice{number}", 0.0, 1.0)
+    if task.rate is None:
+        add_rate(found)
+    return found
+
+
+def add_rate(found):
+    """Declare the learning rate."""
+    found.Float("rate", 1e-4, 1e-1, sampling="log")
+
+
+def decoded(task, given):
+    """Return the values, term and rate, of KerasTuner's hyperparameters.
+
+    A cell that does not connect gets the identity from its input to its output. A derivation with
+    more choices than hyperparameters makes the others at random, always the same ones.
+    """
+    if task.choices is None:
+        operations = [given[f"edge{edge}"] for edge in range(6)]
+        term = task.space.parse(cell_text(operations))
+        try:
+            task.space.check(term)
+        except ValueError:
+            operations[DIRECT] = "id"
+            term = task.space.parse(cell_text(operations))
+    else:
+        numbers = [min(given[f"choice{i}"], math.nextafter(1.0, 0.0)) for i in range(task.choices)]
+        term = task.space.sample(Choices(numbers, np.random.default_rng(0)))
+    rate = {} if task.rate else {"rate": given["rate"]}
+    return {"term": str(term), **rate}
+
+
+def drawn(task, rng):
+    """Draw a point; return its values, and KerasTuner's hyperparameters for them."""
+    if task.choices is None:
+        term = task.space.sample(rng)
+        names = [argument.operator for argument in term.arguments]
+        given = {f"edge{edge}": name for edge, name in enumerate(names)}
+    else:
+        choices = Choices((), rng)
+        term = task.space.sample(choices)
+        # What a short derivation does not ask for does not matter.
+        numbers = [*choices.made, *rng.random(task.choices)][: task.choices]
+        given = {f"choice{number}": value for number, value in enumerate(numbers)}
+    values = {"term": str(term)}
+    if task.rate is None:
+        values["rate"] = given["rate"] = float(10 ** rng.uniform(-4, -1))
+    return values, given
+
+
+def cell_text(operations):
+    """Return the text of a cell of NAS-Bench-201."""
+    return f"(CELL Cell {' '.join(f'(OPS {name})' for name in operations)})"

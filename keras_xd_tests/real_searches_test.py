@@ -1,0 +1,145 @@
+"""The benchmark of searches on real tasks: its trainings, its points and what it writes."""
+
+import dataclasses
+import importlib
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_xd.grammar import network_digest
+from keras_xd_tests.example_scripts import BENCHMARKS, on_path
+
+with on_path(BENCHMARKS):
+    real_tasks = importlib.import_module("real_tasks")
+    real_searches = importlib.import_module("real_searches")
+    real_report = importlib.import_module("real_report")
+
+TASKS = real_tasks.TASKS
+
+
+def test_the_compiled_loop_trains_as_keras_does():
+    """A few steps of Adam with the same batches and the same falling rate give the same weights."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(32, 5)).astype("float32"), rng.integers(3, size=32)
+    order = rng.permutation(32).reshape(4, 8).astype("int32")
+
+    def network():
+        keras.utils.set_random_seed(0)
+        return keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
+
+    found, expected = network(), network()
+    inputs, labels = tf.constant(x), tf.constant(y, tf.int32)
+    real_tasks.compiled_loop(found, inputs, labels, 0.1, len(order))(tf.constant(order))
+    optimizer = keras.optimizers.Adam(0.1)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    for number, chosen in enumerate(order):
+        optimizer.learning_rate = 0.1 * (1 - number / len(order))
+        with tf.GradientTape() as tape:
+            value = loss(y[chosen], expected(x[chosen], training=True))
+        gradients = tape.gradient(value, expected.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, expected.trainable_variables, strict=True))
+    for a, b in zip(found.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_network_of_each_task_is_trained_and_scored(name):
+    task = dataclasses.replace(TASKS[name], training=16, validation=8, epochs=1, batch=8)
+    rng = np.random.default_rng(0)
+    shape = {"cells": (16, 16, 3), "activations": (14, 14, 1), "einspace": (12, 12, 1)}[name]
+    x, labels = rng.normal(size=(24, *shape)).astype("float32"), rng.integers(10, size=24)
+    labels = labels.astype("int32")
+    tensors = (*map(tf.constant, (x[:16], labels[:16], x[16:], labels[16:])),)
+    values, _ = real_tasks.drawn(task, np.random.default_rng(3))
+    first, again = (real_tasks.trained(name, task, values, tensors) for _ in range(2))
+    assert first == again and 0 <= first["error"] <= 1 and first["error"] * 8 % 1 == 0
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_numbers_of_keras_tuner_give_the_drawn_term(name):
+    """What one of our searches starts from is what KerasTuner's own starts from."""
+    task, rng = TASKS[name], np.random.default_rng(0)
+    names = {hp.name for hp in real_tasks.hyperparameters(task).space}
+    longest = 0
+    for _ in range(20):
+        values, given = real_tasks.drawn(task, rng)
+        assert set(given) == names
+        again = real_tasks.decoded(task, given)
+        task.space.check(task.space.parse(again["term"]))
+        if task.choices is None:
+            assert again == values
+        elif again == values:
+            longest = max(longest, len(values["term"]))
+    assert task.choices is None or longest > 0
+
+
+def test_a_cell_that_does_not_connect_gets_an_identity():
+    given = {f"edge{edge}": "zero" for edge in range(6)}
+    term = TASKS["cells"].space.parse(real_tasks.decoded(TASKS["cells"], given)["term"])
+    assert [argument.operator for argument in term.arguments].count("id") == 1
+
+
+def stand_in(name, task, values, tensors):
+    """A score that depends on the network alone."""
+    digest = network_digest(task.space.parse(values["term"]))
+    loss = None if digest[0] == "0" else int(digest[:4], 16) / 2**15
+    return {"error": 0.5, "loss": loss}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(real_searches, "INITIAL", 3)
+    monkeypatch.setattr(real_tasks, "trained", stand_in)
+    monkeypatch.setattr(real_tasks, "data", lambda *_: ())
+
+
+def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_path, capsys):
+    words = ["--tasks", "activations", "--seeds", "2", "--trials", "5", "--output", str(tmp_path)]
+    words += ["--searches", str(tmp_path / "kept")]
+    found = real_searches.main(words)
+    runs = found["runs"]["activations"]
+    assert list(runs) == [*real_searches.STRATEGIES]
+    for seed in range(2):
+        firsts = [[network for network, _ in whole[seed][:3]] for whole in runs.values()]
+        assert all(first == firsts[0] for first in firsts) and len(set(firsts[0])) == 3
+        assert all(len(whole[seed]) == 5 for whole in runs.values())
+    page = (tmp_path / "real_searches.md").read_text()
+    assert all(f"| {name} | " in page for name in runs) and "2 seeds" in page
+    assert json.loads((tmp_path / "real_searches.json").read_text()) == found
+    # What was kept is not run again; a page can be written anew from its file.
+    assert real_searches.main(words) == found
+    capsys.readouterr()
+    real_searches.main([*words, "--redraw"])
+    assert (tmp_path / "real_searches.md").read_text() == page
+
+
+def test_searches_are_compared_at_equal_trials_and_equal_seconds():
+    networks = {
+        name: {"loss": loss, "seconds": s} for name, loss, s in (("a", 1.0, 4), ("b", 0.5, 1))
+    }
+    networks["c"] = {"loss": None, "seconds": 1}
+    runs = {
+        "random": [[["a", 0.0], ["b", 0.0], ["c", 0.0]]],
+        "bayesian": [[["c", 1.0], ["b", 0.0]]],
+    }
+    found = {"runs": {"t": runs}, "networks": {"t": networks}}
+    curves = real_report.curves(found, real_searches.objective)["t"]
+    losses, seconds = curves["random"]
+    assert losses[0].tolist() == [1.0, 0.5, real_searches.CHANCE]
+    assert seconds[0].tolist() == [4.0, 5.0, 6.0]
+    assert real_report.best_after(losses, 1).tolist() == [1.0]
+    assert real_report.best_within(losses, seconds, 4.5).tolist() == [1.0]
+    assert real_report.best_within(losses, seconds, 5.0).tolist() == [0.5]
+    losses, seconds = curves["bayesian"]
+    assert seconds[0].tolist() == [2.0, 3.0]
+    assert real_report.budget(curves) == 4.5  # the median of 6 and 3
+
+
+def test_differences_are_tested_seed_by_seed():
+    base = np.arange(10.0)
+    assert real_report.paired(base, base) == (0.0, 1.0)
+    difference, p = real_report.paired(base - 0.1 - 0.01 * base, base)
+    assert difference == pytest.approx(-0.145) and p == pytest.approx(2 / 2**10)
