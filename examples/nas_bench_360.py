@@ -37,14 +37,6 @@ OPTIONS = {
 }
 
 
-@keras.saving.register_keras_serializable(package="nas_bench_360")
-def relative_l2(y_true, y_pred):
-    """Return `‖y − ŷ‖ / ‖y‖` of each sample."""
-    axes = tuple(range(1, len(y_true.shape)))
-    difference = keras.ops.sum(keras.ops.square(y_true - y_pred), axis=axes)
-    return keras.ops.sqrt(difference / keras.ops.sum(keras.ops.square(y_true), axis=axes))
-
-
 def make_loss(name):
     """Return the loss that the benchmark trains a task with."""
     kind = nas_bench_360.TASKS[name].kind
@@ -52,7 +44,7 @@ def make_loss(name):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     if kind in ("labels", "mask"):
         return keras.losses.BinaryCrossentropy(from_logits=True)
-    return relative_l2 if name == "darcy" else keras.losses.MeanSquaredError()
+    return keras_xd.losses.RelativeL2() if name == "darcy" else keras.losses.MeanSquaredError()
 
 
 def make_backbone(task, part, filters):

@@ -12,7 +12,7 @@ __version__ = "0.2.0"
 _EARLIER = (f"{__name__}.genotypes", f"{__name__}.masks")
 
 if TYPE_CHECKING or "keras" in _sys.modules:
-    from keras_xd import kmatrix, layers, models
+    from keras_xd import kmatrix, layers, losses, models, recipes
     from keras_xd.core.searchable import (
         architecture_variables,
         describe,
@@ -66,6 +66,7 @@ __all__ = [
     "kmatrix",
     "layers",
     "load_architecture",
+    "losses",
     "masks",
     "model_variables",
     "models",
@@ -73,6 +74,7 @@ __all__ = [
     "optimizers",
     "penalties",
     "randomize_architecture",
+    "recipes",
     "register_search_space",
     "reset_weights",
     "resize",

@@ -18,6 +18,7 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 # A module may import from itself and from what stands before it.
 ORDER = (
     "keras_xd.core",
+    "keras_xd.losses",
     "keras_xd.kmatrix",
     "keras_xd.graph",
     "keras_xd.layers.fourier",
@@ -30,6 +31,7 @@ ORDER = (
     "keras_xd.layers.cells",
     "keras_xd.layers",
     "keras_xd.rewriting",
+    "keras_xd.recipes",
     "keras_xd.grammar",
     "keras_xd.visualization",
     "keras_xd.search",

@@ -36,7 +36,7 @@ def train(method, data, epochs, setting, seed):
     model = pde_experiment.make_model(method, data[0][0].shape[1:], setting)
     batches = Batches(*data[0], batch_size=20, seed=seed)
     steps = epochs * len(batches)
-    loss = pde_experiment.RelativeError(lambda values: values)
+    loss = keras_xd.losses.RelativeL2(reduction="sum")
     rates = [common.adam(3e-3, steps)]
     if method == "XD":
         model = keras_xd.SearchModel(model)

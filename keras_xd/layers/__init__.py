@@ -24,6 +24,7 @@ from keras_xd.layers.cells.features import FactorizedReduction, FeatureOperation
 from keras_xd.layers.cells.genotypes import NOS_OPERATIONS
 from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell
 from keras_xd.layers.cells.self_calibration import SelfCalibration
+from keras_xd.layers.fourier.point_normalization import PointNormalization
 from keras_xd.layers.fourier.resampling import FourierResampling
 from keras_xd.layers.fourier.spectral_conv import (
     SpectralConv,
@@ -131,6 +132,7 @@ __all__ = [
     "MixedOperation1D",
     "MixedOperation2D",
     "NOS_OPERATIONS",
+    "PointNormalization",
     "PointwiseOperation",
     "RelativeMask",
     "Resampled",

@@ -2,10 +2,9 @@
 
 import keras
 
+from keras_xd import recipes
 from keras_xd.core.compiling import compilation_of, refuse_loss
 from keras_xd.search.optimizers import ArchitectureOptimizer
-
-ARCHITECTURE_RATE = 1e-3
 
 
 def completed(model, optimizer, architecture_optimizer, loss, metrics, options):
@@ -40,7 +39,7 @@ def completed(model, optimizer, architecture_optimizer, loss, metrics, options):
     if optimizer is None:
         optimizer = found.get("weights") or keras.optimizers.Adam()
     if architecture_optimizer is None:
-        default = keras.optimizers.Adam(ARCHITECTURE_RATE)
+        default = keras.optimizers.Adam(recipes.default_rate(model))
         architecture_optimizer = found.get("architecture") or default
         # Both groups share one loss, and so its scale.
         scale = getattr(optimizer, "loss_scale_factor", None)

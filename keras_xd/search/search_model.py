@@ -146,9 +146,9 @@ class SearchModel(AtomicSaving, FrozenSteps, InnerModel):
         Args:
             optimizer: the optimizer of the model weights, a Keras optimizer or its name. `None`:
                 a fresh one of the configuration that the model was compiled with, else `Adam()`.
-            architecture_optimizer: that of the architecture variables. `None`: `Adam(1e-3)`, the
-                choice of the paper for permuted images and Burgers' equation; 1e-4 for ordinary
-                images. Without weight decay, which pulls matrices to zero, not to their start.
+            architecture_optimizer: that of the architecture variables. `None`: Adam with the rate
+                of `keras_xd.recipes.recipe` for the search space: 1e-3 for XD- and K-operations.
+                Without weight decay, which pulls matrices to zero, not to their start.
             loss: as in `keras.Model.compile`; `None`: that of the compiled model.
             metrics: likewise; `[]` for none.
             mode: `"joint"`, `"alternating"`, `"first_order"` or `"second_order"`; see the class.

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.search.defaults import ARCHITECTURE_RATE, completed
+from keras_xd.search.defaults import completed
 from keras_xd_tests.core.compiling_test import backbone
 
 
@@ -26,9 +26,27 @@ def test_the_backbone_fills_in_what_is_missing(rng):
     assert search.loss == "mae" and weights is not optimizer
     assert weights.get_config() == {**optimizer.get_config(), "name": "weights"}
     assert isinstance(architecture, keras.optimizers.Adam)
-    assert float(architecture.learning_rate) == pytest.approx(ARCHITECTURE_RATE)
+    assert float(architecture.learning_rate) == pytest.approx(1e-3)
     x, y = rng.normal(size=(4, 9, 1)), rng.normal(size=(4, 2))
     assert set(search.fit(x, y, verbose=0).history) == {"architecture_change", "loss", "mse"}
+
+
+@pytest.mark.parametrize(
+    ("to", "options", "rate"),
+    [
+        ("xd", {"depth": 3}, 1e-3),
+        ("k_operation", {}, 1e-3),
+        ("darts", {}, 0.1),
+        ("dash", {}, 0.1),
+    ],
+)
+def test_the_rate_is_that_of_the_recipe(to, options, rate):
+    search = keras_xd.SearchModel(keras_xd.rewrite(backbone(), to=to, **options))
+    search.compile(loss="mse")
+    architecture = groups(search)[1]
+    assert isinstance(architecture, keras.optimizers.Adam)
+    assert float(architecture.learning_rate) == pytest.approx(rate)
+    assert keras_xd.recipes.recipe(to).rate == rate
 
 
 def test_what_is_given_goes_before():

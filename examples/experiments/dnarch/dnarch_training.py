@@ -90,6 +90,7 @@ class Data:
         number: of training samples.
         vocabulary: number of tokens, or `None`.
         dense: whether there are outputs at each point.
+        decoding: layer behind the network, or `None`.
     """
 
     batches: Callable
@@ -101,14 +102,7 @@ class Data:
     number: int
     vocabulary: int | None = None
     dense: bool = False
-
-
-class MeanRelativeError(pde_experiment.RelativeError):
-    """`‖decode(y_pred) - y_true‖ / ‖y_true‖`, the mean over the samples of a batch."""
-
-    def __init__(self, decode):
-        super().__init__(decode)
-        self.reduction = "sum_over_batch_size"
+    decoding: keras.layers.Layer | None = None
 
 
 def load(options):
@@ -169,18 +163,18 @@ def _darcy(options):
     if options.evaluate_on == "validation":
         border = numbers[0] - max(1, numbers[0] // 10)
         train, evaluation = zip(*((x[:border], x[border:]) for x in train), strict=True)
-    encoding, decoding = (pde_experiment.Normalization(values) for values in train)
-    loss = MeanRelativeError(decoding.decode)
-    inputs, targets = encoding.encode(evaluation[0]), evaluation[1]
+    inputs, others, decoding = pde_experiment.normalized(*train, evaluation[0])
+    loss, targets = keras_xd.losses.RelativeL2(), evaluation[1]
     return Data(
-        _batches(encoding.encode(train[0]), train[1], options),
-        inputs,
+        _batches(inputs, train[1], options),
+        others,
         targets,
         targets.shape[-1],
         loss,
         lambda outputs: float(loss(targets, outputs)),
         len(train[0]),
         dense=True,
+        decoding=decoding,
     )
 
 
@@ -211,7 +205,7 @@ def network(method, data, seed, options):
     kernels = None
     if options.frequency:
         kernels = keras_xd.layers.KernelNetwork(frequency=options.frequency, seed=seed)
-    return keras_xd.models.ccnn(
+    model = keras_xd.models.ccnn(
         twice * options.blocks,
         twice * options.channels,
         data.inputs.shape[1:],
@@ -226,6 +220,9 @@ def network(method, data, seed, options):
         initial_kernel_size=options.kernel_size,
         seed=seed,
     )
+    if data.decoding is None:
+        return model
+    return keras.Model(model.input, data.decoding(model.output))
 
 
 def schedule(rate, steps, warmup):

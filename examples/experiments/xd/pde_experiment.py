@@ -90,32 +90,9 @@ class SGD(AddedDecay, keras.optimizers.SGD):
     """Gradient descent with the decay in its gradient."""
 
 
-class Normalization:
-    """Mean and deviation of the training functions at each point; of channel 0 only."""
-
-    def __init__(self, values):
-        self.mean = values[..., :1].mean(axis=0)
-        self.deviation = values[..., :1].std(axis=0) + 1e-5
-
-    def encode(self, values):
-        first = (values[..., :1] - self.mean) / self.deviation
-        return np.concatenate([first, values[..., 1:]], axis=-1)
-
-    def decode(self, values):
-        return values * self.deviation + self.mean
-
-
-class RelativeError(keras.losses.Loss):
-    """`‖decode(y_pred) - y_true‖ / ‖y_true‖` of each sample, summed over the batch."""
-
-    def __init__(self, decode):
-        super().__init__(reduction="sum", name="relative_error")
-        self.decode = decode
-
-    def call(self, y_true, y_pred):
-        size = int(np.prod(y_true.shape[1:]))
-        error = ops.reshape(self.decode(y_pred) - y_true, (-1, size))
-        return ops.norm(error, axis=-1) / ops.norm(ops.reshape(y_true, (-1, size)), axis=-1)
+def RelativeError(decode):
+    """Return the loss that `tune_burgers.py` asks for: outputs there are not encoded."""
+    return keras_xd.losses.RelativeL2(reduction="sum")
 
 
 class ErrorPerEpoch(keras.callbacks.Callback):
@@ -135,12 +112,10 @@ class ErrorPerEpoch(keras.callbacks.Callback):
         self.report(epoch + 1, self.errors[-1], self.seconds[-1])
 
 
-def mean_error(model, inputs, outputs, decode=lambda values: values):
-    """Return `‖decode(model(inputs)) - outputs‖ / ‖outputs‖`, the mean over the samples."""
-    predicted = decode(model.predict(inputs, batch_size=100, verbose=0))
-    axes = tuple(range(1, predicted.ndim))
-    norms = [np.sqrt(np.sum(v**2, axis=axes)) for v in (predicted - outputs, outputs)]
-    return float(np.mean(norms[0] / norms[1]))
+def mean_error(model, inputs, outputs):
+    """Return the relative L2 error of a model, the mean over the samples."""
+    predicted = model.predict(inputs, batch_size=100, verbose=0)
+    return float(keras_xd.losses.RelativeL2()(outputs, predicted))
 
 
 def make_model(method, input_shape, options):
@@ -154,6 +129,19 @@ def make_model(method, input_shape, options):
         input_shape, operation="convolution", padding="same", **arguments
     )
     return keras_xd.rewrite(backbone, to="xd", depth=1, padding="circular", only="convolution.*")
+
+
+def normalized(inputs, outputs, others):
+    """Return two arrays of functions normalized, and the layer that decodes a network's answers.
+
+    Statistics are those of the training samples at each point, `inputs` and `outputs`. Channel 0 of
+    the inputs is normalized; the others are coordinates.
+    """
+    encoding = keras_xd.layers.PointNormalization(channels=1)
+    encoding.adapt(inputs)
+    decoding = keras_xd.layers.PointNormalization(invert=True, name="decoding")
+    decoding.adapt(outputs)
+    return *(ops.convert_to_numpy(encoding(values)) for values in (inputs, others)), decoding
 
 
 def optimizers(problem, steps_per_epoch, epochs, architecture_rate):
@@ -174,14 +162,12 @@ def optimizers(problem, steps_per_epoch, epochs, architecture_rate):
 def run(method, problem, data, epochs, seed, options):
     """Train one network; return what was measured of it."""
     (inputs, outputs), (test_inputs, test_outputs) = data
-    loss = RelativeError(lambda values: values)
+    decoding = None
     if problem.normalize:
-        encoding, decoding = Normalization(inputs), Normalization(outputs)
-        inputs, test_inputs = encoding.encode(inputs), encoding.encode(test_inputs)
-        loss = RelativeError(decoding.decode)
+        inputs, test_inputs, decoding = normalized(inputs, outputs, test_inputs)
 
     def error(model):
-        return mean_error(model, test_inputs, test_outputs, loss.decode)
+        return mean_error(model, test_inputs, test_outputs)
 
     def report(epoch, value, seconds):
         if epoch % max(1, epochs // 20) == 0:
@@ -191,10 +177,13 @@ def run(method, problem, data, epochs, seed, options):
 
     keras.utils.set_random_seed(seed)
     model = make_model(method, inputs.shape[1:], options)
+    if decoding is not None:
+        model = keras.Model(model.input, decoding(model.output))
     batches = Batches(inputs, outputs, batch_size=options.batch_size, seed=seed)
     weights_optimizer, architecture_optimizer = optimizers(
         problem, len(batches), epochs, options.architecture_rate
     )
+    loss = keras_xd.losses.RelativeL2(reduction="sum")
     compiling = {"loss": loss, "jit_compile": options.jit}
     if method == "XD":
         model = keras_xd.SearchModel(model)

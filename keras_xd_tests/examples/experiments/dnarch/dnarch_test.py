@@ -259,13 +259,24 @@ def test_kernels_begin_with_rows_of_images(arguments, taps, images, tmp_path):
     assert block.describe()["taps/0"] == pytest.approx(taps, abs=1) and options.kernel_size == taps
 
 
-def test_the_loss_is_the_mean_relative_error(rng):
-    truth, predicted = rng.normal(size=(2, 3, 4, 4, 1)).astype("float32")
-    loss = training.MeanRelativeError(lambda values: 2 * values)
-    ratios = [
-        np.linalg.norm(2 * p - t) / np.linalg.norm(t) for p, t in zip(predicted, truth, strict=True)
+def test_answers_are_decoded_by_the_network(tmp_path):
+    """The networks of Darcy flow answer with solutions, and errors are those of solutions."""
+    arguments = ["darcy", *TINY, "--size", "8", "--subset", "10", "--output", str(tmp_path)]
+    options, data, _ = dnarch.parse(arguments)
+    for method in ("plain", "K"):
+        model = training.network(method, data, 0, options)
+        decoding = model.layers[-1]
+        assert isinstance(decoding, keras_xd.layers.PointNormalization) and decoding.invert
+    answers = training.outputs(model, data.inputs)
+    expected = [
+        np.linalg.norm(p - t) / np.linalg.norm(t)
+        for t, p in zip(data.targets, answers, strict=True)
     ]
-    assert float(loss(truth, predicted)) == pytest.approx(np.mean(ratios), rel=1e-5)
+    assert data.score(answers) == pytest.approx(np.mean(expected), rel=1e-5)
+    # The mean of the solutions is the answer of a network that is zero.
+    model.layers[-2].set_weights([0 * w for w in model.layers[-2].get_weights()])
+    mean = training.outputs(model, data.inputs)[0]
+    np.testing.assert_allclose(mean, decoding.mean, rtol=1e-5, atol=1e-7)
 
 
 # Pages

@@ -27,25 +27,29 @@ def no_data_folder(request, monkeypatch):
         monkeypatch.delenv(pde.VARIABLE, raising=False)
 
 
-def test_the_loss_sums_relative_errors(rng):
-    truth, encoded = rng.normal(size=(2, 3, 4, 5, 1)).astype("float32")
-    normalization = experiment.Normalization(rng.normal(2, 3, size=(6, 4, 5, 1)))
-    loss = experiment.RelativeError(normalization.decode)
-    predicted = normalization.decode(encoded)
-    expected = sum(
-        np.linalg.norm(predicted[i] - truth[i]) / np.linalg.norm(truth[i]) for i in range(3)
-    )
-    assert float(loss(truth, encoded)) == pytest.approx(expected, rel=1e-5)
-
-
-def test_normalization_leaves_the_coordinates(rng):
-    values = rng.normal(2, 3, size=(50, 4, 3))
-    normalization = experiment.Normalization(values)
-    encoded = normalization.encode(values)
-    np.testing.assert_allclose(encoded[..., 0].mean(axis=0), 0, atol=1e-12)
+def test_functions_are_normalized_and_answers_decoded(rng):
+    inputs = rng.normal(2, 3, size=(50, 4, 3)).astype("float32")
+    outputs = rng.normal(-1, 5, size=(50, 4, 1)).astype("float32")
+    encoded, others, decoding = experiment.normalized(inputs, outputs, inputs[:2])
+    np.testing.assert_allclose(encoded[..., 0].mean(axis=0), 0, atol=1e-6)
     np.testing.assert_allclose(encoded[..., 0].std(axis=0), 1, atol=1e-4)
-    np.testing.assert_array_equal(encoded[..., 1:], values[..., 1:])
-    np.testing.assert_allclose(normalization.decode(encoded[..., :1]), values[..., :1])
+    np.testing.assert_array_equal(encoded[..., 1:], inputs[..., 1:])
+    np.testing.assert_array_equal(others, encoded[:2])
+    answers = rng.normal(size=(3, 4, 1)).astype("float32")
+    expected = answers * (outputs.std(axis=0) + 1e-5) + outputs.mean(axis=0)
+    np.testing.assert_allclose(decoding(answers), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_error_is_that_of_the_decoded_answers(rng):
+    inputs, outputs = rng.normal(size=(2, 3, 4, 1)).astype("float32")
+    model = keras.Sequential([keras.Input((4, 1)), keras.layers.Rescaling(2.0)])
+    expected = np.mean(
+        [
+            np.linalg.norm(2 * x - y) / np.linalg.norm(y)
+            for x, y in zip(inputs, outputs, strict=True)
+        ]
+    )
+    assert experiment.mean_error(model, inputs, outputs) == pytest.approx(expected, rel=1e-5)
 
 
 def test_decay_is_part_of_the_gradient():
