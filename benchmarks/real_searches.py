@@ -180,7 +180,7 @@ def gathered(scores, runs, options):
     found = {"initial": INITIAL, "tasks": {}, "networks": {}, "runs": {}}
     for name in options.tasks:
         own = {}
-        for strategy in STRATEGIES:
+        for strategy in options.strategies:
             whole = [runs.rows.get((name, strategy, seed), []) for seed in range(options.seeds)]
             # Paired tests need the same seeds, from the first on.
             for seed, trials in enumerate(whole):
@@ -216,6 +216,15 @@ def text_of(found):
 def _lines(rows):
     lines = [f"{json.dumps(key)}: {json.dumps(row)}" for key, row in rows.items()]
     return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def command(words):
+    """Return the command of a page: without folders, which are those of one machine."""
+    folders = ("--searches", "--data-dir", "--output")
+    before = ["", *words][: len(words)]
+    pairs = zip(before, words, strict=True)
+    shown = ["…" if option in folders else word for option, word in pairs]
+    return " ".join(["python benchmarks/real_searches.py", *shown])
 
 
 def one_core():
@@ -256,8 +265,8 @@ def main(arguments=None):
             scores = real_tasks.Scores(folder / "networks.jsonl", options.data_dir)
             runs = Runs(folder / "runs.jsonl")
             searched(scores, runs, options, folder)
-            found = gathered(scores, runs, options)
-    lines = real_report.page(found, objective, "python benchmarks/real_searches.py")
+            found = {"command": command(arguments), **gathered(scores, runs, options)}
+    lines = real_report.page(found, objective, found["command"])
     print("\n".join(lines))
     if not options.dry_run:
         style.save(real_report.draw(found, objective), paths["svg"])
