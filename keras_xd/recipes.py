@@ -154,6 +154,7 @@ def recipe(space: str = "xd", data: str | None = None, epochs: int | None = None
     return Recipe(space, setting.rate, dict(setting.rewrite), options)
 
 
+@check_types
 def space_of(layer: keras.layers.Layer) -> str | None:
     """Return the search space with a recipe that a searchable layer is of, or `None`.
 
@@ -170,6 +171,7 @@ def space_of(layer: keras.layers.Layer) -> str | None:
     return None
 
 
+@check_types
 def default_rate(model: keras.Model) -> float:
     """Return the architecture's rate for a model that comes without one.
 
