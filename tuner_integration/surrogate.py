@@ -15,6 +15,8 @@ from tuner_integration.points import Point, PointSpace
 
 MODELS = ("kernel", "forest")
 _LENGTHS = (0.1, 0.2, 0.5, 1.0)
+# Paths of larger terms, on average, would take seconds.
+_LARGEST_TERMS = 100
 # By which the inverse squared length of one hyperparameter may differ from that of all.
 _FACTORS = (0.0, 0.25, 4.0)
 
@@ -24,7 +26,8 @@ class Surrogate:
 
     Or a random forest on paths of the terms, if that predicts better: compared are the squared
     errors at each observed point, which the process predicts from the others, and the forest by the
-    trees that were not fitted to it.
+    trees that were not fitted to it. Where points have more than 100 operators on average, only the
+    process is fitted, as paths would take seconds.
 
     The covariance is a weighted sum of the Weisfeiler-Lehman kernels of all terms; if there are
     ordinary hyperparameters, of a radial kernel of those, and of the products of both, too. The
@@ -117,7 +120,10 @@ class Surrogate:
         self._mixed = self._crosses(features, 1) if squares else None
         self.best = float(process.predict(self._cross(points[:count])[:, :count])[0].min())
         self.model, self._forest = "kernel", None
-        if "forest" in self.models:
+        sizes = [sum(dict(point)[name].size for name in self.kernels) for point in points]
+        if self.models == ("forest",) or (
+            "forest" in self.models and np.mean(sizes) <= _LARGEST_TERMS
+        ):
             self._take_forest(points, targets, process)
 
     def _take_forest(self, points, targets, process):

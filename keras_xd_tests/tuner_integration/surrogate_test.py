@@ -202,6 +202,19 @@ def test_a_forest_believes_its_mean_at_pending_points():
     np.testing.assert_allclose(after[0], before[0], atol=0.2)
 
 
+def test_large_terms_have_no_forest(monkeypatch):
+    space, points = sample(40, False)
+    targets = np.array([place(point) for point in points])
+    surrogate = surrogate_of(space)
+    surrogate.models = ("kernel", "forest")
+    surrogate.fit(points, targets)
+    assert surrogate.model == "forest"
+    size = sum(term.size for _, term in points[0])
+    monkeypatch.setattr("tuner_integration.surrogate._LARGEST_TERMS", size - 1)
+    surrogate.fit(points, targets)
+    assert surrogate.model == "kernel"
+
+
 def test_unknown_models_are_refused():
     for models in ((), ("tree",)):
         with pytest.raises(ValueError, match="`models` must be some of .*Received: models="):
