@@ -173,8 +173,12 @@ class GaussianProcess:
 
     def left_out(self) -> np.ndarray:
         """Return the predictions of the targets, each by all others; see `leave_one_out`."""
+        return self.mean + self.scale * (self.targets - self._left_out()[0])
+
+    def _left_out(self):
+        """Errors of standardised targets, each predicted by all others, and their precisions."""
         precisions = np.diag(scipy.linalg.cho_solve(self._cholesky, np.eye(len(self.targets))))
-        return self.mean + self.scale * (self.targets - self._alpha / precisions)
+        return self._alpha / precisions, precisions
 
     def leave_one_out(self) -> float:
         """Return the mean logarithm of the densities of targets, each predicted by all others.
@@ -183,8 +187,7 @@ class GaussianProcess:
             Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equations 5.10
             to 5.12.
         """
-        precisions = np.diag(scipy.linalg.cho_solve(self._cholesky, np.eye(len(self.targets))))
-        errors = self._alpha / precisions
+        errors, precisions = self._left_out()
         return float(np.mean(0.5 * np.log(precisions / (2 * np.pi)) - 0.5 * errors**2 * precisions))
 
     def believe(self, grams: ArrayLike, count: int) -> "GaussianProcess":

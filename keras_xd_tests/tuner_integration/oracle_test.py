@@ -437,18 +437,23 @@ def test_every_trial_has_random_numbers_of_its_own(strategy):
     assert given.ask() != oracle().ask()
 
 
-def test_a_network_rests_before_other_hyperparameters_are_tried(tmp_path):
-    """Where the rate decides alone, the search neither stays at one network nor leaves the best."""
-    oracle = GrammarOracle(
-        {"net": SMALL},
+def oracle_with_rate(grammar, trials, initial):
+    hyperparameters = kt.HyperParameters()
+    hyperparameters.Float("rate", 0.0, 1.0)
+    return GrammarOracle(
+        {"net": grammar},
         kt.Objective("loss", "min"),
-        16,
-        initial_trials=4,
+        trials,
+        initial_trials=initial,
         candidates=9,
         seed=0,
-        hyperparameters=kt.HyperParameters(),
+        hyperparameters=hyperparameters,
     )
-    oracle.hyperparameters.Float("rate", 0.0, 1.0)
+
+
+def test_a_network_rests_before_other_hyperparameters_are_tried():
+    """Where the rate decides alone, the search neither stays at one network nor leaves the best."""
+    oracle = oracle_with_rate(SMALL, 16, 4)
     networks = []
     while asked := oracle.ask():
         (values,) = asked
@@ -460,17 +465,8 @@ def test_a_network_rests_before_other_hyperparameters_are_tried(tmp_path):
     assert len(set(networks[4:])) < 12  # and are tried again after that
 
 
-def test_a_single_network_needs_no_rest(tmp_path):
-    oracle = GrammarOracle(
-        {"net": Grammar("S -> conv")},
-        kt.Objective("loss", "min"),
-        8,
-        initial_trials=3,
-        candidates=9,
-        seed=0,
-        hyperparameters=kt.HyperParameters(),
-    )
-    oracle.hyperparameters.Float("rate", 0.0, 1.0)
+def test_a_single_network_needs_no_rest():
+    oracle = oracle_with_rate(Grammar("S -> conv"), 8, 3)
     rates = []
     while asked := oracle.ask():
         rates.append(asked[0]["rate"])

@@ -163,17 +163,13 @@ def comparison(best, runs, data, options):
         data: the pairs of images and labels.
         options: the arguments of the example.
     """
-    columns = {
-        name: {figure: [run[figure] for run in of_seeds] for figure in of_seeds[0]}
-        for name, of_seeds in runs.items()
-    }
+    columns = tuning.columns(runs)
     rows = [
         [name, f"{best[name]['rate']:.2g}"]
         + [spread(column[figure], 4) for figure in ("score", "test_accuracy", "test_loss")]
         for name, column in columns.items()
     ]
-    accuracies = {name: column["test_accuracy"] for name, column in columns.items()}
-    gains = tuning.differences(accuracies.pop("found"), accuracies, len(data[2][0]))
+    gains = tuning.differences("found", columns, len(data[2][0]))
     return [
         tuning.table(["activation", "rate", "validation loss", "test accuracy", "test loss"], rows),
         f"Of each activation the learning rate was searched in {plural(options.trials, 'trial')}, "

@@ -176,17 +176,13 @@ def comparison(best, runs, data, options):
         data: the pairs of images and labels.
         options: the arguments of the example.
     """
-    columns = {
-        name: {figure: [run[figure] for run in of_seeds] for figure in of_seeds[0]}
-        for name, of_seeds in runs.items()
-    }
+    columns = tuning.columns(runs)
     rows = [
         [name, f"{column['parameters'][0]:,}", f"{best[name]['rate']:.2g}"]
         + [spread(column[figure], 4) for figure in ("score", "test_accuracy")]
         for name, column in columns.items()
     ]
-    accuracies = {name: column["test_accuracy"] for name, column in columns.items()}
-    gains = tuning.differences(accuracies.pop("found"), accuracies, len(data[2][0]))
+    gains = tuning.differences("found", columns, len(data[2][0]))
     head = ["network", "parameters", "rate", "validation accuracy", "test accuracy"]
     return [
         tuning.table(head, rows),

@@ -95,18 +95,32 @@ def best_again(tuner, count, seeds, train):
     return min(candidates)[2:]
 
 
-def differences(accuracies, others, images):
-    """Say by how many test images a network is better than others, seed by seed.
+def columns(runs):
+    """Return the figures of trainings, `{name: {figure: [one of each seed]}}`.
 
     Args:
-        accuracies: of the network, one a seed.
-        others: dictionary from names to as many accuracies.
+        runs: dictionary from names to lists with a dictionary of figures for each seed.
+    """
+    return {
+        name: {figure: [run[figure] for run in of_seeds] for figure in of_seeds[0]}
+        for name, of_seeds in runs.items()
+    }
+
+
+def differences(network, figures, images):
+    """Say by how many test images a network is better than all others, seed by seed.
+
+    Args:
+        network: its name.
+        figures: what `columns` returned, with `test_accuracy`.
         images: number of test images.
     """
-    texts = []
-    for name, values in others.items():
-        gains = [images * (a - b) for a, b in zip(accuracies, values, strict=True)]
-        texts.append(f"{reporting.spread(gains, 1)} (than {name})")
+    accuracies, texts = figures[network]["test_accuracy"], []
+    for name, column in figures.items():
+        if name != network:
+            pairs = zip(accuracies, column["test_accuracy"], strict=True)
+            gains = [images * (a - b) for a, b in pairs]
+            texts.append(f"{reporting.spread(gains, 1)} (than {name})")
     return f"more right of {images} test images, seed by seed: {', '.join(texts)}"
 
 

@@ -120,7 +120,11 @@ def test_the_best_trial_again_is_the_one_with_the_best_mean():
 
 
 def test_differences_are_counted_in_images_seed_by_seed():
-    found = tuning.differences([0.9, 0.8], {"ReLU": [0.8, 0.8]}, 10)
+    runs = {
+        name: [{"test_accuracy": accuracy} for accuracy in accuracies]
+        for name, accuracies in {"found": [0.9, 0.8], "ReLU": [0.8, 0.8]}.items()
+    }
+    found = tuning.differences("found", tuning.columns(runs), 10)
     assert found == "more right of 10 test images, seed by seed: 0.5 ± 0.7 (than ReLU)"
 
 
