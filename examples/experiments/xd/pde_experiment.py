@@ -90,11 +90,6 @@ class SGD(AddedDecay, keras.optimizers.SGD):
     """Gradient descent with the decay in its gradient."""
 
 
-def RelativeError(decode):
-    """Return the loss that `tune_burgers.py` asks for: outputs there are not encoded."""
-    return keras_xd.losses.RelativeL2(reduction="sum")
-
-
 class ErrorPerEpoch(keras.callbacks.Callback):
     """Notes the error on the evaluation samples and the seconds of each epoch's training."""
 
