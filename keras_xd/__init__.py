@@ -20,7 +20,14 @@ if TYPE_CHECKING or "keras" in _sys.modules:
         model_variables,
         reset_weights,
     )
-    from keras_xd.evaluation import Evaluation, Task, evaluate_search
+    from keras_xd.evaluation import (
+        Evaluation,
+        SettingsChoice,
+        Task,
+        choose_settings,
+        evaluate_search,
+        retrain,
+    )
     from keras_xd.finalizing import finalize
     from keras_xd.finalizing.resizing import resize
     from keras_xd.grammar import primitives as _primitives  # noqa: F401 (registers its classes)
@@ -49,9 +56,11 @@ __all__ = [
     "SearchModel",
     "SearchReport",
     "SearchResult",
+    "SettingsChoice",
     "Task",
     "architecture_variables",
     "callbacks",
+    "choose_settings",
     "compare",
     "complexity",
     "describe",
@@ -78,6 +87,7 @@ __all__ = [
     "register_search_space",
     "reset_weights",
     "resize",
+    "retrain",
     "rewrite",
     "save_architecture",
     "search",

@@ -1,10 +1,20 @@
-"""Evaluation of a search over seeds, by the protocols of the literature."""
+"""Evaluation of a search over seeds, by the literature's protocols; retraining."""
 
 from keras_xd.evaluation.protocols import Evaluation, Run, Task, evaluate_search
+from keras_xd.evaluation.retraining import (
+    SettingsChoice,
+    SettingTrial,
+    choose_settings,
+    retrain,
+)
 
 __all__ = [
     "Evaluation",
     "Run",
+    "SettingTrial",
+    "SettingsChoice",
     "Task",
+    "choose_settings",
     "evaluate_search",
+    "retrain",
 ]
