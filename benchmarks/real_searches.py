@@ -6,6 +6,7 @@ The tasks are those of benchmarks/real_tasks.py.
 """
 
 import argparse
+import functools
 import gc
 import json
 import math
@@ -32,6 +33,8 @@ from tuner_integration import GrammarOracle
 FOLDER = pathlib.Path(__file__).parent
 NAME = pathlib.Path(__file__).stem
 INITIAL, CHANCE = 10, math.log(10)
+# As many proposals of KerasTuner's own may be refused.
+REFUSALS = 50
 STRATEGIES = ("bayesian", "evolution", "random", "keras_tuner")
 
 
@@ -41,7 +44,8 @@ def initial_points(name, task, seed):
     found = {}
     while len(found) < INITIAL:
         values, given = real_tasks.drawn(task, rng)
-        found.setdefault(real_tasks.identity(task, values), (values, given))
+        if real_tasks.refusal(name, task, values) is None:
+            found.setdefault(real_tasks.identity(task, values), (values, given))
     return list(found.values())
 
 
@@ -66,7 +70,7 @@ def own_oracle(name, task, seed, trials, folder):
     points = initial_points(name, task, seed)
     oracle = Own(
         kt.Objective("loss", "min"),
-        trials,
+        trials + REFUSALS,
         num_initial_points=INITIAL,
         seed=seed + 1,
         hyperparameters=real_tasks.hyperparameters(task),
@@ -100,6 +104,7 @@ def search(scores, name, strategy, seed, trials, folder):
         initial_terms=[values for values, _ in initial_points(name, task, seed)],
         seed=seed,
         hyperparameters=hyperparameters,
+        refuse=functools.partial(real_tasks.refusal, name, task) if task.parameters else None,
     )
     oracle.open_project(folder, f"{name}-{strategy}-{seed}")
     while True:
@@ -115,21 +120,27 @@ def search(scores, name, strategy, seed, trials, folder):
 
 
 def own_search(scores, name, task, seed, trials, folder):
+    """Yield as `search`; what is refused is told to be as good as guessing, and is no trial."""
     oracle, values = own_oracle(name, task, seed, trials, folder)
-    for number in range(trials):
+    number, spent = 0, 0.0
+    while number < trials:
         started = time.process_time()
         with warnings.catch_warnings():
             # Its process says where it stops at a bound.
             warnings.simplefilter("ignore", ConvergenceWarning)
             trial = oracle.create_trial("own")
-        seconds = time.process_time() - started
         if trial.status != "RUNNING":
             return
-        row = scores(name, values(number, trial.hyperparameters.values))
-        oracle.update_trial(trial.trial_id, {"loss": objective(row)})
+        proposed = values(len(oracle.trials) - 1, trial.hyperparameters.values)
+        refused = real_tasks.refusal(name, task, proposed) is not None
+        spent += time.process_time() - started
+        row = None if refused else scores(name, proposed)
+        oracle.update_trial(trial.trial_id, {"loss": CHANCE if refused else objective(row)})
         trial.status = "COMPLETED"
         oracle.end_trial(trial)
-        yield row["network"], seconds
+        if not refused:
+            yield row["network"], spent
+            number, spent = number + 1, 0.0
 
 
 class Runs:

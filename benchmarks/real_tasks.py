@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from keras_xd import grammar
 from keras_xd.grammar import primitives, spaces
+from tuner_integration import costs
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
 OPERATIONS = ("id", "zero", "conv3x3", "conv1x1", "avg_pool")
@@ -45,13 +46,15 @@ class Task:
     batch: int = 64
     rate: float | None = 1e-2  # `None` if it is tuned
     choices: int | None = None  # hyperparameters of KerasTuner; `None` for one an edge
+    parameters: int | None = None  # the most that a network may have
 
     def words(self):
         """Return what a page says of the task."""
         rate = f"rate {self.rate:g}" if self.rate else "the rate is searched too"
+        limit = f"; networks of at most {self.parameters:,} parameters" if self.parameters else ""
         return (
             f"{self.training} images for training, {self.validation} to score; {self.epochs} "
-            f"epochs of Adam, batches of {self.batch}, {rate}"
+            f"epochs of Adam, batches of {self.batch}, {rate}{limit}"
         )
 
 
@@ -60,8 +63,10 @@ TASKS = {
     "activations": Task(
         spaces.activation_functions(), "mnist", 2048, 4000, 5, rate=None, choices=10
     ),
-    "einspace": Task(SMALL_EINSPACE, "sphere", 1024, 1000, 3, choices=12),
+    # Of the few networks with more parameters some take minutes.
+    "einspace": Task(SMALL_EINSPACE, "sphere", 1024, 1000, 3, choices=12, parameters=100_000),
 }
+SHAPES = {"cells": (16, 16, 3), "activations": (14, 14, 1), "einspace": (12, 12, 1)}
 
 
 def data(name, data_dir, training, validation):
@@ -102,6 +107,15 @@ def network(name, term, shape):
     if name == "cells":
         stem = halving_stem
     return grammar.build(term, keras.Input(shape), table, stem=stem, head=head)
+
+
+def refusal(name, task, values):
+    """Return why a network must not be trained, `None` if it may."""
+    if task.parameters is None:
+        return None
+    keras.utils.clear_session()
+    model = network(name, task.space.parse(values["term"]), SHAPES[name])
+    return costs.exceeded(model, {"parameters": task.parameters})
 
 
 def halving_stem(inputs):

@@ -82,6 +82,30 @@ def test_a_cell_that_does_not_connect_gets_an_identity():
     assert [argument.operator for argument in term.arguments].count("id") == 1
 
 
+def test_networks_with_too_many_parameters_are_refused():
+    task = TASKS["einspace"]
+    values = {"term": str(task.space.first())}
+    assert real_tasks.refusal("einspace", task, values) is None
+    reason = real_tasks.refusal("einspace", dataclasses.replace(task, parameters=1), values)
+    assert reason.startswith("parameters ") and "exceeds the limit 1" in reason
+    assert real_tasks.refusal("cells", TASKS["cells"], {"term": "none is built"}) is None
+    assert "100,000 parameters" in task.words()
+
+
+def test_refused_proposals_of_keras_tuner_are_no_trials(small, monkeypatch, tmp_path):
+    asked = []
+
+    def refusal(name, task, values):
+        asked.append(values["term"])
+        return "refused" if len(asked) > 3 and len(asked) % 2 else None
+
+    monkeypatch.setattr(real_tasks, "refusal", refusal)
+    scores = real_tasks.Scores(tmp_path / "scores.jsonl")
+    found = list(real_searches.search(scores, "activations", "keras_tuner", 0, 6, tmp_path))
+    assert len(found) == 6 and len(asked) > 9
+    assert all(network == scores.rows["activations", network]["network"] for network, _ in found)
+
+
 def stand_in(name, task, values, tensors):
     """A score that depends on the network alone."""
     digest = network_digest(task.space.parse(values["term"]))

@@ -236,6 +236,7 @@ class GrammarOracle(AskTellOracle):
     def _improving(self, space, observed, errors, pending, tried, rng):
         self._surrogate.space = space
         self._surrogate.files = self._feature_files()
+        self._surrogate.network = tried.network
         self._surrogate.fit(observed, errors, pending)
         # Terms of a few hundred nodes take 10 ms each, variations a tenth of that.
         size = sum(term.size for name, term in observed[0] if name in self.grammars)

@@ -271,12 +271,13 @@ class TriedPoints:
         self.keys.add(self._key(point))
 
     def _key(self, point):
-        return tuple([(n, self._network(v) if isinstance(v, Term) else v) for n, v in point])
+        return tuple([(n, self.network(v) if isinstance(v, Term) else v) for n, v in point])
 
     def _networks(self, point):
-        return tuple([(name, self._network(v)) for name, v in point if isinstance(v, Term)])
+        return tuple([(name, self.network(v)) for name, v in point if isinstance(v, Term)])
 
-    def _network(self, term):
+    def network(self, term: Term) -> str:
+        """Return what is the same for all terms that build the same network."""
         if term not in self._known:
             try:
                 self._known[term] = network_digest(term, self.topologies)

@@ -1,11 +1,12 @@
 """What is believed about points that were not tried: a Gaussian process or a random forest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_xd.core.argument_types import check_types
+from keras_xd.grammar import Term
 from tuner_integration.acquisition import expected_improvement
 from tuner_integration.feature_files import FeatureFiles
 from tuner_integration.forest import Forest
@@ -30,7 +31,10 @@ class Surrogate:
     process is fitted, as paths would take seconds.
 
     The covariance is a weighted sum of the Weisfeiler-Lehman kernels of all terms; if there are
-    ordinary hyperparameters, of a radial kernel of those, and of the products of both, too. The
+    ordinary hyperparameters, of a radial kernel of those, and of the products of both, too. As soon
+    as a network was tried twice there are two more: whether the networks are equal, and the product
+    of that and the radial kernel. So what one network scored is not taken for noise of others that
+    are much alike. The
     number of iterations of the whole terms and the length of each hyperparameter in the radial
     kernel are those with the largest likelihood for equal weights; then the weights are fitted,
     once with all kernels and once without those of folded terms. What predicts each observation
@@ -41,6 +45,7 @@ class Surrogate:
         space: the `PointSpace`.
         files: the `FeatureFiles` that keep the features of known terms, or `None`.
         models: what may predict, of "kernel" and "forest".
+        network: function from a term to what is the same for all terms of one network.
 
     Attributes:
         model: "kernel" or "forest", what predicts after `fit`.
@@ -71,6 +76,7 @@ class Surrogate:
         space: PointSpace | None,
         files: FeatureFiles | None = None,
         models: Sequence[str] = MODELS,
+        network: Callable[[Term], Hashable] = lambda term: term,
     ):
         if not models or not set(models) <= set(MODELS):
             raise ValueError(f"`models` must be some of {MODELS}. Received: models={models!r}")
@@ -78,6 +84,7 @@ class Surrogate:
         self.kernels = kernels
         self.space = space
         self.files = files
+        self.network = network
         self._features = {name: {} for name in kernels}
 
     def fit(
@@ -107,12 +114,19 @@ class Surrogate:
             grams += [*folded, whole[self._depths[name]]]
             folds += [True] * len(folded) + [False]
         self._points, squares = points, self.space.squared_distances(points, points)
+        self._terms, self._same = len(grams), None
         if squares:
             mean = np.mean(grams, axis=0)
             self._precisions = _precisions(squares, lambda radial: likelihood([mean * radial]))
             radial = _radial(squares, self._precisions)
             grams = [*grams, *(gram * radial for gram in grams), radial]
             folds = [*folds, *folds, False]
+            networks = [self._networks(point) for point in points]
+            if len(set(networks[:count])) < count:
+                self._same = networks
+                same = self._equal(points)
+                grams += [same, same * radial]
+                folds += [False, False]
         grams, folds = np.stack(grams), np.array(folds)
         process = _better_process(grams, folds, count, targets)
         self.process = process.believe(grams, len(pending)) if pending else process
@@ -175,7 +189,22 @@ class Surrogate:
         if self._mixed is None:
             return total
         radial = _radial(self.space.squared_distances(points, self._points), self._precisions)
-        return total + radial * (mixed + self.process.weights[-1])
+        total = total + radial * (mixed + self.process.weights[2 * self._terms])
+        if self._same is None:
+            return total
+        alone, both = self.process.weights[-2:]
+        return total + self._equal(points) * (alone + both * radial)
+
+    def _networks(self, point):
+        """What is the same for points with the same networks."""
+        return tuple([self.network(dict(point)[name]) for name in self.kernels])
+
+    def _equal(self, points):
+        """1 where a point has the networks of a known one, 0 elsewhere."""
+        codes = {network: code for code, network in enumerate(dict.fromkeys(self._same))}
+        known = np.array([codes[network] for network in self._same])
+        new = np.array([codes.get(self._networks(point), -1) for point in points])
+        return (new[:, None] == known).astype(float)
 
     def predict(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:
         """Return arrays of means and standard deviations at a list of points."""

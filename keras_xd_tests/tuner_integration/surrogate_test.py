@@ -33,10 +33,15 @@ def surrogate_of(space):
     return Surrogate(kernels, space, models=["kernel"])
 
 
-@pytest.mark.parametrize("ordinary", [False, True])
 @pytest.mark.parametrize("pending", [0, 3])
-def test_predictions_are_those_of_the_written_out_covariance(ordinary, pending):
+@pytest.mark.parametrize(
+    "ordinary, repeated", [(False, False), (True, False), (True, True)], ids=str
+)
+def test_predictions_are_those_of_the_written_out_covariance(ordinary, repeated, pending):
     space, points = sample(30, ordinary)
+    if repeated:  # the same networks at other rates, also among the new points
+        for index in (1, 2, 21, 29):
+            points[index] = (*points[0][:2], points[index][2])
     observed, waiting, new = points[:20], points[20 : 20 + pending], points[25:]
     targets = np.array([target(point) for point in observed])
     surrogate = surrogate_of(space)
@@ -51,6 +56,9 @@ def test_predictions_are_those_of_the_written_out_covariance(ordinary, pending):
         rates = np.array([dict(point)["rate"] for point in known + new])
         radial = np.exp(-0.5 * surrogate._precisions["rate"] * (rates[:, None] - rates) ** 2)
         grams += [gram * radial for gram in grams] + [radial]
+    if repeated:
+        same = np.array([[p[:2] == q[:2] for q in known + new] for p in known + new], float)
+        grams += [same, same * radial]
     process = surrogate.process
     assert len(process.weights) == len(grams)
     covariance = process.signal * sum(w * g for w, g in zip(process.weights, grams, strict=True))
@@ -85,6 +93,32 @@ def test_it_learns_what_counts(ordinary):
     surrogate.fit(points[:50], targets[:50])
     mean, _ = surrogate.predict(points[50:])
     assert np.corrcoef(mean, targets[50:])[0, 1] > 0.85
+
+
+def test_a_network_that_failed_is_not_taken_for_its_good_relatives():
+    """Kernels of cells that differ in one edge are close to 1; that of equal networks tells."""
+    hyperparameters = kt.HyperParameters()
+    hyperparameters.Float("rate", 0.0, 1.0)
+    space = PointSpace({"a": CELLS}, hyperparameters)
+    cells = {}
+    for last in ("id", "conv1x1", "avg_pool", "conv3x3"):
+        edges = " ".join(f"(OPS {name})" for name in ["conv3x3"] * 5 + [last])
+        cells[last] = CELLS.parse(f"(CELL Cell {edges})")
+
+    def at(last, rate):
+        return (("a", cells[last]), ("rate", rate))
+
+    observed = [at(last, rate) for last in cells for rate in (0.2, 0.4)]
+    targets = [2.0 if dict(p)["a"] == cells["id"] else 0.4 for p in observed]
+    kernels = {"a": HierarchicalKernel((), iterations=1)}
+    means = {}
+    for name, network in (("told", str), ("not told", lambda term: object())):
+        surrogate = Surrogate(kernels, space, models=["kernel"], network=network)
+        surrogate.fit(observed, targets)
+        means[name], deviations = surrogate.predict([at("id", 0.3), at("conv3x3", 0.3)])
+        if name == "told":
+            assert means[name][0] > 1.7 and means[name][1] < 0.6
+    assert means["told"][0] > means["not told"][0]
 
 
 def test_one_observation_is_enough():
