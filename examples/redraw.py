@@ -20,6 +20,7 @@ from experiments.dnarch import dnarch_report, pruned_resnet_report
 from experiments.grammar import activation_search, grammar_cifar10, tune_burgers, tuning
 from experiments.k import chrysalis_report
 from experiments.nos import nos_report
+from experiments.scoreboard import scoreboard_report
 from experiments.structured import structured_report
 from experiments.xd import burgers, cifar10_report, darcy, music_report, pde_report, snapping
 
@@ -32,6 +33,7 @@ REPORTS = {
     "music": music_report,
     "nos": nos_report,
     "pruned": pruned_resnet_report,
+    "scoreboard": scoreboard_report,
     "snapping": snapping,
     "structured": structured_report,
 }

@@ -1,0 +1,1 @@
+"""The scoreboard of diverse tasks: its tasks, its methods and its page."""

@@ -1,0 +1,123 @@
+"""The methods of the scoreboard: how each comes from a backbone to a trained plain network."""
+
+import dataclasses
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_xd
+from experiments.scoreboard.scoreboard_report import NAMES
+
+PERIODS = 10  # epochs in which a training is told, so that warm-up is a share of it
+SEARCH_SHARE = 1 / 3  # of the updates, where the found network is trained anew or searched on
+RATES = (1e-3, 3e-3, 1e-2)
+FACTORS = (1, 3, 10)  # of the architecture's rate
+METHODS = tuple(NAMES)
+SEARCHES = METHODS[METHODS.index("darts") :]
+
+
+def settings(method):
+    """Return the settings that are tried for a method, as many for each."""
+    if method not in SEARCHES:
+        return [{"rate": rate} for rate in RATES]
+    pairs = zip(RATES, FACTORS, strict=True)
+    return [{"rate": rate, "factor": factor} for rate, factor in pairs]
+
+
+@dataclasses.dataclass
+class Training:
+    """One training of a method on a task.
+
+    Args:
+        task: a `tasks.Task`.
+        data: its `tasks.Data`.
+        seed: what the order of the samples follows from.
+        updates: of the whole training.
+    """
+
+    task: object
+    data: object
+    seed: int
+    updates: int
+
+    def __post_init__(self):
+        self.seconds = {}  # of the processor, by what they were for
+        self.steps = {}
+
+    def run(self, method, backbone, rate, factor=1):
+        """Return the trained network of a method, a plain one.
+
+        Args:
+            method: one of `METHODS`.
+            backbone: the network to begin with.
+            rate: learning rate of the weights.
+            factor: of the architecture's rate, by which that of the recipe is multiplied.
+        """
+        if method in ("backbone", "expert"):
+            return self.fit(backbone, self.updates, rate)
+        if method == "random":
+            space = keras_xd.rewrite(backbone, to="dash")
+            keras_xd.randomize_architecture(space, self.seed)
+            return self.retrained(keras_xd.finalize(space), self.updates, rate)
+        if method in ("k_operation", "xd"):
+            return self.search(backbone, method, self.updates, rate, factor)
+        first = round(SEARCH_SHARE * self.updates)
+        found = self.search(backbone, method.removesuffix("_xd"), first, rate, factor)
+        if method == "dash_xd":
+            return self.search(found, "xd", self.updates - first, rate, factor)
+        return self.retrained(found, self.updates - first, rate)
+
+    def search(self, model, space, updates, rate, factor):
+        """Return the finalized result of a search by the recipe of its space."""
+        kind = self.task.recipe if space == "xd" else None
+        recipe = keras_xd.recipes.recipe(space, kind, epochs=PERIODS)
+        recipe = dataclasses.replace(recipe, rate=factor * recipe.rate)
+        model = keras_xd.rewrite(model, to=space, **recipe.rewrite_options)
+        moving = updates * (PERIODS - recipe.compile_options.get("warmup_epochs", 0)) // PERIODS
+        optimizer = recipe.architecture_optimizer(steps=max(1, moving))
+        search = keras_xd.SearchModel(model)
+        options = {"architecture_optimizer": optimizer, **recipe.compile_options}
+        return keras_xd.finalize(self.fit(search, updates, rate, "search", **options))
+
+    def retrained(self, found, updates, rate):
+        """Return a found network, trained from fresh weights."""
+        return self.fit(keras_xd.reset_weights(found, self.seed), updates, rate)
+
+    def fit(self, model, updates, rate, what="training", **options):
+        """Train a network or a search for so many updates, with a rate that falls to 0."""
+        steps = max(1, updates // PERIODS)
+        schedule = keras.optimizers.schedules.CosineDecay(rate, steps * PERIODS)
+        begin = time.process_time()
+        model.compile(
+            keras.optimizers.Adam(schedule), loss=self.task.loss(), jit_compile=False, **options
+        )
+        model.fit(
+            self.batches(steps * PERIODS),
+            epochs=PERIODS,
+            steps_per_epoch=steps,
+            shuffle=False,
+            verbose=0,
+        )
+        spent = time.process_time() - begin
+        self.seconds[what] = round(self.seconds.get(what, 0) + spent, 2)
+        self.steps[what] = self.steps.get(what, 0) + steps * PERIODS
+        return model
+
+    def batches(self, number):
+        """Return a data set of so many batches, in an order drawn by the seed."""
+        inputs, targets = self.data.train
+        rng, size = np.random.default_rng(self.seed), min(self.task.batch_size, len(inputs))
+        passes = -(-number * size // len(inputs))
+        order = np.concatenate([rng.permutation(len(inputs)) for _ in range(passes)])
+        order = order[: number * size].reshape(number, size)
+        inputs, targets = tf.constant(inputs), tf.constant(targets)
+        batches = tf.data.Dataset.from_tensor_slices(order)
+        batches = batches.map(
+            lambda chosen: (tf.gather(inputs, chosen), tf.gather(targets, chosen))
+        )
+        # Its tuning ends with a pause as long as the training where clocks are coarse.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return batches.with_options(options)

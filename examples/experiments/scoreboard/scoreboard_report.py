@@ -1,0 +1,293 @@
+"""The page of `scoreboard.py`, and its picture."""
+
+import itertools
+import statistics
+
+import reporting
+from reporting import plural, select
+
+from keras_xd.visualization import style
+
+NAMES = {
+    "backbone": "backbone",
+    "expert": "expert",
+    "random": "random operations",
+    "darts": "DARTS mixture",
+    "dash": "DASH",
+    "k_operation": "K-operations",
+    "xd": "XD",
+    "dash_xd": "DASH → XD",
+}
+SEARCHES = ("darts", "dash", "k_operation", "xd", "dash_xd")
+CHOICE = "settings"  # in place of a seed, of the record of the small search of settings
+AHEAD, BEHIND, WANTED = 2, 1, 5
+
+
+def page(settings, records, written):
+    """Return the page of results."""
+    tasks, runs = settings["tasks"], finished(records)
+    seeds = settings["seeds"]
+    rows = [name for name in tasks if select(runs, task=name)]
+    return "\n".join(
+        [
+            "# Scoreboard of diverse tasks",
+            "",
+            f"Written by `{written['command']}`; {written['versions']}, "
+            f"{plural(written['threads'], 'core')}.",
+            "",
+            f"Every method has the same number of updates of a task, {settings['batches']}. Errors "
+            "are those on the test samples after the last update, of the finalized network; "
+            f"{reporting.over(seeds)}. Less is better.",
+            "",
+            *_missing(settings, runs),
+            "## Errors",
+            "",
+            *_errors(tasks, runs, rows, seeds),
+            *_verdicts(tasks, runs, rows),
+            "![Errors relative to the backbone's](scoreboard.svg)",
+            "",
+            "## What a search costs, and its result",
+            "",
+            *_costs(runs, rows, records),
+            "## Tasks",
+            "",
+            *_tasks(tasks, runs),
+            "## How the methods are trained",
+            "",
+            *(f"- {line}" for line in settings["text"]),
+            "",
+            "## Chosen settings",
+            "",
+            *_choices(tasks, records),
+        ]
+    )
+
+
+def finished(records):
+    """Return the records of runs, without those of settings and of runs that diverged."""
+    return [r for r in records if r["seed"] != CHOICE and r["error"] is not None]
+
+
+def errors(runs, **wanted):
+    """Return errors by seed."""
+    return {run["seed"]: run["error"] for run in select(runs, **wanted)}
+
+
+def deviations(runs, task, method):
+    """Return by how many deviations a method is ahead of the backbone, or `None`.
+
+    The deviation is the larger one of both methods over the seeds.
+    """
+    pair = [list(errors(runs, task=task, method=name).values()) for name in ("backbone", method)]
+    if min(map(len, pair)) < 2:
+        return None
+    first, second = map(statistics.mean, pair)
+    return (first - second) / max(max(map(statistics.stdev, pair)), 1e-9)
+
+
+def _missing(settings, runs):
+    """Return lines on the cells that are not there yet."""
+    wanted = list(itertools.product(settings["tasks"], NAMES, settings["seeds"]))
+    wanted = [key for key in wanted if key[1] != "expert" or settings["tasks"][key[0]]["expert"]]
+    found = {(run["task"], run["method"], run["seed"]) for run in runs}
+    left = [key for key in wanted if key not in found]
+    if not left:
+        return []
+    lines = [
+        f"**Not finished: {len(left)} of {len(wanted)} runs are missing.** The command above goes "
+        "on with them. Seeds in brackets are the only ones that a cell has.",
+        "",
+    ]
+    for seed in settings["seeds"]:
+        own = [key for key in left if key[2] == seed]
+        parts = []
+        for task in settings["tasks"]:
+            names = [NAMES[method] for name, method, _ in own if name == task]
+            of_task = sum(key[0] == task and key[2] == seed for key in wanted)
+            if names:
+                every = "all" if len(names) == of_task else ", ".join(names)
+                parts.append(f"{settings['tasks'][task]['title']} ({every})")
+        if parts:
+            lines.append(f"- Seed {seed}: {'; '.join(parts)}.")
+    return [*lines, ""]
+
+
+def _errors(tasks, runs, rows, seeds):
+    """Return the table of errors, and of ranks."""
+    head = ["task", *NAMES.values()]
+    body, ranks = [], {method: [] for method in NAMES}
+    for task in rows:
+        means, cells = {}, []
+        for method in NAMES:
+            found = errors(runs, task=task, method=method)
+            cells.append(reporting.cell(found, seeds, tasks[task]["digits"]))
+            if found:
+                means[method] = statistics.mean(found.values())
+        best = min(means, key=means.get)
+        place = list(NAMES).index(best)
+        cells[place] = f"**{cells[place]}**"
+        order = sorted(means, key=means.get)
+        if len(means) >= len(NAMES) - (not tasks[task]["expert"]):
+            for method in means:
+                ranks[method].append(1 + order.index(method))
+        body.append([f"{tasks[task]['title']}, {tasks[task]['metric']}", *cells])
+    mean_ranks = [f"{statistics.mean(r):.1f}" if r else "–" for r in ranks.values()]
+    complete = max(map(len, ranks.values()))
+    body.append([f"mean rank, {plural(complete, 'task')}", *mean_ranks])
+    return reporting.table(head, body)
+
+
+def _verdicts(tasks, runs, rows):
+    """Return how far the searches are from the backbone, and whether the target is met."""
+    body, ahead, behind = [], {}, {}
+    methods = [method for method in NAMES if method != "backbone"]
+    for task in rows:
+        cells = []
+        for method in methods:
+            found = deviations(runs, task, method)
+            cells.append("–" if found is None else f"{found:+.1f}")
+            if found is not None and method in SEARCHES:
+                ahead.setdefault(method, []).extend([task] * (found > AHEAD))
+                behind.setdefault(method, []).extend([task] * (found < -BEHIND))
+        body.append([tasks[task]["title"], *cells])
+    head = ["ahead of the backbone by", *(NAMES[method] for method in methods)]
+    lines = [
+        "Difference from the backbone's mean, in deviations (the larger one of the two methods'); "
+        "positive is better:",
+        "",
+        *reporting.table(head, body),
+        f"The target is a search that is ahead by more than {AHEAD} deviations on {WANTED} of "
+        f"{len(tasks)} tasks and nowhere behind by more than {BEHIND}.",
+        "",
+    ]
+    for method in ahead:
+        lost = ", ".join(tasks[task]["title"] for task in behind[method]) or "none"
+        met = len(ahead[method]) >= WANTED and not behind[method]
+        lines.append(
+            f"- {NAMES[method]}: ahead by more than {AHEAD} on {len(ahead[method])}, behind by "
+            f"more than {BEHIND} on {len(behind[method])} ({lost})"
+            + ("; meets the target." if met else ".")
+        )
+    if ahead:
+        lines.append("")
+    return lines
+
+
+def _costs(runs, rows, records):
+    """Return the tables of costs, each relative to the backbone's of the same task and seed."""
+    found = {}
+    for run in runs:
+        base = select(runs, task=run["task"], method="backbone", seed=run["seed"])
+        if base:
+            base = base[0]
+            ratios = found.setdefault(run["method"], {}).setdefault(run["task"], [])
+            ratios.append(
+                (
+                    sum(run["cpu_seconds"].values()) / sum(base["cpu_seconds"].values()),
+                    run["parameters"] / base["parameters"],
+                    run["multiply_adds"] / base["multiply_adds"],
+                    *(a / b for a, b in run["milliseconds"].values()),
+                )
+            )
+    head = ["of the found network, relative to the backbone", *(NAMES[name] for name in found)]
+    names = [
+        "seconds of the processor, search and training",
+        "parameters",
+        "multiply–adds",
+        "latency, one sample",
+        "latency, 64 samples",
+    ]
+    body = []
+    for index, name in enumerate(names):
+        cells = []
+        for method in found:
+            per_task = [
+                statistics.mean(r[index] for r in ratios) for ratios in found[method].values()
+            ]
+            cells.append(f"{statistics.geometric_mean(per_task):.2f}")
+        body.append([name, *cells])
+    seconds = sum(sum(run["cpu_seconds"].values()) for run in runs)
+    choosing = sum(r["cpu_seconds"] for r in records if r["seed"] == CHOICE)
+    lines = [
+        "Geometric means over the tasks. Seconds include the time in which TensorFlow traces the "
+        "graphs, which is much of such short trainings. Latency is the median of calls of the "
+        "finalized network and the backbone in turn, on a busy machine.",
+        "",
+        *reporting.table(head, body),
+        f"All runs took {seconds / 60:.0f} minutes of the processor, and the small searches of "
+        f"settings {choosing / 60:.0f}.",
+        "",
+    ]
+    head = ["seconds of the processor", *NAMES.values()]
+    body = [
+        [
+            task,
+            *(
+                reporting.cell(
+                    {r["seed"]: sum(r["cpu_seconds"].values()) for r in own},
+                    {r["seed"] for r in own},
+                    1,
+                )
+                for own in (select(runs, task=task, method=method) for method in NAMES)
+            ),
+        ]
+        for task in rows
+    ]
+    return [*lines, *reporting.table(head, body)]
+
+
+def _tasks(tasks, runs):
+    head = ["task", "data and backbone", "expert", "samples", "shape", "updates", "batch"]
+    body = []
+    for name, task in tasks.items():
+        own = select(runs, task=name)
+        samples = ", ".join(f"{number:,}" for number in own[0]["samples"]) if own else "–"
+        shape = " × ".join(map(str, own[0]["shape"])) if own else "–"
+        cells = [task["title"], task["text"], task["expert"] or "–", samples, shape]
+        body.append([*cells, task["updates"], task["batch_size"]])
+    return reporting.table(head, body)
+
+
+def _choices(tasks, records):
+    """Return the table of the settings that the small searches have chosen."""
+    head, body = ["task", *NAMES.values()], []
+    for task in tasks:
+        cells = []
+        for method in NAMES:
+            own = select(records, task=task, method=method, seed=CHOICE)
+            values = own[0]["setting"] if own else {}
+            cells.append(" / ".join(f"{value:g}" for value in values.values()) or "–")
+        body.append([tasks[task]["title"], *cells])
+    return reporting.table(head, body)
+
+
+@style.context()
+def draw(settings, records, path):
+    """Draw the errors relative to the backbone's: mean and standard deviation over the seeds."""
+    runs = finished(records)
+    tasks = [name for name in settings["tasks"] if select(runs, task=name, method="backbone")]
+    columns = 4
+    rows = max(1, -(-len(tasks) // columns))
+    figure, grid = reporting.panels(8.0, 2.0 * rows + 0.4, columns, rows, sharey=True)
+    methods = list(NAMES)[::-1]
+    for axis in grid.flat[len(tasks) :]:
+        axis.axis("off")
+    for axis, task in zip(grid.flat, tasks, strict=False):
+        base = statistics.mean(errors(runs, task=task, method="backbone").values())
+        for place, method in enumerate(methods):
+            values = [v / base for v in errors(runs, task=task, method=method).values()]
+            if values:
+                colour = style.COLOURS[0 if method in SEARCHES else 5]
+                deviation = statistics.stdev(values) if len(values) > 1 else 0
+                axis.errorbar(
+                    statistics.mean(values), place, xerr=deviation, fmt="o", capsize=2, color=colour
+                )
+        axis.axvline(1, color="0.6", linewidth=0.8, linestyle="--")
+        axis.set_title(settings["tasks"][task]["title"])
+        axis.set_yticks(range(len(methods)), [NAMES[method] for method in methods])
+        axis.grid(axis="x")
+        low, high = axis.get_xlim()
+        axis.set_xlim(max(0, low), min(high, 2.5))
+    for axis in grid[-1, :]:
+        axis.set_xlabel("error / backbone's")
+    style.save(figure, path)

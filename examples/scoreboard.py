@@ -1,0 +1,229 @@
+"""Compare eight methods on eight tasks: where does searching operations pay?
+
+    python examples/scoreboard.py
+    python examples/scoreboard.py --tasks cifar10 darcy --methods backbone xd --seeds 0
+    python examples/scoreboard.py --until 15:20
+    python examples/scoreboard.py --redraw
+
+Methods, all with the same number of updates of a task:
+
+- `backbone`: a small network of the task; `expert`: what an expert would take, where there is one;
+- `random`: an operation drawn for each convolution from the candidates of DASH;
+- `darts`, `dash`: a third of the updates is the search, the others train what is found anew;
+- `k_operation`, `xd`: search of the backbone's convolutions, for all updates;
+- `dash_xd`: a third of the updates is DASH, from whose result XD goes on.
+
+Learning rates and architecture rates are chosen on validation samples, by the same small search for
+every method (`keras_xd.choose_settings`). Data are those of `examples/datasets`, in the folders
+that TFDS_DATA_DIR and KERAS_XD_DATA_DIR name. Each finished run is kept in
+examples/results/scoreboard.json at once, and not repeated when the script is started again;
+processes with different seeds or tasks may share the work, after the settings are chosen.
+"""
+
+import argparse
+import functools
+import itertools
+import math
+import os
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import parsing
+import reporting
+import tensorflow as tf
+import timing
+from experiments.scoreboard import scoreboard_report
+from experiments.scoreboard.methods import FACTORS, METHODS, PERIODS, RATES, Training, settings
+from experiments.scoreboard.scoreboard_report import CHOICE
+from experiments.scoreboard.tasks import TASKS
+
+import keras_xd
+
+SEEDS = (0, 1, 2)
+SHARE = 0.2  # of the updates, for each trial of a setting
+SMALL_UPDATES = 10
+KEY = ("task", "method", "seed")
+
+
+def updates(task, small, share=1.0):
+    """Return the number of updates of a training."""
+    return max(SMALL_UPDATES, round(share * (SMALL_UPDATES if small else task.updates)))
+
+
+def choose(name, method, seed, small):
+    """Return the record of the small search of a method's settings."""
+    task = TASKS[name]
+    data = task.load(SEEDS[0], small)
+    begin = time.process_time()
+
+    def fit(backbone, share, **setting):
+        training = Training(task, data, SEEDS[0], updates(task, small, share))
+        return training.run(method, backbone, **setting)
+
+    choice = keras_xd.choose_settings(
+        lambda: task.network(data, method == "expert"),
+        fit,
+        lambda model: task.error(model, data.validation),
+        settings(method),
+        share=SHARE,
+        seed=SEEDS[0],
+    )
+    return {
+        "task": name,
+        "method": method,
+        "seed": seed,
+        "setting": choice.setting,
+        "errors": [_rounded(trial.value) for trial in choice.trials],
+        "cpu_seconds": round(time.process_time() - begin, 2),
+    }
+
+
+def run(name, method, seed, small, setting):
+    """Train a method on a task; return what was measured."""
+    task = TASKS[name]
+    data = task.load(seed, small)
+    keras.utils.set_random_seed(seed)
+    training = Training(task, data, seed, updates(task, small))
+    found = training.run(method, task.network(data, method == "expert"), **setting)
+    times = timing.milliseconds([found, task.network(data)], data.shape, (1, 64))
+    return {
+        "task": name,
+        "method": method,
+        "seed": seed,
+        "error": _rounded(task.error(found, data.test)),
+        "validation_error": _rounded(task.error(found, data.validation)),
+        "updates": training.steps,
+        "cpu_seconds": training.seconds,
+        "parameters": found.count_params(),
+        "multiply_adds": int(keras_xd.complexity(found)),
+        "milliseconds": times,
+        "samples": [len(part[0]) for part in (data.train, data.validation, data.test)],
+        "shape": list(data.shape),
+    }
+
+
+def _rounded(value):
+    return round(value, 5) if math.isfinite(value) else None
+
+
+def describe(small):
+    """Return the settings that the results depend on."""
+    rates = ", ".join(f"{rate:g}" for rate in RATES)
+    factors = ", ".join(map(str, FACTORS))
+    return {
+        "small": small,
+        "seeds": list(SEEDS),
+        "batches": "with the same batches for one seed",
+        "tasks": {
+            name: {
+                "title": task.title,
+                "metric": task.metric,
+                "digits": 3 if task.metric.startswith("nats") else 1,
+                "text": task.text,
+                "expert": task.expert_name,
+                "updates": updates(task, small),
+                "batch_size": task.batch_size,
+            }
+            for name, task in TASKS.items()
+        },
+        "text": [
+            f"Weights: Adam, whose rate falls to 0 along a cosine. Three rates are tried for every "
+            f"method, {rates}; for searches with {factors} times the architecture's rate of the "
+            "recipe.",
+            f"A setting is tried for {SHARE:g} of the updates, with seed {SEEDS[0]}, and the best "
+            "on the validation samples is taken for all seeds.",
+            "Searches: `keras_xd.recipes.recipe`, joint training of weights and architecture; XD's "
+            "recipe is that for the kind of data.",
+            "DARTS and DASH: a third of the updates is the search, and the found network is "
+            "trained anew for the others, as in their papers. DASH → XD: a third is DASH; XD goes "
+            "on with its network and weights for the others.",
+            "Random operations: a candidate of DASH for each convolution, drawn by the seed and "
+            "trained for all updates, as there is nothing to search.",
+            f"All are trained in {PERIODS} equal parts, of which warm-up, where a recipe has it, "
+            "is a share.",
+        ],
+    }
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=list(SEEDS))
+    parser.add_argument(
+        "--until", default="99:99", metavar="HH:MM", help="begin no run after this time of day"
+    )
+    parser.add_argument("--small", action="store_true", help="made-up data and few updates")
+    parser.add_argument("--redraw", action="store_true", help="only write page and picture anew")
+    reporting.add_arguments(parser)
+    options = parser.parse_args(arguments)
+    words = ["python", "examples/scoreboard.py"] + ["--small"] * options.small
+    if options.redraw and options.overwrite:
+        parser.error("--redraw needs what --overwrite would delete")
+    try:
+        results = reporting.Results(
+            "scoreboard",
+            scoreboard_report.page,
+            scoreboard_report.draw,
+            options.output,
+            describe(options.small),
+            " ".join(words),
+            options.overwrite,
+            key=KEY,
+        )
+    except ValueError as error:
+        parser.error(str(error))
+    if options.redraw and not results.runs:
+        parser.error(f"--redraw needs results in {results.paths['json']}, and there are none")
+    return options, results
+
+
+def search(options, results):
+    """Do the runs that are not there yet, seed by seed; stop at the time of day that is given."""
+    for seed, name in itertools.product(options.seeds, options.tasks):
+        for method in options.methods:
+            if method == "expert" and TASKS[name].expert is None:
+                continue
+            for part in (CHOICE, seed):
+                results.read()
+                if results.find(name, method, part) is not None:
+                    continue
+                if time.strftime("%H:%M") >= options.until:
+                    return
+                work = choose
+                if part != CHOICE:
+                    chosen = results.find(name, method, CHOICE)["setting"]
+                    work = functools.partial(run, setting=chosen)
+                record = work(name, method, part, options.small)
+                results.add(record)
+                report(record)
+                keras.utils.clear_session(free_memory=False)
+        results.write()
+
+
+def report(record):
+    """Print a line on a finished run."""
+    found = record["setting"] if record["seed"] == CHOICE else f"error {record['error']}"
+    print(f"{record['task']}, {record['method']}, {record['seed']}: {found}", flush=True)
+
+
+def main(arguments=None):
+    options, results = parse(arguments)
+    if not options.redraw:
+        search(options, results)
+    results.write()
+    print(f"\n{results.paths['md'].read_text(encoding='utf-8')}")
+    return results
+
+
+def trace_quickly():
+    """Let TensorFlow spend no time on graphs that pays in long trainings only."""
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    tf.get_logger().setLevel("ERROR")  # which warns that every network is traced anew
+
+
+if __name__ == "__main__":
+    trace_quickly()
+    main()
