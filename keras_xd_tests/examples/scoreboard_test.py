@@ -217,7 +217,7 @@ def test_the_page_tells_who_is_ahead():
     assert "- XD: ahead by more than 2 on 8, behind by more than 1 on 0 (none); meets" in page(
         better
     )
-    row = next(line for line in text.splitlines() if line.startswith("| seconds of the processor,"))
+    row = next(line for line in text.splitlines() if line.startswith("| seconds of search"))
     assert row.split(" | ")[1:] == ["1.00", "3.00", "3.00 |"]
 
 

@@ -35,8 +35,9 @@ def page(settings, records, written):
             f"Written by `{written['command']}`; {written['versions']}, "
             f"{plural(written['threads'], 'core')}.",
             "",
-            f"Every method has the same number of updates of a task, {settings['batches']}. Errors "
-            "are those on the test samples after the last update, of the finalized network; "
+            f"Every method has the same number of updates of a task, {settings['batches']}; tasks "
+            "and networks are so small that a run takes about 30 seconds of one core or less. "
+            "Errors are those on the test samples after the last update, of the finalized network; "
             f"{reporting.over(seeds)}. Less is better.",
             "",
             *_missing(settings, runs),
@@ -48,7 +49,7 @@ def page(settings, records, written):
             "",
             "## What a search costs, and its result",
             "",
-            *_costs(runs, rows, records),
+            *_costs(tasks, runs, rows, records),
             "## Tasks",
             "",
             *_tasks(tasks, runs),
@@ -131,9 +132,12 @@ def _errors(tasks, runs, rows, seeds):
             for method in means:
                 ranks[method].append(1 + order.index(method))
         body.append([f"{tasks[task]['title']}, {tasks[task]['metric']}", *cells])
-    mean_ranks = [f"{statistics.mean(r):.1f}" if r else "–" for r in ranks.values()]
     complete = max(map(len, ranks.values()))
-    body.append([f"mean rank, {plural(complete, 'task')}", *mean_ranks])
+    if complete:  # tasks that all methods have results of
+        mean_ranks = [
+            f"{statistics.mean(places):.1f}" if places else "–" for places in ranks.values()
+        ]
+        body.append([f"mean rank, {plural(complete, 'task')}", *mean_ranks])
     return reporting.table(head, body)
 
 
@@ -173,7 +177,7 @@ def _verdicts(tasks, runs, rows):
     return lines
 
 
-def _costs(runs, rows, records):
+def _costs(tasks, runs, rows, records):
     """Return the tables of costs, each relative to the backbone's of the same task and seed."""
     found = {}
     for run in runs:
@@ -189,13 +193,14 @@ def _costs(runs, rows, records):
                     *(a / b for a, b in run["milliseconds"].values()),
                 )
             )
-    head = ["of the found network, relative to the backbone", *(NAMES[name] for name in found)]
+    found = {method: found[method] for method in NAMES if method in found}
+    head = ["relative to the backbone", *(NAMES[name] for name in found)]
     names = [
-        "seconds of the processor, search and training",
-        "parameters",
-        "multiply–adds",
-        "latency, one sample",
-        "latency, 64 samples",
+        "seconds of search and training",
+        "parameters of the found network",
+        "its multiply–adds",
+        "its latency, one sample",
+        "its latency, 64 samples",
     ]
     body = []
     for index, name in enumerate(names):
@@ -209,19 +214,19 @@ def _costs(runs, rows, records):
     seconds = sum(sum(run["cpu_seconds"].values()) for run in runs)
     choosing = sum(r["cpu_seconds"] for r in records if r["seed"] == CHOICE)
     lines = [
-        "Geometric means over the tasks. Seconds include the time in which TensorFlow traces the "
-        "graphs, which is much of such short trainings. Latency is the median of calls of the "
-        "finalized network and the backbone in turn, on a busy machine.",
+        "Geometric means over the tasks. Seconds are those of the processor, with the time in "
+        "which TensorFlow traces the graphs, which is much of such short trainings. Latency is the "
+        "median of calls of the finalized network and the backbone in turn, on a busy machine.",
         "",
         *reporting.table(head, body),
         f"All runs took {seconds / 60:.0f} minutes of the processor, and the small searches of "
         f"settings {choosing / 60:.0f}.",
         "",
     ]
-    head = ["seconds of the processor", *NAMES.values()]
+    head = ["seconds", *NAMES.values()]
     body = [
         [
-            task,
+            tasks[task]["title"],
             *(
                 reporting.cell(
                     {r["seed"]: sum(r["cpu_seconds"].values()) for r in own},
@@ -237,7 +242,8 @@ def _costs(runs, rows, records):
 
 
 def _tasks(tasks, runs):
-    head = ["task", "data and backbone", "expert", "samples", "shape", "updates", "batch"]
+    head = ["task", "data; backbone", "expert", "samples to train, validate, test"]
+    head += ["shape", "updates", "batch"]
     body = []
     for name, task in tasks.items():
         own = select(runs, task=name)
