@@ -46,12 +46,18 @@ class Task:
     batch: int = 64
     rate: float | None = 1e-2  # `None` if it is tuned
     choices: int | None = None  # hyperparameters of KerasTuner; `None` for one an edge
-    parameters: int | None = None  # the most that a network may have
+    operations: int | None = None  # the most that a network may have
+    parameters: int | None = None
 
     def words(self):
         """Return what a page says of the task."""
         rate = f"rate {self.rate:g}" if self.rate else "the rate is searched too"
-        limit = f"; networks of at most {self.parameters:,} parameters" if self.parameters else ""
+        limit = ""
+        if self.parameters:
+            limit = (
+                f"; networks of at most {self.operations} operations and {self.parameters:,} "
+                "parameters"
+            )
         return (
             f"{self.training} images for training, {self.validation} to score; {self.epochs} "
             f"epochs of Adam, batches of {self.batch}, {rate}{limit}"
@@ -63,8 +69,10 @@ TASKS = {
     "activations": Task(
         spaces.activation_functions(), "mnist", 2048, 4000, 5, rate=None, choices=10
     ),
-    # Of the few networks with more parameters some take minutes.
-    "einspace": Task(SMALL_EINSPACE, "sphere", 1024, 1000, 3, choices=12, parameters=100_000),
+    # Of the few networks with more, one in 60, some take minutes.
+    "einspace": Task(
+        SMALL_EINSPACE, "sphere", 1024, 1000, 3, choices=12, operations=100, parameters=100_000
+    ),
 }
 SHAPES = {"cells": (16, 16, 3), "activations": (14, 14, 1), "einspace": (12, 12, 1)}
 
@@ -113,8 +121,12 @@ def refusal(name, task, values):
     """Return why a network must not be trained, `None` if it may."""
     if task.parameters is None:
         return None
+    term = task.space.parse(values["term"])
+    operations = len(grammar.operation_graph(term)[0])
+    if operations > task.operations:
+        return f"{operations} operations exceed the limit {task.operations}"
     keras.utils.clear_session()
-    model = network(name, task.space.parse(values["term"]), SHAPES[name])
+    model = network(name, term, SHAPES[name])
     return costs.exceeded(model, {"parameters": task.parameters})
 
 

@@ -17,6 +17,7 @@ os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("JAX_ENABLE_X64", "1")  # or float64 is float32
 
 import hypothesis
 import keras

@@ -26,6 +26,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 IN_GRAPHS = ("README.md", "keras_xd.search.perturbation")
 # Run by `docs_test`, with what they print.
 RUN_ELSEWHERE = {"docs/masked_models.md"}
+SHAPE = re.compile(r"(?:TensorShape|torch\.Size)\(\[([^\]]*)\]\)")
 BLOCK = re.compile(r"^([ ]*)```python\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -47,6 +48,23 @@ def search_spaces_of_the_package(monkeypatch):
     monkeypatch.setattr(kinds, "SEARCH_SPACES", dict(kinds.SEARCH_SPACES))
 
 
+class ShapesAsTuples(doctest.OutputChecker):
+    """Takes the shapes that TensorFlow and torch print for the tuples that JAX prints."""
+
+    def check_output(self, want, got, optionflags):
+        return super().check_output(*map(shapes_as_tuples, (want, got)), optionflags)
+
+
+def shapes_as_tuples(text):
+    """Return a text with `(2, 3)` for `TensorShape([2, 3])` and `torch.Size([2, 3])`."""
+
+    def as_tuple(match):
+        sizes = match.group(1)
+        return f"({sizes},)" if sizes and "," not in sizes else f"({sizes})"
+
+    return SHAPE.sub(as_tuple, text)
+
+
 def run_example(code, name):
     if ">>> " not in code:
         exec(compile(code, name, "exec"), {"__name__": "__example__"})
@@ -54,7 +72,8 @@ def run_example(code, name):
     session = doctest.DocTestParser().get_doctest(code, {}, name, None, 0)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     report = []
-    doctest.DocTestRunner(verbose=False, optionflags=flags).run(session, out=report.append)
+    runner = doctest.DocTestRunner(ShapesAsTuples(), verbose=False, optionflags=flags)
+    runner.run(session, out=report.append)
     assert not report, "".join(report)
 
 
@@ -173,6 +192,15 @@ def test_examples_are_found():
 def test_failing_examples_fail(code):
     with pytest.raises((ZeroDivisionError, AssertionError)):
         run_example(code, "example")
+
+
+def test_shapes_of_all_backends_are_equal():
+    for text in ("TensorShape([2, 3])", "torch.Size([2, 3])", "(2, 3)"):
+        assert shapes_as_tuples(text) == "(2, 3)"
+    assert shapes_as_tuples("[TensorShape([2]), torch.Size([])]") == "[(2,), ()]"
+    run_example(">>> 'TensorShape([2, 3])'\n'(2, 3)'\n", "example")
+    with pytest.raises(AssertionError):
+        run_example(">>> 'TensorShape([2, 4])'\n'(2, 3)'\n", "example")
 
 
 def test_readme_shows_code():

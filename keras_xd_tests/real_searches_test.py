@@ -88,8 +88,10 @@ def test_networks_with_too_many_parameters_are_refused():
     assert real_tasks.refusal("einspace", task, values) is None
     reason = real_tasks.refusal("einspace", dataclasses.replace(task, parameters=1), values)
     assert reason.startswith("parameters ") and "exceeds the limit 1" in reason
+    reason = real_tasks.refusal("einspace", dataclasses.replace(task, operations=1), values)
+    assert reason.endswith("operations exceed the limit 1")
     assert real_tasks.refusal("cells", TASKS["cells"], {"term": "none is built"}) is None
-    assert "100,000 parameters" in task.words()
+    assert "100 operations and 100,000 parameters" in task.words()
 
 
 def test_refused_proposals_of_keras_tuner_are_no_trials(small, monkeypatch, tmp_path):

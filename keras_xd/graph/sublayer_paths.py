@@ -31,13 +31,21 @@ def layers_inside(layer):
     for name, value in attributes(layer).items():
         visit(value, (name,), frozenset())
     found.pop(id(layer), None)
-    return list(found.values())
+    # Torch keeps layers apart from lists, so attributes alone do not have the order of a model.
+    order = [id(inner) for inner in layer.layers] if isinstance(layer, keras.Model) else []
+    places = {inner: place for place, inner in enumerate(order)}
+    return sorted(found.values(), key=lambda entry: places.get(id(entry[1]), len(order)))
 
 
 def attributes(layer):
     """Return the attributes of a layer that are not Keras' own, by name."""
     own = _names_of_keras()
-    return {name: value for name, value in vars(layer).items() if name not in own}
+    return {name: value for name, value in _kept(layer).items() if name not in own}
+
+
+def _kept(layer):
+    """All attributes; layers of torch keep those that are layers apart."""
+    return {**vars(layer).get("_modules", {}), **vars(layer)}
 
 
 def layer_at(root, place):
@@ -142,5 +150,5 @@ def _names_of_keras():
     names = set()
     for sample in (keras.Model(), keras.layers.Layer(), keras.Sequential()):
         sample.list, sample.layer = [keras.layers.Identity()], keras.layers.Identity()
-        names |= set(vars(sample)) - {"list", "layer"}
+        names |= set(_kept(sample)) - {"list", "layer"}
     return names

@@ -292,7 +292,7 @@ def _factor(masks, lengths, bins):
     """Return the product of the masks at the kept frequencies, or 1.0."""
     if masks is None:
         return 1.0
-    result = masks[-1][: bins[-1]]
+    result = ops.convert_to_tensor(masks[-1])[: bins[-1]]
     for axis in reversed(range(len(lengths) - 1)):
         places = _kept(lengths[axis], bins[axis])
         mask = ops.take(masks[axis], np.minimum(places, lengths[axis] - places))
