@@ -35,7 +35,7 @@ import reporting
 import tensorflow as tf
 import timing
 from experiments.scoreboard import scoreboard_report
-from experiments.scoreboard.methods import FACTORS, METHODS, PERIODS, RATES, Training, settings
+from experiments.scoreboard.methods import METHODS, PAIRS, PERIODS, RATES, Training, settings
 from experiments.scoreboard.scoreboard_report import CHOICE
 from experiments.scoreboard.tasks import TASKS
 
@@ -111,7 +111,7 @@ def _rounded(value):
 def describe(small):
     """Return the settings that the results depend on."""
     rates = ", ".join(f"{rate:g}" for rate in RATES)
-    factors = ", ".join(map(str, FACTORS))
+    pairs = ", ".join(f"{rate:g} / {factor}" for rate, factor in PAIRS)
     return {
         "small": small,
         "seeds": list(SEEDS),
@@ -129,9 +129,9 @@ def describe(small):
             for name, task in TASKS.items()
         },
         "text": [
-            f"Weights: Adam, whose rate falls to 0 along a cosine. Three rates are tried for every "
-            f"method, {rates}; for searches with {factors} times the architecture's rate of the "
-            "recipe.",
+            f"Weights: Adam, whose rate falls to 0 along a cosine. {len(RATES)} settings are tried "
+            f"for every method: the rates {rates}; for searches the rates, and factors of the "
+            f"recipe's rate of the architecture, {pairs}.",
             f"A setting is tried for {SHARE:g} of the updates, with seed {SEEDS[0]}, and the best "
             "on the validation samples is taken for all seeds.",
             "Searches: `keras_xd.recipes.recipe`, joint training of weights and architecture; XD's "

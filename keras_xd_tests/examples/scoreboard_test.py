@@ -115,7 +115,7 @@ def quick(eager, blank_pictures, monkeypatch):
     monkeypatch.setattr(script, "SMALL_UPDATES", 3)
     monkeypatch.setattr(methods, "PERIODS", 1)
     monkeypatch.setattr(methods, "RATES", (1e-3,))
-    monkeypatch.setattr(methods, "FACTORS", (2,))
+    monkeypatch.setattr(methods, "PAIRS", ((1e-3, 2),))
     times = {"1": [2.0, 1.0], "64": [3.0, 1.0]}
     monkeypatch.setattr(script.timing, "milliseconds", lambda *_: times)
 

@@ -12,8 +12,9 @@ from experiments.scoreboard.scoreboard_report import NAMES
 
 PERIODS = 10  # epochs in which a training is told, so that warm-up is a share of it
 SEARCH_SHARE = 1 / 3  # of the updates, where the found network is trained anew or searched on
-RATES = (1e-3, 3e-3, 1e-2)
-FACTORS = (1, 3, 10)  # of the architecture's rate
+RATES = (1e-3, 3e-3, 1e-2, 2e-2)
+# Of searches, as many: the rate, and how many times the recipe's the architecture's is.
+PAIRS = ((1e-3, 1), (3e-3, 3), (1e-2, 10), (1e-2, 1))
 METHODS = tuple(NAMES)
 SEARCHES = METHODS[METHODS.index("darts") :]
 
@@ -22,8 +23,7 @@ def settings(method):
     """Return the settings that are tried for a method, as many for each."""
     if method not in SEARCHES:
         return [{"rate": rate} for rate in RATES]
-    pairs = zip(RATES, FACTORS, strict=True)
-    return [{"rate": rate, "factor": factor} for rate, factor in pairs]
+    return [{"rate": rate, "factor": factor} for rate, factor in PAIRS]
 
 
 @dataclasses.dataclass
