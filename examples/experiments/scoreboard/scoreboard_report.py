@@ -291,6 +291,7 @@ def draw(settings, records, path):
         axis.axvline(1, color="0.6", linewidth=0.8, linestyle="--")
         axis.set_title(settings["tasks"][task]["title"])
         axis.set_yticks(range(len(methods)), [NAMES[method] for method in methods])
+        axis.set_ylim(-0.5, len(methods) - 0.5)
         axis.grid(axis="x")
         low, high = axis.get_xlim()
         axis.set_xlim(max(0, low), min(high, 2.5))
