@@ -42,6 +42,7 @@ CONCEPTS = (
 )
 # Sections of docs/results.md whose figures stand in the pages they link, in the same digits.
 COPIED = (
+    "Scoreboard",
     "CIFAR-10",
     "Snapping",
     "Differential equations",

@@ -165,7 +165,7 @@ def _verdicts(tasks, runs, rows):
         "",
     ]
     for method in ahead:
-        lost = ", ".join(tasks[task]["title"] for task in behind[method]) or "none"
+        lost = "; ".join(tasks[task]["title"] for task in behind[method]) or "none"
         met = len(ahead[method]) >= WANTED and not behind[method]
         lines.append(
             f"- {NAMES[method]}: ahead by more than {AHEAD} on {len(ahead[method])}, behind by "
