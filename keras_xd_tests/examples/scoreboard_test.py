@@ -106,6 +106,22 @@ def test_batches_pass_all_samples_before_one_comes_again():
     np.testing.assert_array_equal(batches[0][0].numpy(), again[0].numpy())
 
 
+def test_random_operations_are_candidates_of_dash(monkeypatch):
+    task = tasks.TASKS["mnist"]
+    data = task.load(0, True)
+    monkeypatch.setattr(methods.Training, "fit", lambda self, model, updates, rate: model)
+    sizes = set()
+    for seed in range(3):
+        training = methods.Training(task, data, seed, updates=10)
+        found = training.run("random", task.network(data), rate=0.1)
+        for name in ("conv1", "conv2"):
+            layer = found.get_layer(name)
+            assert type(layer) is keras.layers.Conv1D
+            sizes.add((*layer.kernel_size, *layer.dilation_rate))
+    assert len(sizes) > 2 and {size for size, _ in sizes} <= {3, 5, 7, 9}
+    assert {rate for _, rate in sizes} <= {1, 3, 7, 15}
+
+
 # The script
 
 
@@ -121,7 +137,7 @@ def quick(eager, blank_pictures, monkeypatch):
 
 
 def test_small_runs_of_some_methods(quick, tmp_path, monkeypatch, capsys):
-    names = ["backbone", "random", "darts", "dash_xd"]
+    names = ["backbone", "darts", "dash_xd"]
     arguments = ["--small", "--tasks", "mnist", "--seeds", "1", "--output", str(tmp_path)]
     arguments += ["--methods", *names]
     results = script.main(arguments)
