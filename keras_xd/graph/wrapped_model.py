@@ -318,12 +318,27 @@ def inner_calls(layer, args, kwargs, wanted, late=False):
     copy = late_sublayers.with_layers(copy, probes)
     copy(*args, **kwargs)
     exchanged_state.copy_state_except([place for place, _ in probes], base, copy)
-    calls.clear()  # building may have called them too
-    copy(*args, **kwargs)
+    _Run(copy, calls)(*args, **kwargs)
     tensors = keras.tree.flatten((args, kwargs))
     if not any(isinstance(tensor, keras.KerasTensor) for tensor in tensors):
         return calls
     return [(inner, *_symbolic(arguments)) for inner, *arguments in calls]
+
+
+class _Run(keras.layers.Layer):
+    """Calls a model after it has forgotten the calls that earlier runs have noted.
+
+    Building a model may call its layers, and torch runs twice where sizes are not known.
+    """
+
+    def __init__(self, model, calls):
+        super().__init__(autocast=False)
+        # In a function, because Keras would count the model as a part of this layer.
+        self.run = lambda *args, **kwargs: (calls.clear(), model(*args, **kwargs))[1]
+        self.built = True
+
+    def call(self, *args, **kwargs):
+        return self.run(*args, **kwargs)
 
 
 def symbolic_call(model):
