@@ -44,7 +44,7 @@ def initial_points(name, task, seed):
     found = {}
     while len(found) < INITIAL:
         values, given = real_tasks.drawn(task, rng)
-        if real_tasks.refusal(name, task, values) is None:
+        if real_tasks.refusal(task, values) is None:
             found.setdefault(real_tasks.identity(task, values), (values, given))
     return list(found.values())
 
@@ -104,7 +104,7 @@ def search(scores, name, strategy, seed, trials, folder):
         initial_terms=[values for values, _ in initial_points(name, task, seed)],
         seed=seed,
         hyperparameters=hyperparameters,
-        refuse=functools.partial(real_tasks.refusal, name, task) if task.parameters else None,
+        refuse=functools.partial(real_tasks.refusal, task) if task.operations else None,
     )
     oracle.open_project(folder, f"{name}-{strategy}-{seed}")
     while True:
@@ -132,7 +132,7 @@ def own_search(scores, name, task, seed, trials, folder):
         if trial.status != "RUNNING":
             return
         proposed = values(len(oracle.trials) - 1, trial.hyperparameters.values)
-        refused = real_tasks.refusal(name, task, proposed) is not None
+        refused = real_tasks.refusal(task, proposed) is not None
         spent += time.process_time() - started
         row = None if refused else scores(name, proposed)
         oracle.update_trial(trial.trial_id, {"loss": CHANCE if refused else objective(row)})

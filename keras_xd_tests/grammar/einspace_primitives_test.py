@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from keras_xd.grammar import build, primitives, read_term, spaces
+from keras_xd.grammar.einspace_primitives import ImageColumns
 
 TABLE = primitives.einspace((8, 8))
 
@@ -64,6 +65,26 @@ def test_im2col_linear_col2im_is_a_convolution(rng):
     kernel = keras.ops.reshape(dense.kernel, (3, 3, 4, 8))
     expected = keras.ops.conv(x, kernel, padding="same") + dense.bias
     np.testing.assert_allclose(network(x), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("size, stride", [(3, 1), (3, 2), (2, 2), (4, 4), (8, 8), (16, 16), (1, 1)])
+@pytest.mark.parametrize("image", [(8, 8), (7, 10), (12, 5), (1, 3)], ids=str)
+def test_columns_are_the_patches_of_keras(rng, size, stride, image):
+    x = rng.normal(size=(2, *image, 3)).astype("float32")
+    layer = ImageColumns(size, stride)
+    expected = keras.ops.image.extract_patches(x, size, strides=stride, padding="same")
+    columns = layer(x)
+    assert columns.shape == layer.compute_output_shape(x.shape)
+    again = ImageColumns.from_config(layer.get_config())
+    for found in (columns, again(x)):
+        found = keras.ops.reshape(found, expected.shape)
+        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (found, expected)))
+
+
+@pytest.mark.parametrize("arguments", [(0, 1), (3, 0), (3, 4), (2.5, 1)])
+def test_wrong_sizes_of_columns_are_refused(arguments):
+    with pytest.raises(ValueError, match=r"`(size|stride)` must be"):
+        ImageColumns(*arguments)
 
 
 @pytest.mark.parametrize("product", ["clone2_matmul", "clone2_scaled_matmul"])
