@@ -145,7 +145,7 @@ def page(found, objective, command):
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
     initial, all_curves = found["initial"], curves(found, objective)
     lines = [
-        "# Searches on three real tasks",
+        "# Searches on real tasks",
         "",
         f"Written by `{command}`; {versions}, one core. Every trial trains a network; its score is "
         "the loss on validation images, at most that of guessing. Each network is trained once, "

@@ -230,11 +230,11 @@ def _lines(rows):
 
 
 def command(words):
-    """Return the command of a page: without folders, which are those of one machine."""
-    folders = ("--searches", "--data-dir", "--output")
+    """Return the command of a page: without folders and times, which are those of one machine."""
+    own = ("--searches", "--data-dir", "--output", "--until")
     before = ["", *words][: len(words)]
     pairs = zip(before, words, strict=True)
-    shown = ["…" if option in folders else word for option, word in pairs]
+    shown = ["…" if option in own else word for option, word in pairs]
     return " ".join(["python benchmarks/real_searches.py", *shown])
 
 
