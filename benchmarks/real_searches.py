@@ -104,7 +104,7 @@ def search(scores, name, strategy, seed, trials, folder):
         initial_terms=[values for values, _ in initial_points(name, task, seed)],
         seed=seed,
         hyperparameters=hyperparameters,
-        refuse=functools.partial(real_tasks.refusal, task) if task.operations else None,
+        refuse=functools.partial(real_tasks.refusal, task),
     )
     oracle.open_project(folder, f"{name}-{strategy}-{seed}")
     while True:

@@ -34,8 +34,9 @@ class Surrogate:
     ordinary hyperparameters, of a radial kernel of those, and of the products of both, too. As soon
     as a network was tried twice there are two more: whether the networks are equal, and the product
     of that and the radial kernel. So what one network scored is not taken for noise of others that
-    are much alike. The
-    number of iterations of the whole terms and the length of each hyperparameter in the radial
+    are much alike.
+
+    The number of iterations of the whole terms and the length of each hyperparameter in the radial
     kernel are those with the largest likelihood for equal weights; then the weights are fitted,
     once with all kernels and once without those of folded terms. What predicts each observation
     better from the others is taken.
@@ -121,10 +122,11 @@ class Surrogate:
             radial = _radial(squares, self._precisions)
             grams = [*grams, *(gram * radial for gram in grams), radial]
             folds = [*folds, *folds, False]
-            networks = [self._networks(point) for point in points]
-            if len(set(networks[:count])) < count:
-                self._same = networks
-                same = self._equal(points)
+            codes: dict[tuple, int] = {}
+            known = [codes.setdefault(self._networks(point), len(codes)) for point in points]
+            if len(set(known[:count])) < count:
+                self._same = codes, np.array(known)
+                same = np.equal.outer(known, known).astype(float)
                 grams += [same, same * radial]
                 folds += [False, False]
         grams, folds = np.stack(grams), np.array(folds)
@@ -201,8 +203,7 @@ class Surrogate:
 
     def _equal(self, points):
         """1 where a point has the networks of a known one, 0 elsewhere."""
-        codes = {network: code for code, network in enumerate(dict.fromkeys(self._same))}
-        known = np.array([codes[network] for network in self._same])
+        codes, known = self._same
         new = np.array([codes.get(self._networks(point), -1) for point in points])
         return (new[:, None] == known).astype(float)
 

@@ -333,8 +333,13 @@ class _Run(keras.layers.Layer):
 
     def __init__(self, model, calls):
         super().__init__(autocast=False)
-        # In a function, because Keras would count the model as a part of this layer.
-        self.run = lambda *args, **kwargs: (calls.clear(), model(*args, **kwargs))[1]
+
+        # A function, because Keras would count the model and the list as parts of this layer.
+        def run(*args, **kwargs):
+            calls.clear()
+            return model(*args, **kwargs)
+
+        self.run = run
         self.built = True
 
     def call(self, *args, **kwargs):
