@@ -151,10 +151,11 @@ def page(found, objective, command):
         "the loss on validation images, at most that of guessing. Each network is trained once, "
         "from a seed of its own, and its score and seconds count for every search that tries it. "
         f"The first {initial} trials are random and, with a seed, the same for all. Seconds are "
-        "those of the processor, of proposals and trainings; equal seconds are shares of the "
-        "median of a whole search. Mean ± standard deviation of the seeds; differences from random "
-        "search and evolution with the same seeds (positive: better), and in brackets the p of "
-        "Wilcoxon's paired test, two-sided.",
+        "those of the processor, of proposals and trainings (but not of the networks built to see "
+        "whether a limit is kept, as a training builds its network anyway); equal seconds are "
+        "shares of the median of a whole search. Mean ± standard deviation of the seeds; "
+        "differences from random search and evolution with the same seeds (positive: better), and "
+        "in brackets the p of Wilcoxon's paired test, two-sided.",
         "",
     ]
     for task, task_curves in all_curves.items():

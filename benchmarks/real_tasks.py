@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from keras_xd import grammar
 from keras_xd.grammar import primitives, spaces
+from tuner_integration.costs import exceeded
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
 OPERATIONS = ("id", "zero", "conv3x3", "conv1x1", "avg_pool")
@@ -46,11 +47,15 @@ class Task:
     rate: float | None = 1e-2  # `None` if it is tuned
     choices: int | None = None  # hyperparameters of KerasTuner; `None` for one an edge
     operations: int | None = None  # the most that a network may have
+    shape: tuple[int, ...] | None = None  # of an image, for the limit below
+    multiply_adds: float | None = None  # the most that a network may have for one image
 
     def words(self):
         """Return what a page says of the task."""
         rate = f"rate {self.rate:g}" if self.rate else "the rate is searched too"
         limit = f"; networks of at most {self.operations} operations" if self.operations else ""
+        if self.multiply_adds:
+            limit += f" and {self.multiply_adds / 1e6:g} million multiply–adds"
         return (
             f"{self.training} images for training, {self.validation} to score; {self.epochs} "
             f"epochs of Adam, batches of {self.batch}, {rate}{limit}"
@@ -62,8 +67,19 @@ TASKS = {
     "activations": Task(
         spaces.activation_functions(), "mnist", 2048, 4000, 5, rate=None, choices=10
     ),
-    # Each level of `clone8` multiplies them by eight: tracing thousands takes minutes.
-    "einspace": Task(SMALL_EINSPACE, "sphere", 2048, 2000, 4, choices=12, operations=100),
+    # Each level of `clone8` multiplies them by eight: tracing thousands takes minutes. The second
+    # limit keeps trainings below 20 seconds: some networks have layers of 67 million weights.
+    "einspace": Task(
+        SMALL_EINSPACE,
+        "sphere",
+        2048,
+        2000,
+        4,
+        choices=12,
+        operations=100,
+        shape=(12, 12, 1),
+        multiply_adds=15e6,
+    ),
 }
 
 
@@ -111,10 +127,15 @@ def refusal(task, values):
     """Return why a network must not be trained, `None` if it may."""
     if task.operations is None:
         return None
-    operations = len(grammar.operation_graph(task.space.parse(values["term"]))[0])
+    term = task.space.parse(values["term"])
+    operations = len(grammar.operation_graph(term)[0])
     if operations > task.operations:
         return f"{operations} operations exceed the limit {task.operations}"
-    return None
+    if task.multiply_adds is None:
+        return None
+    keras.utils.clear_session()
+    built = network("einspace", term, task.shape)
+    return exceeded(built, {"multiply_adds": task.multiply_adds})
 
 
 def halving_stem(inputs):

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import json
+import time
 
 import keras
 import numpy as np
@@ -89,7 +90,24 @@ def test_networks_of_too_many_operations_are_refused():
     reason = real_tasks.refusal(dataclasses.replace(task, operations=1), values)
     assert reason.endswith("operations exceed the limit 1")
     assert real_tasks.refusal(TASKS["cells"], {"term": "is not read"}) is None
-    assert "at most 100 operations" in task.words()
+    reason = real_tasks.refusal(dataclasses.replace(task, multiply_adds=9), values)
+    assert reason.endswith("exceeds the limit 9") and "multiply_adds" in reason
+    assert "at most 100 operations and 15 million multiply–adds" in task.words()
+
+
+def test_building_for_a_limit_is_no_time_of_a_proposal(small, monkeypatch, tmp_path):
+    clock = [0.0]
+
+    def refusal(task, values):
+        clock[0] += 1.0
+
+    monkeypatch.setattr(real_tasks, "refusal", refusal)
+    monkeypatch.setattr(time, "process_time", lambda: clock[0])
+    scores = real_tasks.Scores(tmp_path / "scores.jsonl")
+    for strategy in ("random", "keras_tuner"):
+        trials = list(real_searches.search(scores, "activations", strategy, 0, 5, tmp_path))
+        assert len(trials) == 5 and clock[0] >= 5
+        assert all(seconds == 0 for _, seconds in trials)
 
 
 def test_refused_proposals_of_keras_tuner_are_no_trials(small, monkeypatch, tmp_path):

@@ -350,10 +350,20 @@ class HierarchicalKernel:
         ]
         return repr(parts)
 
-    def features(self, term: Term) -> list[Features]:
-        """Return what the other methods need to know of a term; worth keeping."""
+    def features(self, term: Term, needed: Sequence[bool] | None = None) -> list[Features]:
+        """Return what the other methods need to know of a term; worth keeping.
+
+        Args:
+            term: a `keras_xd.grammar.Term`.
+            needed: whether each kernel's features are needed; `None` for all. Others are empty.
+        """
         term = expanded(term)
-        return [kernel.features(term) for kernel in self.kernels]
+        if needed is None:
+            needed = [True] * len(self.kernels)
+        return [
+            kernel.features(term) if need else []
+            for kernel, need in zip(self.kernels, needed, strict=True)
+        ]
 
     def grams(
         self, features: Sequence[list[Features]]
@@ -387,23 +397,25 @@ class HierarchicalKernel:
         Args:
             features: list of the known terms' features.
             iterations: those of the whole terms that count.
-            weights: one number ≥ 0 for each kernel, the whole terms' last.
+            weights: one number ≥ 0 for each kernel, the whole terms' last. One is positive.
 
         Returns:
-            A function from a list of features to the array `(new terms, known terms)`.
+            A function from a list of features to the array `(new terms, known terms)`. It needs no
+            features of kernels whose weight is 0.
         """
-        limits = [None] * (len(self.kernels) - 1) + [iterations]
         scales = np.sqrt(weights)
+        limits = [None] * (len(self.kernels) - 1) + [iterations]
+        limits = {index: limit for index, limit in enumerate(limits) if scales[index] > 0}
 
         def scaled(features):
-            norms = [
-                np.sqrt(squared_norms([f[index] for f in features], limit))
-                for index, limit in enumerate(limits)
-            ]
+            norms = {
+                index: np.sqrt(squared_norms([f[index] for f in features], limit))
+                for index, limit in limits.items()
+            }
             return [
                 [
                     (colours, counts * (scales[index] / norms[index][number]))
-                    for index, limit in enumerate(limits)
+                    for index, limit in limits.items()
                     for colours, counts in _until(f[index], limit)
                 ]
                 for number, f in enumerate(features)

@@ -132,6 +132,7 @@ class Surrogate:
         grams, folds = np.stack(grams), np.array(folds)
         process = _better_process(grams, folds, count, targets)
         self.process = process.believe(grams, len(pending)) if pending else process
+        self._needed = dict.fromkeys(self.kernels, ())
         self._single = self._crosses(features, 0)
         self._mixed = self._crosses(features, 1) if squares else None
         self.best = float(process.predict(self._cross(points[:count])[:, :count])[0].min())
@@ -176,6 +177,10 @@ class Surrogate:
         for (name, kernel), size in zip(self.kernels.items(), sizes, strict=True):
             weights = self.process.weights[first : first + size]
             result[name] = kernel.cross(features[name], self._depths[name], weights)
+            # Features of kernels without weight would be computed for nothing.
+            before = self._needed[name] or [False] * size
+            needed = zip(before, weights > 0, strict=True)
+            self._needed[name] = [one or bool(other) for one, other in needed]
             first += size
         return result
 
@@ -184,7 +189,8 @@ class Surrogate:
         for name, kernel in self.kernels.items():
             known = self._features[name]
             terms = [dict(point)[name] for point in points]
-            new = [known[t] if t in known else kernel.features(t) for t in terms]
+            needed = self._needed[name]
+            new = [known[t] if t in known else kernel.features(t, needed) for t in terms]
             total = total + self._single[name](new)
             if self._mixed is not None:
                 mixed = mixed + self._mixed[name](new)

@@ -6,6 +6,8 @@ import pytest
 import scipy.stats
 
 from keras_xd.grammar import operation_graph, spaces
+from tuner_integration import surrogate as surrogate_module
+from tuner_integration.gaussian_process import GaussianProcess
 from tuner_integration.kernels import HierarchicalKernel
 from tuner_integration.points import PointSpace
 from tuner_integration.scores import normal_scores
@@ -192,6 +194,27 @@ def test_kernels_that_are_left_out_weigh_nothing():
 def place(point):
     """What is at one place of a cell: a tree sees it, graph kernels see how many there are."""
     return float(dict(point)["a"].arguments[2].operator == "zero")
+
+
+@pytest.mark.parametrize("ordinary", [False, True], ids=str)
+def test_features_without_weight_are_not_computed(ordinary, monkeypatch):
+    def whole_only(grams, folds, count, targets):
+        process = GaussianProcess(grams[:, :count, :count], targets)
+        process.weights = np.where(folds, 0.0, process.weights)
+        return process
+
+    space, points = sample(30, ordinary)
+    surrogate = surrogate_of(space)
+    monkeypatch.setattr(surrogate_module, "_better_process", whole_only)
+    surrogate.fit(points[:20], [target(point) for point in points[:20]])
+    before = surrogate.predict(points[20:])
+    for kernel in surrogate.kernels.values():
+        monkeypatch.setattr(kernel.kernels[0], "features", None)
+    np.testing.assert_array_equal(surrogate.predict(points[20:]), before)
+    surrogate.process.weights[0] = 1.0
+    surrogate._needed["a"][0] = True
+    with pytest.raises(TypeError):
+        surrogate.predict(points[20:])
 
 
 @pytest.mark.parametrize(("function", "expected"), [(place, "forest"), (target, "kernel")])
