@@ -207,7 +207,7 @@ def searched(scores, runs, options, folder):
 
 def gathered(scores, runs, options):
     """Return what the page is written from: searches that are whole, and their networks."""
-    found = {"initial": INITIAL, "tasks": {}, "networks": {}, "runs": {}}
+    found = {"initial": INITIAL, "tasks": {}, "by_hand": {}, "networks": {}, "runs": {}}
     for name in options.tasks:
         own = {}
         for strategy in options.strategies:
@@ -220,7 +220,13 @@ def gathered(scores, runs, options):
             if whole:
                 own[strategy] = [trials[: options.trials] for trials in whole]
         if own:
+            hand = scores.by_hand(name)
+            for run in (run for whole in own.values() for run in whole):
+                best = min((scores.rows[name, n] for n, _ in run), key=objective)
+                scores.measured(name, best["network"], hand)
             tried = dict.fromkeys(n for whole in own.values() for run in whole for n, _ in run)
+            tried[hand["network"]] = None
+            found["by_hand"][name] = hand["network"]
             rows = {n: scores.rows[name, n] for n in tried}
             found["tasks"][name] = scores.tasks[name].words()
             found["runs"][name] = own

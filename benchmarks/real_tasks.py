@@ -40,6 +40,7 @@ class Task:
 
     space: grammar.Grammar
     dataset: str
+    shape: tuple[int, int, int]
     training: int
     validation: int
     epochs: int
@@ -47,7 +48,6 @@ class Task:
     rate: float | None = 1e-2  # `None` if it is tuned
     choices: int | None = None  # hyperparameters of KerasTuner; `None` for one an edge
     operations: int | None = None  # the most that a network may have
-    shape: tuple[int, ...] | None = None  # of an image, for the limit below
     multiply_adds: float | None = None  # the most that a network may have for one image
 
     def words(self):
@@ -63,30 +63,64 @@ class Task:
 
 
 TASKS = {
-    "cells": Task(spaces.nas_bench_201_cell(), "cifar10", 2048, 2000, 5),
+    "cells": Task(spaces.nas_bench_201_cell(), "cifar10", (16, 16, 3), 2048, 2000, 5),
     "activations": Task(
-        spaces.activation_functions(), "mnist", 2048, 4000, 5, rate=None, choices=10
+        spaces.activation_functions(), "mnist", (14, 14, 1), 2048, 4000, 5, rate=None, choices=10
     ),
     # Each level of `clone8` multiplies them by eight: tracing thousands takes minutes. The second
     # limit keeps trainings below 20 seconds: some networks have layers of 67 million weights.
     "einspace": Task(
         SMALL_EINSPACE,
         "sphere",
+        (12, 12, 1),
         2048,
         2000,
         4,
         choices=12,
         operations=100,
-        shape=(12, 12, 1),
         multiply_adds=15e6,
     ),
 }
 
+BATCH = 64  # of which a call is timed
+
+
+def cell_text(operations):
+    """Return the text of a cell of NAS-Bench-201."""
+    return f"(CELL Cell {' '.join(f'(OPS {name})' for name in operations)})"
+
+
+def _convolutions():
+    """Two convolutions of 3 × 3, and one of stride 2 that doubles the width between them."""
+
+    def computed(name):
+        return f"(IMAGE Linear1 (COMPUTE {name}))"
+
+    behind = f"(IMAGE Linear2 {computed('norm')} {computed('leaky_relu')})"
+    block = f"(IMAGE Linear2 (IMAGE Linear3 im2col3x3 (PATCH linear9to1) col2im) {behind})"
+    halved = "(HALVE Linear3 im2col3x3s2 (HALVE3 linear9to2) col2im)"
+    return f"(NET Linear3 {block} (HALVE Linear2 {halved} {behind}) (STAGE Linear1 {block}))"
+
+
+# What one would write by hand: the block of ResNet, ReLU at thirty rates, three convolutions.
+BY_HAND = {
+    "cells": [{"term": cell_text(["conv3x3", "zero", "zero", "id", "conv3x3", "zero"])}],
+    "activations": [
+        {"term": "(L2 UnaryTopo (L1 UnaryTopo (UNARY relu)))", "rate": float(rate)}
+        for rate in np.geomspace(1e-4, 1e-1, 30)
+    ],
+    "einspace": [{"term": _convolutions()}],
+}
+
+
+def _find_examples():
+    if str(EXAMPLES) not in sys.path:
+        sys.path.insert(0, str(EXAMPLES))
+
 
 def data(name, data_dir, training, validation):
     """Return `(x, y, validation x, validation y)` as tensors; the numbers are those of images."""
-    if str(EXAMPLES) not in sys.path:
-        sys.path.insert(0, str(EXAMPLES))
+    _find_examples()
     from datasets import images, spherical
 
     subset = max(training, validation)
@@ -180,6 +214,17 @@ def trained(name, task, values, tensors):
     return {"error": round(error, 5), "loss": round(float(np.mean(loss)), 5)}
 
 
+def size(name, task, values, other):
+    """Return the parameters of a network, and milliseconds of its calls and of another one's."""
+    _find_examples()
+    import timing
+
+    keras.utils.clear_session()
+    models = [network(name, task.space.parse(v["term"]), task.shape) for v in (values, other)]
+    times = timing.milliseconds(models, task.shape, (BATCH,))[str(BATCH)]
+    return {"parameters": models[0].count_params(), "milliseconds": times}
+
+
 def compiled_loop(model, x, y, rate, steps):
     """Return the function that trains a model on rows of indices: one graph, not one a step.
 
@@ -246,11 +291,27 @@ class Scores:
             started = time.process_time()
             found = trained(name, task, values, self._data[name])
             seconds = round(time.process_time() - started, 2)
-            self.rows[key] = {"task": name, "network": key[1], **values, **found}
-            self.rows[key]["seconds"] = seconds
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(self.rows[key]) + "\n")
+            row = {"task": name, "network": key[1], **values, **found, "seconds": seconds}
+            self._keep(key, row)
         return self.rows[key]
+
+    def _keep(self, key, row):
+        self.rows[key] = row
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def by_hand(self, name):
+        """Return the row of the network by hand, at its best rate where that is tuned."""
+        rows = [self(name, values) for values in BY_HAND[name]]
+        best = min(rows, key=lambda row: math.inf if row["loss"] is None else row["loss"])
+        return self.measured(name, best["network"], best)
+
+    def measured(self, name, network, other):
+        """Return the row of a network with its size, and its times beside those of another one."""
+        row = self.rows[name, network]
+        if "milliseconds" not in row:
+            self._keep((name, network), {**row, **size(name, self.tasks[name], row, other)})
+        return self.rows[name, network]
 
 
 class Choices:
@@ -340,8 +401,3 @@ def drawn(task, rng):
     if task.rate is None:
         values["rate"] = given["rate"] = float(10 ** rng.uniform(-4, -1))
     return values, given
-
-
-def cell_text(operations):
-    """Return the text of a cell of NAS-Bench-201."""
-    return f"(CELL Cell {' '.join(f'(OPS {name})' for name in operations)})"

@@ -201,7 +201,7 @@ def search(options, results):
                 record = work(name, method, part, options.small)
                 results.add(record)
                 report(record)
-                keras.utils.clear_session(free_memory=False)
+                keras.utils.clear_session()
         results.write()
 
 

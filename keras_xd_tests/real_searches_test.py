@@ -50,8 +50,7 @@ def test_the_compiled_loop_trains_as_keras_does():
 def test_a_network_of_each_task_is_trained_and_scored(name):
     task = dataclasses.replace(TASKS[name], training=16, validation=8, epochs=1, batch=8)
     rng = np.random.default_rng(0)
-    shape = {"cells": (16, 16, 3), "activations": (14, 14, 1), "einspace": (12, 12, 1)}[name]
-    x, labels = rng.normal(size=(24, *shape)).astype("float32"), rng.integers(10, size=24)
+    x, labels = rng.normal(size=(24, *task.shape)).astype("float32"), rng.integers(10, size=24)
     labels = labels.astype("int32")
     tensors = (*map(tf.constant, (x[:16], labels[:16], x[16:], labels[16:])),)
     values, _ = real_tasks.drawn(task, np.random.default_rng(3))
@@ -93,6 +92,18 @@ def test_networks_of_too_many_operations_are_refused():
     reason = real_tasks.refusal(dataclasses.replace(task, multiply_adds=9), values)
     assert reason.endswith("exceeds the limit 9") and "multiply_adds" in reason
     assert "at most 100 operations and 15 million multiply–adds" in task.words()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_network_by_hand_is_of_its_space(name):
+    task = TASKS[name]
+    for values in real_tasks.BY_HAND[name]:
+        task.space.check(task.space.parse(values["term"]))
+        assert real_tasks.refusal(task, values) is None
+        assert ("rate" in values) == (task.rate is None)
+    found = real_tasks.size(name, task, values, values)
+    assert found["parameters"] == {"cells": 1586, "activations": 7690, "einspace": 4570}[name]
+    assert len(found["milliseconds"]) == 2 and min(found["milliseconds"]) > 0
 
 
 def test_building_for_a_limit_is_no_time_of_a_proposal(small, monkeypatch, tmp_path):
@@ -150,6 +161,9 @@ def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_pa
         assert all(len(whole[seed]) == 5 for whole in runs.values())
     page = (tmp_path / "real_searches.md").read_text()
     assert all(f"| {name} | " in page for name in runs) and "2 seeds" in page
+    hand = found["networks"]["activations"][found["by_hand"]["activations"]]
+    line = next(line for line in page.splitlines() if line.startswith("| by hand | "))
+    assert f" {real_searches.objective(hand):.4f} | 0.5000 | 7,690 | 1 | " in line
     assert json.loads((tmp_path / "real_searches.json").read_text()) == found
     # What was kept is not run again; a page can be written anew from its file.
     assert real_searches.main(words) == found
