@@ -1,4 +1,4 @@
-"""Compare eight methods on eight tasks: where does searching operations pay?
+"""Compare nine methods on eight tasks: where does searching operations pay?
 
     python examples/scoreboard.py
     python examples/scoreboard.py --tasks cifar10 darcy --methods backbone xd --seeds 0
@@ -7,7 +7,8 @@
 
 Methods, all with the same number of updates of a task:
 
-- `backbone`: a small network of the task; `expert`: what an expert would take, where there is one;
+- `backbone`: a small network of the task; `wide`: the same with as many parameters as XD's result;
+- `expert`: what an expert would take, where there is one;
 - `random`: an operation drawn for each convolution from the candidates of DASH;
 - `darts`, `dash`: a third of the updates is the search, the others train what is found anew;
 - `k_operation`, `xd`: search of the backbone's convolutions, for all updates;
@@ -35,7 +36,15 @@ import reporting
 import tensorflow as tf
 import timing
 from experiments.scoreboard import scoreboard_report
-from experiments.scoreboard.methods import METHODS, PAIRS, PERIODS, RATES, Training, settings
+from experiments.scoreboard.methods import (
+    METHODS,
+    PAIRS,
+    PERIODS,
+    RATES,
+    Training,
+    settings,
+    start,
+)
 from experiments.scoreboard.scoreboard_report import CHOICE
 from experiments.scoreboard.tasks import TASKS
 
@@ -63,7 +72,7 @@ def choose(name, method, seed, small):
         return training.run(method, backbone, **setting)
 
     choice = keras_xd.choose_settings(
-        lambda: task.network(data, method == "expert"),
+        lambda: start(task, data, method),
         fit,
         lambda model: task.error(model, data.validation),
         settings(method),
@@ -86,7 +95,7 @@ def run(name, method, seed, small, setting):
     data = task.load(seed, small)
     keras.utils.set_random_seed(seed)
     training = Training(task, data, seed, updates(task, small))
-    found = training.run(method, task.network(data, method == "expert"), **setting)
+    found = training.run(method, start(task, data, method, seed), **setting)
     times = timing.milliseconds([found, task.network(data)], data.shape, (1, 64))
     return {
         "task": name,
@@ -136,6 +145,8 @@ def describe(small):
             "after test errors of seed 0 had been seen, on one of which, sentences, XD was behind.",
             f"A setting is tried for {SHARE:g} of the updates, with seed {SEEDS[0]}, and the best "
             "on the validation samples is taken for all seeds.",
+            "Wide backbone: every layer but the outputs is wider, by the smallest factor with "
+            "which it has as many parameters as a network that XD finds.",
             "Searches: `keras_xd.recipes.recipe`, joint training of weights and architecture; XD's "
             "recipe is that for the kind of data.",
             "DARTS and DASH: a third of the updates is the search, and the found network is "

@@ -15,6 +15,7 @@ with example_scripts.on_path():
     script = importlib.import_module("scoreboard")
     tasks = importlib.import_module("experiments.scoreboard.tasks")
     methods = importlib.import_module("experiments.scoreboard.methods")
+    networks = importlib.import_module("experiments.scoreboard.networks")
     report = importlib.import_module("experiments.scoreboard.scoreboard_report")
 
 
@@ -45,6 +46,20 @@ def test_networks_fit_their_data(name):
         elif task.metric.startswith("relative"):
             assert 100 * loss == pytest.approx(error, rel=1e-5)
     assert task.recipe is None or task.recipe in keras_xd.recipes.DATA
+
+
+@pytest.mark.parametrize("name", tasks.TASKS)
+def test_the_wide_backbone_has_as_many_parameters_as_what_xd_finds(name):
+    task = tasks.TASKS[name]
+    data = task.load(0, True)
+    wanted = methods.parameters_of_xd(task, data, 0)
+    model, backbone = methods.start(task, data, "wide"), task.network(data)
+    assert [layer.name for layer in model.layers] == [layer.name for layer in backbone.layers]
+    assert model.output_shape == backbone.output_shape
+    assert wanted <= model.count_params() < 1.5 * wanted
+    assert networks.wide(backbone, backbone.count_params()) is backbone
+    narrower = networks.wide(backbone, backbone.count_params() + 1)
+    assert backbone.count_params() < narrower.count_params() <= model.count_params()
 
 
 def test_permutations_follow_from_the_seed():
@@ -227,8 +242,8 @@ def test_the_page_tells_who_is_ahead():
     text = page(runs)
     assert "- XD: ahead by more than 2 on 0, behind by more than 1 on 0 (none)." in text
     assert "- DASH: ahead by more than 2 on 0, behind by more than 1 on 3 (" in text
-    assert "| CIFAR-10, permuted, error, % | 11.0 ± 1.0 | – | – | – | **7.0 ± 2.0** |" in text
-    assert "**Not finished: 117 of 189 runs are missing.**" in text
+    assert "| CIFAR-10, permuted, error, % | 11.0 ± 1.0 | – | – | – | – | **7.0 ± 2.0** |" in text
+    assert "**Not finished: 141 of 213 runs are missing.**" in text
     better = [{**run, "error": 7.9 + run["seed"]} if run["method"] == "xd" else run for run in runs]
     assert "- XD: ahead by more than 2 on 8, behind by more than 1 on 0 (none); meets" in page(
         better
@@ -240,4 +255,4 @@ def test_the_page_tells_who_is_ahead():
 def test_runs_that_diverge_are_not_counted():
     runs = [record("darcy", "backbone", 0, 3.0), record("darcy", "xd", 0, None)]
     text = page(runs)
-    assert "| Darcy flow, relative L2, % | **3.0 (0)** | – | – |" in text
+    assert "| Darcy flow, relative L2, % | **3.0 (0)** | – | – | – |" in text

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_xd
+from experiments.scoreboard import networks
 from experiments.scoreboard.scoreboard_report import NAMES
 
 PERIODS = 10  # epochs in which a training is told, so that warm-up is a share of it
@@ -24,6 +25,21 @@ def settings(method):
     if method not in SEARCHES:
         return [{"rate": rate} for rate in RATES]
     return [{"rate": rate, "factor": factor} for rate, factor in PAIRS]
+
+
+def start(task, data, method, seed=0):
+    """Return the network that a method begins with."""
+    if method == "wide":
+        return networks.wide(task.network(data), parameters_of_xd(task, data, seed))
+    return task.network(data, method == "expert")
+
+
+def parameters_of_xd(task, data, seed):
+    """Return how many parameters a network has that XD found, whatever it has found."""
+    recipe = keras_xd.recipes.recipe("xd", task.recipe, epochs=PERIODS)
+    space = keras_xd.rewrite(task.network(data), to="xd", **recipe.rewrite_options)
+    keras_xd.randomize_architecture(space, seed)
+    return keras_xd.finalize(space).count_params()
 
 
 @dataclasses.dataclass
@@ -55,7 +71,7 @@ class Training:
             rate: learning rate of the weights.
             factor: of the architecture's rate, by which that of the recipe is multiplied.
         """
-        if method in ("backbone", "expert"):
+        if method in ("backbone", "wide", "expert"):
             return self.fit(backbone, self.updates, rate)
         if method == "random":
             space = keras_xd.rewrite(backbone, to="dash")

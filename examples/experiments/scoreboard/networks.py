@@ -7,6 +7,42 @@ import keras_xd
 WIDTH, MODES, PROJECTION = {1: 16, 2: 10}, {1: 8, 2: 5}, 32
 MUSIC = {"channels": 32, "levels": 3, "dropout": 0.2}
 
+_SIZES = ("filters", "units", "output_dim")
+_STEPS = 32  # of a factor of the width
+
+
+def wide(model, parameters):
+    """Return a network, wider everywhere but in its outputs, with at least so many parameters.
+
+    The factor is the smallest of 1, 1 + 1/32, 1 + 2/32, ….
+    """
+    sized = [layer for layer in model.layers if any(hasattr(layer, name) for name in _SIZES)]
+    kept = sized[-1].name  # the outputs
+
+    def widened(steps):
+        def clone(layer):
+            config = layer.get_config()
+            if layer.name != kept:
+                for name in set(config).intersection(_SIZES):
+                    config[name] = round(config[name] * (1 + steps / _STEPS))
+            return type(layer).from_config(config)
+
+        return keras.models.clone_model(model, clone_function=clone)
+
+    if model.count_params() >= parameters:
+        return model
+    most = 1
+    while widened(most).count_params() < parameters:
+        most *= 2
+    fewest = most // 2  # has too few
+    while most - fewest > 1:
+        middle = (most + fewest) // 2
+        if widened(middle).count_params() < parameters:
+            fewest = middle
+        else:
+            most = middle
+    return widened(most)
+
 
 def image(data):
     """Return LeNet with average pooling."""

@@ -10,6 +10,7 @@ from keras_xd.visualization import style
 
 NAMES = {
     "backbone": "backbone",
+    "wide": "wide backbone",
     "expert": "expert",
     "random": "random operations",
     "darts": "DARTS mixture",
