@@ -239,8 +239,14 @@ def test_the_page_tells_who_is_ahead():
     assert report.deviations(runs, "cifar10", "xd") == pytest.approx(2.0)
     assert report.deviations(runs, "cifar10", "dash") == pytest.approx((11 - 7) / 2)
     assert report.deviations(runs, "cifar10", "darts") is None
+    for run in runs[1::3]:
+        run["parameters"] = 200
+    runs[1]["parameters"] = 100  # as many as the backbone
     text = page(runs)
-    assert "- XD: ahead by more than 2 on 0, behind by more than 1 on 0 (none)." in text
+    again = "It found the backbone again in"
+    assert (
+        f"- XD: ahead by more than 2 on 0, behind by more than 1 on 0 (none). {again} 1 of" in text
+    )
     assert "- DASH: ahead by more than 2 on 0, behind by more than 1 on 3 (" in text
     assert "| CIFAR-10, permuted, error, % | 11.0 ± 1.0 | – | – | – | – | **7.0 ± 2.0** |" in text
     assert "**Not finished: 141 of 213 runs are missing.**" in text

@@ -37,7 +37,7 @@ def page(settings, records, written):
             f"{plural(written['threads'], 'core')}.",
             "",
             f"Every method has the same number of updates of a task, {settings['batches']}; tasks "
-            "and networks are so small that a run takes about 30 seconds of one core or less. "
+            f"and networks are small{_durations(runs)}. "
             "Errors are those on the test samples after the last update, of the finalized network; "
             f"{reporting.over(seeds)}. Less is better.",
             "",
@@ -62,6 +62,17 @@ def page(settings, records, written):
             "",
             *_choices(tasks, records),
         ]
+    )
+
+
+def _durations(runs):
+    """Return how long the runs take, as the end of a sentence."""
+    seconds = [sum(run["cpu_seconds"].values()) for run in runs]
+    if not seconds:
+        return ""
+    return (
+        f": half of the runs take at most {statistics.median(seconds):.0f} seconds of one core, "
+        f"the longest {max(seconds):.0f}"
     )
 
 
@@ -171,11 +182,24 @@ def _verdicts(tasks, runs, rows):
         lines.append(
             f"- {NAMES[method]}: ahead by more than {AHEAD} on {len(ahead[method])}, behind by "
             f"more than {BEHIND} on {len(behind[method])} ({lost})"
-            + ("; meets the target." if met else ".")
+            + ("; meets the target" if met else "")
+            + _found_again(runs, method)
         )
     if ahead:
         lines.append("")
     return lines
+
+
+def _found_again(runs, method):
+    """Return the end of a sentence on a search: how often it has found the backbone again."""
+    own = select(runs, method=method)
+    sizes = [(run["parameters"], run["multiply_adds"]) for run in own]
+    bases = [select(runs, task=run["task"], method="backbone", seed=run["seed"])[:1] for run in own]
+    same = sum(
+        any((base["parameters"], base["multiply_adds"]) == size for base in found)
+        for found, size in zip(bases, sizes, strict=True)
+    )
+    return f". It found the backbone again in {same} of {len(own)} runs." if same else "."
 
 
 def _costs(tasks, runs, rows, records):
