@@ -150,8 +150,9 @@ def describe(small):
             "Searches: `keras_xd.recipes.recipe`, joint training of weights and architecture; XD's "
             "recipe is that for the kind of data.",
             "DARTS and DASH: a third of the updates is the search, and the found network is "
-            "trained anew for the others, as in their papers. DASH → XD: a third is DASH; XD goes "
-            "on with its network and weights for the others.",
+            "trained anew for the others, as in their papers. The search begins near the backbone, "
+            "whose operations have 0.9 of each mixture; in the papers all have equal shares. "
+            "DASH → XD: a third is DASH; XD goes on with its network and weights for the others.",
             "Random operations: a candidate of DASH for each convolution, drawn by the seed and "
             "trained for all updates, as there is nothing to search.",
             f"All are trained in {PERIODS} equal parts, of which warm-up, where a recipe has it, "

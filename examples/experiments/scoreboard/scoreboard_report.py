@@ -22,6 +22,7 @@ NAMES = {
 SEARCHES = ("darts", "dash", "k_operation", "xd", "dash_xd")
 CHOICE = "settings"  # in place of a seed, of the record of the small search of settings
 AHEAD, BEHIND, WANTED = 2, 1, 5
+FARTHEST = 2.5  # error in the picture, relative to the backbone's
 
 
 def page(settings, records, written):
@@ -47,6 +48,8 @@ def page(settings, records, written):
             *_errors(tasks, runs, rows, seeds),
             *_verdicts(tasks, runs, rows),
             "![Errors relative to the backbone's](scoreboard.svg)",
+            "",
+            f"An arrow at the border: a mean of more than {FARTHEST:g} times the backbone's.",
             "",
             "## What a search costs, and its result",
             "",
@@ -305,10 +308,14 @@ def draw(settings, records, path):
         axis.axis("off")
     for axis, task in zip(grid.flat, tasks, strict=False):
         base = statistics.mean(errors(runs, task=task, method="backbone").values())
+        beyond = []
         for place, method in enumerate(methods):
             values = [v / base for v in errors(runs, task=task, method=method).values()]
             if values:
                 colour = style.COLOURS[0 if method in SEARCHES else 5]
+                if statistics.mean(values) > FARTHEST:
+                    beyond.append((place, colour))
+                    continue
                 deviation = statistics.stdev(values) if len(values) > 1 else 0
                 axis.errorbar(
                     statistics.mean(values), place, xerr=deviation, fmt="o", capsize=2, color=colour
@@ -319,7 +326,9 @@ def draw(settings, records, path):
         axis.set_ylim(-0.5, len(methods) - 0.5)
         axis.grid(axis="x")
         low, high = axis.get_xlim()
-        axis.set_xlim(max(0, low), min(high, 2.5))
+        axis.set_xlim(max(0, low), FARTHEST if beyond else min(high, FARTHEST))
+        for place, colour in beyond:
+            axis.plot(FARTHEST, place, ">", color=colour, clip_on=False)
     for axis in grid[-1, :]:
         axis.set_xlabel("error / backbone's")
     style.save(figure, path)
