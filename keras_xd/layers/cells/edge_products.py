@@ -153,7 +153,8 @@ class _Outcomes:
             again = depthwise_names(names, 1) if step == 0 else []
             # What is done again is rectified first, so that its share comes later.
             factor = ops.stack([1.0 if name in again else self.shares[name] for name in names])
-            factor = ops.reshape(factor, (-1, 1, 1))
+            # Of ones alone it would be float32 in a cell of float64, too.
+            factor = ops.reshape(ops.cast(factor, self.exact), (-1, 1, 1))
             matrices, offset = (
                 ops.unstack(matrices * (scale * factor)),
                 ops.unstack(offset * factor),
