@@ -68,7 +68,7 @@ TASKS = {
         spaces.activation_functions(), "mnist", (14, 14, 1), 2048, 4000, 5, rate=None, choices=10
     ),
     # Each level of `clone8` multiplies them by eight: tracing thousands takes minutes. The second
-    # limit keeps trainings below 20 seconds: some networks have layers of 67 million weights.
+    # limit keeps all trainings but a few below 20 seconds: some layers have 67 million weights.
     "einspace": Task(
         SMALL_EINSPACE,
         "sphere",
