@@ -349,7 +349,7 @@ def _draw_cell(rng):
 
 def _cell_oracle(layer, x):
     gates = np.ones(8)
-    if layer.calibration_gate:
+    if layer.calibration_gates is not None:
         gates = keras.ops.convert_to_numpy(layer.calibration_gates)
     return cell_references.cell(layer, x, _softmax(layer.architecture.logits), gates)
 
