@@ -48,7 +48,11 @@ def joined(summaries):
         if start + count > after:
             raise ValueError(f"Pieces must not overlap. Received: start and count {ranges}")
     found = empty(summaries[0]["seed"])
-    found["ranges"] = [list(r) for r in ranges]
+    for start, count in ranges:
+        if found["ranges"] and sum(found["ranges"][-1]) == start:
+            found["ranges"][-1][1] += count
+        else:
+            found["ranges"].append([start, count])
     for summary in summaries:
         found["failures"] += summary["failures"]
         for family, row in summary["families"].items():
