@@ -174,7 +174,7 @@ class Checks:
         import tensorflow as tf
 
         twin = self.subject.twin(exact)
-        if not twin.variables:
+        if twin is None or not twin.variables:
             return
         found, weight = [], None
         own, other = zip(*twin.variables, strict=True)

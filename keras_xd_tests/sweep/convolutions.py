@@ -16,10 +16,18 @@ LARGEST_DEFINITION = 100
 
 
 def plain_twin(keras_class, **changes):
-    """Return the `twin` of a `Subject`: the layer of Keras with the same arguments and weights."""
+    """Return the `twin` of a `Subject`: the layer of Keras with the same arguments and weights.
+
+    There is none where TensorFlow may be wrong: for convolutions of three axes in float64 with a
+    stride above the size of the kernel.
+    """
     names = inspect.signature(keras_class.__init__).parameters.keys() - {"self", "name", "kwargs"}
 
     def twin(layer):
+        if keras_class is keras.layers.Conv3D and layer.compute_dtype == "float64":
+            pairs = zip(layer.strides, layer.kernel_size, strict=True)
+            if any(stride > size for stride, size in pairs):
+                return None
         arguments = {k: v for k, v in layer.get_config().items() if k in names} | changes
         shape = layer.get_build_config()["input_shape"]
         if arguments.get("data_format") == "channels_first":  # Keras has none on the CPU
@@ -44,6 +52,8 @@ def circular_twin(keras_class):
     def twin(layer):
         geometry = layer.geometry
         plain = of_wrapped(layer)
+        if plain is None:
+            return None
 
         def function(x):
             last = layer.data_format == "channels_last"

@@ -86,7 +86,9 @@ def page(summary):
         "",
         "Every configuration was built, called with whole, single and empty batches (but where "
         "TensorFlow's convolution of an empty batch is wrong, which it is with oneDNN, and the "
-        "layer is computed by it), compared as the columns say, saved, loaded and, where it is "
+        "layer is computed by it), compared as the columns say (but in float32 alone with Keras' "
+        "convolutions of three axes with a stride above the kernel's size, some of which "
+        "TensorFlow computes wrongly in float64), saved, loaded and, where it is "
         "searched, finalized after its search had moved. The figures are the largest relative "
         "errors: of the outputs in float32 against Keras' layer and against NumPy; of the outputs "
         "in float64; of gradients against those of Keras' layer, and against central differences, "

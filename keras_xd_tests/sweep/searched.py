@@ -176,7 +176,7 @@ def _draw_mixture(rank):
         spatial = [integer(rng, 5, 9 if rank == 1 else 6) for _ in range(rank)]
         groups = integer(rng, 1, 2)
         names = [n for n in DARTS if chance(rng, 0.5)] or ["convolution_3", "skip"]
-        return {
+        configuration = {
             "batch": 2,
             "sizes": spatial,
             "channels": groups * integer(rng, 1, 2),
@@ -191,6 +191,10 @@ def _draw_mixture(rank):
                 "perturb": choice(rng, (None, 0.1, 0.5)),
             },
         }
+        # The layer's own convolution alone is no mixture.
+        if names == [f"convolution_{configuration['arguments']['kernel_size']}"]:
+            names.append("skip")
+        return configuration
 
     return draw
 
