@@ -42,7 +42,7 @@ def numpy_kernel(layer):
     if layer.kernel_scaling == "mask":
         varying = features - (mask * features).sum(axis=0) / mask.sum()
         size = np.sqrt(np.mean(np.square(mask * varying).sum(axis=0)))
-        features = varying * np.sqrt(1 - np.square(mask).sum() / mask.sum() ** 2) / size
+        features = varying * np.sqrt(1 - np.square(mask).sum() / mask.sum() ** 2) / max(size, 1e-30)
         bias = bias / mask.sum()
     return (mask * (features @ head + bias)).reshape(*sizes, -1)
 
