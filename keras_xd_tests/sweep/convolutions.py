@@ -18,16 +18,19 @@ LARGEST_DEFINITION = 100
 def plain_twin(keras_class, **changes):
     """Return the `twin` of a `Subject`: the layer of Keras with the same arguments and weights.
 
-    There is none where TensorFlow may be wrong: for convolutions of three axes in float64 with a
-    stride above the size of the kernel.
+    There is none where TensorFlow may be wrong, for convolutions of three axes in float64 with a
+    stride above the size of the kernel; gradients of transposed ones are such convolutions.
     """
     names = inspect.signature(keras_class.__init__).parameters.keys() - {"self", "name", "kwargs"}
 
     def twin(layer):
-        if keras_class is keras.layers.Conv3D and layer.compute_dtype == "float64":
+        wrong = False
+        if keras_class in (keras.layers.Conv3D, keras.layers.Conv3DTranspose):
             pairs = zip(layer.strides, layer.kernel_size, strict=True)
-            if any(stride > size for stride, size in pairs):
-                return None
+            skips = any(stride > size for stride, size in pairs)
+            wrong = skips and layer.compute_dtype == "float64"
+        if wrong and keras_class is keras.layers.Conv3D:
+            return None
         arguments = {k: v for k, v in layer.get_config().items() if k in names} | changes
         shape = layer.get_build_config()["input_shape"]
         if arguments.get("data_format") == "channels_first":  # Keras has none on the CPU
@@ -40,7 +43,7 @@ def plain_twin(keras_class, **changes):
         pairs = tuple((getattr(layer, name), getattr(plain, name)) for name in weights)
         # TensorFlow has no gradients of grouped convolutions on the CPU.
         grouped = getattr(layer, "groups", 1) > 1 and "groups" in names
-        return Twin(subjects.channels_last(layer, plain), () if grouped else pairs)
+        return Twin(subjects.channels_last(layer, plain), () if grouped or wrong else pairs)
 
     return twin
 
