@@ -132,7 +132,7 @@ class Surrogate:
         grams, folds = np.stack(grams), np.array(folds)
         process = _better_process(grams, folds, count, targets)
         self.process = process.believe(grams, len(pending)) if pending else process
-        self._needed = dict.fromkeys(self.kernels, ())
+        self._needed = self._kernels_of_weight(2 if squares else 1)
         self._single = self._crosses(features, 0)
         self._mixed = self._crosses(features, 1) if squares else None
         self.best = float(process.predict(self._cross(points[:count])[:, :count])[0].min())
@@ -170,6 +170,12 @@ class Surrogate:
         self._features[name] = {term: features(term) for term in dict.fromkeys(terms)}
         return [self._features[name][term] for term in terms]
 
+    def _kernels_of_weight(self, parts):
+        """For each term which of its kernels have a weight; features of others are not needed."""
+        used = self.process.weights[: parts * self._terms].reshape(parts, -1).any(axis=0)
+        ends = np.cumsum([len(kernel.kernels) for kernel in self.kernels.values()])
+        return dict(zip(self.kernels, np.split(used, ends[:-1]), strict=True))
+
     def _crosses(self, features, part):
         """For each term the function from new features to its share of the covariance."""
         sizes = [len(kernel.kernels) for kernel in self.kernels.values()]
@@ -177,10 +183,6 @@ class Surrogate:
         for (name, kernel), size in zip(self.kernels.items(), sizes, strict=True):
             weights = self.process.weights[first : first + size]
             result[name] = kernel.cross(features[name], self._depths[name], weights)
-            # Features of kernels without weight would be computed for nothing.
-            before = self._needed[name] or [False] * size
-            needed = zip(before, weights > 0, strict=True)
-            self._needed[name] = [one or bool(other) for one, other in needed]
             first += size
         return result
 

@@ -1,5 +1,7 @@
 """Backbones and experts of the scoreboard's tasks; all end in logits or the values of fields."""
 
+import bisect
+
 import keras
 
 import keras_xd
@@ -31,17 +33,14 @@ def wide(model, parameters):
 
     if model.count_params() >= parameters:
         return model
+
+    def count(steps):
+        return widened(steps).count_params()
+
     most = 1
-    while widened(most).count_params() < parameters:
+    while count(most) < parameters:
         most *= 2
-    fewest = most // 2  # has too few
-    while most - fewest > 1:
-        middle = (most + fewest) // 2
-        if widened(middle).count_params() < parameters:
-            fewest = middle
-        else:
-            most = middle
-    return widened(most)
+    return widened(bisect.bisect_left(range(most), parameters, lo=most // 2, key=count))
 
 
 def image(data):

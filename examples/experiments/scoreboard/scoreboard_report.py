@@ -196,13 +196,13 @@ def _verdicts(tasks, runs, rows):
 def _found_again(runs, method):
     """Return the end of a sentence on a search: how often it has found the backbone again."""
     own = select(runs, method=method)
-    sizes = [(run["parameters"], run["multiply_adds"]) for run in own]
-    bases = [select(runs, task=run["task"], method="backbone", seed=run["seed"])[:1] for run in own]
-    same = sum(
-        any((base["parameters"], base["multiply_adds"]) == size for base in found)
-        for found, size in zip(bases, sizes, strict=True)
-    )
+    bases = {(run["task"], run["seed"]): _size(run) for run in select(runs, method="backbone")}
+    same = sum(bases.get((run["task"], run["seed"])) == _size(run) for run in own)
     return f". It found the backbone again in {same} of {len(own)} runs." if same else "."
+
+
+def _size(run):
+    return run["parameters"], run["multiply_adds"]
 
 
 def _costs(tasks, runs, rows, records):
