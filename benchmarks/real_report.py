@@ -3,6 +3,7 @@
 import importlib.metadata
 
 import numpy as np
+import real_tasks
 import scipy.stats
 from matplotlib.figure import Figure
 
@@ -165,7 +166,8 @@ def page(found, objective, command):
         "",
         f"Written by `{command}`; {versions}, one core. Every trial trains a network; its score is "
         "the loss on validation images, at most that of guessing. Each network is trained once, "
-        "from a seed of its own, and its score and seconds count for every search that tries it. "
+        f"from a seed of its own and for {real_tasks.SECONDS:g} seconds at most, and its score and "
+        "seconds count for every search that tries it. "
         f"The first {initial} trials are random and, with a seed, the same for all. Seconds are "
         "those of the processor, of proposals and trainings (but not of the networks built to see "
         "whether a limit is kept, as a training builds its network anyway); equal seconds are "

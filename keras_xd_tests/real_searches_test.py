@@ -33,7 +33,12 @@ def test_the_compiled_loop_trains_as_keras_does():
 
     found, expected = network(), network()
     inputs, labels = tf.constant(x), tf.constant(y, tf.int32)
-    real_tasks.compiled_loop(found, inputs, labels, 0.1, len(order))(tf.constant(order))
+    train = real_tasks.compiled_loop(found, inputs, labels, 0.1, len(order))
+    untrained = found.get_weights()
+    train(tf.constant(order), tf.constant(time.process_time(), tf.float64))
+    for a, b in zip(found.get_weights(), untrained, strict=True):
+        np.testing.assert_array_equal(a, b)  # its time is over
+    train(tf.constant(order), tf.constant(time.process_time() + 1e3, tf.float64))
     optimizer = keras.optimizers.Adam(0.1)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     for number, chosen in enumerate(order):

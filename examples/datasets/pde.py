@@ -95,6 +95,59 @@ def darcy(resolution, data_dir=None, train=1000, test=100, seed=0):
     return tuple(_pair(a, u, *coordinates) for a, u in parts)
 
 
+def burgers_symmetry(inputs, outputs, rng):
+    """Return samples of Burgers' equation moved along the period, half of them reflected, too.
+
+    Where `u(x, t)` solves the equation, so do `u(x - c, t)` and `-u(-x, t)`. Each sample is moved
+    by a number of points of its own.
+
+    Args:
+        inputs: array `(number, points, 2)`, function and coordinate.
+        outputs: array `(number, points, 1)`.
+        rng: a `numpy.random.Generator`.
+
+    Returns:
+        `(inputs, outputs)`, new arrays.
+    """
+    number, points = inputs.shape[:2]
+    reflected = rng.integers(2, size=(number, 1)).astype(bool)
+    places = np.arange(points) + rng.integers(points, size=(number, 1))
+    places = np.where(reflected, -places, places) % points
+    signs = np.where(reflected, -1, 1).astype(inputs.dtype)
+    inputs, rows = inputs.copy(), np.arange(number)[:, None]
+    inputs[..., 0] = signs * inputs[rows, places, 0]
+    return inputs, signs[..., None] * outputs[rows, places]
+
+
+def darcy_symmetry(inputs, outputs, rng):
+    """Return samples of Darcy flow, each turned and mirrored by one of the square's symmetries.
+
+    The source and the border's values have all eight of them, so that the turned solution is that
+    of the turned coefficient.
+
+    Args:
+        inputs: array `(number, nodes, nodes, 3)`, coefficient and coordinates.
+        outputs: array `(number, nodes, nodes, 1)`.
+        rng: a `numpy.random.Generator`.
+
+    Returns:
+        `(inputs, outputs)`, new arrays; the coordinates stay what they are.
+    """
+    inputs, outputs = inputs.copy(), outputs.copy()
+    drawn = rng.integers(8, size=len(inputs))
+    for number in range(8):
+        chosen = drawn == number
+        inputs[chosen, ..., :1] = turned(inputs[chosen, ..., :1], number)
+        outputs[chosen] = turned(outputs[chosen], number)
+    return inputs, outputs
+
+
+def turned(fields, number):
+    """Return fields `(…, nodes, nodes, channels)` by the symmetry 0 to 7 of the square."""
+    mirrored = fields[..., ::-1, :] if number >= 4 else fields
+    return np.rot90(mirrored, number % 4, axes=(-3, -2))
+
+
 def generate_burgers(number, resolution, seed=0):
     """Return `u(x, 0)` and `u(x, 1)`, two arrays `(number, resolution)`.
 

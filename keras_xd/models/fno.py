@@ -1,4 +1,4 @@
-"""Fourier neural operators, and the same networks with convolutions."""
+"""Fourier neural operators, and the same networks with convolutions or searched operations."""
 
 import keras
 from keras import ops
@@ -20,7 +20,7 @@ def fno(
     projection: int = 128,
     name: str = "fno",
 ) -> keras.Model:
-    """Return a Fourier neural operator, or the convolutional network of the same shape.
+    """Return a Fourier neural operator, or the network of the same shape with other operations.
 
     A Dense layer lifts the channels to `width`. Each block adds an operation that mixes points to
     a Dense layer that mixes the channels of each point alone, and normalises the sum; a ReLU
@@ -36,6 +36,10 @@ def fno(
 
     which is the circular network exactly, until its operations are trained.
 
+    With `operation="xd"` the operations are searched from Fourier operators: `XDConv` layers of
+    `2 * modes - 1` weights on each axis, which begin as the factors of the lowest `modes`
+    frequencies. Give the model to `keras_xd.SearchModel`; there is nothing to rewrite.
+
     Args:
         input_shape: `(*sizes, channels)` with one, two or three spatial sizes. Sizes may be
             `None`; the weights are those of all sizes.
@@ -43,7 +47,7 @@ def fno(
         width: number of channels between.
         modes: frequencies kept on each spatial axis, one number or one for each axis.
         blocks: number of blocks.
-        operation: `"fourier"` (`keras_xd.layers.SpectralConv`) or `"convolution"`.
+        operation: `"fourier"` (`keras_xd.layers.SpectralConv`), `"convolution"` or `"xd"`.
         padding: of the convolutions, `"circular"` or `"same"`.
         projection: number of units of the last hidden layer.
         name: name of the model.
@@ -54,7 +58,8 @@ def fno(
         convolutions.
 
     Raises:
-        ValueError: an argument is out of its range, or a size is too small for `modes`.
+        ValueError: an argument is out of its range, a size is too small for `modes`, or
+            `operation="xd"` and a size is not known.
 
     Example:
 
@@ -75,12 +80,12 @@ def fno(
     width = validation.positive_integer(width, "width")
     modes = validation.integer_tuple(modes, rank, "modes")
     blocks = validation.positive_integer(blocks, "blocks")
-    validation.one_of(operation, ("fourier", "convolution"), "operation")
+    validation.one_of(operation, ("fourier", "convolution", "xd"), "operation")
     validation.one_of(padding, ("circular", "same"), "padding")
     projection = validation.positive_integer(projection, "projection")
-    kernel_size = tuple(mode + 1 for mode in modes)
-    if operation == "convolution":
-        _check_kernel(kernel_size, sizes, modes, input_shape)
+    kernel_size = tuple(2 * mode - 1 if operation == "xd" else mode + 1 for mode in modes)
+    if operation != "fourier":
+        _check_kernel(kernel_size, sizes, operation, modes, input_shape)
 
     inputs = keras.Input(input_shape, name="function")
     x = _dense(width, "lift")(inputs)
@@ -89,6 +94,8 @@ def fno(
             mixed = layers.SpectralConv(
                 rank, width, modes, data_format="channels_last", name=f"spectral{block}"
             )(x)
+        elif operation == "xd":
+            mixed = _searched(x, width, kernel_size, f"xd{block}")
         else:
             mixed = _convolution(x, width, kernel_size, padding, f"convolution{block}")
         pointwise = _dense(width, f"pointwise{block}")(x)
@@ -116,12 +123,13 @@ def _check_input_shape(input_shape):
     return tuple(sizes), len(sizes)
 
 
-def _check_kernel(kernel_size, sizes, modes, input_shape):
+def _check_kernel(kernel_size, sizes, operation, modes, input_shape):
     """Raise `ValueError` where a kernel is larger than its input."""
     pairs = zip(kernel_size, sizes, strict=True)
     if any(size is not None and kernel > size for kernel, size in pairs):
+        rule = "one larger than `modes`" if operation == "convolution" else "`2 * modes - 1`"
         raise ValueError(
-            "The kernels, one larger than `modes`, must not be larger than the input. "
+            f"The kernels, {rule}, must not be larger than the input. "
             f"Received: modes={modes}, input_shape={tuple(input_shape)}"
         )
 
@@ -152,6 +160,21 @@ def _convolution(x, filters, kernel_size, padding, name):
         data_format="channels_last",
         use_bias=False,
         kernel_initializer=_published_initializer(),
+        name=name,
+    )(x)
+
+
+def _searched(x, filters, kernel_size, name):
+    """An XD-operation without bias that keeps the sizes and begins as a Fourier operator."""
+    layer = getattr(layers, f"XDConv{len(kernel_size)}D")
+    return layer(
+        filters,
+        kernel_size,
+        padding="circular",
+        data_format="channels_last",
+        use_bias=False,
+        kernel_initializer="keras_xd>SpectralUniform",
+        warm_start="fourier_operator",
         name=name,
     )(x)
 

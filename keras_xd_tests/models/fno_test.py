@@ -96,6 +96,27 @@ def test_the_search_starts_as_the_circular_network(input_shape, rng):
     assert len(keras_xd.architecture_variables(space)) == 2 * 3 * rank
 
 
+@pytest.mark.parametrize(("sizes", "modes"), [((16,), 5), ((9, 8), (3, 4))])
+def test_the_search_may_start_as_a_fourier_operator(sizes, modes, rng):
+    """Each operation keeps the frequencies below `modes` and multiplies them by its weights."""
+    model = models.fno((*sizes, 2), width=4, modes=modes, blocks=1, operation="xd")
+    layer = model.get_layer("xd1")
+    modes = modes if isinstance(modes, tuple) else (modes,)
+    assert layer.kernel.shape == (*(2 * mode - 1 for mode in modes), 4, 4)
+    assert 0 <= np.min(layer.kernel) and 0.9 / 16 < np.max(layer.kernel) <= 1 / 16
+    assert len(keras_xd.architecture_variables(model)) == 2 * 3 * len(sizes) // 2
+    axes = tuple(range(1, len(sizes) + 1))
+    hidden = rng.normal(size=(1, *sizes, 4)).astype("float32")
+    before, after = (np.fft.fftn(np.asarray(x), axes=axes) for x in (hidden, layer(hidden)))
+    lowest = np.ones(sizes, bool)
+    for axis, (size, mode) in enumerate(zip(sizes, modes, strict=True)):
+        shape = [-1 if one == axis else 1 for one in range(len(sizes))]
+        lowest &= (np.abs(np.fft.fftfreq(size, 1 / size)) < mode).reshape(shape)
+    assert np.abs(after[0][~lowest]).max() < 1e-4 < np.abs(after[0][lowest]).min()
+    mean = before[(0,) * (1 + len(sizes))] @ np.asarray(layer.kernel)[(0,) * len(sizes)]
+    np.testing.assert_allclose(after[(0,) * (1 + len(sizes))], mean, atol=1e-4)
+
+
 def test_architecture_parameters_of_the_paper():
     same = models.fno((256, 2), operation="convolution", padding="same")
     space = keras_xd.rewrite(same, padding="circular")
@@ -124,7 +145,7 @@ def test_initial_weights_are_the_published_ones():
         assert 0.9 * inputs**-0.5 < largest <= inputs**-0.5
 
 
-@pytest.mark.parametrize("operation", ["fourier", "convolution"])
+@pytest.mark.parametrize("operation", ["fourier", "convolution", "xd"])
 def test_learns_and_reloads(operation, tmp_path, rng):
     inputs = rng.normal(size=(16, 12, 1)).astype("float32")
     targets = np.roll(inputs, 1, axis=1)
@@ -167,7 +188,9 @@ def test_data_format_is_its_own(rng):
         ({"modes": 18}, "must not exceed the spectrum"),
         ({"modes": 32, "operation": "convolution"}, r"Received: modes=\(32,\), input_shape"),
         ({"blocks": 0}, "Received: blocks=0"),
-        ({"operation": "xd"}, "Received: operation='xd'"),
+        ({"operation": "k"}, "Received: operation='k'"),
+        ({"modes": 17, "operation": "xd"}, r"`2 \* modes - 1`.* Received: modes=\(17,\)"),
+        ({"input_shape": (None, 2), "operation": "xd"}, "every spatial size to be known"),
         ({"padding": "valid"}, "Received: padding='valid'"),
         ({"projection": 0}, "Received: projection=0"),
     ],

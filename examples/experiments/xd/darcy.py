@@ -1,20 +1,24 @@
-"""Darcy flow: CNN, Fourier neural operator and XD search, by the XD paper's recipe.
+"""Darcy flow: CNN, Fourier neural operator and XD search, by the XD paper's recipe or another.
 
     python examples/experiments/xd/darcy.py
+    python examples/experiments/xd/darcy.py --recipe operator --resolution 29 43 --epochs 20
     python examples/experiments/xd/darcy.py --resolution 85 --epochs 50 --data-dir path/of/the/data
 
 The map from a porous medium's coefficient to the pressure in it. Without a data folder the data
 are generated. See `pde_experiment.py` for what is done, and `examples/results/darcy.md`.
 """
 
+import dataclasses
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the folder examples
 
+import numpy as np
 from datasets import pde
 
 from experiments.xd import pde_experiment
+from experiments.xd.pde_experiment import OPERATOR
 
 PROBLEM = pde_experiment.Problem(
     name="darcy",
@@ -23,8 +27,14 @@ PROBLEM = pde_experiment.Problem(
     epochs=50,
     width=32,
     modes=12,
-    architecture="sgd",
-    architecture_rate=0.1,
+    recipes={
+        "paper": pde_experiment.Recipe("sgd", 0.1),
+        "operator": OPERATOR,
+        "from-convolution": dataclasses.replace(OPERATOR, start="convolution"),
+        "no-symmetries": dataclasses.replace(OPERATOR, symmetries=False),
+    },
+    symmetry=pde.darcy_symmetry,
+    orbit=lambda fields: np.concatenate([pde.turned(fields, number) for number in range(8)]),
     normalize=True,
     jit_compile=False,
     published={85: (0.0404, 0.0096, 0.0065)},

@@ -1,15 +1,19 @@
 """Train a CNN, a Fourier neural operator and an XD search on one equation, and write the results.
 
 `burgers.py` and `darcy.py` say which equation and with which settings. All methods get the same
-data, epochs, batches and schedule. The CNN and the search start from the same weights and compute
-the same function before the first step.
+data, epochs, batches and schedule. The loss is the relative L2 error, summed over the batch.
+Weights are trained by Adam, the architecture by an optimizer of its own on the same batches. The
+reported errors of the search are those of its finalized model.
 
-The loss is the relative L2 error, summed over the batch. Weights are trained by Adam, the
-architecture by an optimizer of its own on the same batches; a decay of 1e-4 of both is added to
-the gradient, as PyTorch's optimizers do it. Rates are halved each fifth of the epochs. The
-reported errors of the search are those of its finalized model. `--evaluate-on validation` keeps
-the last tenth of the training samples for choices; test samples are for the final run only. With
-`--resume` several processes may share the work, each with some `--methods`: a page names them all.
+`--recipe` says how. "paper": as the XD paper; the search starts as the CNN, a decay of 1e-4 of
+weights and architecture is added to the gradient, and rates are halved each fifth of the epochs.
+"operator": the search starts as the Fourier neural operator, nothing decays, rates fall along a
+cosine, and each batch is drawn anew from the equation's symmetries. Further recipes change one
+part of the latter.
+
+`--evaluate-on validation` keeps the last tenth of the training samples for choices; test samples
+are for the final run only. With `--resume` several processes may share the work, each with some
+`--methods`: a page names them all.
 """
 
 import argparse
@@ -33,7 +37,44 @@ from parsing import positive
 import keras_xd
 from experiments.xd import pde_report
 
-WEIGHTS_RATE, DECAY, HALVINGS = 1e-3, 1e-4, 5
+WEIGHTS_RATE, HALVINGS = 1e-3, 5
+OPTIMIZERS = {"adam": "Adam", "sgd": "SGD with momentum 0.5"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How the networks of one equation are trained.
+
+    Attributes:
+        architecture: `"adam"` or `"sgd"` (momentum 0.5), optimizer of the architecture.
+        rate: its first learning rate.
+        start: what the search begins as, `"convolution"` or `"fourier_operator"`.
+        decay: share of each number that is added to its gradient.
+        cosine: whether rates fall to zero along a cosine; otherwise they are halved each fifth.
+        symmetries: whether samples are replaced by those that a symmetry makes of them.
+    """
+
+    architecture: str
+    rate: float
+    start: str = "convolution"
+    decay: float = 1e-4
+    cosine: bool = False
+    symmetries: bool = False
+
+    def words(self):
+        """Return what a page says of the recipe."""
+        start = {"convolution": "the CNN", "fourier_operator": "a Fourier neural operator"}
+        fall = "fall to zero along a cosine" if self.cosine else f"are halved {HALVINGS - 1} times"
+        drawn = "of the equation's symmetries, anew each time" if self.symmetries else "as they are"
+        decay = f"a decay of {self.decay:g} is added to the gradient" if self.decay else "no decay"
+        return (
+            f"the search starts as {start[self.start]}; architecture by "
+            f"{OPTIMIZERS[self.architecture]}, rate {self.rate:g}; rates {fall}; {decay}; samples "
+            f"{drawn}"
+        )
+
+
+OPERATOR = Recipe("adam", 1e-3, "fourier_operator", 0.0, True, True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +88,10 @@ class Problem:
         epochs: number of epochs, by default.
         width: channels of the networks.
         modes: frequencies that the FNO keeps on each axis; kernels are one larger.
-        architecture: `"adam"` or `"sgd"` (momentum 0.5), optimizer of the architecture.
-        architecture_rate: its first learning rate.
+        recipes: dictionary from names to `Recipe`s; the first is that of the paper.
+        symmetry: function `(inputs, outputs, rng)` to samples by random symmetries.
+        orbit: function from fields to those of all symmetries, for the statistics of each point;
+            `None` where nothing is normalised.
         normalize: whether function and solution are normalised at each point.
         jit_compile: whether XLA is used; it is where it is faster on a CPU.
         published: errors in the XD paper, by resolution, of CNN, FNO and XD.
@@ -60,8 +103,9 @@ class Problem:
     epochs: int
     width: int
     modes: int
-    architecture: str
-    architecture_rate: float
+    recipes: dict
+    symmetry: object
+    orbit: object
     normalize: bool
     jit_compile: bool
     published: dict
@@ -90,6 +134,23 @@ class SGD(AddedDecay, keras.optimizers.SGD):
     """Gradient descent with the decay in its gradient."""
 
 
+class SymmetricBatches(Batches):
+    """Batches of samples by random symmetries, which follow from seed, epoch and batch.
+
+    Args:
+        symmetry: function `(inputs, outputs, rng)`.
+        *arrays, **options: of `Batches`.
+    """
+
+    def __init__(self, symmetry, *arrays, **options):
+        super().__init__(*arrays, **options)
+        self.symmetry = symmetry
+
+    def take(self, chosen, index):
+        rng = np.random.default_rng((self.seed, self.epoch, index))
+        return self.symmetry(*super().take(chosen, index), rng)
+
+
 class ErrorPerEpoch(keras.callbacks.Callback):
     """Notes the error on the evaluation samples and the seconds of each epoch's training."""
 
@@ -113,9 +174,11 @@ def mean_error(model, inputs, outputs):
     return float(keras_xd.losses.RelativeL2()(outputs, predicted))
 
 
-def make_model(method, input_shape, options):
-    """Return the network of a method; that of XD is still its backbone, rewritten."""
+def make_model(method, input_shape, options, start="convolution"):
+    """Return the network of a method; that of XD computes what its start does."""
     arguments = {"width": options.width, "modes": options.modes}
+    if method == "XD" and start == "fourier_operator":
+        return keras_xd.models.fno(input_shape, operation="xd", **arguments)
     if method == "FNO":
         return keras_xd.models.fno(input_shape, **arguments)
     if method == "CNN":
@@ -126,40 +189,50 @@ def make_model(method, input_shape, options):
     return keras_xd.rewrite(backbone, to="xd", depth=1, padding="circular", only="convolution.*")
 
 
-def normalized(inputs, outputs, others):
+def normalized(inputs, outputs, others, orbit=None):
     """Return two arrays of functions normalized, and the layer that decodes a network's answers.
 
-    Statistics are those of the training samples at each point, `inputs` and `outputs`. Channel 0 of
-    the inputs is normalized; the others are coordinates.
+    Statistics are those of the training samples at each point, `inputs` and `outputs`, and of what
+    `orbit` makes of them: with all symmetries, normalized samples have them, too. Channel 0 of the
+    inputs is normalized; the others are coordinates.
     """
+    functions = inputs[..., :1]
+    if orbit is not None:
+        functions, outputs = orbit(functions), orbit(outputs)
     encoding = keras_xd.layers.PointNormalization(channels=1)
-    encoding.adapt(inputs)
+    coordinates = np.broadcast_to(
+        inputs[:1, ..., 1:], (*functions.shape[:-1], inputs.shape[-1] - 1)
+    )
+    encoding.adapt(np.concatenate([functions, coordinates], axis=-1))
     decoding = keras_xd.layers.PointNormalization(invert=True, name="decoding")
     decoding.adapt(outputs)
     return *(ops.convert_to_numpy(encoding(values)) for values in (inputs, others)), decoding
 
 
-def optimizers(problem, steps_per_epoch, epochs, architecture_rate):
+def optimizers(recipe, steps_per_epoch, epochs):
     """Return the optimizers of the weights and of the architecture."""
     interval = steps_per_epoch * max(1, round(epochs / HALVINGS))
 
     def schedule(rate):
+        if recipe.cosine:
+            return keras.optimizers.schedules.CosineDecay(rate, steps_per_epoch * epochs)
         return keras.optimizers.schedules.ExponentialDecay(rate, interval, 0.5, staircase=True)
 
-    rate = schedule(architecture_rate)
-    if problem.architecture == "adam":
-        architecture = Adam(rate, DECAY, epsilon=1e-8)
+    rate = schedule(recipe.rate)
+    if recipe.architecture == "adam":
+        architecture = Adam(rate, recipe.decay, epsilon=1e-8)
     else:
-        architecture = SGD(rate, DECAY, momentum=0.5)
-    return Adam(schedule(WEIGHTS_RATE), DECAY, epsilon=1e-8), architecture
+        architecture = SGD(rate, recipe.decay, momentum=0.5)
+    return Adam(schedule(WEIGHTS_RATE), recipe.decay, epsilon=1e-8), architecture
 
 
 def run(method, problem, data, epochs, seed, options):
     """Train one network; return what was measured of it."""
     (inputs, outputs), (test_inputs, test_outputs) = data
-    decoding = None
+    recipe, decoding = chosen_recipe(problem, options), None
     if problem.normalize:
-        inputs, test_inputs, decoding = normalized(inputs, outputs, test_inputs)
+        orbit = problem.orbit if recipe.symmetries else None
+        inputs, test_inputs, decoding = normalized(inputs, outputs, test_inputs, orbit)
 
     def error(model):
         return mean_error(model, test_inputs, test_outputs)
@@ -171,13 +244,12 @@ def run(method, problem, data, epochs, seed, options):
             print(f"({seconds:.1f} s / epoch)", flush=True)
 
     keras.utils.set_random_seed(seed)
-    model = make_model(method, inputs.shape[1:], options)
+    model = make_model(method, inputs.shape[1:], options, recipe.start)
     if decoding is not None:
         model = keras.Model(model.input, decoding(model.output))
-    batches = Batches(inputs, outputs, batch_size=options.batch_size, seed=seed)
-    weights_optimizer, architecture_optimizer = optimizers(
-        problem, len(batches), epochs, options.architecture_rate
-    )
+    drawn = functools.partial(SymmetricBatches, problem.symmetry) if recipe.symmetries else Batches
+    batches = drawn(inputs, outputs, batch_size=options.batch_size, seed=seed)
+    weights_optimizer, architecture_optimizer = optimizers(recipe, len(batches), epochs)
     loss = keras_xd.losses.RelativeL2(reduction="sum")
     compiling = {"loss": loss, "jit_compile": options.jit}
     if method == "XD":
@@ -199,13 +271,21 @@ def run(method, problem, data, epochs, seed, options):
         "mean_of_last": statistics.mean(log.errors[-pde_report.LAST :]),
         "seconds_per_epoch": statistics.median(log.seconds),  # the first includes the tracing
         "jit_compile": options.jit,
-        "architecture_rate": options.architecture_rate if method == "XD" else None,
+        "architecture_rate": recipe.rate if method == "XD" else None,
+        "recipe": options.recipe,
     }
     if abs(record["error"] - log.errors[-1]) > 1e-3 * log.errors[-1]:
         raise RuntimeError(
             f"The finalized {method} has the error {record['error']}, not {log.errors[-1]}."
         )
     return record
+
+
+def chosen_recipe(problem, options):
+    """Return the recipe of the options, with the architecture's rate where that is given."""
+    recipe = problem.recipes[options.recipe]
+    rate = options.architecture_rate
+    return recipe if rate is None else dataclasses.replace(recipe, rate=rate)
 
 
 def describe(problem, options, arguments):
@@ -215,20 +295,16 @@ def describe(problem, options, arguments):
     folder = options.data_dir or os.environ.get("KERAS_XD_DATA_DIR")
     variable = "KERAS_XD_DATA_DIR=… " if folder and not options.data_dir else ""
     script = f"examples/experiments/xd/{problem.name}.py"
-    architecture = {"adam": "Adam", "sgd": "SGD with momentum 0.5"}[problem.architecture]
     return {
         "command": f"{variable}{' '.join(['python', script, *words])}",
         "data": "read from the data folder" if folder else "generated",
         "evaluated_on": options.evaluate_on,
         "samples": f"{options.train} for training, {options.test} for evaluation",
-        "seeds": options.seeds,
         "batch_size": options.batch_size,
-        "network": f"4 blocks, width {options.width}, modes {options.modes}; kernels one larger, "
-        "circular",
+        "network": f"4 blocks, width {options.width}, modes {options.modes}; kernels of the "
+        "CNN one larger, circular",
         "weights": f"Adam, rate {WEIGHTS_RATE:g}",
-        "architecture": f"{architecture}; depth 1, no bias of the spectrum, no gates",
-        "decay": f"{DECAY:g}, added to the gradient of weights and architecture",
-        "schedule": f"rates halved {HALVINGS - 1} times, after equal numbers of epochs",
+        "operations": "depth 1, no bias of the spectrum, no gates",
         "normalization": "of each point, function and solution" if problem.normalize else "none",
         "versions": f"Keras {keras.__version__}, TensorFlow {tf.__version__}",
         "threads": tf.config.threading.get_intra_op_parallelism_threads()
@@ -259,7 +335,8 @@ def parse(problem, arguments):
     parser.add_argument("--batch-size", type=positive, default=20)
     parser.add_argument("--width", type=positive, default=problem.width)
     parser.add_argument("--modes", type=positive, default=problem.modes)
-    parser.add_argument("--architecture-rate", type=float, default=problem.architecture_rate)
+    parser.add_argument("--recipe", choices=problem.recipes, default=next(iter(problem.recipes)))
+    parser.add_argument("--architecture-rate", type=float, help="instead of that of the recipe")
     parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")
     parser.add_argument(
         "--jit", action=argparse.BooleanOptionalAction, default=problem.jit_compile, help="use XLA"
@@ -300,14 +377,14 @@ def main(problem, arguments=None):
         options.output,
         describe(problem, options, arguments),
         overwrite=options.overwrite,
-        key=("resolution", "epochs", "seed", "method"),
+        key=("resolution", "epochs", "recipe", "seed", "method"),
         joined=True,
     )
     started = time.perf_counter()
     for data, epochs in zip(every_data, options.epochs, strict=True):
         for seed in range(options.seeds):
             for method in options.methods:
-                key = (data[0][0].shape[1], epochs, seed, method)
+                key = (data[0][0].shape[1], epochs, options.recipe, seed, method)
                 results.obtain(key, run, method, problem, data, epochs, seed, options)
     table = pde_report.table(problem, results.runs)
     print("\n".join(["", *table, f"Results: {options.output}"]))

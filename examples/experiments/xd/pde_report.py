@@ -12,17 +12,19 @@ LAST = 10  # epochs that the second error is a mean of
 
 
 def table(problem, records):
-    """Return the lines of a table, one for each resolution and method: means over the seeds."""
-    head = ["size", "method", "epochs", "error", f"mean of last {LAST}"]
+    """Return the lines of a table, one for each budget and method: means over the seeds."""
+    head = ["size", "recipe", "epochs", "method", "seeds", "error", f"mean of last {LAST}"]
     head += ["lowest to highest of these", "published", "parameters", "architecture's rate"]
     rows = []
-    for resolution, epochs in _budgets(records):
+    for resolution, epochs, recipe in _budgets(records):
         published = problem.published.get(resolution, ["–"] * len(METHODS))
         for method, reference in zip(METHODS, published, strict=True):
-            found = select(records, resolution=resolution, epochs=epochs, method=method)
+            found = select(
+                records, resolution=resolution, epochs=epochs, recipe=recipe, method=method
+            )
             if found:
                 last = [error for record in found for error in record["errors"][-LAST:]]
-                cells = [resolution, method, epochs]
+                cells = [resolution, recipe, epochs, method, len(found)]
                 cells += [spread([r[key] for r in found], 4) for key in ("error", "mean_of_last")]
                 cells += [f"{min(last):.4f} to {max(last):.4f}", reference]
                 rate = found[0]["architecture_rate"]
@@ -33,7 +35,9 @@ def table(problem, records):
 
 
 def _budgets(records):
-    return sorted({(record["resolution"], record["epochs"]) for record in records})
+    """The resolutions, epochs and recipes of records, those of the paper first."""
+    found = {(record["resolution"], record["epochs"], record["recipe"]) for record in records}
+    return sorted(found, key=lambda budget: (*budget[:2], budget[2] != "paper", budget[2]))
 
 
 def page(problem, settings, records, written):
@@ -44,11 +48,16 @@ def page(problem, settings, records, written):
         "\n".join(table(problem, records)[:-1]),
         f"![Error per epoch]({problem.name}.svg)",
         f"Error on the {settings['evaluated_on']} samples after the last epoch, and mean of those "
-        f"after each of the last {LAST}, over {reporting.plural(settings['seeds'], 'seed')}. XD is "
-        "evaluated as its finalized model. At each size all methods of a budget of epochs have the "
+        f"after each of the last {LAST}; mean ± standard deviation over the seeds. XD is evaluated "
+        "as its finalized model. All methods of a size, a recipe and a number of epochs have the "
         "same batches and the same schedule. The published figures are those of the XD paper after "
         "500 epochs on other data: compare methods with each other. Seconds are the median of the "
         "epochs' training by the clock on the wall.",
+        "\n".join(
+            f"- recipe `{name}`: {problem.recipes[name].words()}"
+            for name in problem.recipes
+            if any(record["recipe"] == name for record in records)
+        ),
         "\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in settings.items()),
     ]
     return "\n\n".join(lines) + "\n"
@@ -63,14 +72,18 @@ def draw(settings, records, path):
     figure, grid = reporting.panels(3.6 * columns, 2.4 * rows, columns, rows, sharey=True)
     for axis in grid.flat[len(budgets) :]:
         axis.axis("off")
-    for axis, (resolution, epochs) in zip(grid.flat, budgets, strict=False):
+    for axis, (resolution, epochs, recipe) in zip(grid.flat, budgets, strict=False):
         for number, method in enumerate(METHODS):
-            runs = select(records, resolution=resolution, epochs=epochs, method=method)
+            runs = select(
+                records, resolution=resolution, epochs=epochs, recipe=recipe, method=method
+            )
             if runs:
                 errors = [run["errors"] for run in runs]
                 look = {"linestyle": "-", "linewidth": 0.9}
                 reporting.mean_and_range(axis, errors, number, method, **look)
-        axis.set(title=f"{resolution} points, {epochs} epochs", xlabel="epoch", yscale="log")
+        axis.set(
+            title=f"{resolution} points, {epochs} epochs, {recipe}", xlabel="epoch", yscale="log"
+        )
         axis.grid(axis="y")
         axis.margins(x=0)
     for axis in grid[:, 0]:

@@ -75,6 +75,21 @@ def test_the_start_of_burgers_has_its_covariance():
     assert np.all(np.sum(final**2, axis=1) < np.sum(initial**2, axis=1))  # energy is lost
 
 
+def test_symmetries_of_burgers_are_solutions(rng):
+    x = 2 * np.pi * np.arange(64) / 64
+    start = np.stack([np.sin(x) + 0.3, np.cos(2 * x) - 0.1])
+    solution = pde.solve_burgers(start)
+    inputs = np.stack([start, np.broadcast_to(x, start.shape)], axis=-1)[[0, 1] * 20]
+    outputs = solution[[0, 1] * 20][..., None]
+    moved, moved_outputs = pde.burgers_symmetry(inputs, outputs, rng)
+    np.testing.assert_allclose(pde.solve_burgers(moved[..., 0]), moved_outputs[..., 0], atol=1e-8)
+    np.testing.assert_array_equal(moved[..., 1], inputs[..., 1])
+    means = moved[::2, :, 0].mean(axis=1)  # reflected ones have the opposite sign
+    assert sorted(set(np.round(means, 6))) == [-0.3, 0.3]
+    assert len({tuple(np.round(one, 6)) for one in moved[::2, :, 0]}) > 10
+    np.testing.assert_array_equal(inputs[0, :, 0], start[0])  # the given ones are kept
+
+
 @pytest.mark.real_data("KERAS_XD_DATA_DIR", "burgers1d.npz")
 def test_burgers_is_read(data_path):
     (inputs, outputs), (test_inputs, _) = pde.burgers(256, data_path.parent, train=5, test=3)
@@ -132,6 +147,21 @@ def test_darcy_is_of_second_order():
         errors.append(np.abs(pde.solve_darcy((1 + x * y)[None], source[None])[0] - u).max())
     assert errors[1] < 0.01
     assert 1.9 < np.log2(errors[0] / errors[1]) < 2.1
+
+
+def test_symmetries_of_darcy_are_solutions(rng):
+    coefficient = np.where(rng.random((1, 9, 9)) < 0.5, 3.0, 12.0)
+    coordinates = np.broadcast_to(rng.normal(size=(1, 9, 9, 2)), (40, 9, 9, 2))
+    inputs = np.concatenate([coefficient[[0] * 40][..., None], coordinates], axis=-1)
+    outputs = pde.solve_darcy(coefficient)[[0] * 40][..., None]
+    turned, turned_outputs = pde.darcy_symmetry(inputs, outputs, rng)
+    solved = pde.solve_darcy(turned[..., 0])
+    np.testing.assert_allclose(solved, turned_outputs[..., 0], atol=1e-9)
+    np.testing.assert_array_equal(turned[..., 1:], coordinates)
+    assert len({one.tobytes() for one in turned[..., 0]}) == 8
+    orbit = [pde.turned(coefficient[..., None], number) for number in range(8)]
+    assert len({one.tobytes() for one in orbit}) == 8
+    np.testing.assert_array_equal(inputs[:, ..., 0], coefficient[[0] * 40])
 
 
 def test_generated_darcy():

@@ -1,7 +1,10 @@
 """The experiments on differential equations: loss, optimizers, batches, a small run of each."""
 
+import dataclasses
+import functools
 import importlib
 import json
+import types
 
 import keras
 import numpy as np
@@ -40,6 +43,45 @@ def test_functions_are_normalized_and_answers_decoded(rng):
     np.testing.assert_allclose(decoding(answers), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_statistics_of_all_symmetries_have_them(rng):
+    inputs = rng.normal(2, 3, size=(5, 4, 4, 3)).astype("float32")
+    outputs = rng.normal(-1, 5, size=(5, 4, 4, 1)).astype("float32")
+    problem = scripts["darcy"].PROBLEM
+    encoded, _, decoding = experiment.normalized(inputs, outputs, inputs, problem.orbit)
+    np.testing.assert_array_equal(encoded[..., 1:], inputs[..., 1:])
+    for number in range(8):
+        turned = inputs.copy()
+        turned[..., :1] = pde.turned(inputs[..., :1], number)
+        again, others, _ = experiment.normalized(turned, outputs, inputs, problem.orbit)
+        np.testing.assert_allclose(again[..., :1], pde.turned(encoded[..., :1], number), atol=1e-5)
+        np.testing.assert_allclose(others, encoded, atol=1e-5)
+        answers = np.asarray(decoding(pde.turned(outputs, number)))
+        np.testing.assert_allclose(
+            answers, pde.turned(np.asarray(decoding(outputs)), number), atol=1e-5
+        )
+
+
+def test_batches_of_symmetries_follow_from_seed_epoch_and_batch(rng):
+    inputs = rng.normal(size=(6, 4, 4, 3)).astype("float32")
+    make = functools.partial(
+        experiment.SymmetricBatches, pde.darcy_symmetry, inputs, inputs[..., :1], batch_size=3
+    )
+    first, again, other = make(seed=1), make(seed=1), make(seed=2)
+    epochs = []
+    for _ in range(2):
+        epochs.append([first[index] for index in range(2)])
+        for index in (1, 0):  # in any order
+            np.testing.assert_array_equal(again[index][0], epochs[-1][index][0])
+        for batches in (first, again):
+            batches.on_epoch_end()
+    for x, y in epochs[0]:
+        np.testing.assert_array_equal(x[..., :1], y)  # both are turned alike
+    sums = [np.sort(np.concatenate([x for x, _ in e]).sum(axis=(1, 2, 3))) for e in epochs]
+    np.testing.assert_allclose(sums[0], sums[1], rtol=1e-5)  # each sample once
+    assert not np.array_equal(epochs[0][0][0], epochs[1][0][0])
+    assert not np.array_equal(epochs[0][0][0], other[0][0])
+
+
 def test_the_error_is_that_of_the_decoded_answers(rng):
     inputs, outputs = rng.normal(size=(2, 3, 4, 1)).astype("float32")
     model = keras.Sequential([keras.Input((4, 1)), keras.layers.Rescaling(2.0)])
@@ -67,7 +109,8 @@ def test_decay_is_part_of_the_gradient():
 
 
 def test_rates_are_halved_each_fifth():
-    weights, architecture = experiment.optimizers(scripts["darcy"].PROBLEM, 7, 50, 0.1)
+    recipe = scripts["darcy"].PROBLEM.recipes["paper"]
+    weights, architecture = experiment.optimizers(recipe, 7, 50)
     assert isinstance(architecture, experiment.SGD) and architecture.momentum == 0.5
     for optimizer, rate in ((weights, 1e-3), (architecture, 0.1)):
         rates = []
@@ -75,6 +118,36 @@ def test_rates_are_halved_each_fifth():
             optimizer.iterations.assign(step)
             rates.append(float(optimizer.learning_rate))
         assert rates == pytest.approx([rate, rate, rate / 2, rate / 16])
+        assert optimizer.decay == 1e-4
+
+
+def test_rates_of_the_other_recipe_fall_to_zero():
+    for optimizer in experiment.optimizers(experiment.OPERATOR, 7, 50):
+        assert isinstance(optimizer, experiment.Adam) and optimizer.decay == 0
+        rates = []
+        for step in (0, 175, 350):
+            optimizer.iterations.assign(step)
+            rates.append(float(optimizer.learning_rate))
+        assert rates == pytest.approx([1e-3, 5e-4, 0], abs=1e-9)
+
+
+def test_recipes_are_told_in_words():
+    recipes = scripts["darcy"].PROBLEM.recipes
+    assert recipes["paper"].words() == (
+        "the search starts as the CNN; architecture by SGD with momentum 0.5, rate 0.1; rates are "
+        "halved 4 times; a decay of 0.0001 is added to the gradient; samples as they are"
+    )
+    assert recipes["operator"].words() == (
+        "the search starts as a Fourier neural operator; architecture by Adam, rate 0.001; rates "
+        "fall to zero along a cosine; no decay; samples of the equation's symmetries, anew each "
+        "time"
+    )
+    # The others differ from it in one part.
+    for name in ("from-convolution", "no-symmetries"):
+        found, operator = map(dataclasses.asdict, (recipes[name], experiment.OPERATOR))
+        assert sum(found[key] != operator[key] for key in operator) == 1
+    options = types.SimpleNamespace(recipe="operator", architecture_rate=0.5)
+    assert experiment.chosen_recipe(scripts["darcy"].PROBLEM, options).rate == 0.5
 
 
 class Recorder(keras.Model):
@@ -123,10 +196,14 @@ def test_the_search_starts_as_the_baseline(rng):
     np.testing.assert_allclose(outputs[1], outputs[0], atol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "size"), [("burgers", 16), ("darcy", 7)])
-def test_a_small_run_writes_its_results(name, size, eager, blank_pictures, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "size", "recipe"),
+    [("burgers", 16, "paper"), ("darcy", 7, "paper"), ("darcy", 7, "operator")],
+)
+def test_a_small_run_writes_its_results(name, size, recipe, eager, blank_pictures, tmp_path):
     output = tmp_path / "results"
-    arguments = [*SMALL, *TINY, "--resolution", str(size), "--output", str(output)]
+    arguments = [*SMALL, *TINY, "--resolution", str(size), "--recipe", recipe]
+    arguments += ["--output", str(output)]
     records = scripts[name].main(arguments)
     assert [(r["resolution"], r["method"]) for r in records] == [
         (size, method) for method in ("CNN", "FNO", "XD")
@@ -139,14 +216,16 @@ def test_a_small_run_writes_its_results(name, size, eager, blank_pictures, tmp_p
     assert (output / f"{name}.svg").read_bytes().startswith(b"<?xml")
     assert {file.suffix for file in output.iterdir()} == {".md", ".json", ".svg"}
     for record in records:
-        assert f"| {record['method']} | 2 | {record['error']:.4f} |" in text
+        assert f"| {recipe} | 2 | {record['method']} | 1 | {record['error']:.4f} |" in text
         assert len(record["errors"]) == 2 and record["seconds_per_epoch"] > 0
         assert record["error"] == pytest.approx(record["errors"][-1], rel=1e-3)
         assert record["mean_of_last"] == pytest.approx(np.mean(record["errors"]), rel=1e-3)
+    assert f"- recipe `{recipe}`: the search starts as" in text
     cnn, _, xd = records
     # K, L and M of four layers: pairs of numbers, n · Σ radices, for each axis.
     added = {16: 16 * (2 + 2 + 2 + 2), 7: 2 * 7 * 7}[size]
-    assert xd["parameters"] == cnn["parameters"] + 4 * 3 * 2 * added
+    kernels = 4 * 3**2 * (5**2 - 4**2) if recipe == "operator" else 0  # 2 · 3 - 1 and 3 + 1 taps
+    assert xd["parameters"] == cnn["parameters"] + 4 * 3 * 2 * added + kernels
     with pytest.raises(SystemExit):
         scripts[name].main(arguments)  # nothing is overwritten
     assert scripts[name].main([*arguments, "--resume"]) == records  # and nothing is missing
@@ -154,7 +233,7 @@ def test_a_small_run_writes_its_results(name, size, eager, blank_pictures, tmp_p
 
 def test_the_table_holds_means_over_seeds():
     record = {"resolution": 43, "method": "FNO", "epochs": 5, "parameters": 1234}
-    record["architecture_rate"] = None
+    record |= {"architecture_rate": None, "recipe": "operator"}
     record["errors"] = [9.0, *[0.2] * 8, 0.1, 0.3]  # the first is not one of the last ten
     records = [
         {**record, "error": 0.1, "mean_of_last": 0.2, "seconds_per_epoch": 1.0},
@@ -163,13 +242,20 @@ def test_the_table_holds_means_over_seeds():
     ]
     single = {**records[0], "method": "XD", "resolution": 85, "architecture_rate": 5e-3}
     longer = {**records[0], "epochs": 7, "error": 0.7}
-    problem, every = scripts["darcy"].PROBLEM, [single, longer, *records]
-    *_, first, other, second, _ = report.table(problem, every)
+    paper = {**records[0], "recipe": "paper"}
+    problem, every = scripts["darcy"].PROBLEM, [single, longer, *records, paper]
+    *_, of_paper, first, other, second, _ = report.table(problem, every)
     means = "0.3000 ± 0.2000 | 0.2000 ± 0.0000"
-    assert first == f"| 43 | FNO | 5 | {means} | 0.1000 to 0.3000 | – | 1,234 | – | 2.0 |"
+    assert (
+        first
+        == f"| 43 | operator | 5 | FNO | 3 | {means} | 0.1000 to 0.3000 | – | 1,234 | – | 2.0 |"
+    )
     last = "0.2000 | 0.1000 to 0.3000"
-    assert other == f"| 43 | FNO | 7 | 0.7000 | {last} | – | 1,234 | – | 1.0 |"
-    assert second == f"| 85 | XD | 5 | 0.1000 | {last} | 0.0065 | 1,234 | 0.005 | 1.0 |"
+    assert of_paper.startswith("| 43 | paper | 5 | FNO | 1 | 0.1000 |")
+    assert other == f"| 43 | operator | 7 | FNO | 1 | 0.7000 | {last} | – | 1,234 | – | 1.0 |"
+    assert (
+        second == f"| 85 | operator | 5 | XD | 1 | 0.1000 | {last} | 0.0065 | 1,234 | 0.005 | 1.0 |"
+    )
 
 
 def test_nonsense_is_refused(tmp_path, capsys):
@@ -206,7 +292,7 @@ def test_an_experiment_is_resumed(eager, blank_pictures, tmp_path):
     text = (tmp_path / "burgers.md").read_text()
     assert "--resolution 8 && python examples/experiments/xd/burgers.py" in text
     assert "- note: A B." in text and "--note …" in text
-    assert "| 8 | FNO |" in text and "| 16 | FNO |" in text
+    assert "| 8 | paper | 2 | FNO |" in text and "| 16 | paper | 2 | FNO |" in text
 
 
 @pytest.mark.real_data("KERAS_XD_DATA_DIR", "burgers1d.npz")
