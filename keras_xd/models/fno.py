@@ -19,12 +19,13 @@ def fno(
     padding: str = "circular",
     projection: int = 128,
     name: str = "fno",
+    normalization: str | None = "batch",
 ) -> keras.Model:
     """Return a Fourier neural operator, or the network of the same shape with other operations.
 
     A Dense layer lifts the channels to `width`. Each block adds an operation that mixes points to
-    a Dense layer that mixes the channels of each point alone, and normalises the sum; a ReLU
-    follows every block but the last. Two Dense layers, of `projection` units with ReLU and of
+    a Dense layer that mixes the channels of each point alone, and normalises the sum as in the
+    published networks, or not; a ReLU follows every block but the last. Two Dense layers, of `projection` units with ReLU and of
     `outputs` units, end the network. Initial weights are drawn as in the published networks.
 
     The operations are named `spectral1` … or `convolution1` …, and have no bias. A convolution's
@@ -51,6 +52,8 @@ def fno(
         padding: of the convolutions, `"circular"` or `"same"`.
         projection: number of units of the last hidden layer.
         name: name of the model.
+        normalization: `"batch"`, or `None` for networks without. Solutions of differential
+            equations are often fitted far better without: what a batch adds to a sample is noise.
 
     Returns:
         A `keras.Model` from `(batch, *sizes, channels)` to `(batch, *sizes, outputs)`, whatever
@@ -83,6 +86,7 @@ def fno(
     validation.one_of(operation, ("fourier", "convolution", "xd"), "operation")
     validation.one_of(padding, ("circular", "same"), "padding")
     projection = validation.positive_integer(projection, "projection")
+    validation.one_of(normalization, ("batch", None), "normalization")
     kernel_size = tuple(2 * mode - 1 if operation == "xd" else mode + 1 for mode in modes)
     if operation != "fourier":
         _check_kernel(kernel_size, sizes, operation, modes, input_shape)
@@ -100,9 +104,10 @@ def fno(
             mixed = _convolution(x, width, kernel_size, padding, f"convolution{block}")
         pointwise = _dense(width, f"pointwise{block}")(x)
         x = keras.layers.Add(name=f"add{block}")([mixed, pointwise])
-        x = keras.layers.BatchNormalization(
-            momentum=0.9, epsilon=1e-5, name=f"normalization{block}"
-        )(x)
+        if normalization == "batch":
+            x = keras.layers.BatchNormalization(
+                momentum=0.9, epsilon=1e-5, name=f"normalization{block}"
+            )(x)
         if block < blocks:
             x = keras.layers.ReLU(name=f"relu{block}")(x)
     x = _dense(projection, "projection", activation="relu")(x)

@@ -117,6 +117,22 @@ def test_the_search_may_start_as_a_fourier_operator(sizes, modes, rng):
     np.testing.assert_allclose(after[(0,) * (1 + len(sizes))], mean, atol=1e-4)
 
 
+@pytest.mark.parametrize("operation", ["fourier", "convolution", "xd"])
+def test_networks_without_normalization(operation, rng):
+    """They are those with it while its statistics and parameters are zero and one."""
+    options = {"width": 4, "modes": 3, "blocks": 2, "operation": operation}
+    plain = models.fno((12, 2), normalization=None, **options)
+    normalized = models.fno((12, 2), **options)
+    assert not any("normalization" in layer.name for layer in plain.layers)
+    assert trainable(normalized) == trainable(plain) + 2 * 2 * 4
+    weights = iter(plain.get_weights())
+    for layer in normalized.layers:
+        if "normalization" not in layer.name:
+            layer.set_weights([next(weights) for _ in layer.weights])
+    inputs = rng.normal(size=(3, 12, 2)).astype("float32")
+    np.testing.assert_allclose(plain(inputs), normalized(inputs), rtol=1e-4, atol=1e-5)
+
+
 def test_architecture_parameters_of_the_paper():
     same = models.fno((256, 2), operation="convolution", padding="same")
     space = keras_xd.rewrite(same, padding="circular")
@@ -193,6 +209,7 @@ def test_data_format_is_its_own(rng):
         ({"input_shape": (None, 2), "operation": "xd"}, "every spatial size to be known"),
         ({"padding": "valid"}, "Received: padding='valid'"),
         ({"projection": 0}, "Received: projection=0"),
+        ({"normalization": "layer"}, "Received: normalization='layer'"),
     ],
 )
 def test_bad_arguments(options, message):

@@ -8,8 +8,11 @@ reported errors of the search are those of its finalized model.
 `--recipe` says how. "paper": as the XD paper; the search starts as the CNN, a decay of 1e-4 of
 weights and architecture is added to the gradient, and rates are halved each fifth of the epochs.
 "operator": the search starts as the Fourier neural operator, nothing decays, rates fall along a
-cosine, and each batch is drawn anew from the equation's symmetries. Further recipes change one
-part of the latter.
+cosine, no network has batch normalization, and each batch is drawn anew from the equation's
+symmetries. Further recipes change one part of the latter.
+
+`--also-at` evaluates the networks at other sizes, too, after each of the last epochs: a copy made
+by `keras_xd.resize`, which is not trained there.
 
 `--evaluate-on validation` keeps the last tenth of the training samples for choices; test samples
 are for the final run only. With `--resume` several processes may share the work, each with some
@@ -52,6 +55,7 @@ class Recipe:
         decay: share of each number that is added to its gradient.
         cosine: whether rates fall to zero along a cosine; otherwise they are halved each fifth.
         symmetries: whether samples are replaced by those that a symmetry makes of them.
+        normalization: that of the networks, `"batch"` or `None`.
     """
 
     architecture: str
@@ -60,6 +64,7 @@ class Recipe:
     decay: float = 1e-4
     cosine: bool = False
     symmetries: bool = False
+    normalization: str | None = "batch"
 
     def words(self):
         """Return what a page says of the recipe."""
@@ -67,14 +72,15 @@ class Recipe:
         fall = "fall to zero along a cosine" if self.cosine else f"are halved {HALVINGS - 1} times"
         drawn = "of the equation's symmetries, anew each time" if self.symmetries else "as they are"
         decay = f"a decay of {self.decay:g} is added to the gradient" if self.decay else "no decay"
+        layers = "" if self.normalization else "no batch normalization; "
         return (
             f"the search starts as {start[self.start]}; architecture by "
-            f"{OPTIMIZERS[self.architecture]}, rate {self.rate:g}; rates {fall}; {decay}; samples "
-            f"{drawn}"
+            f"{OPTIMIZERS[self.architecture]}, rate {self.rate:g}; rates {fall}; {decay}; "
+            f"{layers}samples {drawn}"
         )
 
 
-OPERATOR = Recipe("adam", 1e-3, "fourier_operator", 0.0, True, True)
+OPERATOR = Recipe("adam", 1e-3, "fourier_operator", 0.0, True, True, None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,15 +174,37 @@ class ErrorPerEpoch(keras.callbacks.Callback):
         self.report(epoch + 1, self.errors[-1], self.seconds[-1])
 
 
+class ErrorsElsewhere(keras.callbacks.Callback):
+    """Notes the errors at other sizes after each of the last epochs.
+
+    Args:
+        samples: dictionary from sizes to `(inputs, outputs)`.
+    """
+
+    def __init__(self, samples):
+        super().__init__()
+        self.samples, self.errors = samples, {size: [] for size in samples}
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch >= self.params["epochs"] - pde_report.LAST:
+            for size, (inputs, outputs) in self.samples.items():
+                resized = keras_xd.resize(self.model, inputs.shape[1:])
+                self.errors[size].append(mean_error(resized, inputs, outputs))
+
+
 def mean_error(model, inputs, outputs):
     """Return the relative L2 error of a model, the mean over the samples."""
     predicted = model.predict(inputs, batch_size=100, verbose=0)
     return float(keras_xd.losses.RelativeL2()(outputs, predicted))
 
 
-def make_model(method, input_shape, options, start="convolution"):
+def make_model(method, input_shape, options, start="convolution", normalization="batch"):
     """Return the network of a method; that of XD computes what its start does."""
-    arguments = {"width": options.width, "modes": options.modes}
+    arguments = {
+        "width": options.width,
+        "modes": options.modes,
+        "normalization": normalization,
+    }
     if method == "XD" and start == "fourier_operator":
         return keras_xd.models.fno(input_shape, operation="xd", **arguments)
     if method == "FNO":
@@ -226,8 +254,18 @@ def optimizers(recipe, steps_per_epoch, epochs):
     return Adam(schedule(WEIGHTS_RATE), recipe.decay, epsilon=1e-8), architecture
 
 
-def run(method, problem, data, epochs, seed, options):
-    """Train one network; return what was measured of it."""
+def run(method, problem, data, epochs, seed, options, elsewhere=()):
+    """Train one network; return what was measured of it.
+
+    Args:
+        method: name of the network.
+        problem: the `Problem`.
+        data: samples to train and to evaluate on.
+        epochs: number of epochs.
+        seed: what weights and batches follow from.
+        options: the arguments of the experiment.
+        elsewhere: dictionary from other sizes to samples to evaluate on.
+    """
     (inputs, outputs), (test_inputs, test_outputs) = data
     recipe, decoding = chosen_recipe(problem, options), None
     if problem.normalize:
@@ -244,7 +282,7 @@ def run(method, problem, data, epochs, seed, options):
             print(f"({seconds:.1f} s / epoch)", flush=True)
 
     keras.utils.set_random_seed(seed)
-    model = make_model(method, inputs.shape[1:], options, recipe.start)
+    model = make_model(method, inputs.shape[1:], options, recipe.start, recipe.normalization)
     if decoding is not None:
         model = keras.Model(model.input, decoding(model.output))
     drawn = functools.partial(SymmetricBatches, problem.symmetry) if recipe.symmetries else Batches
@@ -258,7 +296,8 @@ def run(method, problem, data, epochs, seed, options):
     else:
         model.compile(weights_optimizer, **compiling)
     log = ErrorPerEpoch(error, report)
-    model.fit(batches, epochs=epochs, verbose=0, shuffle=False, callbacks=[log])
+    others = ErrorsElsewhere(dict(elsewhere))
+    model.fit(batches, epochs=epochs, verbose=0, shuffle=False, callbacks=[log, others])
     final = keras_xd.finalize(model) if method == "XD" else model
     record = {
         "method": method,
@@ -273,6 +312,7 @@ def run(method, problem, data, epochs, seed, options):
         "jit_compile": options.jit,
         "architecture_rate": recipe.rate if method == "XD" else None,
         "recipe": options.recipe,
+        "elsewhere": {str(size): errors for size, errors in others.errors.items()},
     }
     if abs(record["error"] - log.errors[-1]) > 1e-3 * log.errors[-1]:
         raise RuntimeError(
@@ -325,6 +365,7 @@ def parse(problem, arguments):
         default=[problem.epochs],
         help="one number, or one for each resolution",
     )
+    parser.add_argument("--also-at", type=positive, nargs="+", default=[], metavar="SIZE")
     parser.add_argument("--seeds", type=positive, default=1, help="number of repetitions")
     parser.add_argument(
         "--methods", choices=pde_report.METHODS, nargs="+", default=list(pde_report.METHODS)
@@ -346,6 +387,8 @@ def parse(problem, arguments):
     options = parser.parse_args(arguments)
     if len(options.epochs) == 1:
         options.epochs *= len(options.resolution)
+    if options.also_at and problem.normalize:
+        parser.error("--also-at: networks that normalize each point work at one size only")
     if len(options.epochs) != len(options.resolution):
         parser.error("--epochs must have one number, or as many as --resolution")
     paths = [options.output / f"{problem.name}.{ending}" for ending in reporting.ENDINGS]
@@ -380,12 +423,13 @@ def main(problem, arguments=None):
         key=("resolution", "epochs", "recipe", "seed", "method"),
         joined=True,
     )
+    elsewhere = {size: _load(problem, size, options)[1] for size in options.also_at}
     started = time.perf_counter()
     for data, epochs in zip(every_data, options.epochs, strict=True):
         for seed in range(options.seeds):
             for method in options.methods:
                 key = (data[0][0].shape[1], epochs, options.recipe, seed, method)
-                results.obtain(key, run, method, problem, data, epochs, seed, options)
+                results.obtain(key, run, method, problem, data, epochs, seed, options, elsewhere)
     table = pde_report.table(problem, results.runs)
     print("\n".join(["", *table, f"Results: {options.output}"]))
     print(f"Total: {time.perf_counter() - started:.0f} s")

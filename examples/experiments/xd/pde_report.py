@@ -23,15 +23,31 @@ def table(problem, records):
                 records, resolution=resolution, epochs=epochs, recipe=recipe, method=method
             )
             if found:
-                last = [error for record in found for error in record["errors"][-LAST:]]
-                cells = [resolution, recipe, epochs, method, len(found)]
-                cells += [spread([r[key] for r in found], 4) for key in ("error", "mean_of_last")]
-                cells += [f"{min(last):.4f} to {max(last):.4f}", reference]
-                rate = found[0]["architecture_rate"]
-                cells += [f"{found[0]['parameters']:,}", "–" if rate is None else f"{rate:g}"]
-                seconds = statistics.median(r["seconds_per_epoch"] for r in found)
-                rows.append([*cells, f"{seconds:.1f}"])
+                rows.append(_row(resolution, found, reference))
+                rows += [_row_elsewhere(size, found) for size in found[0].get("elsewhere", {})]
     return reporting.table([*head, "s / epoch"], rows)
+
+
+def _row(resolution, found, reference):
+    """The cells of one method and budget."""
+    last = [error for record in found for error in record["errors"][-LAST:]]
+    cells = [resolution, found[0]["recipe"], found[0]["epochs"], found[0]["method"], len(found)]
+    cells += [spread([r[key] for r in found], 4) for key in ("error", "mean_of_last")]
+    cells += [f"{min(last):.4f} to {max(last):.4f}", reference]
+    rate = found[0]["architecture_rate"]
+    cells += [f"{found[0]['parameters']:,}", "–" if rate is None else f"{rate:g}"]
+    seconds = statistics.median(record["seconds_per_epoch"] for record in found)
+    return [*cells, f"{seconds:.1f}"]
+
+
+def _row_elsewhere(size, found):
+    """The cells of the same networks at another size."""
+    errors = [record["elsewhere"][size] for record in found]
+    last = [error for one in errors for error in one]
+    cells = [f"{size}, trained at {found[0]['resolution']}", *_row(0, found, "–")[1:5]]
+    cells += [spread([one[-1] for one in errors], 4)]
+    cells += [spread([statistics.mean(one) for one in errors], 4)]
+    return [*cells, f"{min(last):.4f} to {max(last):.4f}", *["–"] * 4]
 
 
 def _budgets(records):

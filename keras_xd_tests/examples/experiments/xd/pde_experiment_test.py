@@ -139,11 +139,11 @@ def test_recipes_are_told_in_words():
     )
     assert recipes["operator"].words() == (
         "the search starts as a Fourier neural operator; architecture by Adam, rate 0.001; rates "
-        "fall to zero along a cosine; no decay; samples of the equation's symmetries, anew each "
+        "fall to zero along a cosine; no decay; no batch normalization; samples of the equation's symmetries, anew each "
         "time"
     )
     # The others differ from it in one part.
-    for name in ("from-convolution", "no-symmetries"):
+    for name in ("from-convolution", "no-symmetries", "batch-normalization"):
         found, operator = map(dataclasses.asdict, (recipes[name], experiment.OPERATOR))
         assert sum(found[key] != operator[key] for key in operator) == 1
     options = types.SimpleNamespace(recipe="operator", architecture_rate=0.5)
@@ -226,6 +226,11 @@ def test_a_small_run_writes_its_results(name, size, recipe, eager, blank_picture
     added = {16: 16 * (2 + 2 + 2 + 2), 7: 2 * 7 * 7}[size]
     kernels = 4 * 3**2 * (5**2 - 4**2) if recipe == "operator" else 0  # 2 · 3 - 1 and 3 + 1 taps
     assert xd["parameters"] == cnn["parameters"] + 4 * 3 * 2 * added + kernels
+    # Lifted to 3 channels, mixed at each point, normalised, projected.
+    normalized = 0 if recipe == "operator" else 4 * 2 * 3
+    inputs, kernel = {16: (2, 4), 7: (3, 16)}[size]
+    fixed = (inputs + 1) * 3 + 4 * (kernel * 9 + 12) + 4 * 128 + 129
+    assert cnn["parameters"] == fixed + normalized
     with pytest.raises(SystemExit):
         scripts[name].main(arguments)  # nothing is overwritten
     assert scripts[name].main([*arguments, "--resume"]) == records  # and nothing is missing
@@ -256,6 +261,23 @@ def test_the_table_holds_means_over_seeds():
     assert (
         second == f"| 85 | operator | 5 | XD | 1 | 0.1000 | {last} | 0.0065 | 1,234 | 0.005 | 1.0 |"
     )
+
+
+def test_networks_are_evaluated_at_other_sizes(eager, blank_pictures, tmp_path):
+    """A copy for another size has another error there, and at its own size the same one."""
+    arguments = [*SMALL, *TINY, "--recipe", "operator", "--methods", "XD", "--resolution", "16"]
+    arguments += ["--also-at", "16", "32", "--output", str(tmp_path)]
+    (record,) = scripts["burgers"].main(arguments)
+    assert list(record["elsewhere"]) == ["16", "32"]
+    np.testing.assert_allclose(record["elsewhere"]["16"], record["errors"], rtol=1e-4)
+    finer = record["elsewhere"]["32"]
+    assert len(finer) == 2 and finer[-1] != record["error"] and finer[-1] < 10
+    text = (tmp_path / "burgers.md").read_text()
+    mean = np.mean(finer)
+    row = f"| 32, trained at 16 | operator | 2 | XD | 1 | {finer[-1]:.4f} | {mean:.4f} |"
+    assert row in text
+    with pytest.raises(SystemExit):
+        scripts["darcy"].main([*SMALL, "--also-at", "7", "--output", str(tmp_path / "other")])
 
 
 def test_nonsense_is_refused(tmp_path, capsys):
