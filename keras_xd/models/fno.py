@@ -25,8 +25,9 @@ def fno(
 
     A Dense layer lifts the channels to `width`. Each block adds an operation that mixes points to
     a Dense layer that mixes the channels of each point alone, and normalises the sum as in the
-    published networks, or not; a ReLU follows every block but the last. Two Dense layers, of `projection` units with ReLU and of
-    `outputs` units, end the network. Initial weights are drawn as in the published networks.
+    published networks, or not; a ReLU follows every block but the last. Two Dense layers, of
+    `projection` units with ReLU and of `outputs` units, end the network. Initial weights are drawn
+    as in the published networks.
 
     The operations are named `spectral1` … or `convolution1` …, and have no bias. A convolution's
     kernel is one larger than `modes`. Convolutions of padding "circular" are the published
@@ -52,8 +53,8 @@ def fno(
         padding: of the convolutions, `"circular"` or `"same"`.
         projection: number of units of the last hidden layer.
         name: name of the model.
-        normalization: `"batch"`, or `None` for networks without. Solutions of differential
-            equations are often fitted far better without: what a batch adds to a sample is noise.
+        normalization: of the sums, `"batch"` or `None`. Operators are often learned far better
+            without: the statistics of a batch are noise to a single function.
 
     Returns:
         A `keras.Model` from `(batch, *sizes, channels)` to `(batch, *sizes, outputs)`, whatever

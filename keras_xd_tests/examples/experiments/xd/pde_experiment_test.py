@@ -139,8 +139,8 @@ def test_recipes_are_told_in_words():
     )
     assert recipes["operator"].words() == (
         "the search starts as a Fourier neural operator; architecture by Adam, rate 0.001; rates "
-        "fall to zero along a cosine; no decay; no batch normalization; samples of the equation's symmetries, anew each "
-        "time"
+        "fall to zero along a cosine; no decay; no batch normalization; samples of the equation's "
+        "symmetries, anew each time"
     )
     # The others differ from it in one part.
     for name in ("from-convolution", "no-symmetries", "batch-normalization"):
