@@ -8,6 +8,7 @@ The map from the velocity at time 0 to that at time 1. Without a data folder the
 generated. See `pde_experiment.py` for what is done, and `examples/results/burgers.md`.
 """
 
+import dataclasses
 import pathlib
 import sys
 
@@ -16,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the fold
 from datasets import pde
 
 from experiments.xd import pde_experiment
+from experiments.xd.pde_experiment import OPERATOR
 
 PROBLEM = pde_experiment.Problem(
     name="burgers",
@@ -26,7 +28,8 @@ PROBLEM = pde_experiment.Problem(
     modes=16,
     recipes={
         "paper": pde_experiment.Recipe("adam", 1e-3),
-        "operator": pde_experiment.OPERATOR,
+        "operator": dataclasses.replace(OPERATOR, normalization=None),
+        "batch-normalization": OPERATOR,
     },
     symmetry=pde.burgers_symmetry,
     orbit=None,

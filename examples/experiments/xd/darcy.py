@@ -32,7 +32,7 @@ PROBLEM = pde_experiment.Problem(
         "operator": OPERATOR,
         "from-convolution": dataclasses.replace(OPERATOR, start="convolution"),
         "no-symmetries": dataclasses.replace(OPERATOR, symmetries=False),
-        "batch-normalization": dataclasses.replace(OPERATOR, normalization="batch"),
+        "no-normalization": dataclasses.replace(OPERATOR, normalization=None),
     },
     symmetry=pde.darcy_symmetry,
     orbit=lambda fields: np.concatenate([pde.turned(fields, number) for number in range(8)]),

@@ -8,8 +8,8 @@ reported errors of the search are those of its finalized model.
 `--recipe` says how. "paper": as the XD paper; the search starts as the CNN, a decay of 1e-4 of
 weights and architecture is added to the gradient, and rates are halved each fifth of the epochs.
 "operator": the search starts as the Fourier neural operator, nothing decays, rates fall along a
-cosine, no network has batch normalization, and each batch is drawn anew from the equation's
-symmetries. Further recipes change one part of the latter.
+cosine, each batch is drawn anew from the equation's symmetries, and for Burgers' equation the
+networks have no batch normalization. Further recipes change one part of the latter.
 
 `--also-at` evaluates the networks at other sizes, too, after each of the last epochs: a copy made
 by `keras_xd.resize`, which is not trained there.
@@ -80,7 +80,7 @@ class Recipe:
         )
 
 
-OPERATOR = Recipe("adam", 1e-3, "fourier_operator", 0.0, True, True, None)
+OPERATOR = Recipe("adam", 1e-3, "fourier_operator", 0.0, True, True)
 
 
 @dataclasses.dataclass(frozen=True)

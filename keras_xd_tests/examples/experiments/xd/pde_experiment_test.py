@@ -139,11 +139,14 @@ def test_recipes_are_told_in_words():
     )
     assert recipes["operator"].words() == (
         "the search starts as a Fourier neural operator; architecture by Adam, rate 0.001; rates "
-        "fall to zero along a cosine; no decay; no batch normalization; samples of the equation's "
-        "symmetries, anew each time"
+        "fall to zero along a cosine; no decay; samples of the equation's symmetries, anew each "
+        "time"
+    )
+    assert "; no batch normalization; samples of" in (
+        scripts["burgers"].PROBLEM.recipes["operator"].words()
     )
     # The others differ from it in one part.
-    for name in ("from-convolution", "no-symmetries", "batch-normalization"):
+    for name in ("from-convolution", "no-symmetries", "no-normalization"):
         found, operator = map(dataclasses.asdict, (recipes[name], experiment.OPERATOR))
         assert sum(found[key] != operator[key] for key in operator) == 1
     options = types.SimpleNamespace(recipe="operator", architecture_rate=0.5)
@@ -227,7 +230,7 @@ def test_a_small_run_writes_its_results(name, size, recipe, eager, blank_picture
     kernels = 4 * 3**2 * (5**2 - 4**2) if recipe == "operator" else 0  # 2 · 3 - 1 and 3 + 1 taps
     assert xd["parameters"] == cnn["parameters"] + 4 * 3 * 2 * added + kernels
     # Lifted to 3 channels, mixed at each point, normalised, projected.
-    normalized = 0 if recipe == "operator" else 4 * 2 * 3
+    normalized = 4 * 2 * 3
     inputs, kernel = {16: (2, 4), 7: (3, 16)}[size]
     fixed = (inputs + 1) * 3 + 4 * (kernel * 9 + 12) + 4 * 128 + 129
     assert cnn["parameters"] == fixed + normalized
