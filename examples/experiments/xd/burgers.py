@@ -1,6 +1,7 @@
-"""Burgers' equation: CNN, Fourier neural operator and XD search, by the XD paper's recipe.
+"""Burgers' equation: CNN, Fourier neural operator and XD search, by the paper's recipe or another.
 
     python examples/experiments/xd/burgers.py
+    python examples/experiments/xd/burgers.py --recipe operator --epochs 40 --also-at 1024
     python examples/experiments/xd/burgers.py --resolution 256 1024 --epochs 100 25 \\
         --data-dir path/of/the/data
 
@@ -17,7 +18,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # the fold
 from datasets import pde
 
 from experiments.xd import pde_experiment
-from experiments.xd.pde_experiment import OPERATOR
 
 PROBLEM = pde_experiment.Problem(
     name="burgers",
@@ -26,11 +26,10 @@ PROBLEM = pde_experiment.Problem(
     epochs=100,
     width=64,
     modes=16,
-    recipes={
-        "paper": pde_experiment.Recipe("adam", 1e-3),
-        "operator": dataclasses.replace(OPERATOR, normalization=None),
-        "batch-normalization": OPERATOR,
-    },
+    recipes=pde_experiment.recipes(
+        pde_experiment.Recipe("adam", 1e-3),
+        dataclasses.replace(pde_experiment.OPERATOR, normalization=None),
+    ),
     symmetry=pde.burgers_symmetry,
     orbit=None,
     normalize=False,

@@ -8,7 +8,6 @@ The map from a porous medium's coefficient to the pressure in it. Without a data
 are generated. See `pde_experiment.py` for what is done, and `examples/results/darcy.md`.
 """
 
-import dataclasses
 import pathlib
 import sys
 
@@ -18,7 +17,6 @@ import numpy as np
 from datasets import pde
 
 from experiments.xd import pde_experiment
-from experiments.xd.pde_experiment import OPERATOR
 
 PROBLEM = pde_experiment.Problem(
     name="darcy",
@@ -27,13 +25,7 @@ PROBLEM = pde_experiment.Problem(
     epochs=50,
     width=32,
     modes=12,
-    recipes={
-        "paper": pde_experiment.Recipe("sgd", 0.1),
-        "operator": OPERATOR,
-        "from-convolution": dataclasses.replace(OPERATOR, start="convolution"),
-        "no-symmetries": dataclasses.replace(OPERATOR, symmetries=False),
-        "no-normalization": dataclasses.replace(OPERATOR, normalization=None),
-    },
+    recipes=pde_experiment.recipes(pde_experiment.Recipe("sgd", 0.1), pde_experiment.OPERATOR),
     symmetry=pde.darcy_symmetry,
     orbit=lambda fields: np.concatenate([pde.turned(fields, number) for number in range(8)]),
     normalize=True,

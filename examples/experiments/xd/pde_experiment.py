@@ -83,6 +83,19 @@ class Recipe:
 OPERATOR = Recipe("adam", 1e-3, "fourier_operator", 0.0, True, True)
 
 
+def recipes(paper, operator):
+    """Return the recipes by their names: two, and the second with one part changed."""
+    changed = "no-normalization" if operator.normalization else "batch-normalization"
+    normalization = None if operator.normalization else "batch"
+    return {
+        "paper": paper,
+        "operator": operator,
+        "from-convolution": dataclasses.replace(operator, start="convolution"),
+        "no-symmetries": dataclasses.replace(operator, symmetries=False),
+        changed: dataclasses.replace(operator, normalization=normalization),
+    }
+
+
 @dataclasses.dataclass(frozen=True)
 class Problem:
     """What differs between the equations.

@@ -146,9 +146,13 @@ def test_recipes_are_told_in_words():
         scripts["burgers"].PROBLEM.recipes["operator"].words()
     )
     # The others differ from it in one part.
-    for name in ("from-convolution", "no-symmetries", "no-normalization"):
-        found, operator = map(dataclasses.asdict, (recipes[name], experiment.OPERATOR))
-        assert sum(found[key] != operator[key] for key in operator) == 1
+    for name, own in (("darcy", "no-normalization"), ("burgers", "batch-normalization")):
+        recipes = scripts[name].PROBLEM.recipes
+        assert list(recipes) == ["paper", "operator", "from-convolution", "no-symmetries", own]
+        operator = dataclasses.asdict(recipes["operator"])
+        for other in list(recipes)[2:]:
+            found = dataclasses.asdict(recipes[other])
+            assert sum(found[key] != operator[key] for key in operator) == 1
     options = types.SimpleNamespace(recipe="operator", architecture_rate=0.5)
     assert experiment.chosen_recipe(scripts["darcy"].PROBLEM, options).rate == 0.5
 
