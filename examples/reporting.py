@@ -302,12 +302,14 @@ def panels(width, height, columns=1, rows=1, **options):
 def mean_and_range(axis, curves, number, label, **look):
     """Draw the mean of curves by epoch, and the range from the lowest to the highest.
 
-    A curve that ends early counts as far as it goes.
+    A curve that ends early counts as far as it goes; one curve has no range.
     """
     columns = [[v for v in column if v is not None] for column in itertools.zip_longest(*curves)]
     epochs = range(1, 1 + len(columns))
     look = {**style.curve(number), **look}
     axis.plot(epochs, [statistics.mean(column) for column in columns], label=label, **look)
+    if len(curves) == 1:
+        return
     low, high = [min(column) for column in columns], [max(column) for column in columns]
     axis.fill_between(epochs, low, high, alpha=0.15, color=look["color"], linewidth=0)
 
