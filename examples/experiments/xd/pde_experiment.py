@@ -237,17 +237,14 @@ def normalized(inputs, outputs, others, orbit=None):
     `orbit` makes of them: with all symmetries, normalized samples have them, too. Channel 0 of the
     inputs is normalized; the others are coordinates.
     """
-    functions = inputs[..., :1]
+    others = inputs, others
     if orbit is not None:
-        functions, outputs = orbit(functions), orbit(outputs)
+        inputs, outputs = orbit(inputs), orbit(outputs)
     encoding = keras_xd.layers.PointNormalization(channels=1)
-    coordinates = np.broadcast_to(
-        inputs[:1, ..., 1:], (*functions.shape[:-1], inputs.shape[-1] - 1)
-    )
-    encoding.adapt(np.concatenate([functions, coordinates], axis=-1))
+    encoding.adapt(inputs)
     decoding = keras_xd.layers.PointNormalization(invert=True, name="decoding")
     decoding.adapt(outputs)
-    return *(ops.convert_to_numpy(encoding(values)) for values in (inputs, others)), decoding
+    return *(ops.convert_to_numpy(encoding(values)) for values in others), decoding
 
 
 def optimizers(recipe, steps_per_epoch, epochs):

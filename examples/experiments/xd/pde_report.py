@@ -31,24 +31,31 @@ def table(problem, records):
 
 def _row(resolution, found, reference):
     """The cells of one method and budget."""
-    last = [error for record in found for error in record["errors"][-LAST:]]
-    cells = [resolution, found[0]["recipe"], found[0]["epochs"], found[0]["method"], len(found)]
-    cells += [spread([r[key] for r in found], 4) for key in ("error", "mean_of_last")]
-    cells += [f"{min(last):.4f} to {max(last):.4f}", reference]
+    ends, means = ([record[key] for record in found] for key in ("error", "mean_of_last"))
     rate = found[0]["architecture_rate"]
-    cells += [f"{found[0]['parameters']:,}", "–" if rate is None else f"{rate:g}"]
     seconds = statistics.median(record["seconds_per_epoch"] for record in found)
-    return [*cells, f"{seconds:.1f}"]
+    return [
+        *_errors(resolution, found, ends, means, [record["errors"][-LAST:] for record in found]),
+        reference,
+        f"{found[0]['parameters']:,}",
+        "–" if rate is None else f"{rate:g}",
+        f"{seconds:.1f}",
+    ]
 
 
 def _row_elsewhere(size, found):
     """The cells of the same networks at another size."""
     errors = [record["elsewhere"][size] for record in found]
-    last = [error for one in errors for error in one]
-    cells = [f"{size}, trained at {found[0]['resolution']}", *_row(0, found, "–")[1:5]]
-    cells += [spread([one[-1] for one in errors], 4)]
-    cells += [spread([statistics.mean(one) for one in errors], 4)]
-    return [*cells, f"{min(last):.4f} to {max(last):.4f}", *["–"] * 4]
+    ends, means = [one[-1] for one in errors], [statistics.mean(one) for one in errors]
+    where = f"{size}, trained at {found[0]['resolution']}"
+    return [*_errors(where, found, ends, means, errors), *["–"] * 4]
+
+
+def _errors(size, found, ends, means, last):
+    """The cells of what was trained, and of its errors: at the end, and the last ones."""
+    last = [error for one in last for error in one]
+    cells = [size, found[0]["recipe"], found[0]["epochs"], found[0]["method"], len(found)]
+    return [*cells, spread(ends, 4), spread(means, 4), f"{min(last):.4f} to {max(last):.4f}"]
 
 
 def _budgets(records):
