@@ -54,25 +54,15 @@ def best_within(losses, seconds, budget):
     return np.nanmin(np.where(allowed, losses, np.nan), axis=1)
 
 
-def budget(task_curves):
-    """Return the median, over all searches of a task, of the seconds of a search."""
-    ends = [np.where(np.isfinite(s), s, 0).max(1) for _, s in task_curves.values()]
-    return float(np.median(np.concatenate(ends)))
-
-
-def measures(task_curves, initial):
+def measures(task_curves, initial, trials, seconds):
     """Return `{measure: {strategy: best losses of the seeds}}`, by trials and by seconds."""
-    most = max(losses.shape[1] for losses, _ in task_curves.values())
-    marks = [mark for mark in (15, 20, 25, 30, 40) if initial < mark < most] + [most]
+    marks = [mark for mark in (15, 20, 25) if initial < mark < trials] + [trials]
     found = {
         f"{mark} trials": {
-            name: best_after(losses, mark)
-            for name, (losses, _) in task_curves.items()
-            if losses.shape[1] >= mark
+            name: best_after(losses, mark) for name, (losses, _) in task_curves.items()
         }
         for mark in marks
     }
-    seconds = budget(task_curves)
     for words, share in SHARES.items():
         found[f"{words} ({share * seconds:.0f} s)"] = {
             name: best_within(*pair, share * seconds) for name, pair in task_curves.items()
@@ -94,15 +84,15 @@ def spread(values):
     return f"{values.mean():.4f}{deviation}"
 
 
-def table(task_curves, initial):
+def table(task_curves, initial, trials, seconds):
     """Return the lines of a task's tables: best losses, then differences and their tests."""
-    found = measures(task_curves, initial)
+    found = measures(task_curves, initial, trials, seconds)
     lines = [
         f"| best loss after | {' | '.join(found)} |",
         f"|{'---|' * (len(found) + 1)}",
     ]
     for name in task_curves:
-        cells = [spread(values[name]) if name in values else "–" for values in found.values()]
+        cells = [spread(values[name]) for values in found.values()]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += [
         "",
@@ -115,9 +105,6 @@ def table(task_curves, initial):
                 continue
             cells = []
             for values in found.values():
-                if name not in values or base not in values:
-                    cells.append("–")
-                    continue
                 difference, p = paired(values[name], values[base])
                 cells.append(f"{-difference:+.4f} ({p:.2g})")
             lines.append(f"| {name}, {base} | {' | '.join(cells)} |")
@@ -128,11 +115,13 @@ def costs(found, task, objective):
     """Return the lines of what was found beside the network by hand, and of what a search took."""
     lines = [
         "| | lowest loss | its error | parameters | time of a call | s of trainings "
-        "| s of proposals |",
-        "|---|---|---|---|---|---|---|",
+        "| s of proposals | trials in all |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     networks, hand = found["networks"][task], found["networks"][task][found["by_hand"][task]]
     for name, runs in found["runs"][task].items():
+        ran = round(np.mean([len(run) for run in runs]))
+        runs = [run[: found["trials"]] for run in runs]
         best = [min((networks[n] for n, _ in run), key=objective) for run in runs]
         times = [own / other for own, other in (row["milliseconds"] for row in best)]
         trainings = [sum(networks[network]["seconds"] for network, _ in run) for run in runs]
@@ -142,11 +131,11 @@ def costs(found, task, objective):
             f"| {spread(np.array([row['error'] for row in best]))} "
             f"| {_median([row['parameters'] for row in best], ',.0f')} "
             f"| {_median(times, '.2f')} "
-            f"| {np.mean(trainings):.0f} | {np.mean(proposals):.1f} |"
+            f"| {np.mean(trainings):.0f} | {np.mean(proposals):.1f} | {ran} |"
         )
     lines.append(
         f"| by hand | {objective(hand):.4f} | {hand['error']:.4f} | {hand['parameters']:,} | 1 | – "
-        "| – |"
+        "| – | – |"
     )
     return lines
 
@@ -170,8 +159,10 @@ def page(found, objective, command):
         "seconds count for every search that tries it. "
         f"The first {initial} trials are random and, with a seed, the same for all. Seconds are "
         "those of the processor, of proposals and trainings (but not of the networks built to see "
-        "whether a limit is kept, as a training builds its network anyway); equal seconds are "
-        "shares of the median of a whole search. Mean ± standard deviation of the seeds; "
+        "whether a limit is kept, as a training builds its network anyway). A search goes on until "
+        f"it has made {found['trials']} trials and used the seconds of its task, which are about "
+        "those of as many Bayesian trials: equal seconds compare what each strategy found in them, "
+        "with as many trials as they allow. Mean ± standard deviation of the seeds; "
         "differences from random search and evolution with the same seeds (positive: better), and "
         "in brackets the p of Wilcoxon's paired test, two-sided. Parameters and times, of a call "
         "with 64 images beside the network by hand, are those of the best networks: median, and "
@@ -192,7 +183,7 @@ def page(found, objective, command):
             f"{details}. {len(networks)} networks, {mean:.1f} s a training on average, "
             f"{longest:.1f} s at most; {seeds} seeds.",
             "",
-            *table(task_curves, initial),
+            *table(task_curves, initial, found["trials"], found["seconds"][task]),
             "",
             *costs(found, task, objective),
             "",
@@ -207,7 +198,8 @@ def draw(found, objective):
         figure = Figure(figsize=(4.2 * len(all_curves), 2.8), layout="constrained")
         row = figure.subplots(1, len(all_curves), squeeze=False)[0]
         for axes, (task, task_curves) in zip(row, all_curves.items(), strict=True):
-            runs = {name: losses for name, (losses, _) in task_curves.items()}
+            trials = found["trials"]
+            runs = {name: losses[:, :trials] for name, (losses, _) in task_curves.items()}
             visualization.plot_best_so_far(runs, label="lowest loss so far", axes=axes)
             axes.set_title(TITLES.get(task, task))
             highest = max(best_after(losses, found["initial"]).mean() for losses in runs.values())

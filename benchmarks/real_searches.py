@@ -1,8 +1,9 @@
 """Searches on three real tasks: Bayesian, evolution, random, and KerasTuner's own.
 
-    taskset -c 1 python benchmarks/real_searches.py [--seeds 10] [--trials 30] [--report]
+    taskset -c 1 python benchmarks/real_searches.py [--seeds 10] [--trials 30] [--redraw]
 
-The tasks are those of benchmarks/real_tasks.py.
+The tasks are those of benchmarks/real_tasks.py. A search goes on until it has made its trials and
+used the seconds of its task, so that strategies are compared at equal trials and at equal seconds.
 """
 
 import argparse
@@ -32,8 +33,8 @@ from tuner_integration import GrammarOracle
 FOLDER = pathlib.Path(__file__).parent
 NAME = pathlib.Path(__file__).stem
 INITIAL, CHANCE = 10, math.log(10)
-# As many proposals of KerasTuner's own may be refused.
-REFUSALS = 50
+# A search makes at most this many times the trials, KerasTuner's own with what is refused.
+MOST = 10
 STRATEGIES = ("bayesian", "evolution", "random", "keras_tuner")
 
 
@@ -88,7 +89,7 @@ def own_oracle(name, task, seed, trials, folder):
     points = initial_points(name, task, seed)
     oracle = Own(
         kt.Objective("loss", "min"),
-        trials + REFUSALS,
+        MOST * trials,
         num_initial_points=INITIAL,
         seed=seed + 1,
         hyperparameters=real_tasks.hyperparameters(task),
@@ -105,7 +106,10 @@ def own_oracle(name, task, seed, trials, folder):
 
 
 def search(scores, name, strategy, seed, trials, folder):
-    """Run a search, or go on with it; yield the network and the seconds of each proposal."""
+    """Run a search, or go on with it; yield the network and the seconds of each proposal.
+
+    It goes on for `MOST` times the trials at most: who takes them decides when to stop.
+    """
     task = scores.tasks[name]
     if strategy == "keras_tuner":
         yield from own_search(scores, name, task, seed, trials, folder)
@@ -117,7 +121,7 @@ def search(scores, name, strategy, seed, trials, folder):
     oracle = GrammarOracle(
         {"term": task.space},
         kt.Objective("loss", "min"),
-        trials,
+        MOST * trials,
         strategy,
         initial_trials=INITIAL,
         initial_terms=[values for values, _ in initial_points(name, task, seed)],
@@ -141,8 +145,8 @@ def search(scores, name, strategy, seed, trials, folder):
 def own_search(scores, name, task, seed, trials, folder):
     """Yield as `search`; what is refused is told to be as good as guessing, and is no trial."""
     oracle, values = own_oracle(name, task, seed, trials, folder)
-    number, spent = 0, 0.0
-    while number < trials:
+    spent = 0.0
+    while True:
         started = time.process_time()
         with warnings.catch_warnings():
             # Its process says where it stops at a bound.
@@ -159,7 +163,7 @@ def own_search(scores, name, task, seed, trials, folder):
         oracle.end_trial(trial)
         if not refused:
             yield row["network"], spent
-            number, spent = number + 1, 0.0
+            spent = 0.0
 
 
 class Runs:
@@ -183,12 +187,19 @@ class Runs:
             file.write(json.dumps([name, strategy, seed, *trial]) + "\n")
 
 
+def whole(scores, runs, options, name, strategy, seed):
+    """Return whether a search has made its trials and used its seconds."""
+    trials = runs.rows.get((name, strategy, seed), ())
+    seconds = sum(scores.rows[name, network]["seconds"] + own for network, own in trials)
+    return len(trials) >= options.trials and seconds >= options.share * scores.tasks[name].seconds
+
+
 def searched(scores, runs, options, folder):
     """Run what is missing of all searches, seed by seed."""
     for seed in range(options.seeds):
         for name in options.tasks:
             for strategy in options.strategies:
-                if len(runs.rows.get((name, strategy, seed), ())) >= options.trials:
+                if whole(scores, runs, options, name, strategy, seed):
                     continue
                 if time.strftime("%H:%M") > options.until:
                     return
@@ -196,6 +207,8 @@ def searched(scores, runs, options, folder):
                 trials = search(scores, name, strategy, seed, options.trials, folder)
                 for network, seconds in trials:
                     runs.add(name, strategy, seed, network, seconds)
+                    if whole(scores, runs, options, name, strategy, seed):
+                        break
                 tried = [scores.rows[name, n] for n, _ in runs.rows[name, strategy, seed]]
                 print(
                     f"{name}, {strategy}, seed {seed}: {min(map(objective, tried)):.4f}, "
@@ -207,28 +220,31 @@ def searched(scores, runs, options, folder):
 
 def gathered(scores, runs, options):
     """Return what the page is written from: searches that are whole, and their networks."""
-    found = {"initial": INITIAL, "tasks": {}, "by_hand": {}, "networks": {}, "runs": {}}
+    found = {"initial": INITIAL, "trials": options.trials, "seconds": {}}
+    found |= {key: {} for key in ("tasks", "by_hand", "networks", "runs")}
     for name in options.tasks:
         own = {}
         for strategy in options.strategies:
-            whole = [runs.rows.get((name, strategy, seed), []) for seed in range(options.seeds)]
+            found_runs = []
             # Paired tests need the same seeds, from the first on.
-            for seed, trials in enumerate(whole):
-                if len(trials) < options.trials:
-                    whole = whole[:seed]
+            for seed in range(options.seeds):
+                if not whole(scores, runs, options, name, strategy, seed):
                     break
-            if whole:
-                own[strategy] = [trials[: options.trials] for trials in whole]
+                found_runs.append(runs.rows[name, strategy, seed])
+            if found_runs:
+                own[strategy] = found_runs
         if own:
             hand = scores.by_hand(name)
-            for run in (run for whole in own.values() for run in whole):
-                best = min((scores.rows[name, n] for n, _ in run), key=objective)
+            all_runs = [run for strategy_runs in own.values() for run in strategy_runs]
+            for run in all_runs:
+                best = min((scores.rows[name, n] for n, _ in run[: options.trials]), key=objective)
                 scores.measured(name, best["network"], hand)
-            tried = dict.fromkeys(n for whole in own.values() for run in whole for n, _ in run)
+            tried = dict.fromkeys(n for run in all_runs for n, _ in run)
             tried[hand["network"]] = None
             found["by_hand"][name] = hand["network"]
             rows = {n: scores.rows[name, n] for n in tried}
             found["tasks"][name] = scores.tasks[name].words()
+            found["seconds"][name] = options.share * scores.tasks[name].seconds
             found["runs"][name] = own
             found["networks"][name] = {
                 n: {k: v for k, v in row.items() if k not in ("task", "network")}
@@ -279,6 +295,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=30)
+    parser.add_argument("--share", type=float, default=1.0, help="of the seconds of each task")
     parser.add_argument("--tasks", nargs="+", choices=real_tasks.TASKS, default=[*real_tasks.TASKS])
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=[*STRATEGIES])
     parser.add_argument("--data-dir", default=os.environ.get("TFDS_DATA_DIR"))
@@ -291,6 +308,8 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.trials <= INITIAL:
         parser.error(f"--trials must exceed the {INITIAL} random ones")
+    if options.share < 0:
+        parser.error("--share must be at least 0")
     paths = {ending: options.output / f"{NAME}.{ending}" for ending in ("json", "md", "svg")}
     if options.redraw:
         found = json.loads(paths["json"].read_text(encoding="utf-8"))

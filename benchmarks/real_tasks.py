@@ -50,6 +50,7 @@ class Task:
     choices: int | None = None  # hyperparameters of KerasTuner; `None` for one an edge
     operations: int | None = None  # the most that a network may have
     multiply_adds: float | None = None  # the most that a network may have for one image
+    seconds: float = 0.0  # of the processor, that every search uses at least
 
     def words(self):
         """Return what a page says of the task."""
@@ -63,10 +64,21 @@ class Task:
         )
 
 
+# The seconds of a search are about those of 30 trials that Bayesian search chooses.
 TASKS = {
-    "cells": Task(spaces.nas_bench_201_cell(), "cifar10", (16, 16, 3), 2048, 2000, 5),
+    "cells": Task(
+        spaces.nas_bench_201_cell(), "cifar10", (16, 16, 3), 2048, 2000, 5, seconds=105.0
+    ),
     "activations": Task(
-        spaces.activation_functions(), "mnist", (14, 14, 1), 2048, 4000, 5, rate=None, choices=10
+        spaces.activation_functions(),
+        "mnist",
+        (14, 14, 1),
+        2048,
+        4000,
+        5,
+        rate=None,
+        choices=10,
+        seconds=42.0,
     ),
     # Each level of `clone8` multiplies them by eight: tracing thousands takes minutes. The second
     # limit keeps all trainings but a few below 20 seconds: some layers have 67 million weights.
@@ -80,6 +92,7 @@ TASKS = {
         choices=12,
         operations=100,
         multiply_adds=15e6,
+        seconds=170.0,
     ),
 }
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import itertools
 import json
 import time
 
@@ -121,7 +122,8 @@ def test_building_for_a_limit_is_no_time_of_a_proposal(small, monkeypatch, tmp_p
     monkeypatch.setattr(time, "process_time", lambda: clock[0])
     scores = real_tasks.Scores(tmp_path / "scores.jsonl")
     for strategy in ("random", "keras_tuner"):
-        trials = list(real_searches.search(scores, "activations", strategy, 0, 5, tmp_path))
+        search = real_searches.search(scores, "activations", strategy, 0, 5, tmp_path)
+        trials = list(itertools.islice(search, 5))
         assert len(trials) == 5 and clock[0] >= 5
         assert all(seconds == 0 for _, seconds in trials)
 
@@ -135,7 +137,8 @@ def test_refused_proposals_of_keras_tuner_are_no_trials(small, monkeypatch, tmp_
 
     monkeypatch.setattr(real_tasks, "refusal", refusal)
     scores = real_tasks.Scores(tmp_path / "scores.jsonl")
-    found = list(real_searches.search(scores, "activations", "keras_tuner", 0, 6, tmp_path))
+    search = real_searches.search(scores, "activations", "keras_tuner", 0, 6, tmp_path)
+    found = list(itertools.islice(search, 6))
     assert len(found) == 6 and len(asked) > 9
     assert all(network == scores.rows["activations", network]["network"] for network, _ in found)
 
@@ -156,7 +159,7 @@ def small(monkeypatch):
 
 def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_path, capsys):
     words = ["--tasks", "activations", "--seeds", "2", "--trials", "5", "--output", str(tmp_path)]
-    words += ["--searches", str(tmp_path / "kept")]
+    words += ["--searches", str(tmp_path / "kept"), "--share", "0"]
     found = real_searches.main(words)
     runs = found["runs"]["activations"]
     assert list(runs) == [*real_searches.STRATEGIES]
@@ -196,7 +199,43 @@ def test_searches_are_compared_at_equal_trials_and_equal_seconds():
     assert real_report.best_within(losses, seconds, 5.0).tolist() == [0.5]
     losses, seconds = curves["bayesian"]
     assert seconds[0].tolist() == [2.0, 3.0]
-    assert real_report.budget(curves) == 4.5  # the median of 6 and 3
+    measures = real_report.measures(curves, 1, 2, 5.0)
+    assert [*measures] == [
+        "2 trials",
+        "a quarter of the seconds (1 s)",
+        "half (2 s)",
+        "all (5 s)",
+    ]
+    assert {name: best.tolist() for name, best in measures["all (5 s)"].items()} == {
+        "random": [0.5],
+        "bayesian": [0.5],
+    }
+
+
+def test_a_search_goes_on_until_its_seconds_are_used(small, monkeypatch, tmp_path):
+    """A network takes 2 s here: 5 trials are asked, 15 s take 8."""
+    clock = [0.0]
+
+    def trained(*arguments):
+        clock[0] += 2.0
+        return stand_in(*arguments)
+
+    monkeypatch.setattr(real_tasks, "trained", trained)
+    monkeypatch.setattr(real_tasks, "TASKS", dict(TASKS))
+    longer = dataclasses.replace(TASKS["activations"], seconds=30.0)
+    real_tasks.TASKS["activations"] = longer
+    monkeypatch.setattr(time, "process_time", lambda: clock[0])
+    words = ["--tasks", "activations", "--strategies", "random", "bayesian", "--seeds", "1"]
+    words += ["--trials", "5", "--share", "0.5", "--output", str(tmp_path)]
+    found = real_searches.main([*words, "--searches", str(tmp_path / "kept")])
+    networks = found["networks"]["activations"]
+    assert found["seconds"] == {"activations": 15.0} and found["trials"] == 5
+    for (run,) in found["runs"]["activations"].values():
+        seconds = [networks[network]["seconds"] for network, _ in run]
+        assert seconds == [2.0] * 8
+    page = (tmp_path / "real_searches.md").read_text()
+    assert "5 trials | a quarter of the seconds (4 s) | half (8 s) | all (15 s)" in page
+    assert "| 10 | 0.0 | 8 |" in page
 
 
 def test_differences_are_tested_seed_by_seed():
