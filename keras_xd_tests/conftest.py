@@ -24,6 +24,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.util import tf_stack
 
 from keras_xd_tests import example_scripts
 
@@ -45,6 +46,10 @@ hypothesis.settings.load_profile("any machine")
 # Graphs of tests are small and run a few times, so TensorFlow takes longer to optimize than to run
 # them. Tests that start a program of their own optimize graphs, as users do.
 tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+# The place in the source of every operation of a graph takes a sixth of the time of tracing it, and
+# is for messages of errors in graphs alone.
+PLACE = tf_stack.extract_stack()
+tf_stack.extract_stack = lambda *arguments, **options: PLACE
 if keras.backend.backend() == "torch":
     import torch
 
