@@ -57,7 +57,7 @@ def test_one_call_is_the_long_road(rng):
     result = keras_xd.search(model, x, y, epochs=2, validation_data=(x, y), batch_size=4, verbose=0)
     keras.utils.set_random_seed(1)
     long = SearchModel(keras_xd.rewrite(model))
-    long.compile("adam", keras.optimizers.Adam(1e-3), LOSS, ["accuracy"])
+    long.compile("adam", keras.optimizers.Adam(1e-3), LOSS, ["accuracy"], **EAGER)
     history = long.fit(x, y, epochs=2, validation_data=(x, y), batch_size=4, verbose=0)
     np.testing.assert_allclose(result.history.history["loss"], history.history["loss"], rtol=1e-5)
     np.testing.assert_allclose(

@@ -150,8 +150,8 @@ def test_frozen_architecture_asks_for_a_new_optimizer():
     x, y = classification_data()
     loss = "sparse_categorical_crossentropy"
     plain, search = gated_model(), SearchModel(gated_model())
-    plain.compile(optimizers.architecture_optimizer(plain, "adam", "sgd"), loss)
-    search.compile("adam", "sgd", loss)
+    plain.compile(optimizers.architecture_optimizer(plain, "sgd", "sgd"), loss)
+    search.compile("sgd", "sgd", loss)
     for model in (plain, search):
         model.fit(x, y, verbose=0)
         searchable.freeze_architecture(model)
@@ -165,7 +165,7 @@ def test_frozen_architecture_asks_for_a_new_optimizer():
 def test_frozen_architecture_is_saved(tmp_path):
     x, y = classification_data()
     model = searchable.freeze_architecture(gated_model())
-    model.compile("adam", "sparse_categorical_crossentropy")
+    model.compile("adam", "sparse_categorical_crossentropy", run_eagerly=True)
     model.fit(x, y, verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -182,7 +182,7 @@ def test_frozen_architecture_is_saved(tmp_path):
 def test_frozen_search_model_is_saved(tmp_path):
     x, y = classification_data()
     search = searchable.freeze_architecture(SearchModel(gated_model()))
-    search.compile("adam", "sgd", "sparse_categorical_crossentropy")
+    search.compile("adam", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
     search.fit(x, y, verbose=0)
     search.save(tmp_path / "search.keras")
     loaded = keras.models.load_model(tmp_path / "search.keras")

@@ -21,7 +21,7 @@ cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 
-def train(strategy):
+def train(strategy, **options):
     keras.utils.set_random_seed(4)
     with strategy.scope():
         search = SearchModel(
@@ -36,6 +36,7 @@ def train(strategy):
             warmup_epochs=1,
             complexity_target=10.0,
             complexity_weight=0.1,
+            **options,
         )
     x, y = classification_data(16)
     gates = architecture_variables(search)[0]
@@ -62,7 +63,7 @@ def train(strategy):
     }
 
 
-one = train(tf.distribute.get_strategy())
+one = train(tf.distribute.get_strategy(), run_eagerly=True)
 two = train(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
 print("RESULT " + json.dumps([one, two]))
 """

@@ -61,7 +61,7 @@ def test_history_has_the_distance_at_the_end_of_each_epoch(options):
         on_epoch_end=lambda epoch, logs: seen.append(by_hand(search, start))
     )
     data = {"architecture_split": 0.5} if search.mode != "joint" else {}
-    x, y = classification_data(40)
+    x, y = classification_data(20)
     history = search.fit(x, y, epochs=3, callbacks=[record], **FIT, **data).history
     assert history[NAME] == pytest.approx(seen, rel=1e-6)
     assert history[NAME][0] == 0.0 and history[NAME][2] > history[NAME][1] > 0.0
@@ -75,10 +75,15 @@ def test_progress_bar_and_csv_show_it(tmp_path, capsys):
     assert NAME in (tmp_path / "log.csv").read_text().splitlines()[0].split(",")
 
 
+@pytest.fixture(scope="module")
+def whole():
+    """The distances of one uninterrupted run."""
+    return search_model().fit(*classification_data(), epochs=3, **FIT).history[NAME]
+
+
 @pytest.mark.parametrize("name", ["search.keras", "search.weights.h5"])
-def test_resumed_training_measures_from_the_first_start(name, tmp_path):
+def test_resumed_training_measures_from_the_first_start(name, whole, tmp_path):
     x, y = classification_data()
-    whole = search_model().fit(x, y, epochs=3, **FIT).history[NAME]
     search = search_model()
     search.fit(x, y, epochs=1, **FIT)
     if name.endswith(".keras"):

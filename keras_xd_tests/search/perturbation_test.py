@@ -3,23 +3,25 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_xd
 from keras_xd.layers.cells.genotypes import cell_of_weights, random_genotype
 from keras_xd.search import decide_by_perturbation
+from keras_xd_tests.search.gated_dense import gated_model
 
 NAMES = ("identity", "max_pooling_3", "channel_attention")
 numpy = keras.ops.convert_to_numpy
 
 
-def searched(relaxation="softmax", names=NAMES):
+def searched(relaxation="softmax", names=NAMES, channels=4, **options):
     keras.utils.set_random_seed(1)
     model = keras_xd.models.nos_search_network(
-        3, 4, (8, 8, 3), 2, operations=names, seed=1, relaxation=relaxation
+        3, channels, (8, 8, 3), 2, operations=names, seed=1, relaxation=relaxation
     )
     search = keras_xd.SearchModel(model)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    search.compile("sgd", "sgd", loss, metrics=["accuracy"], jit_compile=False)
+    search.compile("sgd", "sgd", loss, metrics=["accuracy"], jit_compile=False, **options)
     return search
 
 
@@ -39,11 +41,12 @@ def test_it_is_the_rule_with_the_importance_for_weights(relaxation, rng, monkeyp
     costs = [rng.random((18, 3)) for _ in kinds]
 
     def evaluate(x, y, **options):
+        assert options["batch_size"] == 5
         present = [numpy(kind.operation_shares) > 1e-6 for kind in kinds]
         return {"loss": -sum(c[p].sum() for c, p in zip(costs, present, strict=True))}
 
     monkeypatch.setattr(search, "evaluate", evaluate)
-    found = decide_by_perturbation(search, *samples(rng))
+    found = decide_by_perturbation(search, *samples(rng), batch_size=5)
     expected = [cell_of_weights(cost, NAMES) for cost in costs]
     assert [found.normal, found.reduction] == expected
     assert keras_xd.layers.derived_genotype(search) == found
@@ -53,13 +56,13 @@ def test_it_is_the_rule_with_the_importance_for_weights(relaxation, rng, monkeyp
 
 
 def test_it_evaluates_the_trained_network(rng):
-    search = searched(names=("identity", "channel_attention"))
-    x, y = samples(rng)
+    search = searched(names=("identity", "max_pooling_3"), channels=1)
+    batches = tf.data.Dataset.from_tensors(samples(rng))
     weights = [numpy(w) for w in search.model.trainable_weights]
     counted = []
     evaluate = search.evaluate
     search.evaluate = lambda *a, **k: counted.append(1) or evaluate(*a, **k)
-    found = decide_by_perturbation(search, x, y, metric="accuracy", mode="max", batch_size=6)
+    found = decide_by_perturbation(search, batches, metric="accuracy", mode="max")
     assert len(counted) == 1 + 2 * 18 * 2
     assert keras_xd.layers.derived_genotype(search) == found
     logits = {id(kind.logits) for kind in architectures(search)}
@@ -79,7 +82,7 @@ def test_architectures_can_be_told_any_cell():
 
 
 def test_logits_are_kept_where_it_fails(rng):
-    search = searched()
+    search = searched(names=NAMES[:2], channels=1, run_eagerly=True)
     before = [numpy(kind.logits) for kind in architectures(search)]
     for options, message in (
         ({"metric": "error"}, r"one of \['accuracy', .*'loss'.*\].*Received: metric='error'"),
@@ -93,9 +96,6 @@ def test_logits_are_kept_where_it_fails(rng):
     for kind, logits in zip(architectures(search), before, strict=True):
         np.testing.assert_array_equal(numpy(kind.logits), logits)
     with pytest.raises(ValueError, match="'softmax' or 'partial'. Received: relaxation='gumbel'"):
-        decide_by_perturbation(searched("gumbel"), x, y)
-    plain = keras_xd.SearchModel(
-        keras_xd.rewrite(keras_xd.models.lenet((28, 28, 1), 10), to="k_operation")
-    )
+        decide_by_perturbation(searched("gumbel", NAMES[:2]), x, y)
     with pytest.raises(ValueError, match="a model with 0 normal and 0 reduction"):
-        decide_by_perturbation(plain, x, y)
+        decide_by_perturbation(keras_xd.SearchModel(gated_model()), x, y)

@@ -40,11 +40,11 @@ def rewritten_model():
     )
 
 
-def search_model(seed=4, mode="joint", model=image_model):
+def search_model(seed=4, mode="joint", model=image_model, **options):
     keras.utils.set_random_seed(seed)
     search = SearchModel(model())
     optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.Adam(0.01)
-    search.compile(*optimizers, "mse", mode=mode)
+    search.compile(*optimizers, "mse", mode=mode, **options)
     return search
 
 
@@ -86,26 +86,30 @@ class Stop(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def resumed_from_keras_file(folder):
-    search = search_model()
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with the files of a search before its last epoch."""
+    folder, search = tmp_path_factory.mktemp("files"), search_model()
     search.fit(**fit_arguments(EPOCHS - 1))
     search.save(folder / "search.keras")
-    search = keras.saving.load_model(folder / "search.keras")
-    search.fit(**fit_arguments(), initial_epoch=EPOCHS - 1)
-    return search
-
-
-def resumed_from_weights(folder):
-    search = search_model()
-    search.fit(**fit_arguments(EPOCHS - 1))
     search.save_weights(folder / "search.weights.h5")
-    search = search_model(seed=5)
-    search.load_weights(folder / "search.weights.h5")
+    return folder
+
+
+def resumed_from_keras_file(folder, files):
+    search = keras.saving.load_model(files / "search.keras")
     search.fit(**fit_arguments(), initial_epoch=EPOCHS - 1)
     return search
 
 
-def resumed_by_keras_backup(folder):
+def resumed_from_weights(folder, files):
+    search = search_model(seed=5)
+    search.load_weights(files / "search.weights.h5")
+    search.fit(**fit_arguments(), initial_epoch=EPOCHS - 1)
+    return search
+
+
+def resumed_by_keras_backup(folder, files):
     def callbacks():
         return [keras.callbacks.BackupAndRestore(folder / "backup")]
 
@@ -116,7 +120,7 @@ def resumed_by_keras_backup(folder):
     return search
 
 
-def resumed_by_distributed_fit(folder):
+def resumed_by_distributed_fit(folder, files):
     options = fit_arguments(backup_dir=folder)
     with pytest.raises(KeyboardInterrupt):
         distributed.fit(search_model(), **options, callbacks=[Stop()])
@@ -134,8 +138,8 @@ def resumed_by_distributed_fit(folder):
         resumed_by_distributed_fit,
     ],
 )
-def test_training_goes_on_to_the_bit(resumed, whole, tmp_path):
-    for now, then in zip(values(resumed(tmp_path)), whole, strict=True):
+def test_training_goes_on_to_the_bit(resumed, whole, files, tmp_path):
+    for now, then in zip(values(resumed(tmp_path, files)), whole, strict=True):
         np.testing.assert_array_equal(now, then)
 
 
@@ -144,7 +148,7 @@ def test_training_goes_on_to_the_bit(resumed, whole, tmp_path):
 )
 def test_other_models_and_modes_go_on_to_the_bit(model, mode, tmp_path):
     options = {} if mode == "joint" else {"architecture_split": 0.5, "batch_size": 4}
-    search = search_model(mode=mode, model=model)
+    search = search_model(mode=mode, model=model, run_eagerly=True)
     search.fit(**fit_arguments(EPOCHS - 1, **options))
     search.save(tmp_path / "search.keras")
     loaded = keras.saving.load_model(tmp_path / "search.keras")

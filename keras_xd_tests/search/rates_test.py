@@ -13,7 +13,7 @@ from keras_xd_tests.search.gated_dense import classification_data, gated_model
 # Keras reads a rate by `np.array(variable)`, of which NumPy 2 complains.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
-FIT = {"batch_size": 10, "verbose": 0}
+FIT = {"batch_size": 20, "verbose": 0}
 SCHEDULE = keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
 CALLBACKS = keras.callbacks
 
