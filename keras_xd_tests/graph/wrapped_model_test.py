@@ -203,7 +203,7 @@ def test_saved_fitted_and_loaded(small, tmp_path):
     model, x = small
     y = np.ones((3, 2), "float32")
     space = rewrite(model)
-    space.compile("adam", "mse")
+    space.compile("adam", "mse", run_eagerly=True)
     space.fit(x, y, epochs=2, verbose=0)
     space.save(tmp_path / "space.keras")
     loaded = keras.models.load_model(tmp_path / "space.keras")
