@@ -103,7 +103,7 @@ def masked_model():
 
 
 FINALIZED = {
-    "lenet": lambda: finalized(keras_xd.models.lenet((28, 28, 1), 10), depth=3),
+    "lenet": lambda: finalized(keras_xd.models.lenet((16, 16, 1), 10), depth=3),
     "sequence": lambda: finalized(sequence_model(), depth=2),
     "groups": lambda: finalized(sequence_model(groups=2)),
     "k_operation": lambda: finalized(sequence_model(), to="k_operation", depth=2),

@@ -43,9 +43,16 @@ def test_a_transformer_is_searched_and_finalized(attention, options, tmp_path, r
     decide(space, "dense", 1.0)
     search = keras_xd.SearchModel(space)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    options = {"complexity_measure": "parameters", "complexity_weight": 50.0}
     target = 0.7 * model.count_params()
-    search.compile("adam", keras.optimizers.Adam(0.1), loss, complexity_target=target, **options)
+    settings = {"complexity_measure": "parameters", "complexity_weight": 50.0}
+    search.compile(
+        "adam",
+        keras.optimizers.Adam(0.1),
+        loss,
+        complexity_target=target,
+        jit_compile=False,
+        **settings,
+    )
     search.fit(x, np.arange(8) % 6, epochs=25, verbose=0)
     assert float(keras_xd.layers.count_parameters(space)) == pytest.approx(target, rel=0.03)
     decide(space, "block_tensor_train_0.5")

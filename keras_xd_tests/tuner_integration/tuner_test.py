@@ -63,7 +63,7 @@ def test_terms_are_built_trained_and_the_best_weights_kept(tmp_path, rng):
             kept.append((checkpoints(self), {t.trial_id for t in best if t.score is not None}))
 
     tuner = Tuner(oracle(4), compiled, max_checkpoints=2, directory=tmp_path, project_name="p")
-    tuner.search(x, y, validation_data=(x, y), epochs=2, batch_size=6, verbose=0)
+    tuner.search(x, y, validation_data=(x, y), epochs=2, batch_size=12, verbose=0)
     assert len(kept) == 4 and all(found == best for found, best in kept)
     assert len(kept[-1][0]) == 2
     best = tuner.oracle.get_best_trials(4)
@@ -310,7 +310,7 @@ def test_costs_are_objectives_and_limits(tmp_path, rng):
         directory=tmp_path,
         project_name="p",
     )
-    tuner.search(x, y, validation_data=(x, y), epochs=1, batch_size=6, verbose=0)
+    tuner.search(x, y, validation_data=(x, y), epochs=1, batch_size=12, verbose=0)
     counts = {
         trial.trial_id: 4 + 12 * trial.hyperparameters.get("network").count("dense")
         for trial in searching.trials.values()
