@@ -252,7 +252,7 @@ def test_arguments_of_export_reach_keras(tmp_path):
     assert served.structured_input_signature[1]["images"].shape == (2, 6, 6, 1)
 
 
-@pytest.mark.parametrize("make", [sample_models.residual, sample_models.nested])
+@pytest.mark.parametrize("make", [sample_models.sequential, sample_models.nested])
 def test_saved_and_loaded(make, tmp_path, rng):
     space = searched(make(), rng)
     plain = finalize(space)

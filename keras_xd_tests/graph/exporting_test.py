@@ -77,7 +77,8 @@ def convolution_model():
 
 def spectral_model(*sizes):
     inputs = keras.Input((*sizes, 3), name="field")
-    return keras.Model(inputs, keras_xd.layers.SpectralConv2D(4, (3, 4), use_bias=True)(inputs))
+    x = keras_xd.layers.SpectralConv2D(4, (3, 4), use_bias=True)(inputs)
+    return keras.Model(inputs, layers.Conv2D(2, 3)(x))
 
 
 @keras.saving.register_keras_serializable(package="keras_xd_tests")
@@ -291,7 +292,8 @@ def test_half_precision_is_refused_by_litert(tmp_path):
 
 
 def test_quantized_files_are_tried_but_not_compared(tmp_path):
-    path, model = tmp_path / "m.tflite", FINALIZED["lenet"]()
+    stack = [keras.Input((16, 3)), layers.Conv1D(4, 3), layers.Flatten(), layers.Dense(400)]
+    path, model = tmp_path / "m.tflite", finalized(keras.Sequential(stack))
     model.export(path, format="litert", optimizations=[tf.lite.Optimize.DEFAULT], verbose=False)
     plain = tmp_path / "plain.tflite"
     model.export(plain, format="litert", verbose=False)
