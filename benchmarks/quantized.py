@@ -1,6 +1,7 @@
 """Accuracy, size and time of finalized models in eight bits, beside float32.
 
     TFDS_DATA_DIR=… python benchmarks/quantized.py [--cases digits cifar10] [--epochs 12]
+        [--layers 2] [--depth 3]
 
 A small convolutional network is rewritten (every convolution an XD-operation of depth 3), trained,
 finalized with the spectrum and with the kernel, and quantized by `keras.Model.quantize`. So is a
@@ -49,41 +50,44 @@ def cifar10():
 CASES = {"digits": digits, "cifar10": cifar10}
 
 
-def network(shape):
+def network(shape, count):
+    """Return a network of one or two convolutions."""
     import keras
     from keras import layers
 
     strides = 2 if shape[0] > 8 else 1
+    convolutions = [
+        layers.Conv2D(16, 3, strides=strides, padding="same", activation="relu"),
+        layers.Conv2D(32, 3, strides=2, padding="same", activation="relu"),
+    ]
     return keras.Sequential(
         [
             keras.Input(shape, name="image"),
-            layers.Conv2D(16, 3, strides=strides, padding="same", activation="relu"),
-            layers.Conv2D(32, 3, strides=2, padding="same", activation="relu"),
+            *convolutions[:count],
             layers.Flatten(),
             layers.Dense(10),
         ]
     )
 
 
-def blocks(shape):
-    """Return a network of CCNN blocks and KDense."""
+def blocks(shape, count):
+    """Return a network of one or two CCNN blocks and KDense."""
     import keras
     from keras import layers
 
     import keras_xd
 
     strides = 2 if shape[0] > 8 else 1
-    found = [keras_xd.layers.CCNNBlock(learn="KW", kernel_size=7, seed=seed) for seed in (0, 1)]
-    for block in found:
+    found = []
+    for seed in range(count):
+        block = keras_xd.layers.CCNNBlock(learn="KW", kernel_size=7, seed=seed)
         block.normalization.momentum = 0.9  # there are 18 steps an epoch
+        found += [block, layers.AveragePooling2D(2)]
     return keras.Sequential(
         [
             keras.Input(shape, name="image"),
             layers.Conv2D(32, 3, strides=strides, padding="same"),
-            found[0],
-            layers.AveragePooling2D(2),
-            found[1],
-            layers.AveragePooling2D(2),
+            *found,
             layers.Flatten(),
             keras_xd.layers.KDense(128, activation="relu", seed=2),
             layers.Dense(10),
@@ -91,19 +95,19 @@ def blocks(shape):
     )
 
 
-def trained(train, epochs, build, searched):
+def trained(train, build, options, searched):
     """Return a network or its search space, trained."""
     import keras
 
     import keras_xd
 
     keras.utils.set_random_seed(0)
-    model = build(train[0].shape[1:])
+    model = build(train[0].shape[1:], options.layers)
     if searched:
-        model = keras_xd.rewrite(model, depth=3)
+        model = keras_xd.rewrite(model, depth=options.depth)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(2e-3), loss)
-    model.fit(*train, epochs=epochs, batch_size=64, verbose=0)
+    model.fit(*train, epochs=options.epochs, batch_size=64, verbose=0)
     return model
 
 
@@ -145,15 +149,15 @@ def milliseconds(models, images, rounds):
     return [statistics.median(taken) for taken in times]
 
 
-def measure(case, epochs, rounds):
+def measure(case, options):
     """Return a row `(form, mode, accuracy, bytes of weights, of the file, ms)` by form and mode."""
     import keras_xd
 
     train, test = CASES[case]()
-    space = trained(train, epochs, network, searched=True)
+    space = trained(train, network, options, searched=True)
     found = {form: keras_xd.finalize(space, keep=form) for form in ("spectrum", "kernel")}
-    found["blocks, KDense"] = keras_xd.finalize(trained(train, epochs, blocks, searched=False))
-    found["not searched"] = trained(train, epochs, network, searched=False)
+    found["blocks, KDense"] = keras_xd.finalize(trained(train, blocks, options, searched=False))
+    found["not searched"] = trained(train, network, options, searched=False)
     rows, models = [], []
     for form, finalized in found.items():
         for mode in MODES:
@@ -161,7 +165,7 @@ def measure(case, epochs, rounds):
             weights = sum(weight.numpy().nbytes for weight in model.weights)
             rows.append([form, mode or "float32", accuracy(model, test), weights, size])
             models.append(model)
-    times = milliseconds(models, test[0], rounds)
+    times = milliseconds(models, test[0], options.rounds)
     return [(*row, taken) for row, taken in zip(rows, times, strict=True)]
 
 
@@ -211,9 +215,11 @@ def main(arguments=None):
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--layers", type=int, choices=(1, 2), default=2, help="or CCNN blocks")
+    parser.add_argument("--depth", type=int, default=3, help="of the K-matrices")
     parser.add_argument("--dry-run", action="store_true")
     options = parser.parse_args(arguments)
-    found = {case: measure(case, options.epochs, options.rounds) for case in options.cases}
+    found = {case: measure(case, options) for case in options.cases}
     text = report(found, options)
     print(text)
     if not options.dry_run:

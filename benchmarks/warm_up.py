@@ -1,6 +1,7 @@
 """Time of a training step while the architecture is fixed, as in warm-up.
 
-    python benchmarks/warm_up.py [--repetitions 5] [--batch-size 32] [--size 32] [--dry-run]
+    python benchmarks/warm_up.py [--repetitions 5] [--batch-size 32] [--size 32] [--blocks 9]
+        [--dry-run]
 
 First the layers: forward and backward by inputs, kernel and bias in float32, `from variables` as a
 layer computes that is called by itself, and by its `frozen form` as in warm-up and cool-down of a
@@ -29,6 +30,7 @@ from keras_xd import layers
 from keras_xd.core import frozen_forms
 
 RESULTS = pathlib.Path(__file__).with_suffix(".md")
+BLOCKS = 9  # of ResNet-20
 SAME = {"padding": "same"}
 POOLING = {"warm_start": "average_pooling", **SAME}
 
@@ -121,6 +123,16 @@ class FromVariables(keras_xd.SearchModel):
         return super().train_step(*args)
 
 
+def network(options):
+    """Return ResNet-20, or one with the first of its blocks."""
+    model = keras_xd.models.resnet20((options.size, options.size, 3), 10, width=options.width)
+    if options.blocks == BLOCKS:
+        return model
+    ends = [layer.output for layer in model.layers if layer.name.endswith("_relu2")]
+    x = keras.layers.GlobalAveragePooling2D()(ends[options.blocks - 1])
+    return keras.Model(model.inputs, keras.layers.Dense(10)(x))
+
+
 def network_steps(options, jit):
     """Return a training step of each contestant, and the seconds of its first one."""
     shape = (options.size, options.size, 3)
@@ -134,7 +146,7 @@ def network_steps(options, jit):
         ("form", keras_xd.SearchModel),
         ("keras", None),
     ):
-        model = keras_xd.models.resnet20(shape, 10, width=options.width)
+        model = network(options)
         if kind is None:
             model.compile("adam", loss, jit_compile=jit)
         else:
@@ -163,6 +175,8 @@ def main(words=None):
     parser.add_argument("--size", type=int, default=32, help="of its images")
     parser.add_argument("--width", type=int, default=16, help="its first width")
     parser.add_argument("--depth", type=int, default=1, help="of its K-matrices")
+    blocks = range(1, BLOCKS + 1)
+    parser.add_argument("--blocks", type=int, choices=blocks, default=BLOCKS, help="the first ones")
     parser.add_argument("--without-xla", action="store_true")
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
@@ -188,10 +202,11 @@ def main(words=None):
         for jit in compiled:
             lines.append(row_of_layer(name, jit, options.repetitions))
             print(lines[-1], flush=True)
+    first = "" if options.blocks == BLOCKS else f"first {options.blocks} of {BLOCKS} blocks, "
     lines += [
         "",
         f"ResNet-20 of width {options.width}, batch {options.batch_size}, {options.size}×"
-        f"{options.size}, all convolutions searched with depth {options.depth}: a step of "
+        f"{options.size}, {first}all convolutions searched with depth {options.depth}: a step of "
         "`train_on_batch` in warm-up, with the comparison of the architecture before it:",
         "",
         "| XLA | first step from variables, s | by frozen forms, s | of the backbone, s "

@@ -299,7 +299,7 @@ def test_formats_are_measured_once_and_refusals_told(tmp_path, monkeypatch, caps
     assert formats.main(words) == found and len(measured) == 2
 
 
-def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys):
+def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys, eager):
     monkeypatch.setattr(quantized, "RESULTS", tmp_path / "quantized.md")
     monkeypatch.setattr(quantized, "MODES", (None, "int8"))
     milliseconds = quantized.milliseconds
@@ -309,9 +309,10 @@ def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(quantized, "milliseconds", of_the_first)
     train, test = quantized.CASES["digits"]()
-    few = [values[:64] for values in test]
-    monkeypatch.setitem(quantized.CASES, "digits", lambda: (train, few))
-    found = quantized.main(["--cases", "digits", "--epochs", "1", "--rounds", "1"])
+    few = [values[:384] for values in train], [values[:64] for values in test]
+    monkeypatch.setitem(quantized.CASES, "digits", lambda: few)
+    words = ["--cases", "digits", "--epochs", "1", "--rounds", "1", "--layers", "1"]
+    found = quantized.main([*words, "--depth", "1"])
     forms = [(keep, mode) for keep, mode, *_ in found["digits"]]
     kept = ("spectrum", "kernel", "blocks, KDense", "not searched")
     assert forms == [(form, mode) for form in kept for mode in ("float32", "int8")]

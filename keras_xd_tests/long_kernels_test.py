@@ -13,7 +13,7 @@ with example_scripts.on_path(example_scripts.BENCHMARKS):
 
 @pytest.fixture
 def small(monkeypatch):
-    case = ("XDConv1D", 1, 1, (300,), 200, "circular")
+    case = ("XDConv1D", 1, 1, (169,), 120, "circular")
     monkeypatch.setitem(long_kernels.CASES, "small", case)
     monkeypatch.setattr(long_kernels, "memory_of", lambda name, form: [0.125, 2.0, len(form)])
 
@@ -25,7 +25,7 @@ def test_both_forms_are_measured_and_compared(small, tmp_path, capsys):
     row = page.read_text(encoding="utf-8").splitlines()[-1]
     assert row in capsys.readouterr().out
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[:2] == ["small", "XDConv1D: 1, 1, 300, 200"]
+    assert cells[:2] == ["small", "XDConv1D: 1, 1, 169, 120"]
     columns, direct, ratio = map(float, cells[2:5])
     assert ratio == pytest.approx(columns / direct, rel=0.1)
     assert cells[5].strip("*") in long_kernels.FORMS and 0 < float(cells[6]) < 1e-6

@@ -10,11 +10,12 @@ import keras_xd
 from keras_xd import layers, recipes
 
 
-def backbone():
+def backbone(branch):
     inputs = keras.Input((8, 2))
     x = keras.layers.Conv1D(16, 3, padding="same", name="first")(inputs)
-    y = keras.layers.Conv1D(16, 3, padding="same", activation="relu")(x)
-    x = x + keras.layers.Conv1D(16, 3, padding="same")(y)
+    if branch:
+        y = keras.layers.Conv1D(16, 3, padding="same", activation="relu")(x)
+        x = x + keras.layers.Conv1D(16, 3, padding="same")(y)
     x = keras.layers.GlobalAveragePooling1D()(x)
     x = keras.layers.Dense(16, name="hidden")(x)
     return keras.Model(inputs, keras.layers.Dense(3, name="head")(x))
@@ -28,7 +29,7 @@ EVERY = [*((name, None) for name in REWRITTEN), *(("xd", data) for data in recip
 def test_a_search_by_the_recipe_runs(space, data, rng):
     epochs = 5
     recipe = keras_xd.recipes.recipe(space, data, epochs=epochs)
-    model = backbone()
+    model = backbone(branch=space == "masked")  # whose width and whose share are masked
     skip = "head" if space == "structured" else None  # no family has a matrix of three outputs
     found = keras_xd.rewrite(model, recipe.space, skip=skip, **recipe.rewrite_options)
     search = keras_xd.SearchModel(found)

@@ -45,7 +45,8 @@ def test_a_network_is_measured_and_the_page_is_written(tmp_path, monkeypatch, ca
     page = tmp_path / "page.md"
     monkeypatch.setattr(warm_up, "row_of_layer", lambda name, jit, repetitions: f"| {name} | {jit}")
     words = ["--cases", "moved", "--repetitions", "1", "--batch-size", "1", "--size", "8"]
-    warm_up.main([*words, "--width", "1", "--without-xla", "--output", str(page)])
+    words += ["--blocks", "1", "--width", "1", "--without-xla"]
+    warm_up.main([*words, "--output", str(page)])
     text = page.read_text(encoding="utf-8")
     assert text.splitlines()[-1] in capsys.readouterr().out
     assert "| moved | False" in text

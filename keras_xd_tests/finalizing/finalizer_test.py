@@ -25,13 +25,15 @@ from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-5
 BATCHES = (1, 3, 7)
-SERVING = """
+PROGRAM = """
 import importlib.abc, importlib.machinery, json, sys
 
 class Blocked(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     # TensorFlow asks where Keras lies, without importing it; so the refusal is in the loading.
+    names = ("keras_xd", "keras")
+
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("keras_xd", "keras"):
+        if name.split(".")[0] in self.names:
             return importlib.machinery.ModuleSpec(name, self, origin="blocked")
 
     def create_module(self, spec):
@@ -40,33 +42,53 @@ class Blocked(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module):
         pass
 
-sys.meta_path.insert(0, Blocked())
-for name in ("keras_xd", "keras"):
-    try:
-        __import__(name)
-    except ImportError as error:
-        assert "blocked" in str(error)
-    else:
-        sys.exit(f"{name} can be imported")
+    def check(self):
+        for name in self.names:
+            try:
+                __import__(name)
+            except ImportError as error:
+                assert "blocked" in str(error)
+            else:
+                sys.exit(f"{name} can be imported")
+
+def loaded_names():
+    return sorted(name for name in sys.modules if name.split(".")[0] in ("keras_xd", "keras"))
+
+blocked = Blocked()
+sys.meta_path.insert(0, blocked)
+blocked.check()
 
 import numpy as np
 import tensorflow as tf
 
+folders, saved, batches = map(json.loads, sys.argv[1:])
 found = {}
-for folder in sys.argv[2:]:
+for folder in folders:
     loaded = tf.saved_model.load(f"{folder}/exported")
     signature = loaded.signatures["serving_default"]
     _, keys = signature.structured_input_signature
     data = np.load(f"{folder}/inputs.npz")
     results = {}
-    for batch in json.loads(sys.argv[1]):
+    for batch in batches:
         arguments = {key: tf.constant(data[f"{key}_{batch}"]) for key in keys}
         for name, value in signature(**arguments).items():
             results[f"{name}_{batch}"] = value.numpy()
     np.savez(f"{folder}/outputs.npz", **results)
     found[folder] = sorted(keys)
-loaded_names = sorted(name for name in sys.modules if name.split(".")[0] in ("keras_xd", "keras"))
-print(json.dumps({"keys": found, "modules": loaded_names}))
+modules = loaded_names()
+
+blocked.names = ("keras_xd",)
+blocked.check()
+import keras
+
+for name in saved:
+    model = keras.models.load_model(f"{name}.keras")
+    np.save(f"{name}_outputs.npy", model(np.load(f"{name}_inputs.npy")))
+try:
+    keras.models.load_model("finalized.keras")
+except TypeError as error:
+    refused = str(error)
+print(json.dumps({"keys": found, "modules": modules, "refused": refused}))
 """
 
 
@@ -79,25 +101,42 @@ def searched(model, rng, **options):
     return space
 
 
-def serve(exports, folder):
-    """Export models, load them in one process without keras_xd and Keras.
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """Exported and snapped models, and what one process without keras_xd makes of them.
 
-    Args:
-        exports: model and inputs by the size of the batch, by name.
-        folder: where to.
-
-    Returns:
-        The keys and the outputs, by name.
+    It loads the exports while there is no Keras either.
     """
-    for name, (model, batches) in exports.items():
-        model.export(folder / name / "exported", verbose=False)
-        np.savez(
-            folder / name / "inputs.npz",
-            **{f"{key}_{n}": x for n, xs in batches.items() for key, x in xs.items()},
-        )
-    words = [sys.executable, "-W", "error::UserWarning", "-c", SERVING, json.dumps(BATCHES)]
+    folder, rng = tmp_path_factory.mktemp("served"), np.random.default_rng(20)
+    exports = {
+        "tensor": searched(sample_models.residual(), rng, depth=2),
+        "dictionary": searched(sample_models.shared(), rng),
+    }
+    batches = {}
+    for name, space in exports.items():
+        plain = finalize(space)
+        batches[name] = {n: sample_models.inputs_of(plain, rng, n) for n in BATCHES}
+        plain.export(folder / name / "exported", verbose=False)
+        arrays = {
+            f"{key}_{n}": x
+            for n, inputs in batches[name].items()
+            for key, x in (inputs if isinstance(inputs, dict) else {"image": inputs}).items()
+        }
+        np.savez(folder / name / "inputs.npz", **arrays)
+
+    finalize(rewrite(sample_models.volumes())).save(folder / "finalized.keras")
+    snapped = {}
+    for make in (sample_models.residual, sample_models.nested):
+        space = rewrite(sample_models.randomize(make(), rng))
+        plain = finalize(space, snap=0.01)
+        inputs = sample_models.inputs_of(space, rng)
+        plain.save(folder / f"{make.__name__}.keras")
+        np.save(folder / f"{make.__name__}_inputs.npy", inputs)
+        snapped[make.__name__] = (space, plain, inputs)
+
+    words = [sys.executable, "-W", "error::UserWarning", "-c", PROGRAM]
     done = subprocess.run(
-        [*words, *exports],
+        [*words, *map(json.dumps, (list(exports), list(snapped), BATCHES))],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -106,11 +145,7 @@ def serve(exports, folder):
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
-    assert report["modules"] == []
-    return {
-        name: (keys, dict(np.load(folder / name / "outputs.npz")))
-        for name, keys in report["keys"].items()
-    }
+    return folder, exports, batches, snapped, report
 
 
 @pytest.mark.parametrize("make", sample_models.ALL)
@@ -147,27 +182,20 @@ def test_trained_search_is_finalized(rng):
     sample_models.assert_same_outputs(search, plain, x, RELATIVE_ERROR)
 
 
-def test_exports_are_served_without_the_package(tmp_path, rng):
-    space = searched(sample_models.residual(), rng, depth=2)
-    plain = finalize(space)
-    batches = {n: {"image": sample_models.inputs_of(plain, rng, n)} for n in BATCHES}
-    of_two = searched(sample_models.shared(), rng)
-    batches_of_two = {n: sample_models.inputs_of(of_two, rng, n) for n in BATCHES}
-    exports = {"tensor": (plain, batches), "dictionary": (finalize(of_two), batches_of_two)}
-    served = serve(exports, tmp_path)
-
-    keys, outputs = served["tensor"]
-    assert keys == ["image"]
-    for n, inputs in batches.items():
-        expected = space(inputs["image"], training=False)
+def test_exports_are_served_without_the_package(served):
+    folder, exports, batches, _, report = served
+    assert report["modules"] == []
+    assert report["keys"] == {"tensor": ["image"], "dictionary": ["left", "right"]}
+    outputs = np.load(folder / "tensor" / "outputs.npz")
+    for n, inputs in batches["tensor"].items():
+        expected = exports["tensor"](inputs, training=False)
         scale = np.max(np.abs(expected))
         (name,) = [name for name in outputs if name.endswith(f"_{n}")]
         np.testing.assert_allclose(outputs[name], expected, rtol=0, atol=RELATIVE_ERROR * scale)
 
-    keys, outputs = served["dictionary"]
-    assert keys == ["left", "right"]
-    for n, inputs in batches_of_two.items():
-        for name, expected in of_two(inputs, training=False).items():
+    outputs = np.load(folder / "dictionary" / "outputs.npz")
+    for n, inputs in batches["dictionary"].items():
+        for name, expected in exports["dictionary"](inputs, training=False).items():
             scale = np.max(np.abs(expected))
             actual = outputs[f"{name}_{n}"]
             np.testing.assert_allclose(actual, expected, rtol=0, atol=RELATIVE_ERROR * scale)
@@ -224,7 +252,7 @@ def test_arguments_of_export_reach_keras(tmp_path):
     assert served.structured_input_signature[1]["images"].shape == (2, 6, 6, 1)
 
 
-@pytest.mark.parametrize("make", [sample_models.residual, sample_models.nested])
+@pytest.mark.parametrize("make", [sample_models.sequential, sample_models.nested])
 def test_saved_and_loaded(make, tmp_path, rng):
     space = searched(make(), rng)
     plain = finalize(space)
@@ -327,49 +355,14 @@ def test_snapping_is_never_done_unasked_and_tells_what_it_does(rng):
     sample_models.assert_same_outputs(space, plain, sample_models.inputs_of(space, rng), 1e-4)
 
 
-LOADING = SERVING[: SERVING.index("import numpy as np")].replace(
-    '"keras_xd", "keras")', '"keras_xd",)'
-)
-
-
-def test_only_wholly_snapped_models_load_without_the_package(tmp_path, rng):
-    finalize(rewrite(sample_models.volumes())).save(tmp_path / "finalized.keras")
-    expected = {}
-    for make in (sample_models.residual, sample_models.nested):
-        space = rewrite(sample_models.randomize(make(), rng))
-        plain = finalize(space, snap=0.01)
+def test_only_wholly_snapped_models_load_without_the_package(served):
+    folder, *_, snapped, report = served
+    assert report["refused"].startswith("Could not locate class 'FinalizedModel'")
+    for name, (space, plain, inputs) in snapped.items():
         assert type(plain) is not FinalizedModel and len(plain.report.snapped) > 1
-        inputs = sample_models.inputs_of(space, rng)
         sample_models.assert_same_outputs(space, plain, inputs, 1e-4)
-        plain.save(tmp_path / f"{make.__name__}.keras")
-        np.save(tmp_path / f"{make.__name__}_inputs.npy", inputs)
-        expected[make.__name__] = plain(inputs)
-    program = (
-        LOADING
-        + """
-import sys
-import keras, numpy as np
-for name in sys.argv[1:]:
-    model = keras.models.load_model(f"{name}.keras")
-    np.save(f"{name}_outputs.npy", model(np.load(f"{name}_inputs.npy")))
-try:
-    keras.models.load_model("finalized.keras")
-except TypeError as error:
-    print(error)
-"""
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *expected],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": ""},
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Could not locate class 'FinalizedModel'")
-    for name, outputs in expected.items():
-        np.testing.assert_allclose(np.load(tmp_path / f"{name}_outputs.npy"), outputs, atol=1e-5)
+        outputs = np.load(folder / f"{name}_outputs.npy")
+        np.testing.assert_allclose(outputs, plain(inputs), atol=1e-5)
 
 
 def test_operations_in_cells_keep_their_spectrum_and_the_report_tells(rng):

@@ -200,7 +200,7 @@ def test_resnet20(rng):
 
 def test_a_network_of_keras_applications(rng):
     whole = keras.applications.MobileNetV2((32, 32, 3), alpha=0.35, weights=None)
-    x = keras.layers.GlobalAveragePooling2D()(whole.get_layer("block_6_project_BN").output)
+    x = keras.layers.GlobalAveragePooling2D()(whole.get_layer("block_3_project_BN").output)
     model = keras.Model(whole.input, keras.layers.Dense(5)(x))
     space = rewritten(model, rng)
     x = rng.standard_normal((1, 32, 32, 3)).astype("float32")

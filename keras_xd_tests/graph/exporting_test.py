@@ -69,6 +69,12 @@ def sequence_model(**options):
     return keras.Sequential(stack)
 
 
+def convolution_model():
+    return keras.Sequential(
+        [keras.Input((16, 3), name="signal"), layers.Conv1D(4, 3, activation="relu", name="conv")]
+    )
+
+
 def spectral_model(*sizes):
     inputs = keras.Input((*sizes, 3), name="field")
     x = keras_xd.layers.SpectralConv2D(4, (3, 4), use_bias=True)(inputs)
@@ -99,11 +105,11 @@ def ccnn_model():
 
 
 def masked_model():
-    return keras_xd.finalize(keras_xd.rewrite(keras_xd.models.lenet((28, 28, 1), 10), to="masked"))
+    return keras_xd.finalize(keras_xd.rewrite(keras_xd.models.lenet((16, 16, 1), 10), to="masked"))
 
 
 FINALIZED = {
-    "lenet": lambda: finalized(keras_xd.models.lenet((28, 28, 1), 10), depth=3),
+    "lenet": lambda: finalized(keras_xd.models.lenet((16, 16, 1), 10), depth=3),
     "sequence": lambda: finalized(sequence_model(), depth=2),
     "groups": lambda: finalized(sequence_model(groups=2)),
     "k_operation": lambda: finalized(sequence_model(), to="k_operation", depth=2),
@@ -113,13 +119,13 @@ FINALIZED = {
     "residual": lambda: finalized(sample_models.residual()),
     "several": lambda: finalized(sample_models.shared()),
     "masked": masked_model,
-    "kernel": lambda: kept("kernel", keras_xd.models.lenet((28, 28, 1), 10)),
+    "kernel": lambda: kept("kernel", keras_xd.models.lenet((16, 16, 1), 10)),
     "kernel_groups": lambda: kept("kernel", sequence_model(groups=2), depth=2),
-    "kernel_float16": lambda: kept("kernel", sequence_model(), "float16"),
-    "spectrum_float16": lambda: kept("spectrum", sequence_model(), "float16"),
+    "kernel_float16": lambda: kept("kernel", convolution_model(), "float16"),
+    "spectrum_float16": lambda: kept("spectrum", convolution_model(), "float16"),
     "spectral": lambda: finalized(spectral_model(9, 8)),
     "ccnn": lambda: keras_xd.finalize(ccnn_model()),
-    "spectrum_bfloat16": lambda: kept("spectrum", sequence_model(), "bfloat16"),
+    "spectrum_bfloat16": lambda: kept("spectrum", convolution_model(), "bfloat16"),
 }
 
 
@@ -276,7 +282,7 @@ def test_random_layers_are_off_in_files(format, tmp_path, rng):
 
 
 def test_half_precision_is_refused_by_litert(tmp_path):
-    model = sequence_model()
+    model = convolution_model()
     for layer in model.layers:
         layer.dtype_policy = "mixed_float16"
     plain = finalized(model)
@@ -286,7 +292,8 @@ def test_half_precision_is_refused_by_litert(tmp_path):
 
 
 def test_quantized_files_are_tried_but_not_compared(tmp_path):
-    path, model = tmp_path / "m.tflite", FINALIZED["lenet"]()
+    stack = [keras.Input((16, 3)), layers.Conv1D(4, 3), layers.Flatten(), layers.Dense(400)]
+    path, model = tmp_path / "m.tflite", finalized(keras.Sequential(stack))
     model.export(path, format="litert", optimizations=[tf.lite.Optimize.DEFAULT], verbose=False)
     plain = tmp_path / "plain.tflite"
     model.export(plain, format="litert", verbose=False)
@@ -296,8 +303,7 @@ def test_quantized_files_are_tried_but_not_compared(tmp_path):
 
 
 def test_a_file_with_other_outputs_is_not_written(tmp_path, monkeypatch):
-    model = keras.Sequential([keras.Input((16, 3)), layers.Conv1D(4, 3, name="conv")])
-    model = finalized(model)
+    model = finalized(convolution_model())
 
     def export(inference, *args, **kwargs):
         bias = inference.model.get_layer("conv").bias
@@ -311,7 +317,7 @@ def test_a_file_with_other_outputs_is_not_written(tmp_path, monkeypatch):
 
 
 def test_names_and_signatures_of_files(tmp_path):
-    model = FINALIZED["sequence"]()
+    model = finalized(convolution_model())
     with pytest.raises(ValueError, match=r"ends with '.tflite'.*Received: filepath='.*m.bin'"):
         model.export(tmp_path / "m.bin", format="litert")
     (tmp_path / "m.onnx").mkdir()
@@ -327,7 +333,7 @@ def test_names_and_signatures_of_files(tmp_path):
 
 
 def test_formats_and_folders_that_are_not_there(tmp_path):
-    model = FINALIZED["sequence"]()
+    model = finalized(convolution_model())
     with pytest.raises(ValueError, match=r"one of \['tf_saved_model'.*Received: format='tflite'"):
         model.export(tmp_path / "m.tflite", format="tflite")
     for format in ("torch", "stablehlo"):
@@ -414,14 +420,14 @@ def test_a_full_disk_is_told_and_not_laid_on_the_model(error, tmp_path, monkeypa
 
 
 def test_where_it_was_written_is_told(tmp_path, capsys):
-    model = FINALIZED["sequence"]()
+    model = finalized(convolution_model())
     model.export(tmp_path / "m.tflite", format="litert")
     assert f"Saved artifact at '{tmp_path / 'm.tflite'}'" in capsys.readouterr().out
 
 
 def test_tensorflow_itself_tries_files_where_no_other_interpreter_is(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-    FINALIZED["sequence"]().export(tmp_path / "m.tflite", format="litert", verbose=False)
+    finalized(convolution_model()).export(tmp_path / "m.tflite", format="litert", verbose=False)
     foreign = finalized(foreign_model())
     with pytest.raises(ValueError, match="cannot be exported"):
         foreign.export(tmp_path / "n.tflite", format="litert", verbose=False)
@@ -429,7 +435,7 @@ def test_tensorflow_itself_tries_files_where_no_other_interpreter_is(tmp_path, m
 
 def test_operators_of_onnx_files_are_checked_without_a_runtime(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    FINALIZED["sequence"]().export(tmp_path / "m.onnx", format="onnx", verbose=False)
+    finalized(convolution_model()).export(tmp_path / "m.onnx", format="onnx", verbose=False)
     foreign = finalized(foreign_model())
     with pytest.raises(ValueError, match="cannot be exported"):
         foreign.export(tmp_path / "n.onnx", format="onnx", verbose=False)

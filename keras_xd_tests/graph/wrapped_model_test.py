@@ -124,6 +124,13 @@ def network(rng):
     return built(Network(name="network"), rng)
 
 
+@pytest.fixture(scope="module")
+def rewritten():
+    """A network of every container, its inputs, and the space that it is rewritten to."""
+    model, x = built(Network(name="network"), np.random.default_rng(20))
+    return model, x, rewrite(model)
+
+
 @pytest.fixture
 def small(rng):
     return built(Small(name="small"), rng)
@@ -147,9 +154,8 @@ def test_every_container_is_reached_and_the_original_untouched(network):
     assert weights == inside and len(weights) == len(space.weights)
 
 
-def test_a_network_of_every_container_is_saved_and_finalized(network, tmp_path):
-    model, x = network
-    space = rewrite(model)
+def test_a_network_of_every_container_is_saved_and_finalized(rewritten, tmp_path):
+    _, x, space = rewritten
     space.save(tmp_path / "space.keras")
     loaded = keras.models.load_model(tmp_path / "space.keras")
     assert kinds(loaded) == EXCHANGED
@@ -183,9 +189,9 @@ def test_selection_options_and_forecast(network):
         assert known == {name: actual[name] for name in known}
 
 
-def test_comparison_uses_the_inputs_of_the_original(network):
-    model, x = network
-    space = rewrite(model)
+def test_comparison_uses_the_inputs_of_the_original(rewritten):
+    model, x, space = rewritten
+    before = space.get_weights()
     comparison = compare(model, space, x)
     assert {row.name: row.kind_after for row in comparison.rows} == EXCHANGED
     assert all(0 < row.relative_error < 1e-5 for row in comparison.rows)
@@ -193,6 +199,7 @@ def test_comparison_uses_the_inputs_of_the_original(network):
     changed.kernel.assign(changed.kernel * 1.5)
     changed.bias.assign(changed.bias * 1.5)
     comparison = compare(model, space, x)
+    space.set_weights(before)
     assert comparison.worst.name == "in_list"
     assert comparison.worst.relative_error == pytest.approx(0.5, rel=1e-4)
     assert sum(row.relative_error > 1e-5 for row in comparison.rows) == 1
@@ -203,7 +210,7 @@ def test_saved_fitted_and_loaded(small, tmp_path):
     model, x = small
     y = np.ones((3, 2), "float32")
     space = rewrite(model)
-    space.compile("adam", "mse")
+    space.compile("adam", "mse", run_eagerly=True)
     space.fit(x, y, epochs=2, verbose=0)
     space.save(tmp_path / "space.keras")
     loaded = keras.models.load_model(tmp_path / "space.keras")
@@ -220,7 +227,8 @@ def test_searched_finalized_and_exported(small, tmp_path):
     model, x = small
     space = rewrite(model)
     search = SearchModel(space)
-    search.compile("adam", "adam", "mse", complexity_target=1000, complexity_weight=0.0)
+    options = {"complexity_target": 1000, "complexity_weight": 0.0, "jit_compile": False}
+    search.compile("adam", "adam", "mse", **options)
     before = [np.copy(v) for v in map(keras.ops.convert_to_numpy, architecture_variables(space))]
     history = search.fit(x, np.ones((3, 2), "float32"), verbose=0).history
     assert history["complexity"][0] == pytest.approx(keras_xd.complexity(space) / 1000)

@@ -82,9 +82,14 @@ def test_multiply_adds_by_hand(model):
     assert float(keras_xd.complexity(space)) == by_hand - 64 * (1 * 3 * 4 * 4 + 9 * 4 * 4)
 
 
+@pytest.fixture(scope="module")
+def space(model):
+    """A space whose masks each test sets."""
+    return keras_xd.rewrite(model, to="masked")
+
+
 @pytest.mark.parametrize("seed", range(6))
-def test_the_search_counts_what_is_left_of_the_model(model, seed):
-    space = keras_xd.rewrite(model, to="masked")
+def test_the_search_counts_what_is_left_of_the_model(model, space, seed):
     keras_xd.randomize_architecture(space, seed=seed)
     counted = float(keras_xd.complexity(space))
     assert counted < keras_xd.complexity(model)

@@ -127,6 +127,7 @@ def test_a_target_for_the_complexity_moves_the_shares(rng):
         keras.losses.MeanSquaredError(),
         complexity_target=before / 2,
         complexity_weight=1e4,
+        jit_compile=False,
     )
     x = rng.standard_normal((2, 9, 2))
     history = search.fit(x, np.zeros((2, *space.output_shape[1:])), epochs=30, verbose=0)

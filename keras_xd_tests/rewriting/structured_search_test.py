@@ -24,11 +24,17 @@ def decide(space, name, weight=200.0):
         layer.logits.assign(weight * np.eye(len(layer.operation_names))[place])
 
 
-@pytest.mark.parametrize("attention", [layers.MultiHeadAttention, layers.GroupQueryAttention])
-def test_a_transformer_is_searched_and_finalized(attention, tmp_path, rng):
+@pytest.mark.parametrize(
+    ("attention", "options"),
+    [
+        (layers.MultiHeadAttention, {**SEVERAL, "share": 0.5}),
+        (layers.GroupQueryAttention, {**SEVERAL, "family": ("block_tensor_train", "dense")}),
+    ],
+)
+def test_a_transformer_is_searched_and_finalized(attention, options, tmp_path, rng):
     model = vit(attention=attention)
     x = rng.normal(size=(8, 16, 16, 3)).astype("float32")
-    space = keras_xd.rewrite(model, to="structured", skip="head", **SEVERAL)
+    space = keras_xd.rewrite(model, to="structured", skip="head", **options)
     kinds = kinds_of(space)
     assert kinds.count(MixedEinsumDense) == 4 and kinds.count(MixedDense) == 2
     decide(space, "dense")
@@ -37,9 +43,16 @@ def test_a_transformer_is_searched_and_finalized(attention, tmp_path, rng):
     decide(space, "dense", 1.0)
     search = keras_xd.SearchModel(space)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    options = {"complexity_measure": "parameters", "complexity_weight": 50.0}
     target = 0.7 * model.count_params()
-    search.compile("adam", keras.optimizers.Adam(0.1), loss, complexity_target=target, **options)
+    settings = {"complexity_measure": "parameters", "complexity_weight": 50.0}
+    search.compile(
+        "adam",
+        keras.optimizers.Adam(0.1),
+        loss,
+        complexity_target=target,
+        jit_compile=False,
+        **settings,
+    )
     search.fit(x, np.arange(8) % 6, epochs=25, verbose=0)
     assert float(keras_xd.layers.count_parameters(space)) == pytest.approx(target, rel=0.03)
     decide(space, "block_tensor_train_0.5")

@@ -126,7 +126,7 @@ def test_hyperband_continues_searches_and_the_best_is_finalized(tmp_path, rng):
         project_name="burgers",
     )
     started.clear()
-    tuner.search(x, y, validation_data=(x, y), batch_size=4, verbose=0)
+    tuner.search(x, y, validation_data=(x, y), batch_size=8, verbose=0)
     # A trial that goes on begins with the epochs of its best checkpoint, so it warms up no longer.
     continued = [(values, epochs) for values, epochs in started if "tuner/trial_id" in values]
     fresh = [epochs for values, epochs in started if "tuner/trial_id" not in values]

@@ -1,10 +1,11 @@
 """Searches whose trials compute a number, in processes that are killed or work together.
 
-python -m keras_xd_tests.tuner_integration.tuner_program killed <folder> [--retries <number>]
+python -m keras_xd_tests.tuner_integration.tuner_program killed <folder>
 python -m keras_xd_tests.tuner_integration.tuner_program workers <folder>
 """
 
 import argparse
+import gc
 import itertools
 import json
 import math
@@ -137,7 +138,7 @@ def killed(folder, retries):
     It dies before a file is put into its place: what is on the disk is what the file before has
     left. With retries it dies after the first trial only, whose files are those of any search.
     """
-    (folder / "whole").mkdir()
+    (folder / "whole").mkdir(parents=True)
     programs.in_child(search, folder / "whole", folder / "whole" / "runs", retries)
     searches, points = [], itertools.count(FILES_OF_THE_FIRST_TRIAL if retries else 0)
     for point in points:
@@ -198,10 +199,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kind", choices=["killed", "workers"])
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--retries", type=int, default=0)
     options = parser.parse_args()
+    gc.collect()
+    gc.freeze()  # or each copy of this process looks through all that is imported
     if options.kind == "killed":
-        result = killed(options.folder, options.retries)
+        names = {"once": 0, "retried": 1}
+        result = {name: killed(options.folder / name, names[name]) for name in names}
     else:
         result = workers(options.folder)
     print("RESULT " + json.dumps(result))

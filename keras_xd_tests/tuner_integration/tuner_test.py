@@ -63,7 +63,7 @@ def test_terms_are_built_trained_and_the_best_weights_kept(tmp_path, rng):
             kept.append((checkpoints(self), {t.trial_id for t in best if t.score is not None}))
 
     tuner = Tuner(oracle(4), compiled, max_checkpoints=2, directory=tmp_path, project_name="p")
-    tuner.search(x, y, validation_data=(x, y), epochs=2, batch_size=6, verbose=0)
+    tuner.search(x, y, validation_data=(x, y), epochs=2, batch_size=12, verbose=0)
     assert len(kept) == 4 and all(found == best for found, best in kept)
     assert len(kept[-1][0]) == 2
     best = tuner.oracle.get_best_trials(4)
@@ -230,9 +230,15 @@ def test_arguments_are_checked(tmp_path):
             GrammarTuner(oracle(3), compiled, max_checkpoints=number, directory=tmp_path)
 
 
-def test_nothing_that_ended_is_lost_or_repeated_whenever_it_is_killed(tmp_path):
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """What became of searches that were killed, whose trials run once or are retried."""
+    return programs.run(PROGRAM, "killed", tmp_path_factory.mktemp("killed"))
+
+
+def test_nothing_that_ended_is_lost_or_repeated_whenever_it_is_killed(killed):
     """The program kills itself before each file that a search of 3 trials writes."""
-    result = programs.run(PROGRAM, "killed", tmp_path)
+    result = killed["once"]
     whole, searches = result["whole"], result["searches"]
     assert len(whole["values"]) == len(set(whole["values"])) == 3
     # Two files for the start of the search; for each trial seven and, in the end, the features.
@@ -251,9 +257,9 @@ def test_nothing_that_ended_is_lost_or_repeated_whenever_it_is_killed(tmp_path):
     assert repeated == 3
 
 
-def test_what_has_completed_never_runs_again_where_trials_are_retried(tmp_path):
+def test_what_has_completed_never_runs_again_where_trials_are_retried(killed):
     """The second trial reports NaN when it runs first, and waits for its second run."""
-    result = programs.run(PROGRAM, "killed", tmp_path, "--retries", "1")
+    result = killed["retried"]
     whole, searches = result["whole"], result["searches"]
     assert whole["statuses"] == ["COMPLETED"] * 2 and len(searches) > 10
     for search in searches:
@@ -304,7 +310,7 @@ def test_costs_are_objectives_and_limits(tmp_path, rng):
         directory=tmp_path,
         project_name="p",
     )
-    tuner.search(x, y, validation_data=(x, y), epochs=1, batch_size=6, verbose=0)
+    tuner.search(x, y, validation_data=(x, y), epochs=1, batch_size=12, verbose=0)
     counts = {
         trial.trial_id: 4 + 12 * trial.hyperparameters.get("network").count("dense")
         for trial in searching.trials.values()
