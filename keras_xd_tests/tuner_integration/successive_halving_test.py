@@ -176,7 +176,7 @@ def test_continued_trials_are_those_that_were_never_stopped(tmp_path, rng):
 
     found = oracle(5, SPACE, rungs=(1, 2), objective="val_loss")
     tuner = Tuner(found, compiled, max_checkpoints=1, directory=tmp_path, project_name="p")
-    options = {"validation_data": (x, y), "batch_size": 12, "shuffle": False, "verbose": 0}
+    options = {"validation_data": (x, y), "batch_size": 6, "shuffle": False, "verbose": 0}
     tuner.search(x, y, epochs=50, **options)
     assert [r[1] for r in rows(found)] == [0, 0, 0, 1, 0]
     continued = found.trials["0003"]
