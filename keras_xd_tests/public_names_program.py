@@ -5,9 +5,7 @@ what was imported before: nothing, TensorFlow without Keras, or both.
 """
 
 import json
-import pathlib
 import sys
-import tempfile
 
 from keras_xd_tests import programs
 
@@ -87,27 +85,18 @@ def earlier_path_first():
     return Rewritten.__name__, registered()
 
 
-def in_a_copy(function):
-    """Return what a function returns in a copy of this process."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "returned.json")
-        status = programs.in_child(lambda: path.write_text(json.dumps(function())))
-        assert status == 0, function.__name__
-        return json.loads(path.read_text())
-
-
 def main():
     assert not {"keras", "numpy", "tensorflow", "keras_xd"} & set(sys.modules)
-    found = {"grammars": in_a_copy(grammars)}
+    found = {"grammars": programs.returned(grammars)}
     sys.modules["keras"] = None  # or TensorFlow imports it
     import tensorflow  # noqa: F401
 
     del sys.modules["keras"]
-    found["files"] = in_a_copy(files)
+    found["files"] = programs.returned(files)
     import keras  # noqa: F401
 
     for function in (earlier_paths, layers_first, package_first, earlier_path_first):
-        found[function.__name__] = in_a_copy(function)
+        found[function.__name__] = programs.returned(function)
     assert "keras_xd" not in sys.modules
     print("RESULT", json.dumps(found))
 
