@@ -162,7 +162,7 @@ def search(
     >>> import keras
     >>> import numpy as np
     >>> import keras_xd
-    >>> images, labels = np.random.rand(64, 8, 8, 1), np.random.randint(3, size=64)
+    >>> images, labels = np.random.rand(32, 8, 8, 1), np.random.randint(3, size=32)
     >>> backbone = keras.Sequential([
     ...     keras.Input((8, 8, 1)),
     ...     keras.layers.Conv2D(4, 3, activation="relu"),

@@ -37,7 +37,7 @@ class Seen(keras.Model):
 
 
 def fitted_order():
-    model, samples = Seen(), np.arange(50.0)[:, None]
+    model, samples = Seen(), np.arange(12.0)[:, None]
     model.compile(loss="mse", run_eagerly=True)
     model.fit(samples, samples, batch_size=1, verbose=0)
     return model.order

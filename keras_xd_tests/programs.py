@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import traceback
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -85,3 +86,12 @@ def wait(child):
 def in_child(function, *arguments):
     """Run a function in a copy of this process, wait for it and return its status."""
     return wait(fork(function, *arguments))
+
+
+def returned(function):
+    """Return what a function returns in a copy of this process, as JSON has it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "returned.json")
+        status = in_child(lambda: path.write_text(json.dumps(function())))
+        assert status == 0, function.__name__
+        return json.loads(path.read_text())

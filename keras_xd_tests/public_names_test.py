@@ -4,16 +4,14 @@ import ast
 import importlib
 import inspect
 import re
-import subprocess
-import sys
 import textwrap
 
 import pytest
 
 import keras_xd
 import tuner_integration
-from keras_xd_tests import docs_test
-from keras_xd_tests.imports_test import MODULES, ROOT, module_name, tree
+from keras_xd_tests import docs_test, programs
+from keras_xd_tests.imports_test import MODULES, module_name, tree
 
 PACKAGES = [path for path in MODULES if path.name == "__init__.py"]
 # The packages that lie in no other one.
@@ -115,63 +113,28 @@ def test_the_reader_finds_names():
     assert bound_names(ast.parse(textwrap.dedent(text))) == set("aehijlno")
 
 
-def run(program):
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+@pytest.fixture(scope="module")
+def imported():
+    """What functions of `public_names_program` return, each where it imports the package first."""
+    return programs.run("public_names_program")
 
 
-def test_earlier_paths_are_found_and_pictures_alone_need_matplotlib():
-    """In one process, which imports TensorFlow once."""
-    printed = run(
-        """
-        import sys
-        sys.modules["matplotlib"] = None  # as if it was not installed
-        from keras_xd.genotypes import NOS_OPERATIONS
-        from keras_xd.layers.rewritten import Rewritten
-        import keras_xd.masks
-        import keras_xd.layers.masked.masks
-        print(Rewritten.__name__, keras_xd.masks is keras_xd.layers.masked.masks)
-        print("keras_xd.visualization" in sys.modules, "visualization" in dir(keras_xd))
-        try:
-            keras_xd.visualization
-        except ImportError as error:
-            print(error)
-        del sys.modules["matplotlib"]
-        print(keras_xd.visualization.plot_operators.__name__, "matplotlib" in sys.modules)
-        """
-    )
-    paths, first, error, last = printed.splitlines()
-    assert paths.split() == ["Rewritten", "True"]
-    assert first == "False True"
+def test_earlier_paths_are_found_and_pictures_alone_need_matplotlib(imported):
+    count, rewritten, same, names, error, plot, matplotlib = imported["earlier_paths"]
+    assert count and rewritten == "Rewritten" and same
+    assert names == [False, True]
     assert "matplotlib" in error and "extra `plot`" in error and "keras_xd[plot]" in error
-    assert last == "plot_operators True"
+    assert plot == "plot_operators" and matplotlib
 
 
-def test_grammars_do_without_keras_and_files_load_after_a_mere_import():
-    """In one process: Keras is imported last, and finds the layers of files registered."""
-    data = ROOT / "keras_xd_tests" / "data" / "version_0_1_0"
-    printed = run(
-        f"""
-        import sys
-        import keras_xd.grammar
-        from keras_xd import grammar
-        term = grammar.spaces.einspace().first()
-        print(keras_xd.grammar.growth(grammar.spaces.einspace()) < 1, keras_xd.__version__)
-        print("rewrite" in dir(keras_xd), hasattr(keras_xd, "rewrites"))
-        print(sorted({{"keras", "numpy", "tensorflow"}} & set(sys.modules)))
-        import keras
-        model = keras.saving.load_model({str(data / "xd.keras")!r})
-        search = keras.saving.load_model({str(data / "search.keras")!r})
-        print(type(model.get_layer("conv")).__name__, isinstance(search, keras_xd.SearchModel))
-        print(*(name for name in keras.saving.get_custom_objects() if name.startswith("keras_xd>")))
-        """
-    )
-    first, names, loaded, classes, registered = printed.splitlines()
-    assert first == f"True {keras_xd.__version__}" and names == "True False" and loaded == "[]"
-    assert classes == "XDConv1D True"
-    assert set(registered.split()) == {f"keras_xd>{name}" for name in decorated_names()}
+def test_grammars_do_without_keras_and_files_load_after_a_mere_import(imported):
+    """Keras is imported after the package, and finds the layers of files registered."""
+    growth, version, names, modules = imported["grammars"]
+    assert growth < 1 and version == keras_xd.__version__
+    assert names == [True, False] and modules == []
+    keras_before, layer, search, registered = imported["files"]
+    assert not keras_before and layer == "XDConv1D" and search
+    assert set(registered) == set(decorated_names())
 
 
 def decorated_names():
@@ -184,23 +147,17 @@ def decorated_names():
 
 
 @pytest.mark.parametrize(
-    "program",
+    ("program", "name"),
     [
-        "from keras_xd.layers import XDConv2D",
-        "import keras_xd; keras_xd.rewrite",
-        "from keras_xd.layers.rewritten import Rewritten",
+        ("layers_first", "XDConv2D"),
+        ("package_first", "rewrite"),
+        ("earlier_path_first", "Rewritten"),
     ],
 )
-def test_whatever_is_imported_first_all_layers_are_registered(program):
-    printed = run(
-        f"""
-        {program}
-        import sys
-        print(sum(name.startswith("keras_xd>") for name in
-            sys.modules["keras"].saving.get_custom_objects()))
-        """
-    )
-    assert int(printed) == len(set(decorated_names()))
+def test_whatever_is_imported_first_all_layers_are_registered(program, name, imported):
+    found, registered = imported[program]
+    assert found == name
+    assert len(registered) == len(set(decorated_names()))
 
 
 def test_other_names_are_still_missing():

@@ -24,15 +24,18 @@ class DropPathSchedule(keras.callbacks.Callback):
 
     Example:
 
+    >>> import keras
     >>> import keras_xd
     >>> import numpy as np
     >>> genotype = keras_xd.genotypes.random_genotype(np.random.default_rng(0))
-    >>> model = keras_xd.models.nos_network(genotype, 3, 1, (8, 8, 3), 2, auxiliary=False)
+    >>> cell = keras_xd.layers.DerivedCell(genotype.normal, 2, drop_path=0.2)
+    >>> image = keras.Input((8, 8, 3))
+    >>> model = keras.Model(image, keras.layers.GlobalAveragePooling2D()(cell([image, image])))
     >>> model.compile("sgd", "mse", run_eagerly=True)
     >>> schedule = keras_xd.callbacks.DropPathSchedule(epochs=4)
-    >>> x, y = np.ones((2, 8, 8, 3)), np.ones((2, 2))
+    >>> x, y = np.ones((2, 8, 8, 3)), np.ones((2, 8))
     >>> _ = model.fit(x, y, epochs=2, callbacks=[schedule], verbose=0)
-    >>> float(model.get_layer("cell1").drop_path_progress)
+    >>> float(cell.drop_path_progress)
     0.25
 
     Reference:

@@ -31,13 +31,14 @@ class PathRescaling(keras.callbacks.Callback):
     >>> import keras
     >>> import numpy as np
     >>> names = ("identity", "channel_attention")
-    >>> model = keras_xd.models.nos_search_network(
-    ...     3, 1, (8, 8, 3), 2, operations=names, relaxation="sampled"
-    ... )
-    >>> search = keras_xd.SearchModel(model)
+    >>> architecture = keras_xd.layers.CellArchitecture(operations=names, relaxation="sampled")
+    >>> cell = keras_xd.layers.HeterogeneousCell(2, architecture)
+    >>> image = keras.Input((8, 8, 3))
+    >>> outputs = keras.layers.GlobalAveragePooling2D()(cell([image, image]))
+    >>> search = keras_xd.SearchModel(keras.Model(image, outputs))
     >>> search.compile("sgd", keras.optimizers.Adam(beta_1=0.0), "mse", run_eagerly=True)
     >>> rescaling = keras_xd.callbacks.PathRescaling()
-    >>> x, y = np.ones((2, 8, 8, 3)), np.ones((2, 2))
+    >>> x, y = np.ones((2, 8, 8, 3)), np.ones((2, 8))
     >>> history = search.fit(x, y, callbacks=[rescaling], verbose=0)
 
     Reference:

@@ -1,7 +1,5 @@
 """A chosen operation on an edge against the layer of that operation."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
@@ -29,7 +27,10 @@ def weights_of(stack):
 
 @pytest.mark.parametrize("strides, training", [(1, False), (2, True)])
 def test_every_operation_is_that_of_its_layer(strides, training, rng):
-    """Outcomes times the weight, their gradients, and the statistics; zeros of other kinds."""
+    """Outcomes times the weight, their gradients, and the statistics; zeros of other kinds.
+
+    In training by one graph, whichever branch is taken, and eagerly in inference.
+    """
     stack = EdgeStack(4, NAMES, [strides], [0])
     stack.build()
     randomized(stack, rng, 0.3)
@@ -38,9 +39,7 @@ def test_every_operation_is_that_of_its_layer(strides, training, rng):
     cell = layers.HeterogeneousCell(4, layers.CellArchitecture())
     learned = [key for key in weights if "moving" not in key]
 
-    @functools.partial(tf.function, autograph=False)
     def choose(number):
-        """Return everything by one graph, whichever branch is taken."""
         share = tf.constant(0.7)
         with tf.GradientTape() as tape:
             tape.watch([x, share, weights])
@@ -49,6 +48,8 @@ def test_every_operation_is_that_of_its_layer(strides, training, rng):
         watched = [x, share, *(weights[key] for key in learned)]
         return made, moved, tape.gradient(loss, watched, unconnected_gradients="zero")
 
+    if training:
+        choose = tf.function(choose, autograph=False)
     for number, name in enumerate(NAMES):
         layer = cell.make_operation(name, strides, name)
         layer.build(x.shape)

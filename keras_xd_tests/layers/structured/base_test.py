@@ -81,17 +81,39 @@ def test_weights_of_other_rates_are_refused(tmp_path):
         model("equal").load_weights(tmp_path / "found.weights.h5")
 
 
-def deep_network(family):
-    """Twelve layers in a row, without skips or normalization."""
-    keras.utils.set_random_seed(0)
-    model = keras.Sequential([keras.Input((32,))])
-    for seed in range(12):
-        if family == "dense":
-            layer = keras.layers.Dense(32, "tanh")
-        else:
-            layer = layers.StructuredDense(32, family, share=0.5, activation="tanh", seed=seed)
-        model.add(layer)
-    return model
+class Deep(keras.layers.Layer):
+    """Twelve layers of one kind in a row, without skips or normalization.
+
+    A weight holds those of all layers, and a loop applies one layer with its part of each.
+    """
+
+    def __init__(self, family):
+        super().__init__()
+        self.family = family
+
+    def build(self, input_shape):
+        row = [self.layer(seed) for seed in range(12)]
+        for layer in row:
+            layer.build(input_shape)
+        (self.first, *_), self.length = row, len(row)
+        self.first.trainable = False
+        self.stacked = []
+        for weights in zip(*(layer.get_weights() for layer in row), strict=True):
+            stacked = self.add_weight(shape=(self.length, *weights[0].shape))
+            stacked.assign(np.stack(weights))
+            self.stacked.append(stacked)
+
+    def layer(self, seed):
+        if self.family == "dense":
+            return keras.layers.Dense(32, "tanh")
+        return layers.StructuredDense(32, self.family, share=0.5, activation="tanh", seed=seed)
+
+    def call(self, inputs):
+        def apply(index, outputs):
+            weights = [stacked[index] for stacked in self.stacked]
+            return self.first.stateless_call([], weights, outputs)[0]
+
+        return keras.ops.fori_loop(0, self.length, apply, inputs)
 
 
 @pytest.mark.parametrize("family", ["dense", *EVERY])
@@ -99,7 +121,8 @@ def test_training_from_scratch_is_stable_at_depth(family):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(128, 32)).astype("float32")
     y = np.tanh(x @ rng.normal(size=(32, 32)) / 6).astype("float32")
-    model = deep_network(family)
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((32,)), Deep(family)])
     variance = np.var(model(x))
     model.compile(keras.optimizers.Adam(3e-3), "mse")
     losses = model.fit(x, y, batch_size=128, epochs=60, shuffle=False, verbose=0).history["loss"]

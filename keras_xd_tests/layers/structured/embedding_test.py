@@ -48,9 +48,10 @@ def test_training_files_configurations_and_precision(family, rng):
     inputs = keras.Input((6,), dtype="int32")
     layer = layers.StructuredEmbedding(TOKENS, 8, family, share=0.7)
     model = keras.Model(inputs, keras.layers.Flatten()(layer(inputs)))
-    model.compile(keras.optimizers.Adam(0.01), "mse")
+    eager = family != "blast"
+    model.compile(keras.optimizers.Adam(0.01), "mse", run_eagerly=eager)
     before = [plain_array(variable) for variable in layer.trainable_variables]
-    losses = model.fit(tokens, rng.normal(size=(4, 48)), epochs=20, verbose=0).history["loss"]
+    losses = model.fit(tokens, rng.normal(size=(4, 48)), epochs=4, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
     for old, variable in zip(before, layer.trainable_variables, strict=True):
         assert np.abs(plain_array(variable) - old).max() > 0
@@ -93,7 +94,7 @@ def test_a_step_of_adam_changes_rows_as_those_of_keras(family, rng):
 
     def change(layer):
         model = keras.Sequential([keras.Input((), dtype="int32"), layer])
-        model.compile(keras.optimizers.Adam(1e-4), "mse")
+        model.compile(keras.optimizers.Adam(1e-4), "mse", run_eagerly=True)
         before = plain_array(layer(tokens))
         model.fit(tokens, y, batch_size=64, verbose=0)
         return np.sqrt(np.mean(np.square(plain_array(layer(tokens)) - before)))

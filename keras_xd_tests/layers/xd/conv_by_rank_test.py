@@ -11,12 +11,12 @@ from keras_xd_tests.layer_checks import check_layer
     "layer_class, shape",
     [
         (layers.XDConv1D, (3, 9, 2)),
-        (layers.XDConv2D, (3, 6, 7, 2)),
-        (layers.XDConv3D, (3, 4, 5, 6, 2)),
+        (layers.XDConv2D, (3, 3, 4, 2)),
+        (layers.XDConv3D, (3, 2, 3, 4, 2)),
     ],
 )
 def test_layer_checks(layer_class, shape):
-    arguments = {"filters": 3, "kernel_size": 3, "padding": "same", "depth": 2}
+    arguments = {"filters": 3, "kernel_size": 3, "padding": "same", "depth": (1, 2, 1)}
     check_layer(layer_class, arguments, shape, run_jit=len(shape) == 4)
 
 

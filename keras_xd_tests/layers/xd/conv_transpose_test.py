@@ -117,8 +117,15 @@ def test_zero_and_composed_starts(rng):
 
 @pytest.mark.parametrize("twin, layer_class, sizes", TWINS)
 def test_layer_checks(twin, layer_class, sizes):
-    arguments = {"filters": 3, "kernel_size": 3, "strides": 2, "padding": "same", "depth": 2}
-    check_layer(layer_class, arguments, (3, *sizes, 2), run_jit=len(sizes) == 2)
+    arguments = {
+        "filters": 3,
+        "kernel_size": 3,
+        "strides": 2,
+        "padding": "same",
+        "depth": (1, 2, 1),
+    }
+    shape = (3, *(3, 4, 2)[: len(sizes)], 2)
+    check_layer(layer_class, arguments, shape, run_jit=len(sizes) == 2)
 
 
 def test_multiply_adds_by_hand():

@@ -82,8 +82,8 @@ def test_a_kernel_larger_than_its_window(rng):
 
 @pytest.mark.parametrize("twin, layer_class, sizes", TWINS)
 def test_layer_checks(twin, layer_class, sizes):
-    arguments = {"kernel_size": 3, "padding": "same", "depth_multiplier": 2, "depth": 2}
-    check_layer(layer_class, arguments, (3, *sizes, 2), run_jit=len(sizes) == 2)
+    arguments = {"kernel_size": 3, "padding": "same", "depth_multiplier": 2, "depth": (1, 2, 1)}
+    check_layer(layer_class, arguments, (3, *(3, 4)[: len(sizes)], 2), run_jit=len(sizes) == 2)
 
 
 def test_multiply_adds_by_hand():

@@ -110,38 +110,53 @@ def small_search(**options):
     return keras.Sequential([keras.Input((12, 1)), layer]), inputs, targets
 
 
-def trained(penalty, **options):
+class Factored(penalties.ArchitecturePenalty):
+    """A penalty times a variable, so that one graph trains with several weights of it."""
+
+    def __init__(self, penalty):
+        super().__init__(1.0)
+        self.penalty, self.factor = penalty, keras.Variable(1.0, trainable=False)
+
+    def bind(self, start, plan=None):
+        bound = self.penalty.bind(start, plan)
+        return lambda weight: self.factor * bound(weight)
+
+
+def trained(penalty, factors, **options):
+    """Yield a layer trained from its start with a penalty times each of the factors."""
     model, inputs, targets = small_search(**options)
-    layer = model.layers[0]
-    if penalty is not None:
-        penalties.attach(model, penalty)
+    factored = Factored(penalty)
+    penalties.attach(model, factored)
     model.compile(keras.optimizers.Adam(0.02), "mse")
+    model.optimizer.build(model.trainable_variables)
+    variables = [*model.variables, *model.optimizer.variables]
+    start = [keras.ops.convert_to_numpy(variable) for variable in variables]
     # All samples are one batch, thirty times.
     repeated = [np.concatenate([array] * 30) for array in (inputs, targets)]
-    model.fit(*repeated, batch_size=32, shuffle=False, verbose=0)
-    return layer
+    for factor in factors:
+        for variable, value in zip(variables, start, strict=True):
+            variable.assign(value)
+        factored.factor.assign(factor)
+        model.fit(*repeated, batch_size=32, shuffle=False, verbose=0)
+        yield model.layers[0]
 
 
 def test_a_strong_penalty_keeps_an_operation_near_its_start():
-    far, near, nearer = (
-        keras_xd.distance(trained(penalty), "convolution")
-        for penalty in (None, penalties.NearStart(1.0), penalties.NearStart(100.0))
-    )
+    layers = trained(penalties.NearStart(1.0), (0.0, 1.0, 100.0))
+    far, near, nearer = (keras_xd.distance(layer, "convolution") for layer in layers)
     assert far > 0.2
     assert near < far / 8
     assert nearer < near / 2
 
 
 def test_a_penalty_draws_matrices_towards_permutations():
-    costs = []
-    for penalty in (None, penalties.NearPermutation(1.0)):
-        layer = trained(penalty, depth=3)
-        costs.append(
-            sum(
-                permutation_cost(v.numpy(), layer.plans[0].radices, free=1)
-                for v in layer.architecture_variables
-            )
+    costs = [
+        sum(
+            permutation_cost(v.numpy(), layer.plans[0].radices, free=1)
+            for v in layer.architecture_variables
         )
+        for layer in trained(penalties.NearPermutation(1.0), (0.0, 1.0), depth=3)
+    ]
     assert costs[0] > 1.0
     assert costs[1] < costs[0] / 100
 

@@ -1,6 +1,4 @@
 import dataclasses
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -9,7 +7,6 @@ import tensorflow as tf
 
 from keras_xd import kmatrix, layers
 from keras_xd.layers.xd import placed_kernel
-from keras_xd_tests.layers.xd.base_test import ROOT
 
 
 def with_form(layer, direct):
@@ -144,29 +141,3 @@ def test_a_finalized_kernel_still_has_the_columns(rng):
     assert forms(layer) == [True]
     for keep in ("kernel", "spectrum"):
         np.testing.assert_allclose(layer.finalize(keep)(x), expected, atol=2e-5)
-
-
-def test_a_kernel_of_16384_weights_is_built_and_trained_in_little_memory():
-    program = """
-import resource, time
-import keras, numpy as np
-from keras_xd import layers
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-layers.XDConv1D(2, 3, padding="circular").build((1, 16, 2))
-layer = layers.XDConv1D(2, 16384, padding="circular")
-before, start = peak(), time.process_time()
-layer.build((None, 16384, 2))
-print(time.process_time() - start, peak() - before)
-model = keras.Sequential([keras.Input((16384, 2)), layer])
-model.compile("sgd", "mse")
-x = np.random.default_rng(0).standard_normal((1, 16384, 2)).astype("float32")
-kernel = layer.kernel.numpy()
-print(model.fit(x, x, verbose=0).history["loss"][0], abs(layer.kernel.numpy() - kernel).max())
-"""
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    seconds, grown, loss, moved = map(float, done.stdout.split())
-    assert seconds < 2 and grown < 300  # MiB; a dense placement alone has 1024
-    assert np.isfinite(loss) and moved > 0

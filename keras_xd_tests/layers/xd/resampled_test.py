@@ -16,12 +16,12 @@ def serialized(layer):
 @pytest.mark.parametrize(
     "layer, sizes, input_shape",
     [
-        (layers.XDConv1D(3, 3, padding="circular", depth=2), (8,), (2, 12, 2)),
-        (layers.KOpConv2D(2, 2, padding="circular"), (6, 5), (2, 4, 7, 2)),
+        (layers.XDConv1D(3, 3, padding="circular", depth=2), (6,), (2, 8, 2)),
+        (layers.KOpConv2D(2, 2, padding="circular"), (4, 3), (2, 2, 5, 2)),
         (
             layers.XDConv2D(2, 3, padding="circular", data_format="channels_first"),
-            (5, 6),
-            (2, 3, 10, 9),
+            (3, 4),
+            (2, 3, 8, 7),
         ),
     ],
 )

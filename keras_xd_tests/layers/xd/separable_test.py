@@ -45,12 +45,12 @@ def test_layer_checks(search_pointwise):
         "padding": "same",
         "search_pointwise": search_pointwise,
     }
-    check_layer(layers.XDSeparableConv1D, arguments, (3, 9, 2), run_jit=search_pointwise)
+    check_layer(layers.XDSeparableConv1D, arguments, (3, 4, 2), run_jit=search_pointwise)
 
 
 def test_layer_checks_2d():
     arguments = {"filters": 3, "kernel_size": 3, "padding": "same", "depth": 2}
-    check_layer(layers.XDSeparableConv2D, arguments, (3, 6, 7, 2), run_jit=False)
+    check_layer(layers.XDSeparableConv2D, arguments, (3, 3, 4, 2), run_jit=False)
 
 
 def test_in_a_model_every_architecture_variable_is_found_once(rng):
