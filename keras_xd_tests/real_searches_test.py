@@ -158,7 +158,7 @@ def small(monkeypatch):
 
 
 def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_path, capsys):
-    words = ["--tasks", "activations", "--seeds", "2", "--trials", "5", "--output", str(tmp_path)]
+    words = ["--tasks", "activations", "--seeds", "2", "--trials", "4", "--output", str(tmp_path)]
     words += ["--searches", str(tmp_path / "kept"), "--share", "0"]
     found = real_searches.main(words)
     runs = found["runs"]["activations"]
@@ -166,7 +166,7 @@ def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_pa
     for seed in range(2):
         firsts = [[network for network, _ in whole[seed][:3]] for whole in runs.values()]
         assert all(first == firsts[0] for first in firsts) and len(set(firsts[0])) == 3
-        assert all(len(whole[seed]) == 5 for whole in runs.values())
+        assert all(len(whole[seed]) == 4 for whole in runs.values())
     page = (tmp_path / "real_searches.md").read_text()
     assert all(f"| {name} | " in page for name in runs) and "2 seeds" in page
     hand = found["networks"]["activations"][found["by_hand"]["activations"]]
