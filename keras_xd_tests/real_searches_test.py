@@ -12,12 +12,14 @@ import pytest
 import tensorflow as tf
 
 from keras_xd.grammar import network_digest
-from keras_xd_tests.example_scripts import BENCHMARKS, on_path
+from keras_xd_tests.example_scripts import BENCHMARKS, on_path, time_eagerly
 
 with on_path(BENCHMARKS):
     real_tasks = importlib.import_module("real_tasks")
     real_searches = importlib.import_module("real_searches")
     real_report = importlib.import_module("real_report")
+with on_path():
+    timing = importlib.import_module("timing")
 
 TASKS = real_tasks.TASKS
 
@@ -153,6 +155,7 @@ def stand_in(name, task, values, tensors):
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(real_searches, "INITIAL", 3)
+    time_eagerly(monkeypatch, timing)
     monkeypatch.setattr(real_tasks, "trained", stand_in)
     monkeypatch.setattr(real_tasks, "data", lambda *_: ())
 
