@@ -3,8 +3,10 @@
 import contextlib
 import pathlib
 import sys
+import types
 
 import keras
+import tensorflow as tf
 from matplotlib.figure import Figure
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
@@ -28,6 +30,8 @@ def on_path(folder=EXAMPLES):
 def run_eagerly(patch):
     """Run Keras' functions eagerly: for scripts, whose tests would mostly compile graphs.
 
+    Also those of models that are not compiled, which predict.
+
     Args:
         patch: pytest's `MonkeyPatch` that undoes it.
     """
@@ -37,6 +41,20 @@ def run_eagerly(patch):
         return compile_model(self, *args, run_eagerly=True, jit_compile=False, **kwargs)
 
     patch.setattr(keras.Model, "compile", compile_eagerly)
+    always = property(lambda self: True, lambda self, value: None)
+    patch.setattr(keras.Model, "run_eagerly", always)
+
+
+def time_eagerly(patch, timing):
+    """Let `milliseconds` of the scripts' module `timing` call each network a few times, eagerly.
+
+    Args:
+        patch: pytest's `MonkeyPatch` that undoes it.
+        timing: the module.
+    """
+    patch.setattr(timing, "ROUNDS", 1)
+    eager = {"function": lambda call, inputs: call, "constant": tf.constant}
+    patch.setattr(timing, "tf", types.SimpleNamespace(**eager, TensorSpec=tf.TensorSpec))
 
 
 def blank_pictures(patch):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd_tests.example_scripts import on_path, run_eagerly
+from keras_xd_tests.example_scripts import blank_pictures, on_path, run_eagerly
 
-SMALL = ("--subset", "60", "--epochs", "2", "--batch-size", "30")
+SMALL = ("--subset", "60", "--epochs", "1", "--batch-size", "30")
 
 
 with on_path():
@@ -38,6 +38,7 @@ def result(tmp_path_factory):
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         run_eagerly(patch)
+        blank_pictures(patch)
         patch.chdir(here)
         patch.setattr(tempfile, "tempdir", str(folder))
         runs = quickstart.main([*SMALL, "--seeds", "1"])
@@ -102,7 +103,7 @@ def test_an_export_that_is_not_the_model_is_noticed(tmp_path):
 
 
 @pytest.mark.real_data("TFDS_DATA_DIR", "mnist")
-def test_runs_on_mnist(tmp_path):
+def test_runs_on_mnist(tmp_path, eager):
     arguments = ["--dataset", "mnist", "--data-dir", os.environ["TFDS_DATA_DIR"]]
     small = ["--subset", "60", "--epochs", "1", "--seeds", "1", "--batch-size", "30"]
     runs = quickstart.main([*arguments, *small, "--output", str(tmp_path / "result")])

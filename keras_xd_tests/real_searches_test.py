@@ -12,12 +12,14 @@ import pytest
 import tensorflow as tf
 
 from keras_xd.grammar import network_digest
-from keras_xd_tests.example_scripts import BENCHMARKS, on_path
+from keras_xd_tests.example_scripts import BENCHMARKS, on_path, time_eagerly
 
 with on_path(BENCHMARKS):
     real_tasks = importlib.import_module("real_tasks")
     real_searches = importlib.import_module("real_searches")
     real_report = importlib.import_module("real_report")
+with on_path():
+    timing = importlib.import_module("timing")
 
 TASKS = real_tasks.TASKS
 
@@ -153,12 +155,13 @@ def stand_in(name, task, values, tensors):
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(real_searches, "INITIAL", 3)
+    time_eagerly(monkeypatch, timing)
     monkeypatch.setattr(real_tasks, "trained", stand_in)
     monkeypatch.setattr(real_tasks, "data", lambda *_: ())
 
 
 def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_path, capsys):
-    words = ["--tasks", "activations", "--seeds", "2", "--trials", "5", "--output", str(tmp_path)]
+    words = ["--tasks", "activations", "--seeds", "2", "--trials", "4", "--output", str(tmp_path)]
     words += ["--searches", str(tmp_path / "kept"), "--share", "0"]
     found = real_searches.main(words)
     runs = found["runs"]["activations"]
@@ -166,7 +169,7 @@ def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_pa
     for seed in range(2):
         firsts = [[network for network, _ in whole[seed][:3]] for whole in runs.values()]
         assert all(first == firsts[0] for first in firsts) and len(set(firsts[0])) == 3
-        assert all(len(whole[seed]) == 5 for whole in runs.values())
+        assert all(len(whole[seed]) == 4 for whole in runs.values())
     page = (tmp_path / "real_searches.md").read_text()
     assert all(f"| {name} | " in page for name in runs) and "2 seeds" in page
     hand = found["networks"]["activations"][found["by_hand"]["activations"]]

@@ -20,7 +20,7 @@ import keras_xd
 from keras_xd.visualization import style
 
 
-def network(channels):
+def network(channels, blocks):
     def block(x):
         y = keras.layers.Conv2D(channels, 3, padding="same")(x)
         y = keras.layers.ReLU()(keras.layers.BatchNormalization(momentum=0.8)(y))
@@ -29,7 +29,7 @@ def network(channels):
 
     inputs = keras.Input((8, 8, 1))
     x = keras.layers.Conv2D(channels, 3, padding="same")(inputs)
-    for _ in range(3):
+    for _ in range(blocks):
         x = block(x)
     x = keras.layers.ReLU()(x)
     x = keras.layers.Dense(10)(keras.layers.GlobalAveragePooling2D()(x))
@@ -57,12 +57,12 @@ def result(model, whole, test):
 
 def main(arguments=None):
     options = common.parse(__file__, __doc__, arguments)
-    targets, channels, epochs, count = (1.0, 0.5, 0.25), 24, 30, None
+    targets, channels, blocks, epochs, count = (1.0, 0.5, 0.25), 24, 3, 30, None
     if options.small:
-        targets, channels, epochs, count = (0.5,), 8, 1, 32
+        targets, channels, blocks, epochs, count = (0.5,), 4, 1, 1, 32
     train, test = ((x[:count], y[:count]) for x, y in digits.load()[::2])
     keras.utils.set_random_seed(0)
-    model = network(channels)
+    model = network(channels, blocks)
     whole = float(keras_xd.complexity(model))
     steps, fit = epochs * -(-len(train[0]) // 64), {"batch_size": 64, "epochs": epochs}
     curves, results = {}, {}

@@ -49,7 +49,7 @@ def trained(genotype, train, test, channels, epochs, steps):
 def main(arguments=None):
     options = common.parse(__file__, __doc__, arguments)
     channels, epochs, controls, count = (2, 1, 1, 32) if options.small else (4, 7, 2, None)
-    operations = OPERATIONS[2:4] if options.small else OPERATIONS
+    operations = OPERATIONS[1:3] if options.small else OPERATIONS
     train, test = ((x[:count], y[:count]) for x, y in digits.load()[::2])
     steps = epochs * -(-len(train[0]) // 64)
     found, entropy = search(train, operations, channels, epochs, steps)

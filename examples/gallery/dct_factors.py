@@ -69,7 +69,7 @@ def learned(target, depth, seed, steps, every):
 
 def main(arguments=None):
     options = common.parse(__file__, __doc__, arguments, ending="png")
-    n, steps, seeds, every = (8, 4, 1, 2) if options.small else (16, 500, 2, 25)
+    n, steps, seeds, every = (8, 2, 1, 2) if options.small else (16, 500, 2, 25)
     target = transform(n)
     butterflies = kmatrix.dct(kmatrix.factorise(n), norm="ortho")
     product = kmatrix.kmatrix_dense(butterflies).real

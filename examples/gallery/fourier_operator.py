@@ -80,7 +80,7 @@ def main(arguments=None):
         for operation, name in NAMED.items():
             distances[name].append([layer[operation] for layer in found])
     layer = searched_layers(runs["XD"][0][0])[-1]
-    fourier = runs["FNO"][0][0].get_layer("spectral4")
+    fourier = [x for x in runs["FNO"][0][0].layers if x.name.startswith("spectral")][-1]
     pairs = [(i, i) for i in range(width)]
     maps = [by_frequency(x, pairs) for x in (at_start(layer), layer, fourier)]
     with style.context():

@@ -1,6 +1,7 @@
 """The scripts of the gallery, each in its small setting, and their common arguments."""
 
 import contextlib
+import functools
 import importlib
 import sys
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+import keras_xd
 from keras_xd_tests import example_scripts
 
 GALLERY = example_scripts.EXAMPLES / "gallery"
@@ -41,6 +43,8 @@ def numbers(found):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_draws_what_it_has_measured(name, tmp_path, eager, monkeypatch, capsys):
     monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
+    two_blocks = functools.partial(keras_xd.models.fno, blocks=2)
+    monkeypatch.setattr(keras_xd.models, "fno", two_blocks)
     found = scripts[name].main(["--small", "--output", str(tmp_path)])
     values = numbers(found)
     assert values and np.isfinite(values).all()

@@ -30,9 +30,11 @@ def test_a_task_runs_on_its_files(task, tmp_path, eager, capsys):
     assert f"parameters: {found['parameters']:,}\n" in printed
 
 
-@pytest.mark.parametrize("task", ["satellite", "darcy"])
+@pytest.mark.parametrize(("task", "stages"), [("satellite", 2), ("darcy", 1)])
 @pytest.mark.parametrize("space", script.OPTIONS)
-def test_a_space_is_searched(task, space, tmp_path, eager, monkeypatch):
+def test_a_space_is_searched(task, stages, space, tmp_path, eager, monkeypatch):
+    """With a pooling between the stages of series; fields have none."""
+    monkeypatch.setattr(script, "STAGES", stages)
     WRITERS[task](tmp_path)
     rewritten, trained = [], []
     rewrite, compile_ = script.keras_xd.rewrite, keras.Model.compile
@@ -55,8 +57,9 @@ def test_a_space_is_searched(task, space, tmp_path, eager, monkeypatch):
     assert np.isfinite(found["test"])
 
 
-def test_the_network_learns(tmp_path):
+def test_the_network_learns(tmp_path, monkeypatch):
     """Classes are frequencies: after some epochs most of the test series are told."""
+    monkeypatch.setattr(script, "STAGES", 1)
     rng = np.random.default_rng(0)
     for part, number in (("train", 96), ("test", 24)):
         labels = np.arange(number) % 3
@@ -67,7 +70,8 @@ def test_the_network_learns(tmp_path):
     assert run(tmp_path, "satellite", *arguments)["test"] < 0.2
 
 
-def test_one_seed_gives_one_result(tmp_path, eager):
+def test_one_seed_gives_one_result(tmp_path, eager, monkeypatch):
+    monkeypatch.setattr(script, "STAGES", 1)
     WRITERS["darcy"](tmp_path)
     first, again, other = (run(tmp_path, "darcy", "--seed", seed) for seed in "001")
     assert first == again and first["test"] != other["test"]

@@ -29,7 +29,7 @@ def without_data(monkeypatch):
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)
-def test_networks_fit_their_data(name):
+def test_networks_fit_their_data(name, eager):
     task = tasks.TASKS[name]
     data = task.load(0, True)
     assert all(len(inputs) == len(targets) for inputs, targets in (data.train, data.test))

@@ -114,7 +114,8 @@ def test_methods_are_trained_pruned_and_kept(
 def test_every_experiment_runs(
     experiment, arguments, largest, images, no_graph, blank_pictures, tmp_path
 ):
-    arguments = [experiment, *TINY, *arguments, "--methods", "KRWD", "--temperature", "25"]
+    arguments = [experiment, *TINY, *arguments, "--epochs", "1", "--methods", "KRWD"]
+    arguments += ["--temperature", "25"]
     results = dnarch.main([*arguments, "--output", str(tmp_path)])
     (run,) = results.runs
     assert run["score"] == pytest.approx(run["searched_score"], rel=1e-3)

@@ -41,7 +41,7 @@ def tiny(rng, monkeypatch):
 
     monkeypatch.setattr(pruned.images, "load", load)
     monkeypatch.setattr(pruned, "resnet", residual)
-    monkeypatch.setattr(pruned.timing, "ROUNDS", 1)
+    example_scripts.time_eagerly(monkeypatch, pruned.timing)
     monkeypatch.setattr(pruned, "CALLS", (32,))
 
 

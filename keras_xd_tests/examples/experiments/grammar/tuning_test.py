@@ -1,5 +1,6 @@
 """The examples with KerasTuner, each in the smallest setting, and what they write."""
 
+import functools
 import importlib
 import json
 import types
@@ -9,6 +10,7 @@ import keras_tuner as kt
 import numpy as np
 import pytest
 
+import keras_xd
 from keras_xd.grammar import Grammar, network_digest
 from keras_xd_tests import example_scripts
 
@@ -23,10 +25,11 @@ with example_scripts.on_path():
 SMALL = {
     "grammar_cifar10": (
         *("--trials", "2", "--initial-trials", "1", "--images", "8", "--epochs", "1"),
+        *("--strategy", "evolution"),
         *("--final-epochs", "1", "--filters", "2", "--seeds", "1", "--finalists", "1"),
     ),
     "activation_search": (
-        *("--trials", "2", "--initial-trials", "1", "--subset", "10", "--epochs", "1"),
+        *("--trials", "2", "--initial-trials", "2", "--subset", "10", "--epochs", "1"),
         *("--filters", "2", "--seeds", "1", "--finalists", "1"),
     ),
     "tune_burgers": (
@@ -41,7 +44,7 @@ SMALL = {
 def images(monkeypatch, rng):
     """Random images in place of CIFAR-10."""
     parts = [
-        (rng.random((8, 32, 32, 3), dtype="float32"), rng.integers(10, size=8)) for _ in range(3)
+        (rng.random((3, 32, 32, 3), dtype="float32"), rng.integers(10, size=3)) for _ in range(3)
     ]
     monkeypatch.setattr(scripts["grammar_cifar10"].images, "load", lambda *_: parts)
     return parts
@@ -74,6 +77,8 @@ def test_an_example_runs_and_writes_its_results(
     name, tmp_path, eager, blank_pictures, images, monkeypatch
 ):
     monkeypatch.delenv(pde.VARIABLE, raising=False)
+    one_block = functools.partial(keras_xd.models.fno, blocks=1)
+    monkeypatch.setattr(keras_xd.models, "fno", one_block)
     tuner = run(name, tmp_path)
     check_results(name, tmp_path, tuner, 2)
     if name == "grammar_cifar10":  # the found network is not behind the one by hand
@@ -84,7 +89,11 @@ def test_an_example_runs_and_writes_its_results(
         run(name, tmp_path)
 
 
-def test_a_search_that_is_resumed_repeats_nothing(tmp_path, eager, blank_pictures, capsys):
+def test_a_search_that_is_resumed_repeats_nothing(
+    tmp_path, eager, blank_pictures, monkeypatch, capsys
+):
+    script = scripts["activation_search"]
+    monkeypatch.setattr(script, "KNOWN", {"Swish": script.KNOWN["Swish"]})
     with pytest.raises(SystemExit):
         run("activation_search", tmp_path, "--resume")
     assert "--resume needs trials" in capsys.readouterr().err

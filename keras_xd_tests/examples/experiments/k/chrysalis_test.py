@@ -251,7 +251,8 @@ def test_linear_baselines_have_as_many_units():
 def test_budgets(search, steps, eager):
     data = samples(number=6, batch_size=2)
     inputs = keras.Input((4, 4, 3))
-    x = keras_xd.layers.KOpConv2D(2, 3, name="conv1", depth=1)(inputs)
+    rows = keras.layers.Reshape((4, 12))(inputs)
+    x = keras_xd.layers.KOpConv1D(2, 3, name="conv1", depth=1)(rows)
     model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Flatten()(x)))
     before = [keras.ops.convert_to_numpy(v) for v in keras_xd.architecture_variables(model)]
     fitted = training.fit(model, data, "sgd", 4, seed=0, search=search)

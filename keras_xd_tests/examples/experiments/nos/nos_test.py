@@ -35,9 +35,20 @@ def images(rng, monkeypatch):
 @pytest.fixture
 def few_operations(monkeypatch):
     """Search among two operations, which are built faster than eleven."""
-    names = ("identity", "dilated_3")
+    names = ("identity", "average_pooling_3")
     monkeypatch.setattr(nos_training, "NOS_OPERATIONS", names)
     return names
+
+
+def three_stages(shape, classes):
+    """Return a network of one convolution a stage, whose ends are named as those of ResNet-20."""
+    x = inputs = keras.Input(shape, name="image")
+    for stage in (1, 2, 3):
+        x = keras.layers.Conv2D(8, 3, padding="same", name=f"stage{stage}_conv")(x)
+        x = keras.layers.BatchNormalization(name=f"stage{stage}_normalization")(x)
+        x = keras.layers.ReLU(name=f"stage{stage}_block3_relu2")(x)
+    x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
+    return keras.Model(inputs, keras.layers.Dense(classes, name="classifier")(x))
 
 
 def refusal(capsys, *arguments):
@@ -133,14 +144,17 @@ def test_images_that_are_large_enough_have_an_auxiliary_output(eager, rng, monke
     assert np.any(made[0].get_layer("auxiliary").bias.numpy())
 
 
-def test_calibration_by_hand(rng):
+def test_calibration_by_hand(rng, monkeypatch):
     x = rng.normal(size=(2, 8, 8, 3)).astype("float32")
-    keras.utils.set_random_seed(0)
-    without = nos_training.calibrated_resnet("none", (8, 8, 3))
-    # Every operation, and every gate.
-    methods = ("dynamic_3_paper", "dynamic_5_tanh", "spatial_attention", "channel_attention")
+    # Every operation, and every gate; the last in ResNet-20.
+    methods = ("dynamic_3_paper", "spatial_attention", "channel_attention", "dynamic_5_tanh")
     assert set(methods) < set(nos_training.CALIBRATIONS)
+    resnet20 = keras_xd.models.resnet20
     for method in methods:
+        network = resnet20 if method == methods[-1] else three_stages
+        monkeypatch.setattr(keras_xd.models, "resnet20", network)
+        keras.utils.set_random_seed(0)
+        without = nos_training.calibrated_resnet("none", (8, 8, 3))
         keras.utils.set_random_seed(0)
         model = nos_training.calibrated_resnet(method, (8, 8, 3))
         added = [layer for layer in model.layers if isinstance(layer, layers.SelfCalibration)]
@@ -179,8 +193,9 @@ def test_pixels_are_means_of_squares(rng):
 
 
 def test_a_calibration_is_measured_without_touching_the_statistics(
-    images, eager, blank_pictures, tmp_path
+    images, eager, blank_pictures, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr(keras_xd.models, "resnet20", three_stages)
     arguments = ["calibration", "--epochs", "1", "--batch-size", "8", "--pool", "2"]
     arguments += ["--methods", "none", "channel_attention", "--output", str(tmp_path)]
     none, attention = nos.main(arguments).runs

@@ -29,6 +29,13 @@ def images(rng, monkeypatch):
     return parts
 
 
+def shallow():
+    """Return the search with K-matrices of depth 1."""
+    lenet = keras_xd.models.lenet((32, 32, 3), 10, pooling="average")
+    options = {"depth": 1, "frequency_bias": True, "channel_gates": True}
+    return keras_xd.rewrite(lenet, operations=("convolution", "pooling"), **options)
+
+
 def refusal(capsys, *arguments):
     with pytest.raises(SystemExit):
         cifar10.main(arguments)
@@ -38,6 +45,7 @@ def refusal(capsys, *arguments):
 def test_every_method_is_measured_and_kept(
     images, eager, blank_pictures, tmp_path, monkeypatch, capsys
 ):
+    monkeypatch.setitem(cifar10_models.METHODS, "xd", shallow)
     arguments = ["--kinds", "permuted", "--seeds", "3", "--epochs", "2", "--batch-size", "32"]
     arguments += ["--output", str(tmp_path / "new")]
     results = cifar10.main(arguments)

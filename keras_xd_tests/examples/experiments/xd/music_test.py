@@ -190,7 +190,7 @@ def test_the_causal_search_never_looks_ahead_and_the_other_does(options, rng):
 
 def test_a_small_run_writes_its_results(eager, blank_pictures, tmp_path, monkeypatch):
     output = tmp_path / "results"
-    few = functools.partial(data.synthetic, (5, 2, 2), (20, 30))
+    few = functools.partial(data.synthetic, (3, 1, 1), (20, 30))
     monkeypatch.setattr(data, "synthetic", few)
     methods = ["undilated", "xd_causal", "xd_windowed"]
     arguments = [*SMALL, *SHORT, "--output", str(output), "--methods", *methods]

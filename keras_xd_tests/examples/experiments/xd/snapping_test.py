@@ -31,6 +31,7 @@ def backbone(options):
     return keras.Sequential(
         [
             keras.Input((options.size, options.size, 3)),
+            keras.layers.MaxPooling2D(2),  # which stays as it is
             keras.layers.Conv2D(2, 3),
             keras.layers.AveragePooling2D(2),
             keras.layers.GlobalAveragePooling2D(),
@@ -44,7 +45,7 @@ def test_what_is_near_a_plain_layer_snaps(
     images, eager, tmp_path, monkeypatch, rate, lost, snapped
 ):
     monkeypatch.setattr(snapping, "backbone", backbone)
-    monkeypatch.setattr(snapping.timing, "ROUNDS", 1)
+    example_scripts.time_eagerly(monkeypatch, snapping.timing)
     monkeypatch.setattr(snapping, "difference", lambda *_: (0.1 * (2 * lost - 1), 0.04))
     if snapped or lost:
         monkeypatch.setattr(snapping, "draw", lambda *_: None)  # takes time, once is enough
