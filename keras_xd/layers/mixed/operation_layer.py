@@ -148,10 +148,11 @@ class OperationLayer(keras.layers.Layer):
         """
         last = self.data_format == "channels_last"
         x = inputs if last else ops.moveaxis(inputs, 1, -1)
-        part = x.shape[-1] // self.partial_channels
-        y = operate(x[..., :part])
         if self.partial_channels > 1:
-            y = self._with_other_channels(y, x[..., part:])
+            part = x.shape[-1] // self.partial_channels
+            y = self._with_other_channels(operate(x[..., :part]), x[..., part:])
+        else:
+            y = operate(x)
         if self.bias is not None:
             y = y + self.bias
         return self.activation(y if last else ops.moveaxis(y, -1, 1))

@@ -62,11 +62,13 @@ def borders(sizes, wanted, windows, strides, padding):
 
 def extended(x, border, value=0.0):
     """Return a tensor with places of a value added around it, or cut off for negative numbers."""
-    cut = [
-        slice(max(-before, 0), size - max(-after, 0))
-        for size, (before, after) in zip(x.shape[1:-1], border, strict=True)
-    ]
-    x = x[(slice(None), *cut)]
+    # A slice of everything costs a copy, and its gradient another.
+    if min(map(min, border)) < 0:
+        cut = [
+            slice(max(-before, 0), size - max(-after, 0))
+            for size, (before, after) in zip(x.shape[1:-1], border, strict=True)
+        ]
+        x = x[(slice(None), *cut)]
     if max(map(max, border)) <= 0:
         return x
     added = [(max(before, 0), max(after, 0)) for before, after in border]
@@ -75,6 +77,8 @@ def extended(x, border, value=0.0):
 
 def every(x, steps):
     """Return every step-th place along each spatial axis."""
+    if max(steps) == 1:
+        return x
     return x[(slice(None), *(slice(None, None, step) for step in steps))]
 
 
@@ -119,7 +123,9 @@ def average_pool(x, size, border, strides):
 def with_channels(x, count):
     """Return the first `count` channels, zeros in place of those missing."""
     missing = count - x.shape[-1]
-    if missing <= 0:
+    if missing == 0:
+        return x
+    if missing < 0:
         return x[..., :count]
     return ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(0, missing)])
 

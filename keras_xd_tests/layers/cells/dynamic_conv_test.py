@@ -22,22 +22,26 @@ def test_convolution_equals_numpy(way, sizes, size, strides, rng):
     assert_close(y, cell_references.dynamic(x, kernels, strides).astype("float32"))
 
 
-def test_gradients_of_both_ways_are_those_of_numpy(rng):
+@pytest.mark.parametrize("size, strides", [(3, 1), (5, 1), (7, 1), (5, 2)])
+def test_gradients_of_both_ways_are_those_of_numpy(size, strides, rng):
     import tensorflow as tf
 
-    x, kernels, seen = (rng.standard_normal(s) for s in ((2, 4, 3, 2), (2, 3, 3, 2), (2, 4, 3, 2)))
+    outputs = (2, 4 // strides, -(-3 // strides), 2)
+    x, kernels, seen = (
+        rng.standard_normal(shape) for shape in ((2, 4, 3, 2), (2, size, size, 2), outputs)
+    )
     direction = [rng.standard_normal(value.shape) for value in (x, kernels)]
 
     def loss(step):
         moved = (value + step * d for value, d in zip((x, kernels), direction, strict=True))
-        return np.sum(seen * cell_references.dynamic(*moved))
+        return np.sum(seen * cell_references.dynamic(*moved, stride=strides))
 
     expected = (loss(1e-4) - loss(-1e-4)) / 2e-4
     for way in WAYS:
         inputs = [tf.constant(value) for value in (x, kernels)]
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            y = tf.reduce_sum(seen * dynamic_depthwise_conv(*inputs, way=way))
+            y = tf.reduce_sum(seen * dynamic_depthwise_conv(*inputs, strides, way))
         found = sum(
             np.sum(gradient * d)
             for gradient, d in zip(tape.gradient(y, inputs), direction, strict=True)
