@@ -62,14 +62,15 @@ class ImageBatches(Batches):
         images: uint8 array `(number, height, width, 3)`.
         labels: integer array.
         batch_size, seed: as of `Batches`; the augmentation follows from the seed, too.
-        augment: whether each image is continued by 4 black pixels on all sides, cropped to its size
+        augment: whether each image is continued by black pixels on all sides, cropped to its size
             at a random place and flipped from left to right at random.
+        border: by how many pixels.
     """
 
-    def __init__(self, images, labels, batch_size, seed, augment):
+    def __init__(self, images, labels, batch_size, seed, augment, border=BORDER):
         self.size = images.shape[1:3]
-        self.augment = augment
-        sides = (BORDER, BORDER) if augment else (0, 0)
+        self.augment, self.border = augment, border
+        sides = (border, border) if augment else (0, 0)
         images = np.pad(images, [(0, 0), sides, sides, (0, 0)])
         super().__init__(images, labels, batch_size=batch_size, seed=seed, incomplete=False)
 
@@ -83,7 +84,8 @@ class ImageBatches(Batches):
     def _augmented(self, images, rng):
         number = len(images)
         places = [
-            rng.integers(2 * BORDER + 1, size=(number, 1)) + np.arange(size) for size in self.size
+            rng.integers(2 * self.border + 1, size=(number, 1)) + np.arange(size)
+            for size in self.size
         ]
         flipped = rng.integers(2, size=(number, 1), dtype=bool)
         rows, columns = places[0], np.where(flipped, places[1][:, ::-1], places[1])

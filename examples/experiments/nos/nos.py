@@ -63,7 +63,6 @@ SEARCH_NUMBERS = {
     "partial_channels": 1,
     "teacher_epochs": 10,
     "teacher_depth": 20,
-    "cutout": 16,
     "resnet_width": 12,
 }
 SEARCH_OPTIONS = (
@@ -72,6 +71,11 @@ SEARCH_OPTIONS = (
     "architecture_rate",
     "architecture_decay",
     "warmup_epochs",
+    "search_rate",
+    "search_batch_size",
+    "search_images",
+    "training_rate",
+    "cutout",
     "drop_path",
     "teacher_alpha",
     "order",
@@ -124,7 +128,7 @@ def searched(method, seed, train, evaluation, options):
 
 def describe(options, train, evaluation):
     """Return what all runs of a results file have in common."""
-    names = ["experiment", *NUMBERS, "pool", "evaluate_on"]
+    names = ["experiment", *NUMBERS, "pool", "border", "evaluate_on"]
     if options.experiment == "search":
         names += [*SEARCH_NUMBERS, *SEARCH_OPTIONS]
     return {
@@ -145,6 +149,9 @@ def parse(arguments):
     parser.add_argument(
         "--pool", type=positive, default=1, help="average images over so many pixels, squared"
     )
+    parser.add_argument(
+        "--border", type=parsing.whole, default=4, help="of the pixels that crops move by"
+    )
     parser.add_argument("--relaxation", choices=relaxation.RELAXATIONS, default="softmax")
     parser.add_argument(
         "--temperatures",
@@ -157,6 +164,11 @@ def parse(arguments):
     parser.add_argument("--architecture-rate", type=parsing.rate, default=6e-4)
     parser.add_argument("--architecture-decay", type=parsing.fraction, default=1e-3)
     parser.add_argument("--warmup-epochs", type=parsing.whole, default=0)
+    parser.add_argument("--search-rate", type=parsing.rate, default=0.025)
+    parser.add_argument("--search-batch-size", type=positive, help="by default --batch-size")
+    parser.add_argument("--search-images", type=positive, help="search with so many images only")
+    parser.add_argument("--training-rate", type=parsing.rate, default=0.025)
+    parser.add_argument("--cutout", type=parsing.whole, default=16, help="pixels, 0: without")
     parser.add_argument("--drop-path", type=parsing.fraction, default=0.2)
     parser.add_argument("--teacher-alpha", type=parsing.rate, default=84.0)
     parser.add_argument("--order", choices=["first_order", "second_order"], default="first_order")
@@ -168,7 +180,7 @@ def parse(arguments):
     parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    shown = ["methods", "seeds", *NUMBERS, "pool", *SEARCH_NUMBERS, *SEARCH_OPTIONS]
+    shown = ["methods", "seeds", *NUMBERS, "pool", "border", *SEARCH_NUMBERS, *SEARCH_OPTIONS]
     shown += ["subset", "evaluate_on"]
     positional = [options.experiment]
     options.command = reporting.command("nos/nos.py", parser, options, shown, positional)

@@ -4,7 +4,9 @@ import statistics
 
 import reporting
 from reporting import present, select, spread
+from scipy import stats
 
+from experiments.nos.nos_training import SMALLEST_AUXILIARY
 from keras_xd.layers.cells.genotypes import Genotype
 from keras_xd.visualization import plot_genotype, style
 
@@ -35,14 +37,13 @@ TITLES = {
     "calibration": "Self-calibration behind the stages of ResNet-20 on CIFAR-10",
 }
 SHARES = "nos_shares.svg"
+IMAGE_SIZE = 32
+SEARCHED = ("nos_guided", "nos", "features_guided", "features")
 PAIRS = (
     ("nos_guided", "nos"),
     ("features_guided", "features"),
     ("nos", "features"),
     ("nos_guided", "features_guided"),
-    ("nos", "random"),
-    ("nos_guided", "random"),
-    ("features", "random"),
 )
 
 
@@ -87,9 +88,10 @@ def page(settings, runs, written):
 
 def texts(settings):
     """Return what the settings are, as sentences."""
+    border = reporting.plural(settings.get("border", 4), "pixel")
     common = (
         f"Batches of {settings['batch_size']}; images normalized, cropped at random places with a "
-        "border of 4 pixels, and flipped."
+        f"border of {border}, and flipped."
     )
     width, warmup = settings.get("pool", 1), settings.get("warmup_epochs", 0)
     if width > 1:
@@ -105,15 +107,18 @@ def texts(settings):
             "gradients cut at 5. The paper's network is ResNet-18, its table 1 has dilated dynamic "
             "convolutions too, which lowered the accuracy there.",
         ]
-    weight = f"{settings['guidance_weight']:g}"
+    weight, rates = f"{settings['guidance_weight']:g}", _rates(settings)
+    images = settings.get("search_images") or settings["training_images"]
+    size = settings.get("search_batch_size") or settings["batch_size"]
     return [
         common,
         f"Search: {settings['search_cells']} cells of {settings['search_channels']} channels, "
-        f"{settings['search_epochs']} epochs over half of the training images for the weights and "
-        f"the other half for the architecture, {settings['order'].replace('_', ' ')}, "
-        f"{_relaxation(settings)}operations on 1 / {settings['partial_channels']} of the channels. "
-        "Weights: SGD, rate 0.025 to 0 along a cosine, momentum 0.9, weight decay 3e-4, global "
-        "norm of gradients cut at 5; "
+        f"{settings['search_epochs']} epochs over {images:,} training images, half of them for the "
+        f"weights and the other half for the architecture, in batches of {size}, "
+        f"{settings['order'].replace('_', ' ')}, {_relaxation(settings)}"
+        f"operations on 1 / {settings['partial_channels']} of the channels. "
+        f"Weights: SGD, rate {rates['search']:g} to 0 along a cosine, momentum 0.9, weight decay "
+        "3e-4, global norm of gradients cut at 5; "
         f"architecture: Adam, rate {settings.get('architecture_rate', 6e-4):g}, beta_1 0.5, a "
         f"decay of {settings.get('architecture_decay', 1e-3):g} in the gradient"
         + (f", fixed for {reporting.plural(warmup, 'epoch')}." if warmup else "."),
@@ -121,10 +126,27 @@ def texts(settings):
         f"trained for {settings['teacher_epochs']} epochs on all training images; attention "
         f"transfer of weight {weight}, {settings['guidance_form']} form, on both levels.",
         f"Training: {settings['cells']} cells of {settings['channels']} channels from scratch, the "
-        f"weights' optimizer of the search, cutout of {settings['cutout']} pixels, drop-path up to "
-        f"{settings['drop_path']:g}, an auxiliary output of weight 0.4.",
+        f"weights' optimizer of the search at a rate of {rates['training']:g}, "
+        f"{_regularization(settings)}.",
         "Random: cells drawn evenly from all that can be derived, one pair for each seed.",
     ]
+
+
+def _rates(settings):
+    """Return the rates of the weights; runs of version 0.1 did not say them."""
+    return {kind: settings.get(f"{kind}_rate", 0.025) for kind in ("search", "training")}
+
+
+def _regularization(settings):
+    """Return how a training from scratch is regularized, as the part of a sentence."""
+    parts = []
+    if settings["cutout"]:
+        parts.append(f"cutout of {settings['cutout']} pixels")
+    if settings["drop_path"]:
+        parts.append(f"drop-path up to {settings['drop_path']:g}")
+    if IMAGE_SIZE // settings.get("pool", 1) >= SMALLEST_AUXILIARY:
+        parts.append("an auxiliary output of weight 0.4")
+    return ", ".join(parts) or "without cutout, drop-path and auxiliary output"
 
 
 def _relaxation(settings):
@@ -151,7 +173,7 @@ def _searches(runs, seeds):
         searched = {run["seed"]: run["search_seconds"] for run in own if "search" in run}
         cells = [NAMES[method], reporting.cell(errors(own, method), seeds, 2)]
         cells.append(f"{statistics.mean(run['parameters'] for run in own):,.0f}")
-        cells += [entropies, reporting.cell(searched, seeds, 0)]
+        cells += [entropies, reporting.cell(searched, list(searched), 0)]
         rows.append([*cells, f"{statistics.mean(run['seconds'] for run in own):.0f}"])
     lines = [
         *reporting.table([*head, "search s", "training s"], rows),
@@ -175,7 +197,31 @@ def _searches(runs, seeds):
                 f"{NAMES[method]} minus {NAMES[other]}: {spread(changes, 2)} points ({number}).",
                 "",
             ]
-    return lines
+    return lines + _beside_random(runs)
+
+
+def _beside_random(runs):
+    """Return by how much the errors of searched cells are below those of random ones."""
+    drawn, rows = list(errors(runs, "random").values()), []
+    for method in SEARCHED:
+        own = list(errors(runs, method).values())
+        if min(len(own), len(drawn)) > 1:
+            gain = statistics.mean(drawn) - statistics.mean(own)
+            interval = stats.ttest_ind(drawn, own, equal_var=False).confidence_interval()
+            bounds = f"{interval.low:.2f} to {interval.high:.2f}"
+            ahead = sum(value > statistics.mean(own) for value in drawn)
+            counts = f"{ahead} of {len(drawn)}"
+            rows.append([NAMES[method], len(own), f"{gain:.2f}", bounds, counts])
+    if not rows:
+        return []
+    head = ["method", "searches", "points below the mean random cell", "95 % interval"]
+    return [
+        *reporting.table([*head, "random cells with a larger error"], rows),
+        f"The deviation of the errors of {len(drawn)} random cells is "
+        f"{statistics.stdev(drawn):.2f} points. The interval is that of Welch's t-test of the "
+        "difference of the means.",
+        "",
+    ]
 
 
 def _calibrations(runs, seeds):

@@ -21,7 +21,7 @@ CALIBRATIONS = ("none",) + tuple(
     for operation in ("dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
     for form in FORMS
 )
-MOMENTUM, WEIGHTS_RATE, WEIGHT_DECAY, CLIP = 0.9, 0.025, 3e-4, 5.0
+MOMENTUM, WEIGHT_DECAY, CLIP = 0.9, 3e-4, 5.0
 TEACHER_RATE, TEACHER_DECAY = 0.1, 1e-4
 AUXILIARY_WEIGHT, SMALLEST_AUXILIARY = 0.4, 29
 XLA = False  # which takes minutes to compile so many small operations
@@ -36,7 +36,7 @@ class LabelsTwice(ImageBatches):
         return inputs, (labels, labels)
 
 
-def optimizer(steps, rate=WEIGHTS_RATE, decay=WEIGHT_DECAY):
+def optimizer(steps, rate, decay=WEIGHT_DECAY):
     """Return SGD whose rate falls to zero along a cosine."""
     # Keras' weight decay passes by the momentum, which multiplies by 1 / (1 - momentum).
     return keras.optimizers.SGD(
@@ -72,9 +72,9 @@ class ShareLogger(keras.callbacks.Callback):
             self.found[kind].append([round(float(share), 4) for share in mean])
 
 
-def fit_plain(model, data, epochs, batch_size, seed, rate, decay):
+def fit_plain(model, data, epochs, batch_size, seed, border, rate, decay):
     """Train a model of one output; return the accuracy on the training images by epoch."""
-    batches = ImageBatches(*data, batch_size, seed, augment=True)
+    batches = ImageBatches(*data, batch_size, seed, augment=True, border=border)
     model.compile(
         optimizer(epochs * len(batches), rate, decay),
         LOSS(from_logits=True),
@@ -95,8 +95,8 @@ def teacher(data, seed, options):
         model.load_weights(path)
         return model, 0.0
     begin = time.perf_counter()
-    arguments = options.teacher_epochs, options.batch_size, seed, TEACHER_RATE, TEACHER_DECAY
-    fit_plain(model, data, *arguments)
+    arguments = options.teacher_epochs, options.batch_size, seed, options.border
+    fit_plain(model, data, *arguments, TEACHER_RATE, TEACHER_DECAY)
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Moved into place in one step, so that another process never reads half a file.
@@ -130,12 +130,14 @@ def search(method, data, seed, options, guide=None):
         guidance = keras_xd.search.AttentionTransfer(
             guide, weight=options.guidance_weight, form=options.guidance_form
         )
+    size = options.search_batch_size or options.batch_size
     training, held_out = (
-        ImageBatches(*half, options.batch_size, seed, augment=True) for half in halves(*data, seed)
+        ImageBatches(*half, size, seed, augment=True, border=options.border)
+        for half in halves(*(array[: options.search_images] for array in data), seed)
     )
     searched = keras_xd.SearchModel(model)
     searched.compile(
-        optimizer(options.search_epochs * len(training)),
+        optimizer(options.search_epochs * len(training), options.search_rate),
         keras.optimizers.Adam(options.architecture_rate, beta_1=0.5),
         LOSS(from_logits=True),
         metrics=["accuracy"],
@@ -146,6 +148,7 @@ def search(method, data, seed, options, guide=None):
     )
     logger, shares = keras_xd.callbacks.GenotypeLogger(), ShareLogger()
     callbacks = [logger, shares, keras_xd.callbacks.TerminateOnNonFinite()]
+    callbacks.append(keras_xd.callbacks.CollapseGuard())
     if options.relaxation == "gumbel":
         callbacks.append(keras_xd.callbacks.TemperatureSchedule(*options.temperatures))
     begin = time.perf_counter()
@@ -159,6 +162,7 @@ def search(method, data, seed, options, guide=None):
     noted = {name: [round(float(v), 5) for v in values] for name, values in history.items()}
     return logger.genotypes[-1], {
         "search_seconds": time.perf_counter() - begin,
+        "search_steps": options.search_epochs * len(training),
         "search_parameters": count(model),
         "search": noted,
         "genotypes": [str(genotype) for genotype in logger.genotypes],
@@ -193,10 +197,12 @@ def retrain(genotype, train, evaluation, seed, options):
 
 def _trained(network, train, evaluation, seed, options, callbacks=()):
     auxiliary = len(network.outputs) > 1
-    inputs = keras.Input(train[0].shape[1:])
-    model = keras.Model(inputs, network(keras_xd.layers.Cutout(options.cutout, seed=seed)(inputs)))
+    x = inputs = keras.Input(train[0].shape[1:])
+    if options.cutout:
+        x = keras_xd.layers.Cutout(options.cutout, seed=seed)(x)
+    model = keras.Model(inputs, network(x))
     kind = LabelsTwice if auxiliary else ImageBatches
-    batches = kind(*train, options.batch_size, seed, augment=True)
+    batches = kind(*train, options.batch_size, seed, augment=True, border=options.border)
     losses = {"loss": LOSS(from_logits=True), "metrics": ["accuracy"]}
     if auxiliary:
         losses = {
@@ -204,7 +210,8 @@ def _trained(network, train, evaluation, seed, options, callbacks=()):
             "loss_weights": [1.0, AUXILIARY_WEIGHT],
             "metrics": [["accuracy"], []],
         }
-    model.compile(optimizer(options.epochs * len(batches)), jit_compile=XLA, **losses)
+    rated = optimizer(options.epochs * len(batches), options.training_rate)
+    model.compile(rated, jit_compile=XLA, **losses)
     callbacks = [keras_xd.callbacks.TerminateOnNonFinite(), *callbacks]
     begin = time.perf_counter()
     history = model.fit(batches, epochs=options.epochs, callbacks=callbacks, verbose=0).history
@@ -262,8 +269,8 @@ def calibrate(method, train, evaluation, seed, options):
     model = calibrated_resnet(method, train[0].shape[1:])
     deviation = deviation_at_start(model, train)
     begin = time.perf_counter()
-    arguments = options.epochs, options.batch_size, seed, TEACHER_RATE, TEACHER_DECAY
-    curve = fit_plain(model, train, *arguments)
+    arguments = options.epochs, options.batch_size, seed, options.border
+    curve = fit_plain(model, train, *arguments, TEACHER_RATE, TEACHER_DECAY)
     seconds = time.perf_counter() - begin
     gates = [
         float(keras.ops.convert_to_numpy(gate_value(layer.residual_weight, layer.gate)))
