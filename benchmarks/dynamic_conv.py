@@ -19,6 +19,7 @@ import importlib.metadata
 import os
 import pathlib
 import statistics
+import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -136,10 +137,12 @@ def main():
     parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
     options = parser.parse_args()
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
+    shown = [word for word in sys.argv[1:] if word != "--dry-run"]
+    command = " ".join(["python benchmarks/dynamic_conv.py", *shown])
     lines = [
         "# Dynamic depthwise convolutions and heterogeneous cells",
         "",
-        f"Written by `python benchmarks/dynamic_conv.py`; {versions}, {os.cpu_count()} cores, "
+        f"Written by `{command}`; {versions}, {os.cpu_count()} cores, "
         f"float32, batch {options.batch}, 32×32, forward and backward, medians of "
         f"{options.rounds} rounds.",
         "",
