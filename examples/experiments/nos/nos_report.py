@@ -205,10 +205,11 @@ def _beside_random(runs):
     drawn, rows = list(errors(runs, "random").values()), []
     for method in SEARCHED:
         own = list(errors(runs, method).values())
-        if min(len(own), len(drawn)) > 1:
-            gain = statistics.mean(drawn) - statistics.mean(own)
-            interval = stats.ttest_ind(drawn, own, equal_var=False).confidence_interval()
-            bounds = f"{interval.low:.2f} to {interval.high:.2f}"
+        if own and drawn:
+            gain, bounds = statistics.mean(drawn) - statistics.mean(own), "–"
+            if min(len(own), len(drawn)) > 1:
+                interval = stats.ttest_ind(drawn, own, equal_var=False).confidence_interval()
+                bounds = f"{interval.low:.2f} to {interval.high:.2f}"
             ahead = sum(value > statistics.mean(own) for value in drawn)
             counts = f"{ahead} of {len(drawn)}"
             rows.append([NAMES[method], len(own), f"{gain:.2f}", bounds, counts])
@@ -217,9 +218,8 @@ def _beside_random(runs):
     head = ["method", "searches", "points below the mean random cell", "95 % interval"]
     return [
         *reporting.table([*head, "random cells with a larger error"], rows),
-        f"The deviation of the errors of {len(drawn)} random cells is "
-        f"{statistics.stdev(drawn):.2f} points. The interval is that of Welch's t-test of the "
-        "difference of the means.",
+        f"Errors of the random cells, in percent: {spread(drawn, 2)} "
+        f"({reporting.plural(len(drawn), 'cell')}). The interval is that of Welch's t-test of the difference of the means.",
         "",
     ]
 

@@ -247,7 +247,7 @@ def test_tables_hold_means_and_differences(rng):
     assert "| all operations | 15.00 ± 7.07 | 1,030 | 0.750, 0.500 | 30 ± 0 | 7 |" in text
     # The quantile of t with two degrees of freedom is 4.303, the standard error 7.071.
     expected = "| all operations | 2 | 15.00 | -15.42 to 45.42 | 2 of 2 |"
-    assert expected in text and "2 random cells is 7.07 points" in text
+    assert expected in text and "30.00 ± 7.07 (2 cells)" in text
     assert "Written by `python 0` and `python 1`" in text
     runs = [record("none", 0, 0.8), record("dynamic_3", 0, 0.85), record("none", 1, 0.9)]
     for run in runs:
