@@ -219,7 +219,8 @@ def _beside_random(runs):
     return [
         *reporting.table([*head, "random cells with a larger error"], rows),
         f"Errors of the random cells, in percent: {spread(drawn, 2)} "
-        f"({reporting.plural(len(drawn), 'cell')}). The interval is that of Welch's t-test of the difference of the means.",
+        f"({reporting.plural(len(drawn), 'cell')}). The interval is that of Welch's t-test of the "
+        "difference of the means.",
         "",
     ]
 
