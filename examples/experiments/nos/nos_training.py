@@ -130,8 +130,9 @@ def search(method, data, seed, options, guide=None):
         guidance = keras_xd.search.AttentionTransfer(
             guide, weight=options.guidance_weight, form=options.guidance_form
         )
+    parts = halves(*data, seed)
     training, held_out = (
-        ImageBatches(*half, options.batch_size, seed, augment=True) for half in halves(*data, seed)
+        ImageBatches(*half, options.batch_size, seed, augment=True) for half in parts
     )
     searched = keras_xd.SearchModel(model)
     searched.compile(
@@ -148,6 +149,12 @@ def search(method, data, seed, options, guide=None):
     callbacks = [logger, shares, keras_xd.callbacks.TerminateOnNonFinite()]
     if options.relaxation == "gumbel":
         callbacks.append(keras_xd.callbacks.TemperatureSchedule(*options.temperatures))
+    if options.relaxation == "perturbation":
+        images, labels = parts[1]
+        selection = keras_xd.callbacks.PerturbationSelection(
+            normalize(images), labels, batch_size=options.batch_size
+        )
+        callbacks.append(selection)
     begin = time.perf_counter()
     history = searched.fit(
         training,
@@ -157,7 +164,7 @@ def search(method, data, seed, options, guide=None):
         verbose=0,
     ).history
     noted = {name: [round(float(v), 5) for v in values] for name, values in history.items()}
-    return logger.genotypes[-1], {
+    return keras_xd.layers.derived_genotype(searched), {
         "search_seconds": time.perf_counter() - begin,
         "search_parameters": count(model),
         "search": noted,
