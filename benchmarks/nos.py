@@ -10,7 +10,9 @@ core. With `--edge-layers` the same is measured for cells that have a layer for 
 each edge, as version 0.1 had them; that takes minutes. The graph's nodes are those of one step,
 and of the functions that it calls, each counted once. A second table has ordinary training steps,
 one pass for weights and architecture together, by each relaxation, and those of derived networks,
-averaged over random genotypes. With `--darts`, the folder of model_search.py in a checkout of
+averaged over random genotypes; below it is what a selection by perturbation takes: evaluations on
+held-out images, one for each operation of each edge of both kinds of cells and one more, of which a
+few are measured. With `--darts`, the folder of model_search.py in a checkout of
 quark0/darts, and torch in the same environment, its search network takes the same first-order
 steps: eight operations, cells of 14 edges and no second tier, as it stands, but for tensors that
 stay on the CPU. The tables are written to benchmarks/nos.md, or nowhere with `--dry-run`.
@@ -38,6 +40,8 @@ LATER_STEPS = 3
 # What is drawn differs from step to step, and so do random genotypes.
 DRAWN_STEPS, GENOTYPES = 20, 5
 DERIVED = "derived network"
+PERTURBATION = "perturbation"
+HELD_OUT, EVALUATIONS = 256, 5
 DARTS = "PyTorch"
 FORMED, MOVES, BYTES, PASSES = 9, 5, 4, 2
 # Of each cell: blocks, whose outputs are its channels, and edges of the first tier.
@@ -203,9 +207,40 @@ def measure_relaxation(cells, channels, batch_size, relaxation, shape=SHAPE):
             start = processor_seconds()
             step(images, labels)
             later.append(processor_seconds() - start)
+    memory = gibibytes()
+    selection = measure_selection(model, batch_size, shape) if relaxation == PERTURBATION else {}
     mean, error = np.mean(later), np.std(later) / len(later) ** 0.5
     found = {"first step": np.mean(firsts), "later step": mean, "error": error}
-    return {**{name: float(value) for name, value in found.items()}, "memory": gibibytes()}
+    return {**{name: float(value) for name, value in found.items()}, "memory": memory, **selection}
+
+
+def measure_selection(model, batch_size, shape):
+    """Return what a selection by perturbation takes: evaluations, and the seconds of one."""
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    images = rng.normal(size=(HELD_OUT, *shape)).astype("float32")
+    labels = rng.integers(CLASSES, size=HELD_OUT)
+    logits = [v for v in model.trainable_variables if v.name == "logits"]
+    # The first one traces the function.
+    for number in range(EVALUATIONS + 1):
+        if number == 1:
+            start = processor_seconds()
+        model.evaluate(images, labels, batch_size=batch_size, verbose=0)
+    return {
+        "evaluations": 1 + sum(int(np.prod(v.shape)) for v in logits),
+        "evaluation": (processor_seconds() - start) / EVALUATIONS,
+    }
+
+
+def selection_line(size, found):
+    """Return the sentence on what a selection by perturbation takes."""
+    count, seconds = found["evaluations"], found["evaluation"]
+    return (
+        f"One selection by perturbation, {size[0]} cells, {size[1]} channels: {count} evaluations "
+        f"of {HELD_OUT} held-out images in batches of {size[2]}, {seconds:.2f} s each, "
+        f"{count * seconds:,.0f} s of the processor in all; {EVALUATIONS} of them were measured."
+    )
 
 
 def relaxation_table(sizes):
@@ -222,6 +257,7 @@ def relaxation_table(sizes):
         "of a derived network's | memory, GiB | ± s |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
+    selections = []
     for text in sizes:
         size, derived = [int(number) for number in text.split(",")], None
         for kind in (DERIVED, *RELAXATIONS):
@@ -233,7 +269,10 @@ def relaxation_table(sizes):
                 f"{found['memory']:.1f} | {found['error']:.2f} |"
             )
             print(lines[-1], flush=True)
-    return lines
+            if kind == PERTURBATION:
+                selections += ["", selection_line(size, found)]
+    print(*selections, sep="\n", flush=True)
+    return lines + selections
 
 
 def in_own_process(task):

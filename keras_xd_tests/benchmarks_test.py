@@ -215,7 +215,7 @@ def test_a_step_of_cells_is_measured(monkeypatch):
     assert found["later step"] > 0 and found["memory"] > 0
 
 
-@pytest.mark.parametrize("kind", ["partial", nos.DERIVED])
+@pytest.mark.parametrize("kind", ["partial", nos.PERTURBATION, nos.DERIVED])
 def test_a_step_of_a_relaxation_is_measured(kind, monkeypatch):
     monkeypatch.setattr(nos, "GENOTYPES", 1)
     name = "nos_network" if kind == nos.DERIVED else "nos_search_network"
@@ -230,6 +230,20 @@ def test_a_step_of_a_relaxation_is_measured(kind, monkeypatch):
     monkeypatch.setattr(keras_xd.models, name, stand_in)
     found = nos.measure_relaxation(3, 4, 1, kind, (8, 8, 3))
     assert 0 < found["later step"] < found["first step"] and found["memory"] > 0
+    assert ("evaluation" in found) == (kind == nos.PERTURBATION)
+
+
+def test_a_selection_is_the_sum_of_its_evaluations():
+    model = keras_xd.models.nos_search_network(
+        3, 1, (8, 8, 3), operations=("identity", "dilated_3")
+    )
+    evaluated = []
+    model.evaluate = lambda x, y, **options: evaluated.append(len(x))
+    found = nos.measure_selection(model, 64, (8, 8, 3))
+    assert found["evaluations"] == 1 + 2 * 18 * 2
+    assert evaluated == [nos.HELD_OUT] * (1 + nos.EVALUATIONS)
+    line = nos.selection_line([3, 8, 64], {"evaluations": 397, "evaluation": 10.0})
+    assert "397 evaluations of 256 held-out images in batches of 64, 10.00 s each, 3,970 s" in line
 
 
 def test_a_mixture_is_measured_beside_its_candidates(capsys):

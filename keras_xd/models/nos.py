@@ -49,8 +49,8 @@ def nos_search_network(
         seed: an integer makes the first architecture weights reproducible.
         name: name of the model.
         calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
-        relaxation: what the cells compute in a step, all operations by `"softmax"` or less: see
-            `keras_xd.layers.CellArchitecture`.
+        relaxation: what the cells compute in a step, all operations by `"softmax"` or less, and by
+            what they are derived: see `keras_xd.layers.CellArchitecture`.
 
     Returns:
         A `keras.Model`.

@@ -2,17 +2,12 @@
 
 from typing import Any
 
-import keras
 import numpy as np
 
-from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
-from keras_xd.layers.cells.deriving import architectures_of
-from keras_xd.layers.cells.genotypes import Genotype, cell_of_weights
+from keras_xd.layers.cells.genotypes import EDGES, Genotype, cell_of_weights
+from keras_xd.search.importance import badness, importance, removable_architectures
 from keras_xd.search.search_model import SearchModel
-
-# Far below all other logits: the share is 0, and still finite.
-_REMOVED = -1e4
 
 
 @check_types
@@ -36,13 +31,14 @@ def decide_by_perturbation(
     positive where the network gets worse. The cells are derived by the rule of
     `keras_xd.genotypes.derive_cell` with the importance in place of the weights. The logits are
     changed to say so: `keras_xd.finalize` and `keras_xd.layers.derived_genotype` then give these
-    cells. The paper decides on one edge after the other and trains in between; here all edges are
-    measured in the trained network. That takes one evaluation for each operation of each of the 18
-    edges of both kinds.
+    cells, and files of the model or of its architecture hold them. That takes one evaluation for
+    each operation of each of the 18 edges of both kinds, and one more. All edges are measured in
+    the trained network; the paper decides on one edge after the other and trains in between, as
+    `keras_xd.callbacks.PerturbationSelection` does if it is told to.
 
     Args:
         search: a compiled and trained `keras_xd.SearchModel` of cells with the relaxation
-            `"softmax"` or `"partial"`.
+            `"perturbation"`, `"softmax"` or `"partial"`.
         x: held-out samples, as in `evaluate`: arrays, or a data set that can be gone through again
             and again.
         y: their targets, if `x` has none.
@@ -62,7 +58,9 @@ def decide_by_perturbation(
     >>> import keras_xd
     >>> import numpy as np
     >>> names = ("identity", "max_pooling_3")
-    >>> model = keras_xd.models.nos_search_network(3, 1, (8, 8, 3), 2, operations=names)
+    >>> model = keras_xd.models.nos_search_network(
+    ...     3, 1, (8, 8, 3), 2, operations=names, relaxation="perturbation"
+    ... )
     >>> search = keras_xd.SearchModel(model)
     >>> search.compile("sgd", "sgd", "mse", jit_compile=False)
     >>> x, y = np.random.rand(4, 8, 8, 3), np.random.rand(4, 2)
@@ -73,41 +71,13 @@ def decide_by_perturbation(
     Reference:
         Wang et al., "Rethinking Architecture Selection in Differentiable NAS", 2021.
     """
-    validation.one_of(mode, ("min", "max"), "mode")
-    kinds = architectures_of(search)
+    worse = badness(search, x, y, metric, mode, batch_size)
+    kinds = removable_architectures(search)
+    before, cells = worse(), []
     for architecture in kinds:
-        if architecture.draws:
-            raise ValueError(
-                "Operations are removed from cells that compute them all, of the relaxation "
-                f"'softmax' or 'partial'. Received: relaxation={architecture.relaxation!r}"
-            )
-
-    def worse():
-        found = search.evaluate(x, y, batch_size=batch_size, verbose=0, return_dict=True)
-        if metric not in found:
-            raise ValueError(
-                f"`metric` must be one of {sorted(found)}, what the model was compiled with. "
-                f"Received: metric={metric!r}"
-            )
-        if not np.isfinite(found[metric]):
-            raise ValueError(f"`metric` must be finite. Received: {metric}={found[metric]}")
-        return found[metric] * (1 if mode == "min" else -1)
-
-    before = worse()
-    cells = []
-    for architecture in kinds:
-        logits = np.array(keras.ops.convert_to_numpy(architecture.logits))
-        importance = np.zeros(logits.shape)
-        try:
-            for edge, operation in np.ndindex(logits.shape):
-                removed = logits.copy()
-                removed[edge, operation] = _REMOVED
-                architecture.logits.assign(removed)
-                importance[edge, operation] = worse() - before
-        finally:
-            architecture.logits.assign(logits)
+        found = np.stack([importance(architecture, edge, worse, before) for edge in range(EDGES)])
         # The rule is one for weights, which are not negative.
-        cells.append(cell_of_weights(importance - importance.min(), architecture.operations))
+        cells.append(cell_of_weights(found - found.min(), architecture.operations))
     for architecture, cell in zip(kinds, cells, strict=True):
         architecture.decide(cell)
     return Genotype(*cells)

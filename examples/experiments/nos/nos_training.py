@@ -131,9 +131,9 @@ def search(method, data, seed, options, guide=None):
             guide, weight=options.guidance_weight, form=options.guidance_form
         )
     size = options.search_batch_size or options.batch_size
+    parts = halves(*(array[: options.search_images] for array in data), seed)
     training, held_out = (
-        ImageBatches(*half, size, seed, augment=True, border=options.border)
-        for half in halves(*(array[: options.search_images] for array in data), seed)
+        ImageBatches(*half, size, seed, augment=True, border=options.border) for half in parts
     )
     searched = keras_xd.SearchModel(model)
     searched.compile(
@@ -151,6 +151,12 @@ def search(method, data, seed, options, guide=None):
     callbacks.append(keras_xd.callbacks.CollapseGuard())
     if options.relaxation == "gumbel":
         callbacks.append(keras_xd.callbacks.TemperatureSchedule(*options.temperatures))
+    if options.relaxation == "perturbation":
+        images, labels = parts[1]
+        selection = keras_xd.callbacks.PerturbationSelection(
+            normalize(images), labels, batch_size=size
+        )
+        callbacks.append(selection)
     begin = time.perf_counter()
     history = searched.fit(
         training,
@@ -160,7 +166,7 @@ def search(method, data, seed, options, guide=None):
         verbose=0,
     ).history
     noted = {name: [round(float(v), 5) for v in values] for name, values in history.items()}
-    return logger.genotypes[-1], {
+    return keras_xd.layers.derived_genotype(searched), {
         "search_seconds": time.perf_counter() - begin,
         "search_steps": options.search_epochs * len(training),
         "search_parameters": count(model),

@@ -30,8 +30,9 @@ from keras_xd.layers.cells.genotypes import (
 from keras_xd.layers.cells.relaxation import PATHS, RELAXATIONS, drawn_paths
 
 SMALLEST_SHARE = 1e-5
-# The softmax of it and of zeros is 1 in float32.
-_DECIDED = 30.0
+# The softmax of it and of zeros is 1 in float32. Training hardly moves such logits, random ones of
+# `random_values` lead by 11.6 at most, and those of `keep` by less than what says a decision.
+_DECIDED, _LEAD, _KEPT = 30.0, 20.0, 15.0
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -60,13 +61,20 @@ class CellArchitecture(keras.layers.Layer):
     by its own share `β`: the softmax of `edge_logits` over the edges of a block. What is derived
     has the largest products of both shares.
 
+    With `"perturbation"` training is that of `"softmax"`, but shares do not decide: what is derived
+    is what the network misses most. So until that is measured, by
+    `keras_xd.callbacks.PerturbationSelection` at the end of `fit` or by
+    `keras_xd.search.decide_by_perturbation` after it, nothing is derived: `genotype` and `finalize`
+    raise a `ValueError`. The decision is in the logits, and so in every file of them.
+
     Args:
         reduction: whether it is for reduction cells; for normal ones otherwise.
         operations: names of the operations; XD-operations are added by
             `(*NOS_OPERATIONS, "xd_3")`.
         seed: an integer makes the first logits reproducible, normal numbers of standard deviation
             0.001, and what is drawn.
-        relaxation: `"softmax"`, `"gumbel"`, `"sampled"` or `"partial"`, see above.
+        relaxation: `"softmax"`, `"gumbel"`, `"sampled"`, `"partial"` or `"perturbation"`, see
+            above.
 
     Raises:
         ValueError: for unknown, equal or fewer than two operations, or none that makes features;
@@ -83,7 +91,8 @@ class CellArchitecture(keras.layers.Layer):
     Reference:
         "Neural Operator Search", 2020, equation 7; Dong and Yang, "Searching for a Robust Neural
         Architecture in Four GPU Hours", 2019 (`"gumbel"`); Cai et al., "ProxylessNAS", 2019
-        (`"sampled"`); Xu et al., "PC-DARTS", 2020 (`"partial"`).
+        (`"sampled"`); Xu et al., "PC-DARTS", 2020 (`"partial"`); Wang et al., "Rethinking
+        Architecture Selection in Differentiable NAS", 2021 (`"perturbation"`).
     """
 
     def __init__(
@@ -175,7 +184,38 @@ class CellArchitecture(keras.layers.Layer):
 
     @property
     def genotype(self) -> CellGenotype:
-        """The cell decided on, see `keras_xd.genotypes.derive_cell`; its weights are `shares`."""
+        """The cell decided on: `genotype_of_shares`.
+
+        Raises:
+            ValueError: with the relaxation `"perturbation"`, unless it is `decided`.
+        """
+        if self.relaxation == "perturbation" and not self.decided:
+            raise ValueError(
+                "With the relaxation 'perturbation' shares do not decide on cells: train with "
+                "`keras_xd.callbacks.PerturbationSelection`, or call "
+                "`keras_xd.search.decide_by_perturbation` after training. `genotype_of_shares` is "
+                "what the shares would decide on. Received: logits that nothing has decided on"
+            )
+        return self.genotype_of_shares
+
+    @property
+    def decided(self) -> bool:
+        """Whether the logits say one cell alone, as `decide` sets them.
+
+        Training on leaves it so, as operations of all share get hardly any gradient.
+        """
+        ordered = np.sort(ops.convert_to_numpy(self.logits), axis=-1)
+        edges = [
+            first_tier_edge(number, source)
+            for number, block in enumerate(self.genotype_of_shares.blocks)
+            for _, source in block.first
+        ]
+        lead = (ordered[:, -1] - ordered[:, -2])[[*edges, *map(second_tier_edge, range(BLOCKS))]]
+        return bool(np.all(lead > _LEAD))
+
+    @property
+    def genotype_of_shares(self) -> CellGenotype:
+        """The cell of the largest `shares`, by the rule of `keras_xd.genotypes.derive_cell`."""
         if self.edge_logits is None:
             return derive_cell(ops.convert_to_numpy(self.logits), self.operations)
         return cell_of_weights(ops.convert_to_numpy(self.shares), self.operations)
@@ -197,6 +237,18 @@ class CellArchitecture(keras.layers.Layer):
         self.logits.assign(logits)
         if self.edge_logits is not None:
             self.edge_logits.assign(edges)
+
+    def keep(self, edge: int, operation: str) -> None:
+        """Give an operation all share of its edge, which alone decides on no cell.
+
+        Args:
+            edge: its number, as in `keras_xd.genotypes`.
+            operation: one of those that there are.
+        """
+        logits = np.array(ops.convert_to_numpy(self.logits))
+        logits[edge] = 0.0
+        logits[edge, self.operations.index(operation)] = _KEPT
+        self.logits.assign(logits)
 
     def generator(self) -> keras.random.SeedGenerator | None:
         """Return a generator of random numbers for a cell, equal ones for all cells."""

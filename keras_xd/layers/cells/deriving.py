@@ -21,7 +21,8 @@ def derived_genotype(model: keras.layers.Layer) -> Genotype:
         A `keras_xd.genotypes.Genotype`.
 
     Raises:
-        ValueError: if a kind is missing, or cells of a kind have different architecture weights.
+        ValueError: if a kind is missing, or cells of a kind have different architecture weights;
+            with the relaxation `"perturbation"`, until the cells are decided.
 
     Example:
 

@@ -1,7 +1,8 @@
 """Which operations the edges of a relaxed cell compute, and with what weights.
 
-With `"softmax"` all of them, with their shares, and so with `"partial"`, on part of the channels.
-With those of `PATHS` a few operations of each edge are drawn, and only these are computed.
+With `"softmax"` and `"perturbation"` all of them, with their shares, and so with `"partial"`, on
+part of the channels. With those of `PATHS` a few operations of each edge are drawn, and only these
+are computed.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from keras import ops
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.layers.cells.genotypes import BLOCKS, EDGES, SOURCES, first_tier_edge, is_feature
 
-RELAXATIONS = ("softmax", "gumbel", "sampled", "partial")
+RELAXATIONS = ("softmax", "gumbel", "sampled", "partial", "perturbation")
 # How many operations of each edge are computed where they are drawn.
 PATHS = {"gumbel": 1, "sampled": 2}
 # Less than what noise can do.

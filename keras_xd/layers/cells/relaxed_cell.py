@@ -177,7 +177,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
 
     @property
     def genotype(self) -> CellGenotype:
-        """The discrete cell that the weights decide on."""
+        """The discrete cell that the weights decide on, see `CellArchitecture.genotype`."""
         return self.architecture.genotype
 
     @property

@@ -8,6 +8,7 @@ from keras_xd.search.callbacks.dynamic_rendering import DynamicRendering
 from keras_xd.search.callbacks.genotype_logger import GenotypeLogger
 from keras_xd.search.callbacks.non_finite import TerminateOnNonFinite
 from keras_xd.search.callbacks.path_rescaling import PathRescaling
+from keras_xd.search.callbacks.perturbation_selection import PerturbationSelection
 from keras_xd.search.callbacks.temperature_schedule import TemperatureSchedule
 from keras_xd.search.callbacks.warm_restarts import WarmRestarts
 
@@ -19,6 +20,7 @@ __all__ = [
     "DynamicRendering",
     "GenotypeLogger",
     "PathRescaling",
+    "PerturbationSelection",
     "TemperatureSchedule",
     "TerminateOnNonFinite",
     "WarmRestarts",

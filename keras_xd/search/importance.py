@@ -1,0 +1,87 @@
+"""How much worse a network gets without an operation of its cells."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd.core import validation
+from keras_xd.layers.cells.cell_architecture import CellArchitecture
+from keras_xd.layers.cells.deriving import architectures_of
+
+# Far below all other logits: the share is 0, and still finite.
+_REMOVED = -1e4
+
+
+def removable_architectures(model: keras.Model) -> tuple[CellArchitecture, CellArchitecture]:
+    """Return the architecture of the normal and that of the reduction cells of a model.
+
+    Raises:
+        ValueError: as `architectures_of`, and for cells that do not compute all operations.
+    """
+    kinds = architectures_of(model)
+    for architecture in kinds:
+        if architecture.draws:
+            raise ValueError(
+                "Operations are removed from cells that compute them all, of the relaxation "
+                "'perturbation', 'softmax' or 'partial'. "
+                f"Received: relaxation={architecture.relaxation!r}"
+            )
+    return kinds
+
+
+def badness(
+    model: keras.Model, x: Any, y: Any, metric: str, mode: str, batch_size: int | None
+) -> Callable[[], float]:
+    """Return a function that evaluates a model and returns a number that is larger if it is worse.
+
+    Args:
+        model: a compiled model.
+        x, y, batch_size: as of `evaluate`.
+        metric: the name of a result of `evaluate`.
+        mode: `"min"` if less of it is better, or `"max"`.
+
+    Raises:
+        ValueError: for another mode; the function raises it if there is no such metric or its value
+            is not finite.
+    """
+    validation.one_of(mode, ("min", "max"), "mode")
+
+    def evaluated():
+        found = model.evaluate(x, y, batch_size=batch_size, verbose=0, return_dict=True)
+        if metric not in found:
+            raise ValueError(
+                f"`metric` must be one of {sorted(found)}, what the model was compiled with. "
+                f"Received: metric={metric!r}"
+            )
+        if not np.isfinite(found[metric]):
+            raise ValueError(f"`metric` must be finite. Received: {metric}={found[metric]}")
+        return found[metric] * (1 if mode == "min" else -1)
+
+    return evaluated
+
+
+def importance(
+    architecture: CellArchitecture, edge: int, worse: Callable[[], float], before: float
+) -> np.ndarray:
+    """Return how much worse a network gets without each operation of an edge.
+
+    Args:
+        architecture: that of the cells; its logits are the same afterwards, also after an error.
+        edge: the number of the edge.
+        worse: what `badness` returns.
+        before: its value with all operations.
+    """
+    logits = np.array(ops.convert_to_numpy(architecture.logits))
+    found = np.zeros((len(architecture.operations),))
+    try:
+        for operation in range(len(found)):
+            removed = logits.copy()
+            removed[edge, operation] = _REMOVED
+            architecture.logits.assign(removed)
+            found[operation] = worse() - before
+    finally:
+        architecture.logits.assign(logits)
+    return found
