@@ -23,7 +23,11 @@ ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 # Most examples take a few steps, which are faster than making graphs. These take many, or are those
 # that users see first.
-IN_GRAPHS = ("README.md", "keras_xd.search.perturbation")
+IN_GRAPHS = (
+    "README.md",
+    "keras_xd.search.perturbation",
+    "keras_xd.search.callbacks.perturbation_selection",
+)
 # Run by `docs_test`, with what they print.
 RUN_ELSEWHERE = {"docs/masked_models.md"}
 SHAPE = re.compile(r"(?:TensorShape|torch\.Size)\(\[([^\]]*)\]\)")
