@@ -98,7 +98,7 @@ class PerturbationSelection(keras.callbacks.Callback):
             )
         self.epochs_between = epochs_between
         self.seed = validation.seed(seed)
-        self.genotype = None
+        self.genotype: Genotype | None = None
 
     def on_train_begin(self, logs: Logs = None) -> None:
         self._kinds = removable_architectures(self.model)

@@ -111,6 +111,23 @@ def test_a_guided_search_is_measured_and_kept(
     assert (tmp_path / "new" / "nos_search.json").read_bytes() == files["nos_search.json"]
 
 
+def test_a_search_can_be_decided_by_perturbation(images, few_operations, eager, monkeypatch):
+    """All operations are missed alike, so that the first ones are taken."""
+    evaluated = []
+
+    def evaluate(self, x, y, **options):
+        evaluated.append((len(x), options["batch_size"]))
+        return {"loss": 1.0}
+
+    monkeypatch.setattr(keras_xd.SearchModel, "evaluate", evaluate)
+    arguments = ["search", *SMALL, "--relaxation", "perturbation", "--output", "nowhere"]
+    options, train, *_ = nos.parse([*arguments, "--batch-size", "4"])
+    found, noted = nos_training.search("nos", train, 3, options)
+    assert set(evaluated) == {(4, 4)} and len(evaluated) == 1 + 2 * 18 * 2
+    assert found.normal == found.reduction and found.normal.operations == few_operations[:1]
+    assert len(noted["genotypes"]) == 1
+
+
 def test_a_plain_network_is_trained_by_the_same_recipe(
     images, eager, blank_pictures, tmp_path, monkeypatch
 ):
