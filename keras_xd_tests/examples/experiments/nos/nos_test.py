@@ -20,6 +20,8 @@ with example_scripts.on_path():
 SMALL = ["--cells", "3", "--channels", "2", "--search-cells", "3", "--search-channels", "2"]
 SMALL += ["--teacher-depth", "11", "--teacher-alpha", "3", "--epochs", "1", "--search-epochs", "1"]
 SMALL += ["--teacher-epochs", "1", "--batch-size", "8"]
+# Neither of the few operations has weights, which the guard of collapses says.
+WITHOUT_WEIGHTS = pytest.mark.filterwarnings("ignore:.* has collapsed:UserWarning")
 
 
 @pytest.fixture
@@ -57,8 +59,7 @@ def refusal(capsys, *arguments):
     return capsys.readouterr().err
 
 
-# Neither of the two operations has weights, which the guard of collapses says.
-@pytest.mark.filterwarnings("ignore:.* has collapsed:UserWarning")
+@WITHOUT_WEIGHTS
 def test_a_guided_search_is_measured_and_kept(
     images, few_operations, eager, blank_pictures, tmp_path, monkeypatch, capsys
 ):
@@ -111,6 +112,7 @@ def test_a_guided_search_is_measured_and_kept(
     assert (tmp_path / "new" / "nos_search.json").read_bytes() == files["nos_search.json"]
 
 
+@WITHOUT_WEIGHTS
 def test_a_search_can_be_decided_by_perturbation(images, few_operations, eager, monkeypatch):
     """All operations are missed alike, so that the first ones are taken."""
     evaluated = []
