@@ -1,6 +1,7 @@
 """How much worse a network gets without an operation of its cells."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ from keras import ops
 from keras_xd.core import validation
 from keras_xd.layers.cells.cell_architecture import CellArchitecture
 from keras_xd.layers.cells.deriving import architectures_of
+from keras_xd.layers.cells.genotypes import CellGenotype, cell_of_weights
 
 # Far below all other logits: the share is 0, and still finite.
 _REMOVED = -1e4
@@ -85,3 +87,20 @@ def importance(
     finally:
         architecture.logits.assign(logits)
     return found
+
+
+def most_missed(
+    found: np.ndarray, operations: tuple[str, ...], kept: Mapping[int, int] = MappingProxyType({})
+) -> CellGenotype:
+    """Return the cell of the operations that a network misses most.
+
+    Args:
+        found: what `importance` returns of each edge.
+        operations: the names of the operations.
+        kept: from numbers of edges to the column of the only operation that they may have.
+    """
+    # The rule is one for weights, which are not negative.
+    weights = found - found.min()
+    for edge, operation in kept.items():
+        weights[edge, np.arange(len(operations)) != operation] = -np.inf
+    return cell_of_weights(weights, operations)

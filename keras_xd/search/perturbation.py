@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.layers.cells.genotypes import EDGES, Genotype, cell_of_weights
-from keras_xd.search.importance import badness, importance, removable_architectures
+from keras_xd.layers.cells.genotypes import EDGES, Genotype
+from keras_xd.search.importance import badness, importance, most_missed, removable_architectures
 from keras_xd.search.search_model import SearchModel
 
 
@@ -76,8 +76,7 @@ def decide_by_perturbation(
     before, cells = worse(), []
     for architecture in kinds:
         found = np.stack([importance(architecture, edge, worse, before) for edge in range(EDGES)])
-        # The rule is one for weights, which are not negative.
-        cells.append(cell_of_weights(found - found.min(), architecture.operations))
+        cells.append(most_missed(found, architecture.operations))
     for architecture, cell in zip(kinds, cells, strict=True):
         architecture.decide(cell)
     return Genotype(*cells)

@@ -108,7 +108,8 @@ def texts(settings):
             "convolutions too, which lowered the accuracy there.",
         ]
     weight, rates = f"{settings['guidance_weight']:g}", _rates(settings)
-    images = settings.get("search_images") or settings["training_images"]
+    images = settings["training_images"]
+    images = min(images, settings.get("search_images") or images)
     size = settings.get("search_batch_size") or settings["batch_size"]
     return [
         common,

@@ -12,11 +12,10 @@ from keras_xd.layers.cells.genotypes import (
     EDGES,
     SOURCES,
     Genotype,
-    cell_of_weights,
     first_tier_edge,
     is_feature,
 )
-from keras_xd.search.importance import badness, importance, removable_architectures
+from keras_xd.search.importance import badness, importance, most_missed, removable_architectures
 
 
 class PerturbationSelection(keras.callbacks.Callback):
@@ -126,13 +125,8 @@ class PerturbationSelection(keras.callbacks.Callback):
     def on_train_end(self, logs: Logs = None) -> None:
         if any(self._left):
             self._measure(len(self._left[0]))
-        cells = []
-        for kind, found, kept in zip(self._kinds, self._found, self._kept, strict=True):
-            # The rule is one for weights, which are not negative.
-            weights = found - found.min()
-            for edge, operation in kept.items():
-                weights[edge, np.arange(len(kind.operations)) != operation] = -np.inf
-            cells.append(cell_of_weights(weights, kind.operations))
+        measured = zip(self._kinds, self._found, self._kept, strict=True)
+        cells = [most_missed(found, kind.operations, kept) for kind, found, kept in measured]
         for kind, cell in zip(self._kinds, cells, strict=True):
             kind.decide(cell)
         self.genotype = Genotype(*cells)
