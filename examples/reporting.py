@@ -188,7 +188,8 @@ def command(script, parser, options, names, positional=()):
         value = getattr(options, name)
         if value != parser.get_default(name):
             words.append("--" + name.replace("_", "-"))
-            words += [str(item) for item in (value if isinstance(value, list) else [value])]
+            if value is not True:  # of a flag
+                words += [str(item) for item in (value if isinstance(value, list) else [value])]
     return shlex.join(words)
 
 

@@ -13,8 +13,13 @@ trained from scratch on all training images. Methods:
 - `random`: cells drawn at random, the control;
 - `resnet`: no cells but a plain ResNet-20 of `--resnet-width`, for the scale.
 
-Every network is trained for as many epochs by the same recipe. `calibration`: ResNet-20 with a
-self-calibration behind each of its three stages, and without:
+Every network is trained for as many epochs by the same recipe.
+
+`guidance`: the searches alone, of all operations, without guidance (`unguided`) and with attention
+transfer of three weights (`weight_100`, `weight_1000`, `weight_10000`), to choose
+`--guidance-weight`. The accuracy is that of the search network itself.
+
+`calibration`: ResNet-20 with a self-calibration behind each of its three stages, and without:
 
 - `none`: the plain network;
 - `dynamic_3`, `dynamic_5`, `spatial_attention`, `channel_attention`: the operation of that name,
@@ -48,22 +53,18 @@ from experiments.xd import cifar10
 from keras_xd.layers.cells import relaxation
 from keras_xd.layers.cells.genotypes import Genotype
 
-METHODS = {"search": nos_training.METHODS, "calibration": nos_training.CALIBRATIONS}
-# What the runs of an experiment have in common, with defaults.
-NUMBERS = {
-    "epochs": 20,
-    "batch_size": 64,
+METHODS = {
+    "search": nos_training.METHODS,
+    "guidance": tuple(nos_training.GUIDANCES),
+    "calibration": nos_training.CALIBRATIONS,
 }
+# What the runs of an experiment have in common, with defaults: numbers and other options.
+COMMON = ("pool", "border", "evaluate_on")
 SEARCH_NUMBERS = {
-    "cells": 8,
-    "channels": 16,
     "search_epochs": 10,
     "search_cells": 5,
     "search_channels": 8,
     "partial_channels": 1,
-    "teacher_epochs": 10,
-    "teacher_depth": 20,
-    "resnet_width": 12,
 }
 SEARCH_OPTIONS = (
     "relaxation",
@@ -74,14 +75,26 @@ SEARCH_OPTIONS = (
     "search_rate",
     "search_batch_size",
     "search_images",
+    "order",
+)
+GUIDANCE_NUMBERS = {"teacher_epochs": 10, "teacher_depth": 20}
+GUIDANCE_OPTIONS = ("teacher_alpha", "guidance_weight", "guidance_form")
+TRAINING_NUMBERS = {"epochs": 20, "cells": 8, "channels": 16, "resnet_width": 12}
+TRAINING_OPTIONS = (
     "training_rate",
+    "training_decay",
+    "training_warmup_epochs",
+    "nesterov",
     "cutout",
     "drop_path",
-    "teacher_alpha",
-    "order",
-    "guidance_weight",
-    "guidance_form",
 )
+NUMBERS = {"batch_size": 64, **SEARCH_NUMBERS, **GUIDANCE_NUMBERS, **TRAINING_NUMBERS}
+_SEARCHES = (*SEARCH_NUMBERS, *SEARCH_OPTIONS, *GUIDANCE_NUMBERS, *GUIDANCE_OPTIONS)
+OPTIONS = {
+    "search": (*_SEARCHES, *TRAINING_NUMBERS, *TRAINING_OPTIONS),
+    "guidance": tuple(name for name in _SEARCHES if name != "guidance_weight"),
+    "calibration": ("epochs",),
+}
 
 
 def run(method, seed, train, evaluation, options):
@@ -91,6 +104,11 @@ def run(method, seed, train, evaluation, options):
     if options.experiment == "calibration":
         return record | nos_training.calibrate(method, train, evaluation, seed, options)
     train, evaluation = [(nos_training.pooled(x, options.pool), y) for x, y in (train, evaluation)]
+    if options.experiment == "guidance":
+        searching, weight = nos_training.GUIDANCES[method]
+        options = argparse.Namespace(**{**vars(options), "guidance_weight": weight})
+        found = searched(searching, seed, train, evaluation, options)
+        return record | found | {"accuracy": found["search_accuracy"]}
     if method == "resnet":
         return record | nos_training.train_plain(train, evaluation, seed, options)
     found = searched(method, seed, train, evaluation, options)
@@ -102,14 +120,19 @@ def run(method, seed, train, evaluation, options):
 
 def searched(method, seed, train, evaluation, options):
     """Search, or read the search that is kept; return the genotype and what was noted."""
-    path = options.keep and options.keep / f"{method}_{seed}.json"
+    guided = method.endswith("guided")
+    weight = f"_{options.guidance_weight:g}" if guided else ""
+    path = options.keep and options.keep / f"{method}{weight}_{seed}.json"
+    names = ["batch_size", *COMMON, *SEARCH_NUMBERS, *SEARCH_OPTIONS]
+    names += [*GUIDANCE_NUMBERS, *GUIDANCE_OPTIONS] if guided else []
+    settings = _described(names, options, train, evaluation)
     if path and path.exists():
         kept = json.loads(path.read_text())
-        if kept["settings"] != describe(options, train, evaluation):
+        if kept["settings"] != settings:
             raise ValueError(f"There is a search of other settings: {path}")
         return kept["found"]
     guide, noted = None, {}
-    if method.endswith("guided"):
+    if guided:
         guide, seconds = nos_training.teacher(train, seed, options)
         noted = {
             "teacher_accuracy": nos_training.accuracy(guide, evaluation),
@@ -117,20 +140,22 @@ def searched(method, seed, train, evaluation, options):
             "teacher_seconds": seconds,
         }
         keras.utils.set_random_seed(seed)
-    genotype, more = nos_training.search(method, train, seed, options, guide)
+    genotype, more = nos_training.search(method, train, evaluation, seed, options, guide)
     found = {"genotype": genotype.to_dict(), **noted, **more}
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        record = {"settings": describe(options, train, evaluation), "found": found}
+        record = {"settings": settings, "found": found}
         path.write_text(json.dumps(record, indent=1))
     return found
 
 
 def describe(options, train, evaluation):
     """Return what all runs of a results file have in common."""
-    names = ["experiment", *NUMBERS, "pool", "border", "evaluate_on"]
-    if options.experiment == "search":
-        names += [*SEARCH_NUMBERS, *SEARCH_OPTIONS]
+    names = ["experiment", "batch_size", *COMMON, *OPTIONS[options.experiment]]
+    return _described(names, options, train, evaluation)
+
+
+def _described(names, options, train, evaluation):
     return {
         **{name: getattr(options, name) for name in names},
         "training_images": len(train[0]),
@@ -143,7 +168,7 @@ def parse(arguments):
     parser.add_argument("experiment", choices=METHODS)
     parser.add_argument("--methods", nargs="+", help="by default all of the experiment")
     parser.add_argument("--seeds", nargs="+", type=parsing.seed, default=[0])
-    for name, number in {**NUMBERS, **SEARCH_NUMBERS}.items():
+    for name, number in NUMBERS.items():
         flag = "--" + name.replace("_", "-")
         parser.add_argument(flag, type=positive, default=number)
     parser.add_argument(
@@ -168,6 +193,9 @@ def parse(arguments):
     parser.add_argument("--search-batch-size", type=positive, help="by default --batch-size")
     parser.add_argument("--search-images", type=positive, help="search with so many images only")
     parser.add_argument("--training-rate", type=parsing.rate, default=0.025)
+    parser.add_argument("--training-decay", type=parsing.fraction, default=3e-4)
+    parser.add_argument("--training-warmup-epochs", type=parsing.whole, default=0)
+    parser.add_argument("--nesterov", action="store_true", help="in the training of what is found")
     parser.add_argument("--cutout", type=parsing.whole, default=16, help="pixels, 0: without")
     parser.add_argument("--drop-path", type=parsing.fraction, default=0.2)
     parser.add_argument("--teacher-alpha", type=parsing.rate, default=84.0)
@@ -180,14 +208,15 @@ def parse(arguments):
     parser.add_argument("--keep", type=pathlib.Path, help="folder for teachers and searches")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    shown = ["methods", "seeds", *NUMBERS, "pool", "border", *SEARCH_NUMBERS, *SEARCH_OPTIONS]
-    shown += ["subset", "evaluate_on"]
+    shown = ["methods", "seeds", "subset", "batch_size", *COMMON, *OPTIONS[options.experiment]]
     positional = [options.experiment]
     options.command = reporting.command("nos/nos.py", parser, options, shown, positional)
     allowed = METHODS[options.experiment]
     options.methods = list(dict.fromkeys(options.methods or allowed))
     if not set(options.methods) <= set(allowed):
         parser.error(f"--methods of {options.experiment} are {', '.join(allowed)}")
+    if options.training_warmup_epochs >= options.epochs:
+        parser.error("--training-warmup-epochs must be less than --epochs")
     if min(options.cells, options.search_cells) < 3:
         parser.error("--cells and --search-cells must be at least 3")
     try:
@@ -214,9 +243,9 @@ def main(arguments=None):
     for seed, method in itertools.product(options.seeds, options.methods):
         key = (method, "cifar10", seed)
         record = results.obtain(key, run, method, seed, train, evaluation, options)
+        seconds = record.get("seconds", record.get("search_seconds"))
         print(
-            f"seed {seed}, {method}: {100 * record['accuracy']:.2f} %, trained in "
-            f"{record['seconds']:.0f} s",
+            f"seed {seed}, {method}: {100 * record['accuracy']:.2f} %, trained in {seconds:.0f} s",
             flush=True,
         )
     print(f"\n{results.paths['md'].read_text()}")

@@ -17,6 +17,10 @@ NAMES = {
     "features": "operations of DARTS",
     "random": "random cells of all operations",
     "resnet": "plain ResNet-20",
+    "unguided": "without guidance",
+    "weight_100": "attention transfer of weight 100",
+    "weight_1000": "attention transfer of weight 1000",
+    "weight_10000": "attention transfer of weight 10000",
     "none": "ResNet-20",
     "dynamic_3": "+ dynamic convolution 3 × 3",
     "dynamic_3_tanh": "+ dynamic convolution 3 × 3, tanh",
@@ -34,9 +38,10 @@ NAMES = {
 CALIBRATED = ("none", "dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
 TITLES = {
     "search": "Heterogeneous cells on CIFAR-10",
+    "guidance": "Searches of cells on CIFAR-10, guided by a teacher's attention",
     "calibration": "Self-calibration behind the stages of ResNet-20 on CIFAR-10",
 }
-SHARES = "nos_shares.svg"
+SHARES = {"search": "nos_shares.svg", "guidance": "nos_guidance_shares.svg"}
 IMAGE_SIZE = 32
 SEARCHED = ("nos_guided", "nos", "features_guided", "features")
 PAIRS = (
@@ -61,17 +66,22 @@ def page(settings, runs, written):
     """Return the page of results."""
     runs = ordered(runs)
     seeds = sorted({run["seed"] for run in runs})
+    tables = {"search": _searches, "guidance": _guidances, "calibration": _calibrations}
+    trained = "of the search network at the end of the search"
+    if settings["experiment"] != "guidance":
+        trained = (
+            f"after {settings['epochs']} epochs on {settings['training_images']:,} training images"
+        )
     lines = [
         f"# {TITLES[settings['experiment']]}",
         "",
         f"Written by {reporting.commands(runs)}; {written['versions']}.",
         "",
         f"Error in percent on {settings['evaluation_images']:,} {settings['evaluate_on']} images "
-        f"after {settings['epochs']} epochs on {settings['training_images']:,} training images, "
-        f"the same for all; {reporting.over(seeds)}. No model is chosen by its error on these "
-        "images.",
+        f"{trained}, the same for all; {reporting.over(seeds)}. No model is chosen by its error on "
+        "these images.",
         "",
-        *(_calibrations if settings["experiment"] == "calibration" else _searches)(runs, seeds),
+        *tables[settings["experiment"]](runs, seeds),
         "## Settings",
         "",
         *(f"- {line}" for line in texts(settings)),
@@ -80,7 +90,7 @@ def page(settings, runs, written):
         "",
     ]
     if any("shares" in run for run in runs):
-        lines += [f"![Shares of the operations by epoch]({SHARES})", ""]
+        lines += [f"![Shares of the operations by epoch]({SHARES[settings['experiment']]})", ""]
     if settings["experiment"] == "search":
         lines += _cells(runs)
     return "\n".join(lines)
@@ -107,7 +117,9 @@ def texts(settings):
             "gradients cut at 5. The paper's network is ResNet-18, its table 1 has dilated dynamic "
             "convolutions too, which lowered the accuracy there.",
         ]
-    weight, rates = f"{settings['guidance_weight']:g}", _rates(settings)
+    rates, weight = _rates(settings), "the table's weight"
+    if "guidance_weight" in settings:
+        weight = f"weight {settings['guidance_weight']:g}"
     images = settings["training_images"]
     images = min(images, settings.get("search_images") or images)
     size = settings.get("search_batch_size") or settings["batch_size"]
@@ -125,10 +137,18 @@ def texts(settings):
         + (f", fixed for {reporting.plural(warmup, 'epoch')}." if warmup else "."),
         f"Guidance: PyramidNet-{settings['teacher_depth']}, alpha {settings['teacher_alpha']:g}, "
         f"trained for {settings['teacher_epochs']} epochs on all training images; attention "
-        f"transfer of weight {weight}, {settings['guidance_form']} form, on both levels.",
+        f"transfer of {weight}, {settings['guidance_form']} form, on both levels.",
+        *_of_training(settings),
+    ]
+
+
+def _of_training(settings):
+    """Return what the settings of trainings from scratch are, as sentences."""
+    if settings["experiment"] != "search":
+        return []
+    return [
         f"Training: {settings['cells']} cells of {settings['channels']} channels from scratch, the "
-        f"weights' optimizer of the search at a rate of {rates['training']:g}, "
-        f"{_regularization(settings)}.",
+        f"weights' optimizer of the search{_retraining(settings)}, {_regularization(settings)}.",
         "Random: cells drawn evenly from all that can be derived, one pair for each seed.",
     ]
 
@@ -136,6 +156,17 @@ def texts(settings):
 def _rates(settings):
     """Return the rates of the weights; runs of version 0.1 did not say them."""
     return {kind: settings.get(f"{kind}_rate", 0.025) for kind in ("search", "training")}
+
+
+def _retraining(settings):
+    """Return in which way what is found is trained otherwise than in the search."""
+    words = f" at a rate of {_rates(settings)['training']:g}"
+    warmup, decay = (settings.get(f"training_{key}") for key in ("warmup_epochs", "decay"))
+    if warmup:
+        words += f" that rises for {reporting.plural(warmup, 'epoch')}"
+    if decay is not None:
+        words += f", with weight decay {decay:g}"
+    return words + (" and Nesterov's momentum" if settings.get("nesterov") else "")
 
 
 def _regularization(settings):
@@ -164,18 +195,11 @@ def _searches(runs, seeds):
     rows = []
     for method in present(runs, "method", NAMES):
         own = select(runs, method=method)
-        entropies = "–"
-        if "search" in own[0]:
-            last = [
-                statistics.mean(run["search"][f"{kind}_entropy"][-1] for run in own)
-                for kind in ("normal", "reduction")
-            ]
-            entropies = ", ".join(f"{value:.3f}" for value in last)
         searched = {run["seed"]: run["search_seconds"] for run in own if "search" in run}
         cells = [NAMES[method], reporting.cell(errors(own, method), seeds, 2)]
-        cells.append(f"{statistics.mean(run['parameters'] for run in own):,.0f}")
-        cells += [entropies, reporting.cell(searched, list(searched), 0)]
-        rows.append([*cells, f"{statistics.mean(run['seconds'] for run in own):.0f}"])
+        cells.append(f"{_mean(own, 'parameters'):,.0f}")
+        cells += [_entropies(own), reporting.cell(searched, list(searched), 0)]
+        rows.append([*cells, f"{_mean(own, 'seconds'):.0f}"])
     lines = [
         *reporting.table([*head, "search s", "training s"], rows),
         "Entropy of the shares of the operations on an edge at the end of the search, 1 for equal "
@@ -199,6 +223,40 @@ def _searches(runs, seeds):
                 "",
             ]
     return lines + _beside_random(runs)
+
+
+def _guidances(runs, seeds):
+    head = ["search", "error", "change", "error of the teacher", "entropy: normal, reduction"]
+    rows, without = [], errors(runs, "unguided")
+    for method in present(runs, "method", NAMES):
+        own = select(runs, method=method)
+        found, taught = errors(own, method), [r for r in own if "teacher_accuracy" in r]
+        changes = {s: found[s] - without[s] for s in found if s in without} if taught else {}
+        cells = [NAMES[method], *(reporting.cell(v, seeds, 2) for v in (found, changes))]
+        teachers = {r["seed"]: 100 - 100 * r["teacher_accuracy"] for r in taught}
+        cells.append(reporting.cell(teachers, seeds, 2))
+        rows.append([*cells, _entropies(own), f"{_mean(own, 'search_seconds'):.0f}"])
+    return [
+        *reporting.table([*head, "search s"], rows),
+        "Change: of the error against the search without guidance of the same seed. Entropy of the "
+        "shares of the operations on an edge at the end, 1 for equal shares.",
+        "",
+    ]
+
+
+def _mean(runs, name):
+    return statistics.mean(run[name] for run in runs)
+
+
+def _entropies(runs):
+    """Return the mean entropies of normal and reduction cells at the end of searches as text."""
+    if "search" not in runs[0]:
+        return "–"
+    last = [
+        statistics.mean(run["search"][f"{kind}_entropy"][-1] for run in runs)
+        for kind in ("normal", "reduction")
+    ]
+    return ", ".join(f"{value:.3f}" for value in last)
 
 
 def _beside_random(runs):
@@ -237,7 +295,7 @@ def _calibrations(runs, seeds):
         added = f"+ {size - plain:,}" if plain and method != "none" else f"{size:,}"
         cells = [NAMES[method], *(reporting.cell(v, seeds, 2) for v in (found, changes))]
         cells += [spread([run["deviation_at_start"] for run in own], 2), _gates(own), added]
-        rows.append([*cells, f"{statistics.mean(run['seconds'] for run in own):.0f}"])
+        rows.append([*cells, f"{_mean(own, 'seconds'):.0f}"])
     head = ["network", "error", "change", "logits at the start", "gates", "parameters"]
     return [
         *reporting.table([*head, "training s"], rows),
@@ -282,12 +340,14 @@ def draw(settings, runs, path):
         style.save(_draw_calibrations(runs), path)
         return
     searched = [run for run in runs if "search" in run]
+    guidance = settings["experiment"] == "guidance"
     size = (4.6 + 5.0 * bool(searched), 2.8)
     figure, axes = reporting.panels(*size, 1 + bool(searched))
     methods = present(runs, "method", NAMES)
     for index, method in enumerate(methods):
         own = select(runs, method=method)
-        values = [[100 * value for value in run["training_accuracy"]] for run in own]
+        curves = [r["search"]["accuracy"] if guidance else r["training_accuracy"] for r in own]
+        values = [[100 * value for value in curve] for curve in curves]
         reporting.mean_and_range(axes[0, 0], values, index, NAMES[method])
         for kind, dashes in (("normal", "-"), ("reduction", ":")) if "search" in own[0] else ():
             values = [run["search"][f"{kind}_entropy"] for run in own]
@@ -296,7 +356,8 @@ def draw(settings, runs, path):
             label = f"{NAMES[method]}, {kind}: {last:.5f}" if kind == "normal" else None
             drawn = {**style.curve(index, len(methods)), "linestyle": dashes}
             reporting.mean_and_range(axes[0, 1], values, index, label, **drawn)
-    axes[0, 0].set(title="training from scratch", xlabel="epoch", ylabel="training accuracy, %")
+    title = "weights of the search" if guidance else "training from scratch"
+    axes[0, 0].set(title=title, xlabel="epoch", ylabel="training accuracy, %")
     axes[0, 0].set_ylim(bottom=0)
     if searched:
         axes[0, 1].set(title="search", xlabel="epoch", ylabel="entropy: normal –, reduction ··")
@@ -306,8 +367,8 @@ def draw(settings, runs, path):
         style.label_lines(axis)
     style.save(figure, path)
     if any("shares" in run for run in runs):
-        style.save(_draw_shares(runs), path.parent / SHARES)
-    for run in runs:
+        style.save(_draw_shares(runs), path.parent / SHARES[settings["experiment"]])
+    for run in [] if guidance else runs:
         if "genotype" in run:
             cells = plot_genotype(Genotype.from_dict(run["genotype"]))
             style.save(cells, path.parent / picture_name(run))

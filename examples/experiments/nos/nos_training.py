@@ -14,6 +14,13 @@ from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, 
 from keras_xd.layers.cells.self_calibration import gate_value
 
 METHODS = ("nos_guided", "nos", "features_guided", "features", "random", "resnet")
+# The method and the weight of the attention loss.
+GUIDANCES = {
+    "unguided": ("nos", 0.0),
+    "weight_100": ("nos_guided", 1e2),
+    "weight_1000": ("nos_guided", 1e3),
+    "weight_10000": ("nos_guided", 1e4),
+}
 # What the names of methods end with, and the gates.
 FORMS = {"": "zero", "_tanh": "tanh", "_paper": None}
 CALIBRATIONS = ("none",) + tuple(
@@ -22,6 +29,7 @@ CALIBRATIONS = ("none",) + tuple(
     for form in FORMS
 )
 MOMENTUM, WEIGHT_DECAY, CLIP = 0.9, 3e-4, 5.0
+WARMUP_FACTOR = 20  # how many times smaller the rate is with which warm-up begins
 TEACHER_RATE, TEACHER_DECAY = 0.1, 1e-4
 AUXILIARY_WEIGHT, SMALLEST_AUXILIARY = 0.4, 29
 XLA = False  # which takes minutes to compile so many small operations
@@ -36,12 +44,18 @@ class LabelsTwice(ImageBatches):
         return inputs, (labels, labels)
 
 
-def optimizer(steps, rate, decay=WEIGHT_DECAY):
-    """Return SGD whose rate falls to zero along a cosine."""
+def optimizer(steps, rate, decay=WEIGHT_DECAY, warmup=0, nesterov=False):
+    """Return SGD whose rate falls to zero along a cosine, after steps in which it rises."""
+    schedule = keras.optimizers.schedules.CosineDecay(rate, steps)
+    if warmup:
+        schedule = keras.optimizers.schedules.CosineDecay(
+            rate / WARMUP_FACTOR, steps - warmup, warmup_target=rate, warmup_steps=warmup
+        )
     # Keras' weight decay passes by the momentum, which multiplies by 1 / (1 - momentum).
     return keras.optimizers.SGD(
-        keras.optimizers.schedules.CosineDecay(rate, steps),
+        schedule,
         momentum=MOMENTUM,
+        nesterov=nesterov,
         weight_decay=decay / (1 - MOMENTUM),
         global_clipnorm=CLIP,
     )
@@ -106,7 +120,7 @@ def teacher(data, seed, options):
     return model, time.perf_counter() - begin
 
 
-def search(method, data, seed, options, guide=None):
+def search(method, data, evaluation, seed, options, guide=None):
     """Return the genotype that a method finds, and what was noted on the way."""
     generator = np.random.default_rng(seed)
     operations = FEATURE_OPERATIONS if method.startswith("features") else NOS_OPERATIONS
@@ -165,9 +179,11 @@ def search(method, data, seed, options, guide=None):
         callbacks=callbacks,
         verbose=0,
     ).history
+    seconds = time.perf_counter() - begin
     noted = {name: [round(float(v), 5) for v in values] for name, values in history.items()}
     return keras_xd.layers.derived_genotype(searched), {
-        "search_seconds": time.perf_counter() - begin,
+        "search_seconds": seconds,
+        "search_accuracy": accuracy(model, evaluation),
         "search_steps": options.search_epochs * len(training),
         "search_parameters": count(model),
         "search": noted,
@@ -216,7 +232,13 @@ def _trained(network, train, evaluation, seed, options, callbacks=()):
             "loss_weights": [1.0, AUXILIARY_WEIGHT],
             "metrics": [["accuracy"], []],
         }
-    rated = optimizer(options.epochs * len(batches), options.training_rate)
+    rated = optimizer(
+        options.epochs * len(batches),
+        options.training_rate,
+        options.training_decay,
+        options.training_warmup_epochs * len(batches),
+        options.nesterov,
+    )
     model.compile(rated, jit_compile=XLA, **losses)
     callbacks = [keras_xd.callbacks.TerminateOnNonFinite(), *callbacks]
     begin = time.perf_counter()
