@@ -1,13 +1,14 @@
 """Time, memory and nodes of the graph of the first step of a search of cells, and of later steps.
 
-    python benchmarks/nos.py [--sizes 3,8,64 8,16,16] [--edge-layers 3,8,64]
+    python benchmarks/nos.py [--sizes 3,8,64 8,16,16] [--edge-layers 3,8,64] [--xla 3,8,64]
         [--relaxations 3,8,64] [--darts ../darts/cnn --darts-sizes 3,8,64] [--dry-run]
 
 A search network of as many cells and channels of the first cell, for 32×32 images and with all
 eleven operations, takes first-order steps: one pass for the architecture and one for the weights,
 each with a batch of the given size. Every size is measured in a process of its own, bound to one
 core. With `--edge-layers` the same is measured for cells that have a layer for each operation on
-each edge, as version 0.1 had them; that takes minutes. The graph's nodes are those of one step,
+each edge, as version 0.1 had them, and with `--xla` for a step that XLA compiles; both take
+minutes. The graph's nodes are those of one step,
 and of the functions that it calls, each counted once. A second table has ordinary training steps,
 one pass for weights and architecture together, by each relaxation, and those of derived networks,
 averaged over random genotypes; below it is what a selection by perturbation takes: evaluations on
@@ -43,6 +44,9 @@ DERIVED = "derived network"
 PERTURBATION = "perturbation"
 HELD_OUT, EVALUATIONS = 256, 5
 DARTS = "PyTorch"
+# Kinds of `measure`, and what the table calls them.
+XLA = "XLA"
+KINDS = {False: "all edges", True: "each operation", XLA: "all edges, compiled by XLA"}
 FORMED, MOVES, BYTES, PASSES = 9, 5, 4, 2
 # Of each cell: blocks, whose outputs are its channels, and edges of the first tier.
 BLOCKS, FIRST_TIER = 4, 14
@@ -81,8 +85,8 @@ def with_edge_layers(model):
     return keras.models.clone_model(model, clone_function=clone)
 
 
-def measure(cells, channels, batch_size, edge_layers, shape=SHAPE):
-    """Return what is measured of a size, a dictionary."""
+def measure(cells, channels, batch_size, kind, shape=SHAPE):
+    """Return what is measured of a size and one of `KINDS`, a dictionary."""
     import keras
     import numpy as np
     import tensorflow as tf
@@ -91,7 +95,7 @@ def measure(cells, channels, batch_size, edge_layers, shape=SHAPE):
 
     start = processor_seconds()
     model = keras_xd.models.nos_search_network(cells, channels, shape, CLASSES)
-    if edge_layers:
+    if kind is True:
         model = with_edge_layers(model)
     floor = {
         # Shares are equal, so what is expected is the mean over the operations.
@@ -110,7 +114,9 @@ def measure(cells, channels, batch_size, edge_layers, shape=SHAPE):
     # Every other sample is one of the architecture.
     images = rng.normal(size=(2 * batch_size, *shape)).astype("float32")
     data = tf.constant(images), tf.constant(rng.integers(CLASSES, size=2 * batch_size))
-    step = tf.function(lambda x, y: search.train_step((x, y)), autograph=False)
+    step = tf.function(
+        lambda x, y: search.train_step((x, y)), autograph=False, jit_compile=kind == XLA
+    )
     graph = step.get_concrete_function(*data).graph.as_graph_def()
     traced = processor_seconds()
     step(*data)
@@ -284,12 +290,13 @@ def in_own_process(task):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    kind = {"nargs": "*", "metavar": "CELLS,CHANNELS,BATCH"}
-    parser.add_argument("--sizes", default=["3,8,64", "8,16,16"], **kind)
-    parser.add_argument("--edge-layers", default=[], **kind)
-    parser.add_argument("--relaxations", default=["3,8,64"], **kind)
+    form = {"nargs": "*", "metavar": "CELLS,CHANNELS,BATCH"}
+    parser.add_argument("--sizes", default=["3,8,64", "8,16,16"], **form)
+    parser.add_argument("--edge-layers", default=[], **form)
+    parser.add_argument("--xla", default=[], **form)
+    parser.add_argument("--relaxations", default=["3,8,64"], **form)
     parser.add_argument("--darts", help="folder of model_search.py of quark0/darts")
-    parser.add_argument("--darts-sizes", default=["3,8,64"], **kind)
+    parser.add_argument("--darts-sizes", default=["3,8,64"], **form)
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
@@ -299,10 +306,10 @@ def main(arguments=None):
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         *size, kind = json.loads(options.measure)
         function = measure_relaxation
-        if isinstance(kind, bool):
-            function = measure
-        elif isinstance(kind, list):
+        if isinstance(kind, list):
             function = measure_darts
+        elif kind in KINDS:
+            function = measure
         print(json.dumps(function(*size, kind)))
         return
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
@@ -312,21 +319,21 @@ def main(arguments=None):
         "# Steps of a search of cells",
         "",
         f"Written by `{command}`; {versions}, one core, float32, 32×32, eleven operations, first "
-        "order, without XLA. Seconds of the processor; the first step is that with building and "
-        "tracing the model.",
+        "order, without XLA but where it is named. Seconds of the processor; the first step is "
+        "that with building and tracing the model.",
         "",
         "| cells | channels | batch | weights of | variables | nodes | in functions | "
         "build and trace, s | first step, s | later step, s | memory, GiB | "
         "multiply–adds, 10⁹ | least GB moved |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    runs = [(size, False) for size in options.sizes] + [(s, True) for s in options.edge_layers]
-    for text, layers in runs:
+    given = (options.sizes, options.edge_layers, options.xla)
+    runs = [(size, kind) for kind, sizes in zip(KINDS, given, strict=True) for size in sizes]
+    for text, kind in runs:
         size = [int(number) for number in text.split(",")]
-        found = in_own_process([*size, layers])
-        kind = "each operation" if layers else "all edges"
+        found = in_own_process([*size, kind])
         lines.append(
-            f"| {size[0]} | {size[1]} | {size[2]} | {kind} | {found['variables']} | "
+            f"| {size[0]} | {size[1]} | {size[2]} | {KINDS[kind]} | {found['variables']} | "
             f"{found['nodes']:,} | {found['nodes in functions']:,} | "
             f"{found['build and trace']:.0f} | {found['first step']:.0f} | "
             f"{found['later step']:.1f} | {found['memory']:.1f} | "
