@@ -14,7 +14,10 @@ def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Without it a graph holds the operations of a function as often as it calls it. On TensorFlow
     each call becomes one node, on JAX one call of a compiled function; on torch, which has no
-    graph, the function is called as it is.
+    graph, the function is called as it is. So it is in what XLA compiles for TensorFlow: the
+    gradient of a call reads the call's constants, such as axes, and XLA takes a call with one
+    output that must be constant for constant altogether. It would compile every step anew, with
+    the batch as a constant.
 
     Args:
         function: takes structures of tensors and returns two: results, and float32 tensors of
@@ -60,6 +63,8 @@ def _traced_by_tensorflow(function):
         return tf.function(own, autograph=False, experimental_attributes={"_noinline": True})
 
     def call(*arguments):
+        if _in_xla():
+            return function(*arguments)
         # Keras' variables count as tensors, but TensorFlow would take them for arrays.
         arguments = tf.nest.map_structure(
             lambda x: x if x is None else tf.convert_to_tensor(x), arguments
@@ -71,6 +76,18 @@ def _traced_by_tensorflow(function):
         return result, tf.nest.map_structure(lambda x: tf.bitcast(x, "float32"), aside)
 
     return call
+
+
+def _in_xla():
+    """Return whether TensorFlow is tracing what XLA compiles as one, `jit_compile=True`."""
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return False
+    # TensorFlow has no public name for it.
+    from tensorflow.python.ops import control_flow_util
+
+    return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
 @functools.lru_cache(maxsize=_CACHED)

@@ -54,6 +54,24 @@ def test_it_is_traced_once_for_all_calls():
     assert len(calls) == 4 and len(set(calls)) == 2  # forward and backward, twice each
 
 
+@pytest.mark.tensorflow("compiles with XLA")
+def test_what_xla_compiles_has_no_calls():
+    """The gradient of a call would read its constants, and XLA compile the batch as one."""
+    part = tracing.traced_once(lambda x: (ops.transpose(x, (1, 0)) @ x, [ops.sum(x)]))
+
+    @tf.function(jit_compile=True)
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(part(x)[0])
+        return tape.gradient(loss, x)
+
+    x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_allclose(gradient(x), 2 * np.array([[3.0, 3.0], [7.0, 7.0]]))
+    types = {node.type for node in gradient.get_concrete_function(x).graph.get_operations()}
+    assert "Transpose" in types and not any("PartitionedCall" in kind for kind in types)
+
+
 def test_many_shapes_are_no_reason_for_a_warning(caplog):
     part = tracing.traced_once(lambda x: (2 * x, [ops.sum(x)]))
     for number in range(1, 9):

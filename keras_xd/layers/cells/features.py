@@ -244,10 +244,10 @@ class FactorizedReduction(keras.layers.Layer):
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         x = ops.relu(inputs)
-        moved = window_padding.extended(x, [(-1, n % 2) for n in x.shape[1:3]])
+        whole = window_padding.extended(x, [(0, n % 2) for n in x.shape[1:3]])
         halves = [
-            convolution(window_padding.every(part, (2, 2)))
-            for convolution, part in ((self.even, x), (self.odd, moved))
+            self.even(window_padding.every(x, (2, 2))),
+            self.odd(window_padding.every(whole, (2, 2), (1, 1))),
         ]
         return self.normalization(ops.concatenate(halves, axis=-1), training=training)
 

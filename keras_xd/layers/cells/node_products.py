@@ -5,6 +5,7 @@ A graph holds `node_values` once for all nodes of equal shapes.
 
 import math
 
+import keras
 from keras import ops
 
 from keras_xd.core.type_aliases import Tensor
@@ -37,7 +38,9 @@ def node_values(
         found["rectified"] = rectified
         if any(DEPTHWISE[name][1] > 1 for name in depthwise) and _has_phases(edge, x):
             found["phases"] = _phases(rectified, edge.strides)
-    shared = [flattened(_pooled(name, x, steps)) for name in names if name in POOLING]
+    # One operation alone is in a branch, where TensorFlow cannot compute it again.
+    again = edge.training and len(names) > 1
+    shared = [flattened(_pooled(name, x, steps, again)) for name in names if name in POOLING]
     if shared:
         pooled = joined(shared, -1)
         if edge.training:
@@ -54,8 +57,11 @@ def node_values(
     if shared:
         found["shared"] = joined(shared, -1)
     if reduces:
-        moved = window_padding.extended(rectified, [(-1, n % 2) for n in x.shape[1:3]])
-        halves = [window_padding.every(part, steps) for part in (rectified, moved)]
+        whole = window_padding.extended(rectified, [(0, n % 2) for n in x.shape[1:3]])
+        halves = [
+            window_padding.every(rectified, steps),
+            window_padding.every(whole, steps, (1, 1)),
+        ]
         found["halves"] = flattened(ops.concatenate(halves, axis=-1))
     if "spatial_attention" in names and edge.strides > 1:
         found["strided"] = flattened(window_padding.every(x, steps))
@@ -110,13 +116,20 @@ def _phases(x, strides):
     height, width, channels = x.shape[1:]
     if strides > 1:
         # By the rule of "same" the first window reaches an odd number of places beyond even sizes.
-        return x[:, 1 - height % 2 :: 2, 1 - width % 2 :: 2]
+        return window_padding.every(x, (2, 2), (1 - height % 2, 1 - width % 2))
     x = ops.reshape(x, (-1, height // 2, 2, width // 2, 2, channels))
     x = ops.transpose(x, (2, 4, 0, 1, 3, 5))
     return ops.reshape(x, (-1, height // 2, width // 2, channels))
 
 
-def _pooled(name, x, steps):
+def _pooled(name, x, steps, again):
     border = window_padding.borders(x.shape[1:-1], (3, 3), (3, 3), steps, "same")
-    pool = window_padding.max_pool if name == "max_pooling_3" else window_padding.average_pool
-    return pool(x, (3, 3), border, steps)
+    if name != "max_pooling_3":
+        return window_padding.average_pool(x, (3, 3), border, steps)
+
+    def pool(images):
+        return window_padding.max_pool(images, (3, 3), border, steps)
+
+    # TensorFlow's fast gradient needs the pooling beside it, not in the function that is called
+    # before; pooling again takes less time than the other gradient takes longer.
+    return (keras.remat(pool) if again else pool)(x)

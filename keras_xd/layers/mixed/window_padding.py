@@ -75,11 +75,31 @@ def extended(x, border, value=0.0):
     return ops.pad(x, [(0, 0), *added, (0, 0)], constant_values=value)
 
 
-def every(x, steps):
-    """Return every step-th place along each spatial axis."""
+def every(x, steps, starts=None):
+    """Return every step-th place along each spatial axis.
+
+    Args:
+        x: a tensor whose sizes, but for the batch's, are known.
+        steps: the distances.
+        starts: the first place of each axis, less than its step; by default the first of all.
+    """
     if max(steps) == 1:
         return x
-    return x[(slice(None), *(slice(None, None, step) for step in steps))]
+    # Slices with strides, and even more their gradients, take several times as long.
+    if starts is None or max(starts) == 0:
+        return ops.average_pool(x, 1, steps, "valid", "channels_last")
+    sizes, channels = x.shape[1:-1], x.shape[-1]
+    if any(n % step for n, step in zip(sizes, steps, strict=True)):
+        return every(extended(x, [(-start, 0) for start in starts]), steps)
+    outputs = [n // step for n, step in zip(sizes, steps, strict=True)]
+    # Each axis in two, of which the last and the first are one with channels and batch.
+    split = sum(([n, step] for n, step in zip(outputs, steps, strict=True)), [])[1:-1]
+    place = sum(([start, 0] for start in starts), [])[:-2]
+    wanted = sum(([1, n] for n in outputs[1:]), [])
+    samples = ops.shape(x)[0] * outputs[0]
+    x = ops.reshape(x, (-1, *split, steps[-1] * channels))
+    x = ops.slice(x, (0, *place, starts[-1] * channels), (samples, *wanted, channels))
+    return ops.reshape(x, (-1, *outputs, channels))
 
 
 def convolve(x, kernel, border, strides, rate):

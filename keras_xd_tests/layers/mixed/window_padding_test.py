@@ -90,3 +90,15 @@ def test_channels():
     assert values(window_padding.with_channels(x, 6)) == [0, 1, 2, 3, 0, 0]
     assert values(window_padding.shuffled(x, 2)) == [0, 2, 1, 3]
     assert values(window_padding.every(keras.ops.reshape(x, (1, 4, 1)), (3,))) == [0, 3]
+
+
+@pytest.mark.parametrize("sizes", [(8,), (9,), (6, 4), (7, 6), (4, 6, 6)])
+@pytest.mark.parametrize("steps", [(2, 2, 2), (3, 3, 3), (2, 1, 3), (1, 2, 1)])
+def test_every_step_th_place_from_any_start(sizes, steps, rng):
+    steps = steps[: len(sizes)]
+    x = rng.normal(size=(2, *sizes, 3)).astype("float32")
+    for starts in (None, tuple(step - 1 for step in steps)):
+        places = zip(starts or (0,) * len(sizes), steps, strict=True)
+        expected = x[(slice(None), *(slice(start, None, step) for start, step in places))]
+        found = window_padding.every(keras.ops.convert_to_tensor(x), steps, starts)
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(found), expected)

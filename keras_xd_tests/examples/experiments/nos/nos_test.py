@@ -94,10 +94,7 @@ def test_a_guided_search_is_measured_and_kept(
         assert len(run["training_accuracy"]) == 1 and run["seconds"] > 0
         assert run["accuracy"] in [n / 5 for n in range(6)]
     page = files["nos_search.md"].decode()
-    assert (
-        "examples/experiments/nos/nos.py search --methods nos_guided random --seeds 3 --epochs 1"
-        in page
-    )
+    assert "nos/nos.py search --methods nos_guided random --seeds 3 --batch-size 8 " in page
     assert str(drawn) in page and "all operations, guided" in page
     assert len(list((tmp_path / "kept").glob("teacher_11_3_1_8_3.weights.h5"))) == 1
 
@@ -123,8 +120,8 @@ def test_a_search_can_be_decided_by_perturbation(images, few_operations, eager, 
 
     monkeypatch.setattr(keras_xd.SearchModel, "evaluate", evaluate)
     arguments = ["search", *SMALL, "--relaxation", "perturbation", "--output", "nowhere"]
-    options, train, *_ = nos.parse([*arguments, "--batch-size", "4"])
-    found, noted = nos_training.search("nos", train, 3, options)
+    options, train, evaluation, _ = nos.parse([*arguments, "--batch-size", "4"])
+    found, noted = nos_training.search("nos", train, evaluation, 3, options)
     assert set(evaluated) == {(4, 4)} and len(evaluated) == 1 + 2 * 18 * 2
     assert found.normal == found.reduction and found.normal.operations == few_operations[:1]
     assert len(noted["genotypes"]) == 1
@@ -134,15 +131,67 @@ def test_a_plain_network_is_trained_by_the_same_recipe(
     images, eager, blank_pictures, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(nos_training, "accuracy", lambda model, data: 0.5)
+    optimizers = []
+    make = nos_training.optimizer
+    monkeypatch.setattr(
+        nos_training, "optimizer", lambda *a: optimizers.append(make(*a)) or optimizers[-1]
+    )
     arguments = ["search", *SMALL, "--methods", "resnet", "--resnet-width", "2", "--pool", "2"]
-    results = nos.main([*arguments, "--output", str(tmp_path)])
+    arguments += ["--epochs", "3", "--training-warmup-epochs", "1", "--training-rate", "0.1"]
+    arguments += ["--training-decay", "5e-4", "--nesterov", "--output", str(tmp_path)]
+    results = nos.main(arguments)
     (run,) = results.runs
+    # Six images are one step an epoch; the rate rises for one of them, and falls for two.
+    (made,) = optimizers
+    schedule = made._learning_rate
+    rates = [float(schedule(step)) for step in range(4)]
+    np.testing.assert_allclose(rates, [0.005, 0.1, 0.05, 0.0], atol=1e-6)
+    assert made.nesterov and made.weight_decay == pytest.approx(5e-3)
     plain = keras_xd.models.resnet20((4, 4, 3), 10, width=2)
     assert run["parameters"] == nos_training.count(plain)
     assert {path.name for path in tmp_path.iterdir()} == {
         f"nos_search.{ending}" for ending in ("json", "md", "svg")
     }
-    assert "plain ResNet-20" in results.paths["md"].read_text()
+    page = results.paths["md"].read_text()
+    assert "plain ResNet-20" in page and "--nesterov`" in page and "--nesterov True" not in page
+    assert "rises for 1 epoch, with weight decay 0.0005 and Nesterov's momentum" in page
+
+
+@WITHOUT_WEIGHTS
+def test_weights_of_guidance_are_compared_by_the_search_network(
+    images, few_operations, eager, blank_pictures, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(nos_training, "accuracy", lambda model, data: 0.25)
+    weights, compile_search = [], keras_xd.SearchModel.compile
+
+    def compiled(search, *arguments, guidance=None, **options):
+        weights.append(guidance and guidance.weight)
+        compile_search(search, *arguments, guidance=guidance, **options)
+
+    monkeypatch.setattr(keras_xd.SearchModel, "compile", compiled)
+    arguments = ["guidance", *SMALL, "--methods", "unguided", "weight_100", "--output"]
+    kept = ["--keep", str(tmp_path / "kept")]
+    results = nos.main([*arguments, str(tmp_path / "new"), *kept])
+    unguided, guided = results.runs
+    assert weights == [None, 100.0]
+    assert "teacher_accuracy" not in unguided and guided["teacher_accuracy"] == 0.25
+    assert [run["accuracy"] for run in results.runs] == [0.25, 0.25]
+    assert {"epochs", "cells", "guidance_weight"}.isdisjoint(results.settings)
+    page = results.paths["md"].read_text()
+    assert "transfer of the table's weight" in page and "from scratch" not in page
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {
+        "nos_guidance.json",
+        "nos_guidance.md",
+        "nos_guidance.svg",
+        "nos_guidance_shares.svg",
+    }
+    # The comparison of cells goes on from the same searches.
+    monkeypatch.setattr(nos_training, "search", None)
+    for method, run in (("nos", unguided), ("nos_guided", guided)):
+        same = ["search", *SMALL, "--guidance-weight", "100", *kept, "--output", str(tmp_path)]
+        options, train, evaluation, _ = nos.parse([*same, "--channels", "3"])
+        found = nos.searched(method, 0, train, evaluation, options)
+        assert found["genotype"] == run["genotype"]
 
 
 def test_images_that_are_large_enough_have_an_auxiliary_output(eager, rng, monkeypatch):
