@@ -22,7 +22,7 @@ from keras_xd.layers.cells.edge import (
     kernel_sizes,
 )
 from keras_xd.layers.cells.edge_products import outcomes
-from keras_xd.layers.cells.node_products import node_values
+from keras_xd.layers.cells.node_products import joined, node_values
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -48,9 +48,9 @@ class EdgeStack(keras.layers.Layer):
     >>> stack.build()
     >>> images = np.ones((2, 8, 8, 4), "float32")
     >>> values, _ = stack.node_values(1, images, stack.node_weights())
-    >>> shares = np.full(3, 1 / 3, "float32")
-    >>> made, _ = stack.outcomes(1, values, stack.edge_weights(), shares)
-    >>> made["features"].shape, made["kernel"].shape
+    >>> shares = np.full((1, 3), 1 / 3, "float32")
+    >>> made, _ = stack.outcomes(1, values, stack.edge_weights_by_node(), shares)
+    >>> made[1]["features"].shape, made[1]["kernel"].shape
     (TensorShape([2, 4, 4, 4]), TensorShape([2, 3, 3, 4]))
     """
 
@@ -123,11 +123,41 @@ class EdgeStack(keras.layers.Layer):
 
     def edge_weights(self) -> list[dict[str, Tensor]]:
         """Return the weights of each edge by their names."""
-        return self._unstacked(len(self.nodes), lambda name: not name.startswith("pooling"))
+        found = [{} for _ in self.nodes]
+        for name, value, numbers in self._values(of_poolings=False):
+            for number, own in zip(numbers, ops.unstack(value), strict=True):
+                found[number][name] = own
+        return found
+
+    def edge_weights_by_node(self) -> list[dict[str, Tensor]]:
+        """Return the weights of the edges from each node by their names, along the first axis."""
+        found = [{} for _ in self.strides]
+        for name, value, numbers in self._values(of_poolings=False):
+            for node, own in self.by_node(value, numbers).items():
+                found[node][name] = own
+        return found
 
     def node_weights(self) -> list[dict[str, Tensor]]:
         """Return the weights of each node by their names, the statistics of its poolings."""
-        return self._unstacked(len(self.strides), lambda name: name.startswith("pooling"))
+        found = [{} for _ in self.strides]
+        for name, value, numbers in self._values(of_poolings=True):
+            for number, own in zip(numbers, ops.unstack(value), strict=True):
+                found[number][name] = own
+        return found
+
+    def by_node(self, values: Tensor, numbers: Sequence[int] | None = None) -> dict[int, Tensor]:
+        """Return the rows of edges, those from one node together, by the nodes' numbers.
+
+        Args:
+            values: a tensor of one row for each edge.
+            numbers: of the edges that the rows are of, all by default.
+        """
+        numbers = range(len(self.nodes)) if numbers is None else numbers
+        rows = [values] if len(numbers) == 1 else ops.split(values, len(numbers))
+        found = {}
+        for number, row in zip(numbers, rows, strict=True):
+            found.setdefault(self.nodes[number], []).append(row)
+        return {node: joined(rows, 0) for node, rows in found.items()}
 
     def node_values(
         self,
@@ -154,18 +184,30 @@ class EdgeStack(keras.layers.Layer):
         weights: Sequence[dict[str, Tensor]],
         shares: Tensor,
         training: bool | None = None,
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Return what the operations on an edge make, see `edge_products.outcomes`.
+    ) -> tuple[dict[int, dict[str, Tensor]], dict[int, dict[str, Tensor]]]:
+        """Return what the operations on all edges from a node make, see `edge_products.outcomes`.
 
         Args:
-            number: of the edge.
-            node: the first of `node_values` of its node.
-            weights: those of `edge_weights()`.
-            shares: the shares of the operations, a float32 vector.
+            number: of the node.
+            node: the first of its `node_values`.
+            weights: those of `edge_weights_by_node()`.
+            shares: the shares of the operations, a float32 row for each of the edges.
             training: whether to normalise by the batch.
+
+        Returns:
+            Two dictionaries from the numbers of the edges to those of each.
         """
-        edge = self._edge(self.strides[self.nodes[number]], training)
-        return traced_part(outcomes, edge)(node, weights[number], shares)
+        edge = self._edge(self.strides[number], training)
+        numbers = [other for other, node in enumerate(self.nodes) if node == number]
+        made, statistics = traced_part(outcomes, edge)(node, weights[number], shares)
+        statistics = {name: ops.unstack(rows) for name, rows in statistics.items()}
+        return tuple(
+            {
+                other: {name: values[row] for name, values in found.items()}
+                for row, other in enumerate(numbers)
+            }
+            for found in (made, statistics)
+        )
 
     def chosen_node(
         self,
@@ -314,12 +356,10 @@ class EdgeStack(keras.layers.Layer):
     def _edge(self, strides, training):
         return Edge(self.filters, strides, self.operations, bool(training) and self.trainable)
 
-    def _unstacked(self, count, wanted):
-        """Return the weights of each edge or node whose names are wanted."""
-        found = [{} for _ in range(count)]
-        for name, (variable, numbers) in self._stacked.items():
-            if wanted(name):
-                values = ops.unstack(ops.convert_to_tensor(variable))
-                for number, value in zip(numbers, values, strict=True):
-                    found[number][name.removeprefix("strided_")] = value
-        return found
+    def _values(self, of_poolings):
+        """Return the name, the value and the edges, or nodes, of each variable."""
+        return [
+            (name.removeprefix("strided_"), ops.convert_to_tensor(variable), numbers)
+            for name, (variable, numbers) in self._stacked.items()
+            if name.startswith("pooling") == of_poolings
+        ]

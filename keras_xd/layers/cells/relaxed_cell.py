@@ -225,8 +225,12 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             if self._layer_names:
                 columns = [self.operation_names.index(name) for name in self.edges.operations]
                 shares = ops.take(shares, columns, axis=1)
-            found["rows"] = ops.unstack(shares)
-            found["weights"] = self.edges.edge_weights(), self.edges.node_weights()
+            if self.architecture.draws:
+                of_edges = self.edges.edge_weights()
+            else:
+                found["rows"] = self.edges.by_node(shares)
+                of_edges = self.edges.edge_weights_by_node()
+            found["weights"] = of_edges, self.edges.node_weights()
             found["statistics"] = {}, {}
         return found
 
@@ -340,12 +344,12 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             node, (weights, node_weights) = EDGE_NODES[edge], common["weights"]
             of_nodes, of_edges = common["statistics"]
             if ("node", node) not in common:
-                values = self.edges.node_values(node, x, node_weights, training)
-                common["node", node], of_nodes[node] = values
-            made, of_edges[edge] = self.edges.outcomes(
-                edge, common["node", node], weights, common["rows"][edge], training
-            )
-            found.append(made)
+                values, of_nodes[node] = self.edges.node_values(node, x, node_weights, training)
+                rows = common["rows"][node]
+                made, moved = self.edges.outcomes(node, values, weights, rows, training)
+                common["node", node] = made
+                of_edges.update(moved)
+            found.append(common["node", node].pop(edge))
         return found
 
     def _tier(self, edges, gate, common, training, surrogate=None):

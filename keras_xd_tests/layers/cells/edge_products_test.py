@@ -35,8 +35,9 @@ def test_an_operation_equals_its_layer(name, size, strides, training, rng):
     layer.build((None, size, size, filters))
     stack.fill(layer, 1, name)
     node, of_node = stack.node_values(0, x, stack.node_weights(), training)
-    shares = np.array([share], "float32")
-    made, of_edge = stack.outcomes(1, node, stack.edge_weights(), shares, training)
+    shares = np.array([[0.5], [share]], "float32")
+    made, of_edges = stack.outcomes(0, node, stack.edge_weights_by_node(), shares, training)
+    made = made[1]
     kind = "kernel" if name.startswith("dynamic") else KINDS.get(name, "features")
     assert list(made) == [kind]
     keywords = {} if name == "channel_attention" else {"training": training}
@@ -44,9 +45,9 @@ def test_an_operation_equals_its_layer(name, size, strides, training, rng):
     assert_close(keras.ops.convert_to_numpy(made[kind]), expected.astype("float32"), 2e-5)
 
     if not training:
-        assert not of_node and not of_edge
+        assert not of_node and not any(of_edges.values())
         return
-    stack.update({0: of_node}, {0: of_edge, 1: of_edge})
+    stack.update({0: of_node}, of_edges)
     after = layer_of(name, filters, strides)
     after.build((None, size, size, filters))
     stack.fill(after, 1, name)
@@ -62,6 +63,7 @@ def test_a_batch_of_one_place_is_normalised_to_zero(rng):
     stack.build()
     x = 1e3 + np.zeros((1, 1, 1, 4), "float32")
     node, _ = stack.node_values(0, x, stack.node_weights(), True)
-    made, found = stack.outcomes(0, node, stack.edge_weights(), np.ones(1, "float32"), True)
-    assert np.all(np.isfinite(keras.ops.convert_to_numpy(made["features"])))
-    assert np.min(keras.ops.convert_to_numpy(found["moving_variance"])) >= 0
+    shares = np.ones((1, 1), "float32")
+    made, found = stack.outcomes(0, node, stack.edge_weights_by_node(), shares, True)
+    assert np.all(np.isfinite(keras.ops.convert_to_numpy(made[0]["features"])))
+    assert np.min(keras.ops.convert_to_numpy(found[0]["moving_variance"])) >= 0
