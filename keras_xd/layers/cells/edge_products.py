@@ -264,11 +264,12 @@ class _Outcomes:
         kernels = ops.split(kernels, ends, axis=-1) if ends else [kernels]
         largest, total = max(sizes), None
         for size, kernel in zip(sizes, kernels, strict=True):
-            kernel = ops.reshape(ops.softmax(kernel, axis=-1), (-1, count, c, size, size))
-            share = ops.reshape(self.shares[f"dynamic_{size}"], (-1, 1, 1, 1))
-            kernel = widened(kernel * ops.cast(share, kernel.dtype), largest, axes=(3, 4))
+            kernel = ops.reshape(ops.softmax(kernel, axis=-1), (-1, count, c, size**2))
+            share = ops.reshape(self.shares[f"dynamic_{size}"], (-1, 1, 1))
+            kernel = kernel * ops.cast(share, kernel.dtype)
+            kernel = ops.reshape(kernel, (-1, count * c, size, size))
+            kernel = widened(kernel, largest, axes=(2, 3))
             total = kernel if total is None else total + kernel
-        total = ops.reshape(total, (-1, count * c, largest, largest))
         return ops.transpose(total, (0, 2, 3, 1))
 
     def _own_channels(self, context, sizes):
