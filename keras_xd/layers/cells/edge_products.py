@@ -12,6 +12,7 @@ second moments `Σ` of its inputs, its outputs have the means `μ W` and the sec
 `diag(Wᵀ Σ W)`. So features of which only the weighted sum is wanted are never formed one by one.
 """
 
+import functools
 import math
 
 import keras
@@ -20,7 +21,7 @@ from keras import ops
 
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.layers.cells.block_matrices import block_diagonal, side_by_side
-from keras_xd.layers.cells.dynamic_conv import widened
+from keras_xd.layers.cells.dynamic_products import dynamic_kernels
 from keras_xd.layers.cells.edge import (
     DEPTHWISE,
     POOLING,
@@ -31,8 +32,8 @@ from keras_xd.layers.cells.edge import (
 from keras_xd.layers.cells.node_products import (
     flattened,
     joined,
+    moments,
     scale_and_offset,
-    sums_and_products,
 )
 
 
@@ -62,10 +63,9 @@ class _Outcomes:
         self.edge, self.node, self.weights = edge, node, weights
         self.x = node["features"]
         self.sizes = [-(-n // edge.strides) for n in self.x.shape[1:-1]]
-        self.table = ops.convert_to_tensor(shares)
-        self.count = self.table.shape[0]
-        shares = ops.unstack(self.table, axis=1)
-        self.shares = dict(zip(edge.operations, shares, strict=True))
+        self.count = shares.shape[0]
+        shares = ops.convert_to_tensor(shares)
+        self.shares = ops.transpose(shares) if self.count > 1 else ops.reshape(shares, (-1, 1))
         # Kernels are scaled in float32 where the inputs are shorter.
         double = keras.backend.standardize_dtype(self.x.dtype) == "float64"
         self.exact = "float64" if double else "float32"
@@ -82,11 +82,7 @@ class _Outcomes:
         if "channel_attention" in names:
             result["channel"] = self._channel_attention()
         if kernel_sizes(names):
-            result["kernel"] = self._recomputed(
-                _Outcomes._dynamic_kernel,
-                ("features", "images", "features_sums", "features_products"),
-                ("bottleneck", "transform", "decode", "moving"),
-            )
+            result["kernel"] = self._dynamic_kernel()
         result = {
             kind: [value] if self.count == 1 else ops.split(value, self.count, axis=-1)
             for kind, value in result.items()
@@ -96,29 +92,6 @@ class _Outcomes:
             statistics["moving_mean"] = joined(self.means, 1)
             statistics["moving_variance"] = joined(self.variances, 1)
         return result, statistics
-
-    def _recomputed(self, part, values, weights):
-        """Return what a method does, and in training keep none of what it computes on the way.
-
-        Args:
-            part: the method.
-            values: the names of the node's values that it reads.
-            weights: how the names of the weights that it reads begin.
-        """
-        # One operation alone is in a branch, where TensorFlow cannot compute it again.
-        if not self.edge.training or len(self.edge.operations) == 1:
-            return part(self)
-
-        def compute(node, weights, shares):
-            outcomes = _Outcomes(self.edge, node, weights, shares)
-            return part(outcomes), outcomes.means, outcomes.variances
-
-        node = {name: self.node[name] for name in values}
-        weights = {name: v for name, v in self.weights.items() if name.startswith(weights)}
-        result, means, variances = keras.remat(compute)(node, weights, self.table)
-        self.means += means
-        self.variances += variances
-        return result
 
     def _features(self):
         """Return the weighted sums of the features, those of all edges, or `None`."""
@@ -144,12 +117,11 @@ class _Outcomes:
     def _shared(self, names):
         """Return the weighted sums of what edges from one node share."""
         shared, c = self.node["shared"], self.edge.filters
+        share = ops.reshape(self._shares_of(names), (-1, 1, self.count, 1))
         if len(names) == 1:
-            share = ops.reshape(self.shares[names[0]], (-1, 1))
-            y = ops.reshape(shared, (-1, 1, c)) * ops.cast(share, shared.dtype)
+            y = ops.reshape(shared, (-1, 1, c)) * ops.cast(share[0, 0], shared.dtype)
             return ops.reshape(y, (-1, self.count * c))
-        rows = ops.reshape(ops.stack([self.shares[name] for name in names]), (-1, 1, self.count, 1))
-        rows = ops.multiply(rows, np.eye(c, dtype=self.exact)[:, None])
+        rows = ops.multiply(share, np.eye(c, dtype=self.exact)[:, None])
         return _product(shared, ops.reshape(rows, (-1, self.count * c)))
 
     def _add_convolutions(self, parts, phased, offsets):
@@ -163,18 +135,18 @@ class _Outcomes:
             matrices = ops.cast(self.weights[f"pointwise_{step}"], self.exact)
             # A depthwise convolution of one input has the outputs of all edges channel by channel.
             matrices = block_diagonal(matrices, interleaved=step == 0)
-            moments = [sums_and_products(flat) for flat in flats] if self.edge.training else []
-            scale, offset = self._normalized(f"pointwise_{step}", moments, matrices)
+            found = [moments(flat) for flat in flats] if self.edge.training else []
+            scale, offset = self._normalized(f"pointwise_{step}", found, matrices)
             again = depthwise_names(names, 1) if step == 0 else []
-            # What is done again is rectified first, so that its share comes later.
-            factor = [
-                ops.ones_like(self.shares[name]) if name in again else self.shares[name]
-                for name in names
-            ]
-            # Of ones alone it would be float32 in a cell of float64, too.
-            factor = ops.expand_dims(ops.cast(ops.stack(factor), self.exact), -1)
-            matrices = ops.unstack(matrices * _row(scale * factor))
-            offset = ops.unstack(_row(offset * factor))
+            factor = self._wide(self._shares_of(names))
+            if again:
+                # What is done again is rectified first, so that its share comes later.
+                now = np.array([name not in again for name in names], self.exact)[:, None, None]
+                factor = ops.add(ops.multiply(factor, now), 1 - now)
+            matrices, offset = (
+                ops.unstack(matrices * (scale * factor)),
+                ops.unstack(offset * factor),
+            )
             for name, flat, matrix, constant in zip(names, flats, matrices, offset, strict=True):
                 y = _product(flat, matrix)
                 if name in again:
@@ -194,8 +166,9 @@ class _Outcomes:
         kernel, rate = self.weights[f"{name}_depthwise_{step}"], DEPTHWISE[name][1]
         if rate > 1 and "phases" in self.node:
             x, strides, rate = self.node["phases"], 1, 1
-        kernel = ops.transpose(kernel, (1, 2, 3, 4, 0) if step == 0 else (1, 2, 0, 3, 4))
-        kernel = ops.reshape(kernel, (*kernel.shape[:2], x.shape[-1], -1))
+        if self.count > 1:
+            kernel = ops.transpose(kernel, (1, 2, 3, 4, 0) if step == 0 else (1, 2, 0, 3, 4))
+        kernel = ops.reshape(kernel, (*[DEPTHWISE[name][0]] * 2, x.shape[-1], -1))
         return ops.depthwise_conv(x, kernel, strides, "same", "channels_last", (rate, rate))
 
     def _unphased(self, flat):
@@ -213,125 +186,114 @@ class _Outcomes:
         ]
         matrix = side_by_side(ops.concatenate(blocks, axis=1))
         scale, offset = self._normalized("reduction", self._moments_of("halves"), matrix[None])
-        share = ops.reshape(self.shares["identity"], (1, -1, 1))
-        parts.append(_product(self.node["halves"], matrix * _row(scale * share)[0]))
-        offsets.append(_row(offset * share)[0])
+        share = self._wide(self._shares_of(["identity"]))
+        parts.append(_product(self.node["halves"], matrix * (scale * share)[0]))
+        offsets.append((offset * share)[0])
 
     def _spatial_attention(self):
         """Return the weighted attention to places, `(batch, height, width, edges)`."""
         name = "strided" if "strided" in self.node else "features"
         matrix = side_by_side(ops.cast(self.weights["spatial_squeeze"], self.exact))
         scale, offset = self._normalized("spatial", self._moments_of(name), matrix[None])
-        y = _product(flattened(self.node[name]), matrix * _row(scale)[0])
-        y = ops.relu(y + ops.cast(_row(offset)[0], y.dtype))
+        y = _product(flattened(self.node[name]), matrix * scale[0])
+        y = ops.relu(y + ops.cast(offset[0], y.dtype))
         y = ops.reshape(y, (-1, *self.sizes, y.shape[-1]))
         kernel = self.weights["spatial_score"]
         blocks = block_diagonal(ops.reshape(kernel, (self.count, 9, kernel.shape[3], 1)))
         y = ops.conv(y, ops.reshape(blocks, (3, 3, -1, self.count)), 1, "same", "channels_last")
-        return ops.sigmoid(y) * ops.cast(self.shares["spatial_attention"], y.dtype)
+        return ops.sigmoid(y) * ops.cast(self._shares_of(["spatial_attention"])[0], y.dtype)
 
     def _channel_attention(self):
         """Return the weighted attention to channels, `(batch, 1, 1, edges * filters)`."""
         squeeze, excite = (self.weights[f"channel_{name}"] for name in ("squeeze", "excite"))
         y = ops.relu(ops.matmul(ops.mean(self.x, axis=(1, 2)), side_by_side(squeeze)))
         y = ops.sigmoid(ops.matmul(y, block_diagonal(excite[:, None])[0]))
-        share = ops.cast(self.shares["channel_attention"], y.dtype)
-        y = ops.reshape(y, (-1, self.count, self.edge.filters)) * share[:, None]
-        return ops.reshape(y, (-1, 1, 1, self.count * self.edge.filters))
+        share = self._wide(self._shares_of(["channel_attention"]))
+        return ops.reshape(y * ops.cast(share[0], y.dtype), (-1, 1, 1, y.shape[-1]))
 
     def _dynamic_kernel(self):
-        """Return the weighted sums of the dynamic kernels, `(batch, k, k, edges * filters)`.
-
-        The outputs of the 1 × 1 convolutions have the places last, over which a softmax goes.
-        """
-        x, sizes, images = self.x, kernel_sizes(self.edge.operations), self.node["images"]
-        count, c, places = self.count, self.edge.filters, images.shape[-1]
+        """Return the weighted sums of the dynamic kernels, `(batch, k, k, edges * filters)`."""
+        sizes, images = kernel_sizes(self.edge.operations), self.node["images"]
         matrix = side_by_side(ops.cast(self.weights["bottleneck"], self.exact))
-        moments = self._moments_of("features")
-        scale, offset = self._normalized("bottleneck", moments, matrix[None], places)
-        inner = _product(flattened(x), matrix * _row(scale)[0])
-        inner = ops.relu(inner + ops.cast(_row(offset)[0], x.dtype))
-        inner = ops.reshape(inner, (-1, places, inner.shape[-1]))
-        # Taps of all sizes and edges, of which each reads the inner channels of its own.
+        found = self._moments_of("features")
+        scale, offset = self._normalized("bottleneck", found, matrix[None], images.shape[-1])
         taps = joined([self.weights[f"transform_{size}"] for size in sizes], 1)
-        taps = ops.reshape(ops.transpose(taps, (1, 0, 2)), (-1, c))
-        context = ops.matmul(ops.softmax(ops.matmul(taps, images), axis=-1), inner)
-        context = self._own_channels(context, sizes)
+        taps = ops.transpose(taps, (1, 0, 2)) if self.count > 1 else taps
         decode = joined([self.weights[f"decode_{size}"] for size in sizes], 2)
-        decode = block_diagonal(ops.transpose(decode, (0, 2, 1))[:, None])[0]
-        kernels = ops.transpose(ops.matmul(context, decode), (0, 2, 1))
-        ends = np.cumsum([size**2 for size in sizes])[:-1].tolist()
-        kernels = ops.split(kernels, ends, axis=-1) if ends else [kernels]
-        largest, total = max(sizes), None
-        for size, kernel in zip(sizes, kernels, strict=True):
-            kernel = ops.reshape(ops.softmax(kernel, axis=-1), (-1, count, c, size**2))
-            share = ops.reshape(self.shares[f"dynamic_{size}"], (-1, 1, 1))
-            kernel = kernel * ops.cast(share, kernel.dtype)
-            kernel = ops.reshape(kernel, (-1, count * c, size, size))
-            kernel = widened(kernel, largest, axes=(2, 3))
-            total = kernel if total is None else total + kernel
-        return ops.transpose(total, (0, 2, 3, 1))
+        decode = ops.transpose(decode, (0, 2, 1))[:, None]
+        share = self._wide(self._shares_of([f"dynamic_{size}" for size in sizes]))
+        compute = functools.partial(dynamic_kernels, sizes, self.count)
+        # In training none of what it computes on the way is kept. One operation alone is in a
+        # branch, where TensorFlow cannot compute it again.
+        if self.edge.training and len(self.edge.operations) > 1:
+            compute = keras.remat(compute)
+        return compute(
+            self.x,
+            images,
+            ops.cast(matrix * scale[0], self.x.dtype),
+            ops.cast(offset[0], self.x.dtype),
+            ops.reshape(taps, (-1, self.edge.filters)),
+            block_diagonal(decode)[0],
+            ops.cast(share, self.x.dtype),
+        )
 
-    def _own_channels(self, context, sizes):
-        """Return sums for taps, `(batch, taps, channels)`, with zeros where channels are not theirs.
+    def _shares_of(self, names):
+        """Return the shares of operations, a tensor `(operations, edges)`."""
+        rows = [self.edge.operations.index(name) for name in names]
+        if rows == list(range(rows[0], rows[-1] + 1)):
+            return self.shares[rows[0] : rows[-1] + 1]
+        return ops.concatenate([self.shares[row : row + 1] for row in rows], axis=0)
 
-        Args:
-            context: `(batch, taps * edges, channels)`, where channels are edge by edge those of
-                all sizes.
-            sizes: of the kernels.
+    def _wide(self, values):
+        """Return values of edges, `(number, edges)`, for each filter, `(number, 1, channels)`.
+
+        Those of one edge are left to be broadcast.
         """
-        taps, channels = sum(size**2 for size in sizes), context.shape[-1] // self.count
-        own = np.repeat(np.eye(len(sizes)), [size**2 for size in sizes], axis=0)
-        own = np.repeat(own, channels // len(sizes), axis=1)
-        own = np.eye(self.count)[:, :, None] * own[:, None, None]
-        context = ops.reshape(context, (-1, *own.shape)) * ops.cast(own, context.dtype)
-        return ops.reshape(ops.sum(context, axis=2), (-1, taps, self.count * channels))
+        values = ops.cast(values, self.exact)
+        if self.count == 1:
+            return values[:, None]
+        values = ops.multiply(values[..., None], np.ones(self.edge.filters, self.exact))
+        return ops.reshape(values, (values.shape[0], 1, -1))
 
     def _moments_of(self, name):
         """Return the moments of a node's features, of one in a list, empty unless in training."""
-        if not self.edge.training:
-            return []
-        return [(self.node[f"{name}_sums"], self.node[f"{name}_products"])]
+        return [self.node[f"{name}_moments"]] if self.edge.training else []
 
-    def _normalized(self, name, moments, matrices, places=None):
+    def _normalized(self, name, found, matrices, places=None):
         """Return the scales and the offsets that normalise products of features and matrices.
 
         Args:
             name: that of the statistics.
-            moments: in training the `sums_and_products` of each of the features.
+            found: in training the `moments` of each of the features.
             matrices: float32 tensor `(number of features, inputs, edges * outputs)`.
             places: number of places of a sample, that of the outcomes by default.
 
         Returns:
-            Two tensors `(number of features, edges, outputs)`.
+            Two tensors `(number of features, 1, edges * outputs)`.
         """
-        shape = (matrices.shape[0], self.count, -1)
+        number, edges = matrices.shape[0], self.count
         if not self.edge.training:
             place = self.edge.statistics[name]
             kinds = (self.weights[f"moving_{kind}"][:, place] for kind in ("mean", "variance"))
-            return scale_and_offset(*(_swapped(kind, (shape[1], shape[0], -1)) for kind in kinds))
-        sums, products = (ops.stack(values) for values in zip(*moments, strict=True))
-        share = matrices * (self.inverse_batch / (places or math.prod(self.sizes)))
-        mean = ops.matmul(sums, share)
-        squares = ops.sum(matrices * ops.matmul(products, share), axis=1, keepdims=True)
+            kinds = (_swapped(kind, edges, number) for kind in kinds)
+            return scale_and_offset(*(ops.reshape(kind, (number, 1, -1)) for kind in kinds))
+        found = ops.stack(found) if number > 1 else found[0][None]
+        share = self.inverse_batch / (places or math.prod(self.sizes))
+        found = ops.matmul(found, matrices * share)
+        mean, squares = found[:, -1:], found[:, :-1]
+        squares = ops.sum(matrices * squares, axis=1, keepdims=True)
         variance = ops.maximum(squares - ops.square(mean), 0.0)
         for noted, value in ((self.means, mean), (self.variances, variance)):
-            noted.append(ops.reshape(_swapped(value, shape), (self.count, -1)))
-        return scale_and_offset(*(ops.reshape(value, shape) for value in (mean, variance)))
+            noted.append(ops.reshape(_swapped(value, number, edges), (edges, -1)))
+        return scale_and_offset(mean, variance)
 
 
 def _product(flat, matrix):
     return ops.matmul(flat, ops.cast(matrix, flat.dtype))
 
 
-def _row(values):
-    """Return the values of all edges, `(number, edges, outputs)`, as one row for each number."""
-    return ops.reshape(values, (values.shape[0], 1, -1))
-
-
-def _swapped(values, shape):
-    """Return values in a shape of three axes, the first two of which change places after it."""
-    values = ops.reshape(values, shape)
-    if 1 in shape[:2]:
-        return ops.reshape(values, (shape[1], shape[0], -1))
-    return ops.transpose(values, (1, 0, 2))
+def _swapped(values, rows, columns):
+    """Return values of rows and columns with columns first: `(columns, rows, outputs)`."""
+    if 1 in (rows, columns):
+        return ops.reshape(values, (columns, rows, -1))
+    return ops.transpose(ops.reshape(values, (rows, columns, -1)), (1, 0, 2))
