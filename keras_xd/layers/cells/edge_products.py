@@ -282,7 +282,7 @@ class _Outcomes:
         found = ops.matmul(found, matrices * share)
         mean, squares = found[:, -1:], found[:, :-1]
         squares = ops.sum(matrices * squares, axis=1, keepdims=True)
-        variance = ops.maximum(squares - ops.square(mean), 0.0)
+        variance = ops.relu(squares - ops.square(mean))
         for noted, value in ((self.means, mean), (self.variances, variance)):
             noted.append(ops.reshape(_swapped(value, number, edges), (edges, -1)))
         return scale_and_offset(mean, variance)
