@@ -6,7 +6,6 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.layers.cells.dynamic_conv import widened
 
 
 def dynamic_kernels(
@@ -40,22 +39,43 @@ def dynamic_kernels(
     Returns:
         A tensor `(batch, k, k, edges * filters)`, where `k` is the largest size.
     """
-    places = images.shape[-1]
+    places, largest = images.shape[-1], max(sizes)
     inner = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), matrix)
     inner = ops.reshape(ops.relu(inner + offset), (-1, places, matrix.shape[-1]))
-    context = ops.matmul(ops.softmax(ops.matmul(taps, images), axis=-1), inner)
-    context = _own_channels(context, sizes, edges)
+    context = _own_channels(_attended(ops.matmul(taps, images), inner), sizes, edges)
     kernels = ops.transpose(ops.matmul(context, decode), (0, 2, 1))
-    ends = np.cumsum([size**2 for size in sizes])[:-1].tolist()
-    kernels = ops.split(kernels, ends, axis=-1) if ends else [kernels]
-    largest, total = max(sizes), None
-    shares = ops.unstack(ops.transpose(shares, (0, 2, 1)))
-    for size, kernel, share in zip(sizes, kernels, shares, strict=True):
-        kernel = ops.softmax(kernel, axis=-1) * share
-        kernel = ops.reshape(kernel, (-1, kernel.shape[1], size, size))
-        kernel = widened(kernel, largest, axes=(2, 3))
-        total = kernel if total is None else total + kernel
-    return ops.transpose(total, (0, 2, 3, 1))
+    if len(sizes) > 1:
+        # Taps of all sizes at their places in the largest; a softmax makes zeros elsewhere.
+        chosen = _places(sizes)
+        kernels = ops.matmul(kernels, ops.cast(chosen, kernels.dtype))
+        kernels = kernels + ops.cast(np.where(np.any(chosen, axis=0), 0.0, -np.inf), kernels.dtype)
+    kernels = ops.reshape(kernels, (-1, decode.shape[-1], len(sizes), largest**2))
+    kernels = ops.softmax(kernels, axis=-1) * ops.transpose(shares, (2, 0, 1))
+    kernels = ops.sum(kernels, axis=2)
+    return ops.reshape(ops.transpose(kernels, (0, 2, 1)), (-1, largest, largest, kernels.shape[1]))
+
+
+@ops.custom_gradient
+def _attended(scores, values):
+    """Return sums of values over places, weighted by the softmax of scores.
+
+    The derivatives of a softmax would take three more tensors of the size of the scores.
+
+    Args:
+        scores: `(batch, taps, places)`.
+        values: `(batch, places, channels)`.
+    """
+    weights = ops.softmax(scores, axis=-1)
+    context = ops.matmul(weights, values)
+
+    def gradient(*arguments, upstream=None):
+        upstream = arguments[0] if upstream is None else upstream
+        mean = ops.sum(upstream * context, axis=-1, keepdims=True)
+        of_weights = ops.einsum("btc,bpc->btp", upstream, values)
+        of_values = ops.einsum("btp,btc->bpc", weights, upstream)
+        return weights * (of_weights - mean), of_values
+
+    return context, gradient
 
 
 def _own_channels(context, sizes, edges):
@@ -77,3 +97,15 @@ def _own_channels(context, sizes, edges):
     own = np.reshape(own, (sum(squares), edges, channels))
     context = ops.reshape(context, (-1, *own.shape)) * ops.cast(own, context.dtype)
     return ops.sum(context, axis=2)
+
+
+def _places(sizes):
+    """Return the matrix of ones that puts the taps of all sizes into kernels of the largest."""
+    largest, found = max(sizes), []
+    for number, size in enumerate(sizes):
+        margin = (largest - size) // 2
+        kernel = np.zeros((size**2, len(sizes), largest, largest))
+        inside = slice(margin, margin + size)
+        kernel[:, number, inside, inside] = np.eye(size**2).reshape(-1, size, size)
+        found.append(kernel.reshape(size**2, -1))
+    return np.concatenate(found)

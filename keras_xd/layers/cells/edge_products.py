@@ -139,24 +139,22 @@ class _Outcomes:
             scale, offset = self._normalized(f"pointwise_{step}", found, matrices)
             again = depthwise_names(names, 1) if step == 0 else []
             factor = self._wide(self._shares_of(names))
+            # What is done again is rectified first, so that its share comes later.
+            now = np.array([name not in again for name in names], self.exact)[:, None, None]
             if again:
-                # What is done again is rectified first, so that its share comes later.
-                now = np.array([name not in again for name in names], self.exact)[:, None, None]
                 factor = ops.add(ops.multiply(factor, now), 1 - now)
-            matrices, offset = (
-                ops.unstack(matrices * (scale * factor)),
-                ops.unstack(offset * factor),
-            )
-            for name, flat, matrix, constant in zip(names, flats, matrices, offset, strict=True):
+            matrices = ops.unstack(matrices * (scale * factor))
+            if np.any(now):
+                offsets.append(ops.sum(offset * ops.multiply(factor, now), axis=0))
+            for row, (name, flat, matrix) in enumerate(zip(names, flats, matrices, strict=True)):
                 y = _product(flat, matrix)
                 if name in again:
-                    y = ops.relu(y + ops.cast(constant, y.dtype))
+                    y = ops.relu(y + ops.cast(offset[row], y.dtype))
                     inputs[name] = ops.reshape(y, (-1, *self.sizes, y.shape[-1]))
                     continue
                 dilated = DEPTHWISE[name][1] > 1
                 target = phased if dilated and "phases" in self.node and strides == 1 else parts
                 target.append(y)
-                offsets.append(constant)
             names, strides = again, 1
             if not names:
                 return
@@ -207,7 +205,7 @@ class _Outcomes:
         """Return the weighted attention to channels, `(batch, 1, 1, edges * filters)`."""
         squeeze, excite = (self.weights[f"channel_{name}"] for name in ("squeeze", "excite"))
         y = ops.relu(ops.matmul(ops.mean(self.x, axis=(1, 2)), side_by_side(squeeze)))
-        y = ops.sigmoid(ops.matmul(y, block_diagonal(excite[:, None])[0]))
+        y = ops.sigmoid(ops.matmul(y, block_diagonal(ops.expand_dims(excite, 1))[0]))
         share = self._wide(self._shares_of(["channel_attention"]))
         return ops.reshape(y * ops.cast(share[0], y.dtype), (-1, 1, 1, y.shape[-1]))
 
@@ -277,7 +275,7 @@ class _Outcomes:
             kinds = (self.weights[f"moving_{kind}"][:, place] for kind in ("mean", "variance"))
             kinds = (_swapped(kind, edges, number) for kind in kinds)
             return scale_and_offset(*(ops.reshape(kind, (number, 1, -1)) for kind in kinds))
-        found = ops.stack(found) if number > 1 else found[0][None]
+        found = ops.stack(found) if number > 1 else ops.expand_dims(found[0], 0)
         share = self.inverse_batch / (places or math.prod(self.sizes))
         found = ops.matmul(found, matrices * share)
         mean, squares = found[:, -1:], found[:, :-1]
