@@ -282,7 +282,9 @@ class _Outcomes:
         squares = ops.sum(matrices * squares, axis=1, keepdims=True)
         variance = ops.relu(squares - ops.square(mean))
         for noted, value in ((self.means, mean), (self.variances, variance)):
-            noted.append(ops.reshape(_swapped(value, number, edges), (edges, -1)))
+            # Functions that are traced once hand over nothing longer aside.
+            value = ops.cast(_swapped(value, number, edges), "float32")
+            noted.append(ops.reshape(value, (edges, -1)))
         return scale_and_offset(mean, variance)
 
 
