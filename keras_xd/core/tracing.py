@@ -78,6 +78,21 @@ def _traced_by_tensorflow(function):
     return call
 
 
+def calls_traced_functions() -> bool:
+    """Return whether a call of what `traced_once` returns is one node of a graph, or eager.
+
+    So it is on TensorFlow but for what XLA compiles. Elsewhere compilers see all operations of all
+    calls, or there is no graph.
+
+    Example:
+
+    >>> from keras_xd.core.tracing import calls_traced_functions
+    >>> isinstance(calls_traced_functions(), bool)
+    True
+    """
+    return keras.backend.backend() == "tensorflow" and not _in_xla()
+
+
 def _in_xla():
     """Return whether TensorFlow is tracing what XLA compiles as one, `jit_compile=True`."""
     import tensorflow as tf

@@ -72,6 +72,15 @@ def test_what_xla_compiles_has_no_calls():
     assert "Transpose" in types and not any("PartitionedCall" in kind for kind in types)
 
 
+@pytest.mark.tensorflow("traces with tf.function")
+@pytest.mark.parametrize("jit", [False, True])
+def test_whether_traced_functions_are_called(jit):
+    found = []
+    assert tracing.calls_traced_functions()
+    tf.function(lambda: found.append(tracing.calls_traced_functions()), jit_compile=jit)()
+    assert found == [not jit]
+
+
 def test_many_shapes_are_no_reason_for_a_warning(caplog):
     part = tracing.traced_once(lambda x: (2 * x, [ops.sum(x)]))
     for number in range(1, 9):

@@ -127,8 +127,10 @@ def _outcome(edge, name, length, x, weights, weight):
     alone = dataclasses.replace(edge, operations=(name,))
     own = _own(edge, name, weights)
     node, pooled = node_values(alone, x, own)
-    made, normalized = outcomes(alone, node, own, ops.reshape(weight, (1,)))
-    made = {kind: ops.cast(value, x.dtype) for kind, value in made.items()}
+    own = {key: ops.expand_dims(value, 0) for key, value in own.items()}
+    made, normalized = outcomes(alone, node, own, ops.reshape(weight, (1, 1)))
+    made = {kind: ops.cast(value, x.dtype) for kind, (value,) in made.items()}
+    normalized = {key: ops.reshape(value, (-1,)) for key, value in normalized.items()}
     if "kernel" in made:
         made["kernel"] = widened(made["kernel"], max(kernel_sizes(edge.operations)))
     made = {

@@ -1,13 +1,18 @@
-"""What all operations on one edge of a relaxed cell make, computed together.
+"""What all operations on the edges from one node of a relaxed cell make, computed together.
 
-A graph holds the function here once for all edges of equal shapes. What the edges from a node have
-in common is computed once for the node: see `node_products`.
+A graph holds the function here once for all nodes of equal shapes with as many edges. What does not
+depend on the edges is computed before: see `node_products`.
+
+Channels of all edges lie side by side, edge by edge, so that edges are no more operations than one
+edge is. Where the inputs differ, too, the matrix of the 1 × 1 convolutions has a block for each
+edge and zeros elsewhere.
 
 The batch normalisation behind a linear map `W` is part of that map: with the means `μ` and the
 second moments `Σ` of its inputs, its outputs have the means `μ W` and the second moments
 `diag(Wᵀ Σ W)`. So features of which only the weighted sum is wanted are never formed one by one.
 """
 
+import functools
 import math
 
 import keras
@@ -15,7 +20,8 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.layers.cells.dynamic_conv import widened
+from keras_xd.layers.cells.block_matrices import block_diagonal, side_by_side
+from keras_xd.layers.cells.dynamic_products import dynamic_kernels
 from keras_xd.layers.cells.edge import (
     DEPTHWISE,
     POOLING,
@@ -26,25 +32,26 @@ from keras_xd.layers.cells.edge import (
 from keras_xd.layers.cells.node_products import (
     flattened,
     joined,
+    moments,
     scale_and_offset,
-    sums_and_products,
 )
 
 
 def outcomes(
     edge: Edge, node: dict[str, Tensor], weights: dict[str, Tensor], shares: Tensor
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return what the operations on an edge make, weighted by their shares.
+) -> tuple[dict[str, list[Tensor]], dict[str, Tensor]]:
+    """Return what the operations on the edges from a node make, weighted by their shares.
 
     Args:
-        edge: the `Edge`.
-        node: the `node_values` of the node that it comes from.
-        weights: those of the edge by name, see `EdgeStack`.
-        shares: the shares of the operations, a float32 vector.
+        edge: the `Edge` that all of them are.
+        node: the `node_values` of the node that they come from.
+        weights: those of the edges by name, along the first axis, see `EdgeStack`.
+        shares: the shares of the operations, a float32 tensor `(edges, operations)`.
 
     Returns:
-        A dictionary with those of `features`, `spatial`, `channel` and `kernel` that there are; and
-        one with `moving_mean` and `moving_variance`, in training those of the batch, else empty.
+        A dictionary with those of `features`, `spatial`, `channel` and `kernel` that there are, a
+        list with one tensor for each edge; and one with `moving_mean` and `moving_variance`, in
+        training those of the batch, `(edges, channels)`, else empty.
     """
     return _Outcomes(edge, node, weights, shares).compute()
 
@@ -56,9 +63,9 @@ class _Outcomes:
         self.edge, self.node, self.weights = edge, node, weights
         self.x = node["features"]
         self.sizes = [-(-n // edge.strides) for n in self.x.shape[1:-1]]
-        self.vector = ops.convert_to_tensor(shares)
-        shares = ops.unstack(self.vector)
-        self.shares = dict(zip(edge.operations, shares, strict=True))
+        self.count = shares.shape[0]
+        shares = ops.convert_to_tensor(shares)
+        self.shares = ops.transpose(shares) if self.count > 1 else ops.reshape(shares, (-1, 1))
         # Kernels are scaled in float32 where the inputs are shorter.
         double = keras.backend.standardize_dtype(self.x.dtype) == "float64"
         self.exact = "float64" if double else "float32"
@@ -75,42 +82,19 @@ class _Outcomes:
         if "channel_attention" in names:
             result["channel"] = self._channel_attention()
         if kernel_sizes(names):
-            result["kernel"] = self._recomputed(
-                _Outcomes._dynamic_kernel,
-                ("features", "images", "features_sums", "features_products"),
-                ("bottleneck", "transform", "decode", "moving"),
-            )
+            result["kernel"] = self._dynamic_kernel()
+        result = {
+            kind: [value] if self.count == 1 else ops.split(value, self.count, axis=-1)
+            for kind, value in result.items()
+        }
         statistics = {}
         if self.means:
-            statistics["moving_mean"] = joined(self.means, 0)
-            statistics["moving_variance"] = joined(self.variances, 0)
+            statistics["moving_mean"] = joined(self.means, 1)
+            statistics["moving_variance"] = joined(self.variances, 1)
         return result, statistics
 
-    def _recomputed(self, part, values, weights):
-        """Return what a method does, and in training keep none of what it computes on the way.
-
-        Args:
-            part: the method.
-            values: the names of the node's values that it reads.
-            weights: how the names of the weights that it reads begin.
-        """
-        # One operation alone is in a branch, where TensorFlow cannot compute it again.
-        if not self.edge.training or len(self.edge.operations) == 1:
-            return part(self)
-
-        def compute(node, weights, shares):
-            outcomes = _Outcomes(self.edge, node, weights, shares)
-            return part(outcomes), outcomes.means, outcomes.variances
-
-        node = {name: self.node[name] for name in values}
-        weights = {name: v for name, v in self.weights.items() if name.startswith(weights)}
-        result, means, variances = keras.remat(compute)(node, weights, self.vector)
-        self.means += means
-        self.variances += variances
-        return result
-
     def _features(self):
-        """Return the weighted sum of the features, or `None`."""
+        """Return the weighted sums of the features, those of all edges, or `None`."""
         parts, phased, offsets = [], [], []
         if depthwise_names(self.edge.operations):
             self._add_convolutions(parts, phased, offsets)
@@ -128,16 +112,17 @@ class _Outcomes:
         total = sum(parts[1:], parts[0])
         if offsets:
             total = total + ops.cast(sum(offsets[1:], offsets[0]), total.dtype)
-        return ops.reshape(total, (-1, *self.sizes, self.edge.filters))
+        return ops.reshape(total, (-1, *self.sizes, total.shape[-1]))
 
     def _shared(self, names):
-        """Return the weighted sum of what edges from one node share."""
-        shared = self.node["shared"]
+        """Return the weighted sums of what edges from one node share."""
+        shared, c = self.node["shared"], self.edge.filters
+        share = ops.reshape(self._shares_of(names), (-1, 1, self.count, 1))
         if len(names) == 1:
-            return shared * ops.cast(self.shares[names[0]], shared.dtype)
-        rows = ops.reshape(ops.stack([self.shares[name] for name in names]), (-1, 1, 1))
-        rows = ops.multiply(rows, np.eye(self.edge.filters, dtype=self.exact))
-        return _product(shared, ops.reshape(rows, (-1, self.edge.filters)))
+            y = ops.reshape(shared, (-1, 1, c)) * ops.cast(share[0, 0], shared.dtype)
+            return ops.reshape(y, (-1, self.count * c))
+        rows = ops.multiply(share, np.eye(c, dtype=self.exact)[:, None])
+        return _product(shared, ops.reshape(rows, (-1, self.count * c)))
 
     def _add_convolutions(self, parts, phased, offsets):
         """Add the depthwise separable operations' products and offsets to lists."""
@@ -148,27 +133,28 @@ class _Outcomes:
                 flattened(self._depthwise(name, step, inputs[name], strides)) for name in names
             ]
             matrices = ops.cast(self.weights[f"pointwise_{step}"], self.exact)
-            moments = [sums_and_products(flat) for flat in flats] if self.edge.training else []
-            scale, offset = self._normalized(f"pointwise_{step}", moments, matrices)
+            # A depthwise convolution of one input has the outputs of all edges channel by channel.
+            matrices = block_diagonal(matrices, interleaved=step == 0)
+            found = [moments(flat) for flat in flats] if self.edge.training else []
+            scale, offset = self._normalized(f"pointwise_{step}", found, matrices)
             again = depthwise_names(names, 1) if step == 0 else []
+            factor = self._wide(self._shares_of(names))
             # What is done again is rectified first, so that its share comes later.
-            factor = ops.stack([1.0 if name in again else self.shares[name] for name in names])
-            # Of ones alone it would be float32 in a cell of float64, too.
-            factor = ops.reshape(ops.cast(factor, self.exact), (-1, 1, 1))
-            matrices, offset = (
-                ops.unstack(matrices * (scale * factor)),
-                ops.unstack(offset * factor),
-            )
-            for name, flat, matrix, constant in zip(names, flats, matrices, offset, strict=True):
+            now = np.array([name not in again for name in names], self.exact)[:, None, None]
+            if again:
+                factor = ops.add(ops.multiply(factor, now), 1 - now)
+            matrices = ops.unstack(matrices * (scale * factor))
+            if np.any(now):
+                offsets.append(ops.sum(offset * ops.multiply(factor, now), axis=0))
+            for row, (name, flat, matrix) in enumerate(zip(names, flats, matrices, strict=True)):
                 y = _product(flat, matrix)
                 if name in again:
-                    y = ops.relu(y + ops.cast(constant, y.dtype))
-                    inputs[name] = ops.reshape(y, (-1, *self.sizes, self.edge.filters))
+                    y = ops.relu(y + ops.cast(offset[row], y.dtype))
+                    inputs[name] = ops.reshape(y, (-1, *self.sizes, y.shape[-1]))
                     continue
                 dilated = DEPTHWISE[name][1] > 1
                 target = phased if dilated and "phases" in self.node and strides == 1 else parts
                 target.append(y)
-                offsets.append(constant)
             names, strides = again, 1
             if not names:
                 return
@@ -178,104 +164,136 @@ class _Outcomes:
         kernel, rate = self.weights[f"{name}_depthwise_{step}"], DEPTHWISE[name][1]
         if rate > 1 and "phases" in self.node:
             x, strides, rate = self.node["phases"], 1, 1
+        if self.count > 1:
+            kernel = ops.transpose(kernel, (1, 2, 3, 4, 0) if step == 0 else (1, 2, 0, 3, 4))
+        kernel = ops.reshape(kernel, (*[DEPTHWISE[name][0]] * 2, x.shape[-1], -1))
         return ops.depthwise_conv(x, kernel, strides, "same", "channels_last", (rate, rate))
 
     def _unphased(self, flat):
         """Return features of the phases, all places along the first axis, as those of images."""
         height, width = (n // 2 for n in self.sizes)
-        y = ops.reshape(flat, (2, 2, -1, height, width, self.edge.filters))
+        y = ops.reshape(flat, (2, 2, -1, height, width, flat.shape[-1]))
         return flattened(ops.transpose(y, (2, 3, 0, 4, 1, 5)))
 
     def _add_reduction(self, parts, offsets):
-        """Add the factorized reduction's product and its offset to lists."""
+        """Add the factorized reductions' product and its offset to lists."""
         even, odd = (ops.cast(self.weights[name], self.exact) for name in ("even", "odd"))
         blocks = [
-            ops.pad(even, [(0, 0), (0, odd.shape[-1])]),
-            ops.pad(odd, [(0, 0), (even.shape[-1], 0)]),
+            ops.pad(even, [(0, 0), (0, 0), (0, odd.shape[-1])]),
+            ops.pad(odd, [(0, 0), (0, 0), (even.shape[-1], 0)]),
         ]
-        matrix = ops.concatenate(blocks, axis=0)
+        matrix = side_by_side(ops.concatenate(blocks, axis=1))
         scale, offset = self._normalized("reduction", self._moments_of("halves"), matrix[None])
-        share = self.shares["identity"]
-        parts.append(_product(self.node["halves"], matrix * (scale[0] * share)))
-        offsets.append(offset[0] * share)
+        share = self._wide(self._shares_of(["identity"]))
+        parts.append(_product(self.node["halves"], matrix * (scale * share)[0]))
+        offsets.append((offset * share)[0])
 
     def _spatial_attention(self):
-        """Return the weighted attention to places, `(batch, height, width, 1)`."""
+        """Return the weighted attention to places, `(batch, height, width, edges)`."""
         name = "strided" if "strided" in self.node else "features"
-        matrix = ops.cast(self.weights["spatial_squeeze"], self.exact)
+        matrix = side_by_side(ops.cast(self.weights["spatial_squeeze"], self.exact))
         scale, offset = self._normalized("spatial", self._moments_of(name), matrix[None])
         y = _product(flattened(self.node[name]), matrix * scale[0])
-        y = ops.reshape(ops.relu(y + ops.cast(offset[0], y.dtype)), (-1, *self.sizes, y.shape[-1]))
-        y = ops.conv(y, self.weights["spatial_score"], 1, "same", "channels_last")
-        return ops.sigmoid(y) * ops.cast(self.shares["spatial_attention"], y.dtype)
+        y = ops.relu(y + ops.cast(offset[0], y.dtype))
+        y = ops.reshape(y, (-1, *self.sizes, y.shape[-1]))
+        kernel = self.weights["spatial_score"]
+        blocks = block_diagonal(ops.reshape(kernel, (self.count, 9, kernel.shape[3], 1)))
+        y = ops.conv(y, ops.reshape(blocks, (3, 3, -1, self.count)), 1, "same", "channels_last")
+        return ops.sigmoid(y) * ops.cast(self._shares_of(["spatial_attention"])[0], y.dtype)
 
     def _channel_attention(self):
-        """Return the weighted attention to channels, `(batch, 1, 1, filters)`."""
-        y = ops.matmul(ops.mean(self.x, axis=(1, 2)), self.weights["channel_squeeze"])
-        y = ops.sigmoid(ops.matmul(ops.relu(y), self.weights["channel_excite"]))
-        y = y * ops.cast(self.shares["channel_attention"], y.dtype)
-        return ops.reshape(y, (-1, 1, 1, self.edge.filters))
+        """Return the weighted attention to channels, `(batch, 1, 1, edges * filters)`."""
+        squeeze, excite = (self.weights[f"channel_{name}"] for name in ("squeeze", "excite"))
+        y = ops.relu(ops.matmul(ops.mean(self.x, axis=(1, 2)), side_by_side(squeeze)))
+        y = ops.sigmoid(ops.matmul(y, block_diagonal(ops.expand_dims(excite, 1))[0]))
+        share = self._wide(self._shares_of(["channel_attention"]))
+        return ops.reshape(y * ops.cast(share[0], y.dtype), (-1, 1, 1, y.shape[-1]))
 
     def _dynamic_kernel(self):
-        """Return the weighted sum of the dynamic kernels, `(batch, k, k, filters)`.
+        """Return the weighted sums of the dynamic kernels, `(batch, k, k, edges * filters)`."""
+        sizes, images = kernel_sizes(self.edge.operations), self.node["images"]
+        matrix = side_by_side(ops.cast(self.weights["bottleneck"], self.exact))
+        found = self._moments_of("features")
+        scale, offset = self._normalized("bottleneck", found, matrix[None], images.shape[-1])
+        taps = joined([self.weights[f"transform_{size}"] for size in sizes], 1)
+        taps = ops.transpose(taps, (1, 0, 2)) if self.count > 1 else taps
+        decode = joined([self.weights[f"decode_{size}"] for size in sizes], 2)
+        decode = ops.transpose(decode, (0, 2, 1))[:, None]
+        share = self._wide(self._shares_of([f"dynamic_{size}" for size in sizes]))
+        compute = functools.partial(dynamic_kernels, sizes, self.count)
+        # In training none of what it computes on the way is kept. One operation alone is in a
+        # branch, where TensorFlow cannot compute it again.
+        if self.edge.training and len(self.edge.operations) > 1:
+            compute = keras.remat(compute)
+        return compute(
+            self.x,
+            images,
+            ops.cast(matrix * scale[0], self.x.dtype),
+            ops.cast(offset[0], self.x.dtype),
+            ops.reshape(taps, (-1, self.edge.filters)),
+            block_diagonal(decode)[0],
+            ops.cast(share, self.x.dtype),
+        )
 
-        The outputs of the 1 × 1 convolutions have the places last, over which a softmax goes.
+    def _shares_of(self, names):
+        """Return the shares of operations, a tensor `(operations, edges)`."""
+        rows = [self.edge.operations.index(name) for name in names]
+        if rows == list(range(rows[0], rows[-1] + 1)):
+            return self.shares[rows[0] : rows[-1] + 1]
+        return ops.concatenate([self.shares[row : row + 1] for row in rows], axis=0)
+
+    def _wide(self, values):
+        """Return values of edges, `(number, edges)`, for each filter, `(number, 1, channels)`.
+
+        Those of one edge are left to be broadcast.
         """
-        x, sizes, images = self.x, kernel_sizes(self.edge.operations), self.node["images"]
-        matrix, places = ops.cast(self.weights["bottleneck"], self.exact), images.shape[-1]
-        moments = self._moments_of("features")
-        scale, offset = self._normalized("bottleneck", moments, matrix[None], places)
-        inner = _product(flattened(x), matrix * scale[0])
-        inner = ops.relu(inner + ops.cast(offset[0], x.dtype))
-        inner = ops.reshape(inner, (-1, places, inner.shape[-1]))
-        inner = [inner] if len(sizes) == 1 else ops.split(inner, len(sizes), axis=-1)
-        largest, total = max(sizes), None
-        for size, values in zip(sizes, inner, strict=True):
-            mask = ops.softmax(ops.matmul(self.weights[f"transform_{size}"], images), axis=-1)
-            context = ops.transpose(ops.matmul(mask, values), (0, 2, 1))
-            kernel = ops.softmax(ops.matmul(self.weights[f"decode_{size}"], context), axis=-1)
-            kernel = kernel * ops.cast(self.shares[f"dynamic_{size}"], kernel.dtype)
-            kernel = ops.reshape(kernel, (-1, self.edge.filters, size, size))
-            kernel = widened(kernel, largest, axes=(2, 3))
-            total = kernel if total is None else total + kernel
-        return ops.transpose(total, (0, 2, 3, 1))
+        values = ops.cast(values, self.exact)
+        if self.count == 1:
+            return values[:, None]
+        values = ops.multiply(values[..., None], np.ones(self.edge.filters, self.exact))
+        return ops.reshape(values, (values.shape[0], 1, -1))
 
     def _moments_of(self, name):
         """Return the moments of a node's features, of one in a list, empty unless in training."""
-        if not self.edge.training:
-            return []
-        return [(self.node[f"{name}_sums"], self.node[f"{name}_products"])]
+        return [self.node[f"{name}_moments"]] if self.edge.training else []
 
-    def _normalized(self, name, moments, matrices, places=None):
+    def _normalized(self, name, found, matrices, places=None):
         """Return the scales and the offsets that normalise products of features and matrices.
 
         Args:
             name: that of the statistics.
-            moments: in training the `sums_and_products` of each of the features.
-            matrices: float32 tensor `(number of features, inputs, outputs)`.
+            found: in training the `moments` of each of the features.
+            matrices: float32 tensor `(number of features, inputs, edges * outputs)`.
             places: number of places of a sample, that of the outcomes by default.
 
         Returns:
-            Two tensors `(number of features, 1, outputs)`.
+            Two tensors `(number of features, 1, edges * outputs)`.
         """
+        number, edges = matrices.shape[0], self.count
         if not self.edge.training:
-            return self._moving(name, (matrices.shape[0], 1, -1))
-        sums, products = (ops.stack(values) for values in zip(*moments, strict=True))
-        share = matrices * (self.inverse_batch / (places or math.prod(self.sizes)))
-        mean = ops.matmul(sums, share)
-        squares = ops.sum(matrices * ops.matmul(products, share), axis=1, keepdims=True)
-        return self._noted(mean, ops.maximum(squares - ops.square(mean), 0.0))
-
-    def _moving(self, name, shape):
-        place = self.edge.statistics[name]
-        kinds = (self.weights[f"moving_{kind}"][place] for kind in ("mean", "variance"))
-        return scale_and_offset(*(ops.reshape(kind, shape) for kind in kinds))
-
-    def _noted(self, mean, variance):
-        self.means.append(ops.reshape(mean, (-1,)))
-        self.variances.append(ops.reshape(variance, (-1,)))
+            place = self.edge.statistics[name]
+            kinds = (self.weights[f"moving_{kind}"][:, place] for kind in ("mean", "variance"))
+            kinds = (_swapped(kind, edges, number) for kind in kinds)
+            return scale_and_offset(*(ops.reshape(kind, (number, 1, -1)) for kind in kinds))
+        found = ops.stack(found) if number > 1 else ops.expand_dims(found[0], 0)
+        share = self.inverse_batch / (places or math.prod(self.sizes))
+        found = ops.matmul(found, matrices * share)
+        mean, squares = found[:, -1:], found[:, :-1]
+        squares = ops.sum(matrices * squares, axis=1, keepdims=True)
+        variance = ops.relu(squares - ops.square(mean))
+        for noted, value in ((self.means, mean), (self.variances, variance)):
+            # Functions that are traced once hand over nothing longer aside.
+            value = ops.cast(_swapped(value, number, edges), "float32")
+            noted.append(ops.reshape(value, (edges, -1)))
         return scale_and_offset(mean, variance)
 
 
 def _product(flat, matrix):
     return ops.matmul(flat, ops.cast(matrix, flat.dtype))
+
+
+def _swapped(values, rows, columns):
+    """Return values of rows and columns with columns first: `(columns, rows, outputs)`."""
+    if 1 in (rows, columns):
+        return ops.reshape(values, (columns, rows, -1))
+    return ops.transpose(ops.reshape(values, (rows, columns, -1)), (1, 0, 2))

@@ -7,7 +7,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from keras_xd.core.tracing import traced_part
+from keras_xd.core.tracing import calls_traced_functions, traced_part
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.chosen_operation import chosen_outcome, combined_chosen
 from keras_xd.layers.cells.dynamic_conv import MOMENTUM
@@ -22,7 +22,7 @@ from keras_xd.layers.cells.edge import (
     kernel_sizes,
 )
 from keras_xd.layers.cells.edge_products import outcomes
-from keras_xd.layers.cells.node_products import node_values
+from keras_xd.layers.cells.node_products import joined, node_values
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -48,9 +48,9 @@ class EdgeStack(keras.layers.Layer):
     >>> stack.build()
     >>> images = np.ones((2, 8, 8, 4), "float32")
     >>> values, _ = stack.node_values(1, images, stack.node_weights())
-    >>> shares = np.full(3, 1 / 3, "float32")
-    >>> made, _ = stack.outcomes(1, values, stack.edge_weights(), shares)
-    >>> made["features"].shape, made["kernel"].shape
+    >>> weights, shares = stack.group_weights([(1,)]), np.full((1, 3), 1 / 3, "float32")
+    >>> made, _ = stack.outcomes((1,), values, weights[1,], shares)
+    >>> made[1]["features"].shape, made[1]["kernel"].shape
     (TensorShape([2, 4, 4, 4]), TensorShape([2, 3, 3, 4]))
     """
 
@@ -123,11 +123,65 @@ class EdgeStack(keras.layers.Layer):
 
     def edge_weights(self) -> list[dict[str, Tensor]]:
         """Return the weights of each edge by their names."""
-        return self._unstacked(len(self.nodes), lambda name: not name.startswith("pooling"))
+        found = [{} for _ in self.nodes]
+        for name, value, numbers in self._values(of_poolings=False):
+            for number, own in zip(numbers, ops.unstack(value), strict=True):
+                found[number][name] = own
+        return found
+
+    def groups(self) -> list[tuple[int, ...]]:
+        """Return the numbers of the edges that are computed together: all those from one node.
+
+        Where a function is traced once for many calls every edge is computed alone: a function for
+        each number of edges would take longer to trace, and no less time to compute.
+        """
+        if calls_traced_functions():
+            return [(number,) for number in range(len(self.nodes))]
+        found = {}
+        for number, node in enumerate(self.nodes):
+            found[node] = (*found.get(node, ()), number)
+        return list(found.values())
+
+    def group_weights(
+        self, groups: Sequence[tuple[int, ...]]
+    ) -> dict[tuple[int, ...], dict[str, Tensor]]:
+        """Return the weights of groups of edges by their names, edges along the first axis."""
+        found = {group: {} for group in groups}
+        for name, value, numbers in self._values(of_poolings=False):
+            for group, own in self.grouped(value, groups, numbers).items():
+                found[group][name] = own
+        return found
 
     def node_weights(self) -> list[dict[str, Tensor]]:
         """Return the weights of each node by their names, the statistics of its poolings."""
-        return self._unstacked(len(self.strides), lambda name: name.startswith("pooling"))
+        found = [{} for _ in self.strides]
+        for name, value, numbers in self._values(of_poolings=True):
+            for number, own in zip(numbers, ops.unstack(value), strict=True):
+                found[number][name] = own
+        return found
+
+    def grouped(
+        self,
+        values: Tensor,
+        groups: Sequence[tuple[int, ...]],
+        numbers: Sequence[int] | None = None,
+    ) -> dict[tuple[int, ...], Tensor]:
+        """Return the rows of edges, those of each group in one tensor.
+
+        Args:
+            values: a tensor of one row for each edge.
+            groups: of edges.
+            numbers: of the edges that the rows are of, all by default.
+        """
+        numbers = range(len(self.nodes)) if numbers is None else numbers
+        rows = [values] if len(numbers) == 1 else ops.split(values, len(numbers))
+        rows = dict(zip(numbers, rows, strict=True))
+        # Edges from one node have the same weights.
+        return {
+            group: joined([rows[number] for number in group], 0)
+            for group in groups
+            if group[0] in rows
+        }
 
     def node_values(
         self,
@@ -149,23 +203,34 @@ class EdgeStack(keras.layers.Layer):
 
     def outcomes(
         self,
-        number: int,
+        group: tuple[int, ...],
         node: dict[str, Tensor],
-        weights: Sequence[dict[str, Tensor]],
+        weights: dict[str, Tensor],
         shares: Tensor,
         training: bool | None = None,
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Return what the operations on an edge make, see `edge_products.outcomes`.
+    ) -> tuple[dict[int, dict[str, Tensor]], dict[int, dict[str, Tensor]]]:
+        """Return what the operations on edges from one node make, see `edge_products.outcomes`.
 
         Args:
-            number: of the edge.
-            node: the first of `node_values` of its node.
-            weights: those of `edge_weights()`.
-            shares: the shares of the operations, a float32 vector.
+            group: the numbers of the edges.
+            node: the first of `node_values` of their node.
+            weights: those of the group, of `group_weights`.
+            shares: the shares of the operations, a float32 row for each of the edges.
             training: whether to normalise by the batch.
+
+        Returns:
+            Two dictionaries from the numbers of the edges to those of each.
         """
-        edge = self._edge(self.strides[self.nodes[number]], training)
-        return traced_part(outcomes, edge)(node, weights[number], shares)
+        edge = self._edge(self.strides[self.nodes[group[0]]], training)
+        made, statistics = traced_part(outcomes, edge)(node, weights, shares)
+        statistics = {name: ops.unstack(rows) for name, rows in statistics.items()}
+        return tuple(
+            {
+                number: {name: values[row] for name, values in found.items()}
+                for row, number in enumerate(group)
+            }
+            for found in (made, statistics)
+        )
 
     def chosen_node(
         self,
@@ -314,12 +379,10 @@ class EdgeStack(keras.layers.Layer):
     def _edge(self, strides, training):
         return Edge(self.filters, strides, self.operations, bool(training) and self.trainable)
 
-    def _unstacked(self, count, wanted):
-        """Return the weights of each edge or node whose names are wanted."""
-        found = [{} for _ in range(count)]
-        for name, (variable, numbers) in self._stacked.items():
-            if wanted(name):
-                values = ops.unstack(ops.convert_to_tensor(variable))
-                for number, value in zip(numbers, values, strict=True):
-                    found[number][name.removeprefix("strided_")] = value
-        return found
+    def _values(self, of_poolings):
+        """Return the name, the value and the edges, or nodes, of each variable."""
+        return [
+            (name.removeprefix("strided_"), ops.convert_to_tensor(variable), numbers)
+            for name, (variable, numbers) in self._stacked.items()
+            if name.startswith("pooling") == of_poolings
+        ]

@@ -44,13 +44,13 @@ def node_values(
     if shared:
         pooled = joined(shared, -1)
         if edge.training:
-            moments = ops.moments(ops.cast(pooled, "float32"), 0, keepdims=True)
-            kinds = zip(("mean", "variance"), moments, strict=True)
+            of_batch = ops.moments(ops.cast(pooled, "float32"), 0, keepdims=True)
+            kinds = zip(("mean", "variance"), of_batch, strict=True)
             statistics = {f"pooling_moving_{kind}": ops.reshape(m, (-1,)) for kind, m in kinds}
         else:
             kinds = (weights[f"pooling_moving_{kind}"] for kind in ("mean", "variance"))
-            moments = [ops.reshape(kind, (1, -1)) for kind in kinds]
-        scale, offset = (ops.cast(v, pooled.dtype) for v in scale_and_offset(*moments))
+            of_batch = [ops.reshape(kind, (1, -1)) for kind in kinds]
+        scale, offset = (ops.cast(v, pooled.dtype) for v in scale_and_offset(*of_batch))
         shared = [pooled * scale + offset]
     if "identity" in names and edge.strides == 1:
         shared.append(flattened(x))
@@ -75,8 +75,7 @@ def node_values(
         )
         for name in ("features", "halves", "strided"):
             if name in found and name in wanted:
-                sums, products = sums_and_products(flattened(found[name]))
-                found |= {f"{name}_sums": sums, f"{name}_products": products}
+                found[f"{name}_moments"] = moments(flattened(found[name]))
     return found, statistics
 
 
@@ -85,11 +84,30 @@ def flattened(x: Tensor) -> Tensor:
     return x if len(x.shape) == 2 else ops.reshape(x, (-1, x.shape[-1]))
 
 
-def sums_and_products(flat: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sums of features and of the products of all pairs of them, in float32."""
-    flat = ops.cast(flat, "float32")
+def moments(flat: Tensor) -> Tensor:
+    """Return the sums of the products of all pairs of features, and of features, in float32.
+
+    Args:
+        flat: `(places, channels)`.
+
+    Returns:
+        A tensor `(channels + 1, channels)`, the last row of which has the sums of features.
+    """
+    return _moments(ops.cast(flat, "float32"))
+
+
+@ops.custom_gradient
+def _moments(flat):
+    """Return `moments`, whose derivatives are one product with the features, not two."""
+
+    def gradient(*arguments, upstream=None):
+        upstream = arguments[0] if upstream is None else upstream
+        products = upstream[:-1]
+        return ops.matmul(flat, products + ops.transpose(products)) + upstream[-1:]
+
     # A transposed copy would be kept for the gradient; this product needs none.
-    return ops.sum(flat, axis=0, keepdims=True), ops.einsum("nc,nd->cd", flat, flat)
+    products = ops.einsum("nc,nd->cd", flat, flat)
+    return ops.concatenate([products, ops.sum(flat, axis=0, keepdims=True)], axis=0), gradient
 
 
 def scale_and_offset(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:

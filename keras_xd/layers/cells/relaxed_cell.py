@@ -225,8 +225,14 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
             if self._layer_names:
                 columns = [self.operation_names.index(name) for name in self.edges.operations]
                 shares = ops.take(shares, columns, axis=1)
-            found["rows"] = ops.unstack(shares)
-            found["weights"] = self.edges.edge_weights(), self.edges.node_weights()
+            if self.architecture.draws:
+                of_edges = self.edges.edge_weights()
+            else:
+                groups = self.edges.groups()
+                found["groups"] = {number: group for group in groups for number in group}
+                found["rows"] = self.edges.grouped(shares, groups)
+                of_edges = self.edges.group_weights(groups)
+            found["weights"] = of_edges, self.edges.node_weights()
             found["statistics"] = {}, {}
         return found
 
@@ -337,16 +343,24 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
                     common[number] = made
             found.append({operation: common["shares"][edge, column] * made})
         if self.edges is not None:
-            node, (weights, node_weights) = EDGE_NODES[edge], common["weights"]
-            of_nodes, of_edges = common["statistics"]
-            if ("node", node) not in common:
-                values = self.edges.node_values(node, x, node_weights, training)
-                common["node", node], of_nodes[node] = values
-            made, of_edges[edge] = self.edges.outcomes(
-                edge, common["node", node], weights, common["rows"][edge], training
-            )
-            found.append(made)
+            made = common.setdefault("made", {})
+            if edge not in made:
+                made.update(self._group_outcomes(common["groups"][edge], x, common, training))
+            found.append(made.pop(edge))
         return found
+
+    def _group_outcomes(self, group, x, common, training):
+        """Return what the stacked operations of edges from one node make, by their numbers."""
+        node, (weights, node_weights) = EDGE_NODES[group[0]], common["weights"]
+        of_nodes, of_edges = common["statistics"]
+        if ("node", node) not in common:
+            values = self.edges.node_values(node, x, node_weights, training)
+            common["node", node], of_nodes[node] = values
+        made, moved = self.edges.outcomes(
+            group, common["node", node], weights[group], common["rows"][group], training
+        )
+        of_edges.update(moved)
+        return made
 
     def _tier(self, edges, gate, common, training, surrogate=None):
         """Return the node that edges, a dictionary from their numbers to their nodes, make."""
