@@ -28,13 +28,11 @@ def side_by_side(matrices: Tensor) -> Tensor:
     return ops.reshape(matrices, (inputs, count * outputs))
 
 
-def block_diagonal(matrices: Tensor, interleaved: bool = False) -> Tensor:
+def block_diagonal(matrices: Tensor) -> Tensor:
     """Return matrices by which each edge's own features are multiplied, side by side.
 
     Args:
         matrices: `(edges, number, inputs, outputs)`, a number of matrices for each edge.
-        interleaved: whether the inputs are, channel by channel, those of all edges; edge by edge
-            otherwise, as the outputs are in any case.
 
     Returns:
         A tensor `(number, edges * inputs, edges * outputs)`.
@@ -46,13 +44,10 @@ def block_diagonal(matrices: Tensor, interleaved: bool = False) -> Tensor:
     >>> two = np.array([[[[1.0], [2.0]]], [[[3.0], [4.0]]]], "float32")
     >>> np.array(block_diagonal(two)[0]).tolist()
     [[1.0, 0.0], [2.0, 0.0], [0.0, 3.0], [0.0, 4.0]]
-    >>> np.array(block_diagonal(two, interleaved=True)[0]).tolist()
-    [[1.0, 0.0], [0.0, 3.0], [2.0, 0.0], [0.0, 4.0]]
     """
     count, number, inputs, outputs = matrices.shape
     if count > 1:
         own = ops.cast(np.eye(count, dtype="float32"), matrices.dtype)
-        shape = (1, count, count, 1) if interleaved else (count, 1, count, 1)
-        matrices = ops.transpose(matrices, (1, 2, 0, 3) if interleaved else (1, 0, 2, 3))
-        matrices = ops.expand_dims(matrices, 3) * ops.reshape(own, shape)
+        matrices = ops.expand_dims(ops.transpose(matrices, (1, 0, 2, 3)), 3)
+        matrices = matrices * ops.reshape(own, (count, 1, count, 1))
     return ops.reshape(matrices, (number, count * inputs, count * outputs))

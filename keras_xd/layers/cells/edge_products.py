@@ -132,9 +132,7 @@ class _Outcomes:
             flats = [
                 flattened(self._depthwise(name, step, inputs[name], strides)) for name in names
             ]
-            matrices = ops.cast(self.weights[f"pointwise_{step}"], self.exact)
-            # A depthwise convolution of one input has the outputs of all edges channel by channel.
-            matrices = block_diagonal(matrices, interleaved=step == 0)
+            matrices = block_diagonal(ops.cast(self.weights[f"pointwise_{step}"], self.exact))
             found = [moments(flat) for flat in flats] if self.edge.training else []
             scale, offset = self._normalized(f"pointwise_{step}", found, matrices)
             again = depthwise_names(names, 1) if step == 0 else []
@@ -165,7 +163,9 @@ class _Outcomes:
         if rate > 1 and "phases" in self.node:
             x, strides, rate = self.node["phases"], 1, 1
         if self.count > 1:
-            kernel = ops.transpose(kernel, (1, 2, 3, 4, 0) if step == 0 else (1, 2, 0, 3, 4))
+            # Several kernels for one channel are possible, too, but XLA is slow at their gradient.
+            x = ops.concatenate([x] * self.count, axis=-1) if step == 0 else x
+            kernel = ops.transpose(kernel, (1, 2, 0, 3, 4))
         kernel = ops.reshape(kernel, (*[DEPTHWISE[name][0]] * 2, x.shape[-1], -1))
         return ops.depthwise_conv(x, kernel, strides, "same", "channels_last", (rate, rate))
 
