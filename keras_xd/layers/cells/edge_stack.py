@@ -123,11 +123,7 @@ class EdgeStack(keras.layers.Layer):
 
     def edge_weights(self) -> list[dict[str, Tensor]]:
         """Return the weights of each edge by their names."""
-        found = [{} for _ in self.nodes]
-        for name, value, numbers in self._values(of_poolings=False):
-            for number, own in zip(numbers, ops.unstack(value), strict=True):
-                found[number][name] = own
-        return found
+        return self._unstacked(len(self.nodes), of_poolings=False)
 
     def groups(self) -> list[tuple[int, ...]]:
         """Return the numbers of the edges that are computed together: all those from one node.
@@ -154,11 +150,7 @@ class EdgeStack(keras.layers.Layer):
 
     def node_weights(self) -> list[dict[str, Tensor]]:
         """Return the weights of each node by their names, the statistics of its poolings."""
-        found = [{} for _ in self.strides]
-        for name, value, numbers in self._values(of_poolings=True):
-            for number, own in zip(numbers, ops.unstack(value), strict=True):
-                found[number][name] = own
-        return found
+        return self._unstacked(len(self.strides), of_poolings=True)
 
     def grouped(
         self,
@@ -378,6 +370,14 @@ class EdgeStack(keras.layers.Layer):
 
     def _edge(self, strides, training):
         return Edge(self.filters, strides, self.operations, bool(training) and self.trainable)
+
+    def _unstacked(self, count, of_poolings):
+        """Return the weights of each edge or node by their names."""
+        found = [{} for _ in range(count)]
+        for name, value, numbers in self._values(of_poolings):
+            for number, own in zip(numbers, ops.unstack(value), strict=True):
+                found[number][name] = own
+        return found
 
     def _values(self, of_poolings):
         """Return the name, the value and the edges, or nodes, of each variable."""
