@@ -184,7 +184,7 @@ def parse(arguments):
         type=parsing.rate,
         default=[10.0, 0.1],
         metavar=("START", "END"),
-        help="of the relaxation gumbel",
+        help="of the relaxations gumbel and single_path",
     )
     parser.add_argument("--architecture-rate", type=parsing.rate, default=6e-4)
     parser.add_argument("--architecture-decay", type=parsing.fraction, default=1e-3)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from experiments.nos.nos_training import SMALLEST_AUXILIARY
 from keras_xd.layers.cells.genotypes import Genotype
+from keras_xd.layers.cells.relaxation import WITH_TEMPERATURE
 from keras_xd.visualization import plot_genotype, style
 
 NAMES = {
@@ -184,10 +185,10 @@ def _regularization(settings):
 def _relaxation(settings):
     """Return which relaxation a search had, as the part of a sentence."""
     kind = settings.get("relaxation", "softmax")
-    if kind != "gumbel":
+    if kind not in WITH_TEMPERATURE:
         return "" if kind == "softmax" else f'relaxation "{kind}", '
     start, end = settings["temperatures"]
-    return f'relaxation "gumbel" of temperatures from {start:g} to {end:g}, '
+    return f'relaxation "{kind}" of temperatures from {start:g} to {end:g}, '
 
 
 def _searches(runs, seeds):

@@ -11,6 +11,7 @@ from datasets.images import block_means
 import keras_xd
 from experiments.k.chrysalis_training import halves
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, NOS_OPERATIONS, random_genotype
+from keras_xd.layers.cells.relaxation import WITH_TEMPERATURE
 from keras_xd.layers.cells.self_calibration import gate_value
 
 METHODS = ("nos_guided", "nos", "features_guided", "features", "random", "resnet")
@@ -163,7 +164,7 @@ def search(method, data, evaluation, seed, options, guide=None):
     logger, shares = keras_xd.callbacks.GenotypeLogger(), ShareLogger()
     callbacks = [logger, shares, keras_xd.callbacks.TerminateOnNonFinite()]
     callbacks.append(keras_xd.callbacks.CollapseGuard())
-    if options.relaxation == "gumbel":
+    if options.relaxation in WITH_TEMPERATURE:
         callbacks.append(keras_xd.callbacks.TemperatureSchedule(*options.temperatures))
     if options.relaxation == "perturbation":
         images, labels = parts[1]

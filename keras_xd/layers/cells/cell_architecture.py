@@ -27,7 +27,14 @@ from keras_xd.layers.cells.genotypes import (
     first_tier_edge,
     second_tier_edge,
 )
-from keras_xd.layers.cells.relaxation import PATHS, RELAXATIONS, drawn_paths
+from keras_xd.layers.cells.relaxation import (
+    PATHS,
+    RELAXATIONS,
+    WITH_EDGES,
+    WITH_TEMPERATURE,
+    drawn_cell,
+    drawn_paths,
+)
 
 SMALLEST_SHARE = 1e-5
 # The softmax of it and of zeros is 1 in float32. Training hardly moves such logits, random ones of
@@ -56,6 +63,12 @@ class CellArchitecture(keras.layers.Layer):
     does that.) Where a step moves the weights alone, as in the bilevel modes of `SearchModel`, one
     is drawn.
 
+    With `"single_path"` every call in training draws one discrete cell, and computes no more than
+    that: of each first tier two edges, drawn by shares of their own, the softmax of `edge_logits`
+    over the edges of a block, and one operation of each, drawn by its share. Derivatives are those
+    of a softmax over all operations of a tier, as with `"gumbel"`. What is derived has the largest
+    products of both shares, and is what inference computes.
+
     With `"partial"` all operations are computed, on a quarter of the channels unless
     `partial_channels` of the cells says otherwise, and every edge of a first tier is multiplied
     by its own share `β`: the softmax of `edge_logits` over the edges of a block. What is derived
@@ -73,8 +86,8 @@ class CellArchitecture(keras.layers.Layer):
             `(*NOS_OPERATIONS, "xd_3")`.
         seed: an integer makes the first logits reproducible, normal numbers of standard deviation
             0.001, and what is drawn.
-        relaxation: `"softmax"`, `"gumbel"`, `"sampled"`, `"partial"` or `"perturbation"`, see
-            above.
+        relaxation: `"softmax"`, `"gumbel"`, `"sampled"`, `"single_path"`, `"partial"` or
+            `"perturbation"`, see above.
 
     Raises:
         ValueError: for unknown, equal or fewer than two operations, or none that makes features;
@@ -125,14 +138,14 @@ class CellArchitecture(keras.layers.Layer):
             initializer=keras.initializers.RandomNormal(stddev=1e-3, seed=self.seed),
             autocast=False,
         )
-        if self.relaxation == "partial":
+        if self.relaxation in WITH_EDGES:
             self.edge_logits = self.add_weight(
                 name="edge_logits",
                 shape=(FIRST_TIER_EDGES,),
                 initializer=keras.initializers.RandomNormal(stddev=1e-3, seed=self.seed),
                 autocast=False,
             )
-        if self.relaxation == "gumbel":
+        if self.relaxation in WITH_TEMPERATURE:
             self.temperature = self.add_weight(
                 name="temperature", shape=(), initializer="ones", trainable=False, autocast=False
             )
@@ -151,7 +164,7 @@ class CellArchitecture(keras.layers.Layer):
     def shares(self) -> Tensor:
         """The weight of each operation on each edge, a tensor: its share, times that of the edge.
 
-        That of the edge is 1 but for the relaxation `"partial"`.
+        That of the edge is 1 but for the relaxations `"partial"` and `"single_path"`.
         """
         shares = self.operation_shares
         return shares if self.edge_logits is None else shares * self.edge_shares[:, None]
@@ -255,7 +268,7 @@ class CellArchitecture(keras.layers.Layer):
         return keras.random.SeedGenerator(self._drawing_seed) if self.draws else None
 
     def paths(self, generator: keras.random.SeedGenerator | None) -> dict[str, Tensor]:
-        """Return the operations that edges compute and their weights, see `drawn_paths`.
+        """Return what edges compute and its weights, see `drawn_paths` and `drawn_cell`.
 
         Args:
             generator: where noise comes from, or `None` for the most likely operations.
@@ -263,6 +276,11 @@ class CellArchitecture(keras.layers.Layer):
         noise = None
         if generator is not None:
             noise = gumbel_noise((EDGES, len(self.operations)), generator)
+        if self.relaxation == "single_path":
+            logits = (self.logits, self.edge_logits)
+            draw = traced_part(drawn_cell, self.operations)
+            temperature = ops.convert_to_tensor(self.temperature)
+            return draw(*map(ops.convert_to_tensor, logits), noise, temperature)[0]
         alone = generator is None or fixed_architecture.is_fixed()
         count = 1 if alone else PATHS[self.relaxation]
         draw = traced_part(drawn_paths, self.operations, self.relaxation, count)
@@ -276,8 +294,8 @@ class CellArchitecture(keras.layers.Layer):
 
         `share/<operation>` is the mean share of an operation over the edges. `entropy` is the mean
         over the edges of the entropies of their shares, in nats, and `entropy/relative` is that
-        divided by the entropy of equal shares. With the relaxation `"partial"` there are
-        `edge_shares` too.
+        divided by the entropy of equal shares. Where edges have shares there are `edge_shares`
+        too.
         """
         shares = np.asarray(ops.convert_to_numpy(self.operation_shares), "float64")
         logarithms = np.log(np.where(shares > 0, shares, 1.0))

@@ -35,7 +35,7 @@ def chosen_outcome(
         edge: the `Edge`.
         x: features of the node, `(batch, height, width, filters)`.
         weights: those of the edge by name, with the moving statistics of its node's poolings.
-        number: integer scalar, which of `edge.operations`.
+        number: integer scalar, which of `edge.operations`; their number for none of them.
         weight: float32 scalar.
 
     Returns:
@@ -49,6 +49,7 @@ def chosen_outcome(
         functools.partial(_outcome, edge, name, length, x, weights, weight)
         for name in edge.operations
     ]
+    branches.append(functools.partial(_nothing, edge, length, x))
     result, found = ops.switch(number, branches)
     moved = {}
     for key in weights if edge.training else ():
@@ -83,7 +84,7 @@ def combined_chosen(
         edges: how many edges there are; other numbers are other functions.
         made: the outcomes of each chosen operation.
         gate: factor of what attention and dynamic convolutions add, or `None`.
-        numbers: integer vector, the columns of all chosen operations.
+        numbers: integer vector, the columns of all chosen operations, that of none as above.
         surrogate: in the second tier its node, which takes the place of features where a chosen
             operation makes none, as in a discrete cell.
         weights: float32 vector, the weights of the chosen operations.
@@ -111,7 +112,8 @@ def combined_chosen(
         [
             (name in ATTENTION_OPERATIONS, sizes.index(KERNEL_SIZES.get(name, 0)))
             for name in operations
-        ],
+        ]
+        + [(False, 0)],
         "int32",
     )
     found = ops.max(ops.take(codes, numbers, axis=0), axis=0)
@@ -133,18 +135,22 @@ def _outcome(edge, name, length, x, weights, weight):
     normalized = {key: ops.reshape(value, (-1,)) for key, value in normalized.items()}
     if "kernel" in made:
         made["kernel"] = widened(made["kernel"], max(kernel_sizes(edge.operations)))
-    made = {
-        kind: made[kind] if kind in made else ops.zeros(shape, x.dtype)
-        for kind, shape in _shapes(edge, x).items()
-    }
+    nothing, statistics = _nothing(edge, length, x)
+    made = {kind: made.get(kind, zeros) for kind, zeros in nothing.items()}
     found = {key.split("moving_")[1]: value for key, value in {**pooled, **normalized}.items()}
-    statistics = {}
     for kind in ("mean", "variance") if edge.training else ():
         value = found.get(kind, ops.zeros((0,), "float32"))
         # No gradients are asked of statistics, and none are to be computed as zeros.
         value = ops.stop_gradient(value)
         statistics[kind] = ops.pad(value, [(0, length + 1 - value.shape[0])])
     return made, statistics
+
+
+def _nothing(edge, length, x):
+    """Return what no operation makes, and statistics that stay as they are."""
+    made = {kind: ops.zeros(shape, x.dtype) for kind, shape in _shapes(edge, x).items()}
+    kinds = ("mean", "variance") if edge.training else ()
+    return made, {kind: ops.zeros((length + 1,), "float32") for kind in kinds}
 
 
 def _shapes(edge, x):

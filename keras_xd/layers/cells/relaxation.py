@@ -1,8 +1,8 @@
 """Which operations the edges of a relaxed cell compute, and with what weights.
 
 With `"softmax"` and `"perturbation"` all of them, with their shares, and so with `"partial"`, on
-part of the channels. With those of `PATHS` a few operations of each edge are drawn, and only these
-are computed.
+part of the channels. With those of `PATHS` a few operations of each edge are drawn, with
+`"single_path"` of two edges of each first tier alone, and only these are computed.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,32 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.layers.cells.genotypes import BLOCKS, EDGES, SOURCES, first_tier_edge, is_feature
+from keras_xd.layers.cells.genotypes import (
+    BLOCKS,
+    EDGES,
+    FIRST_TIER_EDGES,
+    SOURCES,
+    first_tier_edge,
+    is_feature,
+)
 
-RELAXATIONS = ("softmax", "gumbel", "sampled", "partial", "perturbation")
-# How many operations of each edge are computed where they are drawn.
-PATHS = {"gumbel": 1, "sampled": 2}
+RELAXATIONS = ("softmax", "gumbel", "sampled", "single_path", "partial", "perturbation")
+# How many operations of each edge are computed where they are drawn, at most.
+PATHS = {"gumbel": 1, "sampled": 2, "single_path": 1}
+# Those with a temperature, and those whose edges have shares.
+WITH_TEMPERATURE, WITH_EDGES = ("gumbel", "single_path"), ("single_path", "partial")
 # Less than what noise can do.
 _NEVER = -1e9
+_MOST = max(map(len, SOURCES))
+# The first-tier edges of each block, those that are missing as edge 0, and which there are.
+_TABLE = np.array(
+    [
+        [first_tier_edge(block, i) if i < len(sources) else 0 for i in range(_MOST)]
+        for block, sources in enumerate(SOURCES)
+    ],
+    "int32",
+)
+_THERE = np.array([[i < len(sources) for i in range(_MOST)] for sources in SOURCES])
 
 
 def drawn_paths(
@@ -67,6 +86,92 @@ def drawn_paths(
         # Exactly 1, with the derivatives of the softmax.
         weights = 1 + (soft - ops.stop_gradient(soft))
     return {"numbers": numbers, "weights": weights}, {}
+
+
+def drawn_cell(
+    operations: Sequence[str],
+    logits: Tensor,
+    edge_logits: Tensor,
+    noise: Tensor | None,
+    temperature: Tensor,
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the operations of one discrete cell, their weights, and nothing aside.
+
+    That cell is what `genotypes.cell_of_weights` derives from shares of operations times those of
+    their edges, each multiplied by `exp(noise)` of a Gumbel distribution. So two edges of each
+    first tier are drawn, each by its share, and an operation of each by its own.
+
+    Args:
+        operations: the names of the operations.
+        logits: float32 tensor `(18, number of operations)`.
+        edge_logits: float32 tensor `(14,)`, those of the first tiers.
+        noise: of the shape of `logits`, or `None` for the cell that is derived.
+        temperature: of the softmax, over all operations of a tier of a block, that has the
+            derivatives of the weights.
+
+    Returns:
+        As `drawn_paths`, with one path. The number of what is not drawn is that of the operations,
+        its weight 0.
+    """
+    missing = np.where(_THERE, 0.0, _NEVER).astype("float32")
+    of_edges = ops.log_softmax(ops.take(edge_logits, _TABLE) + missing, axis=-1)
+    scores = ops.log_softmax(logits, axis=-1)
+    scores = scores if noise is None else scores + noise
+    tiers = ops.take(scores, _TABLE, axis=0) + of_edges[..., None]
+    tiers = ops.where(_THERE[..., None], tiers, _NEVER)
+    last = scores[FIRST_TIER_EDGES:, None]
+    numbers, weights = [], []
+    for found, values in ((_pairs(operations, tiers), tiers), (ops.argmax(last, axis=-1), last)):
+        found = ops.cast(found, "int32")
+        chosen = ops.equal(found[..., None], np.arange(len(operations), dtype="int32"))
+        weight = ops.any(chosen, axis=-1)
+        if noise is not None:
+            soft = ops.softmax(values / temperature, axis=(1, 2))
+            soft = ops.sum(ops.where(chosen, soft, 0.0), axis=-1)
+            # Exactly 1, with the derivatives of the softmax.
+            weight = ops.cast(weight, "float32") + (soft - ops.stop_gradient(soft))
+        numbers.append(found)
+        weights.append(ops.cast(weight, "float32"))
+    places = np.flatnonzero(_THERE)[:, None]
+    return {
+        name: ops.concatenate([ops.take(ops.reshape(first, (-1,)), places), last])
+        for name, (first, last) in (("numbers", numbers), ("weights", weights))
+    }, {}
+
+
+def _pairs(operations, scores):
+    """Return the columns of the operations on two edges of each block, of others a number more.
+
+    They have the largest sum of `exp(score)` of all pairs that make features: the best edge with
+    its best operation and another one that makes features, or the other way round.
+
+    Args:
+        operations: their names.
+        scores: float32 tensor `(blocks, edges, operations)`.
+    """
+    makes = np.array([is_feature(name) for name in operations])
+    of_features = ops.where(makes, scores, _NEVER)
+    found, feature = ops.argmax(scores, axis=-1), ops.argmax(of_features, axis=-1)
+    scores, of_features = ops.max(scores, axis=-1), ops.max(of_features, axis=-1)
+
+    def largest(values):
+        return ops.equal(ops.argmax(values, axis=-1, keepdims=True), np.arange(_MOST))
+
+    best = largest(scores)
+    second = largest(ops.where(best, _NEVER, scores))
+    other = largest(ops.where(best, _NEVER, of_features))
+
+    def at(place, values):
+        return ops.sum(ops.where(place, ops.exp(values), 0.0), axis=-1, keepdims=True)
+
+    # As differences, which small scores beside large ones do not vanish in.
+    lost = at(best, scores) - at(best, of_features)
+    gained = at(second, scores) - at(other, of_features)
+    pairs = [
+        ops.where(best, one, ops.where(place, another, len(operations)))
+        for one, place, another in ((found, other, feature), (feature, second, found))
+    ]
+    return ops.where(lost >= gained, *pairs)
 
 
 def _with_features(operations, scores):

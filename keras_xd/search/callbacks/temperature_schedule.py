@@ -11,9 +11,9 @@ class TemperatureSchedule(keras.callbacks.Callback):
     """Lets the temperature of a search fall linearly.
 
     In epoch `e`, counted from 0 as by Keras' callbacks, that of every
-    `keras_xd.layers.CellArchitecture` with the relaxation `"gumbel"` and of every
-    `keras_xd.layers.DashConv` is `start + (end - start) * e / (epochs - 1)`. High ones
-    spread the gradient over all operations of an edge, low ones keep it to the drawn one. The
+    `keras_xd.layers.CellArchitecture` with the relaxation `"gumbel"` or `"single_path"` and of
+    every `keras_xd.layers.DashConv` is `start + (end - start) * e / (epochs - 1)`. High ones spread
+    the gradient over all operations of an edge or a tier, low ones keep it to the drawn one. The
     temperature is a variable, so nothing is retraced, and it is saved with the model.
 
     Args:
@@ -57,7 +57,7 @@ class TemperatureSchedule(keras.callbacks.Callback):
         if not self._temperatures:
             raise ValueError(
                 "`TemperatureSchedule` needs a model with a `DashConv`, or cells that have the "
-                "relaxation 'gumbel'. "
+                "relaxation 'gumbel' or 'single_path'. "
                 f"Received: model={self.model!r}"
             )
 

@@ -73,9 +73,10 @@ def test_what_was_not_drawn_is_left_alone(relaxation, rng):
     again = keras.random.SeedGenerator(0)
     again.state.assign(state)
     numbers = keras.ops.convert_to_numpy(cell.architecture.paths(again)["numbers"])
-    drawn = np.zeros((18, 3), bool)
+    drawn = np.zeros((18, 4), bool)
     np.put_along_axis(drawn, numbers, True, axis=1)
-    assert drawn.sum() == 18 * PATHS[relaxation]
+    drawn = drawn[:, :3]  # the last column is that of edges which are not drawn
+    assert drawn.sum() == (12 if relaxation == "single_path" else 18 * PATHS[relaxation])
     for column, name in enumerate(names):
         (place,) = [i for i, v in enumerate(learned[1:]) if v.name == f"{name}_depthwise_0"]
         slope = np.asarray(slopes[place])
@@ -85,6 +86,16 @@ def test_what_was_not_drawn_is_left_alone(relaxation, rng):
         # Vectors of 4 channels: of the three operations, then of separable_3's second half.
         moved = moved.reshape(18, 4, 4).any(-1)
         np.testing.assert_array_equal(moved, drawn[:, [0, 1, 2, 2]])
+
+
+def test_inference_of_a_single_path_is_that_of_the_derived_cell(rng):
+    model = network("single_path")
+    for layer in model.layers[1:4]:
+        randomized(layer, rng)
+    keras_xd.randomize_architecture(model, seed=3)
+    x = rng.standard_normal((2, 4, 4, 3)).astype("float32")
+    derived = keras_xd.finalize(model)(x)
+    assert_close(*map(keras.ops.convert_to_numpy, (model(x), derived)), 1e-5)
 
 
 @pytest.mark.parametrize("relaxation", [*PATHS, "partial"])
@@ -182,7 +193,9 @@ def test_files_of_before_are_searches_by_softmax():
     assert weights.relaxation == "softmax" and len(weights.weights) == 1
 
 
-@pytest.mark.parametrize("relaxation, mode", [("gumbel", "joint"), ("sampled", "first_order")])
+@pytest.mark.parametrize(
+    "relaxation, mode", [("gumbel", "joint"), ("sampled", "first_order"), ("single_path", "joint")]
+)
 def test_searches_train_what_is_drawn(relaxation, mode, rng):
     """In a graph, and where two passes draw one operation and two step by step."""
     weights = layers.CellArchitecture(

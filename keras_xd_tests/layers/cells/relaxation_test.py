@@ -4,7 +4,8 @@ import pytest
 
 from keras_xd import genotypes
 from keras_xd.core.tracing import traced_part
-from keras_xd.layers.cells.relaxation import PATHS, drawn_paths
+from keras_xd.layers.cells.genotypes import cell_of_weights
+from keras_xd.layers.cells.relaxation import PATHS, drawn_cell, drawn_paths
 
 NAMES = ("dynamic_3", "identity", "channel_attention", "dilated_3")
 MAKES = np.array([False, True, False, True])
@@ -103,3 +104,98 @@ def test_a_single_sampled_operation_has_the_weight_1(rng):
     paths, _ = drawn_paths(NAMES, "sampled", 1, logits, noise, None)
     np.testing.assert_array_equal(paths["numbers"], drawn("gumbel", logits, noise)[0])
     assert np.all(keras.ops.convert_to_numpy(paths["weights"]) == 1)
+
+
+def joint_shares(logits, edge_logits):
+    """Return the shares of operations times those of their edges, in float64."""
+    shares = np.exp(logits.astype("float64"))
+    shares /= shares.sum(-1, keepdims=True)
+    for block, sources in enumerate(genotypes.SOURCES):
+        edges = [genotypes.first_tier_edge(block, source) for source in sources]
+        of_edges = np.exp(edge_logits[edges].astype("float64"))
+        shares[edges] *= (of_edges / of_edges.sum())[:, None]
+    return shares
+
+
+def cell_of_numbers(numbers):
+    """Return the cell of drawn numbers, those of the edges that are not drawn being 4."""
+    blocks = []
+    for block, sources in enumerate(genotypes.SOURCES):
+        places = [(numbers[genotypes.first_tier_edge(block, s)], s) for s in sources]
+        first = tuple((NAMES[number], source) for number, source in places if number < 4)
+        last = NAMES[numbers[genotypes.second_tier_edge(block)]]
+        blocks.append(genotypes.BlockGenotype(first, last))
+    return genotypes.CellGenotype(tuple(blocks))
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("spread", [0.5, 10.0])
+def test_a_single_path_is_the_cell_derived_from_shares_with_noise(noisy, spread, rng):
+    """Of shares from nearly equal ones to 1 beside 1e-8, in which sums of float32 would vanish."""
+    draw = traced_part(drawn_cell, NAMES)
+    for trial in range(40):
+        logits = (spread * rng.standard_normal((18, 4))).astype("float32")
+        logits[:, ~MAKES] += 3 * (trial % 2)
+        edge_logits = (spread * rng.standard_normal(14)).astype("float32")
+        noise = gumbel(rng, (18, 4))
+        paths, aside = draw(logits, edge_logits, noise if noisy else None, np.float32(1))
+        numbers, weights = (
+            keras.ops.convert_to_numpy(paths[name])[:, 0] for name in ("numbers", "weights")
+        )
+        shares = joint_shares(logits, edge_logits) * (np.exp(noise) if noisy else 1)
+        assert not aside and cell_of_numbers(numbers) == cell_of_weights(shares, NAMES)
+        np.testing.assert_array_equal(weights, numbers < 4)
+
+
+def test_edges_of_a_single_path_are_drawn_by_their_shares(rng):
+    """Two of them without replacement, where every operation makes features."""
+    names, count = ("identity", "dilated_3", "separable_3"), 3000
+    of_edges = np.array([0.6, 0.3, 0.1])
+    edge_logits = np.zeros(14, "float32")
+    edge_logits[2:5] = np.log(of_edges)
+    draw = traced_part(drawn_cell, names)
+    logits, found = np.zeros((18, 3), "float32"), []
+    for _ in range(count):
+        noise = gumbel(rng, (18, 3))
+        numbers = draw(logits, edge_logits, noise, np.float32(1))[0]["numbers"]
+        found.append(keras.ops.convert_to_numpy(numbers)[2:5, 0] < 3)
+    # An edge is missing if the two others come one after the other.
+    a, b, c = of_edges
+    missing = [p * q * (1 / (1 - p) + 1 / (1 - q)) for p, q in ((b, c), (a, c), (a, b))]
+    np.testing.assert_allclose(1 - np.mean(found, 0), missing, atol=0.035)  # 4 deviations
+
+
+@pytest.mark.parametrize("temperature", [0.5, 4.0])
+def test_derivatives_of_a_single_path_are_those_of_a_softmax_of_tiers(temperature, rng):
+    import tensorflow as tf
+
+    values = [tf.constant(rng.standard_normal(shape), "float32") for shape in ((18, 4), (14,))]
+    noise = gumbel(rng, (18, 4))
+    slopes = rng.standard_normal((18, 1)).astype("float32")
+    with tf.GradientTape() as tape:
+        tape.watch(values)
+        paths, _ = drawn_cell(NAMES, *values, noise, temperature)
+        total = tf.reduce_sum(slopes * paths["weights"])
+    found = [slope.numpy() for slope in tape.gradient(total, values)]
+    numbers = paths["numbers"].numpy()[:, 0]
+    ends = np.cumsum([len(sources) for sources in genotypes.SOURCES])
+    tiers = [*np.split(np.arange(14), ends[:-1]), *np.arange(14, 18)[:, None]]
+
+    def soft(logits, edge_logits):
+        powers = (joint_shares(logits, edge_logits) * np.exp(noise)) ** (1 / temperature)
+        total = 0.0
+        for edges in tiers:
+            drawn = [edge for edge in edges if numbers[edge] < 4]
+            parts = slopes[drawn, 0] * powers[drawn, numbers[drawn]]
+            total += parts.sum() / powers[edges].sum()
+        return total
+
+    places = [(0, (0, 0)), (0, (6, 1)), (0, (17, 2)), (1, (1,)), (1, (4,)), (1, (13,))]
+    for which, place in places:
+        moved = []
+        for sign in (1, -1):
+            changed = [value.numpy().astype("float64") for value in values]
+            changed[which][place] += sign * 1e-5
+            moved.append(soft(*changed))
+        wanted = (moved[0] - moved[1]) / 2e-5
+        assert found[which][place] == pytest.approx(wanted, rel=1e-3, abs=1e-5)

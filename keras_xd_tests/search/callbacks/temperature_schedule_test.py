@@ -37,7 +37,7 @@ def test_bad_arguments():
         TemperatureSchedule(end=0.0)
     with pytest.raises(ValueError, match="`epochs`"):
         TemperatureSchedule(epochs=0)
-    with pytest.raises(ValueError, match="relaxation 'gumbel'"):
+    with pytest.raises(ValueError, match="relaxation 'gumbel' or 'single_path'"):
         temperatures(TemperatureSchedule(), "softmax")
 
 
