@@ -44,7 +44,8 @@ from keras_xd.layers.masked.convolutions import (
     MaskedDepthwiseConv2D,
 )
 from keras_xd.layers.masked.depth_mask import DepthMask, StaticDepthMask
-from keras_xd.layers.masked.differentiable_mask import DifferentiableMask, StaticMask
+from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
+from keras_xd.layers.masked.finalized_mask import StaticMask
 from keras_xd.layers.masked.relative_mask import RelativeMask
 from keras_xd.layers.mixed.dash_conv import DashConv
 from keras_xd.layers.mixed.dash_conv_by_rank import DashConv1D, DashConv2D, DashConv3D

@@ -8,7 +8,9 @@ from keras import ops
 
 import keras_xd
 from keras_xd import layers, masks, models
+from keras_xd.core.searchable import flatten_layers
 from keras_xd.graph.cloning import clone
+from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 from keras_xd.search import budget
 
 FIT = {"batch_size": 1, "verbose": 0}
@@ -94,6 +96,19 @@ def test_finalized_networks_count_whole_channels():
     assert keras_xd.complexity(keras_xd.finalize(space)) == 8 * 2 * 4 + block + 4 * 3
 
 
+@pytest.mark.parametrize("padding", ["same", "causal", "circular"])
+@pytest.mark.parametrize("size", [16, 17, 40])
+def test_a_search_counts_what_random_masks_leave(padding, size):
+    """Whole channels, taps and blocks, by FFT or not, of even and odd kernels."""
+    for seed in range(4):
+        space = ccnn(3, 12, (size, 2), 3, learn="KWD", padding=padding, per_channel=True)
+        keras_xd.randomize_architecture(space, seed=seed)
+        plain = keras_xd.finalize(space)
+        count = keras_xd.complexity(plain)
+        assert float(keras_xd.complexity(space)) == pytest.approx(count, rel=1e-5)
+        assert float(layers.count_parameters(space)) == layers.count_parameters(plain)
+
+
 @pytest.mark.parametrize("shape, dense", [((8, 3), False), ((4, 6, 2), True)])
 def test_complexity_is_what_one_counts_by_hand(shape, dense):
     points = math.prod(shape[:-1])
@@ -107,7 +122,7 @@ def test_complexity_is_what_one_counts_by_hand(shape, dense):
     half = points * 3 + points * math.log2(points) + points * (9 + 6 + 9 + 3)
     masked = ccnn(3, 6, shape, 5, dense=dense)
     assert float(keras_xd.complexity(masked)) == pytest.approx(
-        encoder + decoder + 1.5 * half, rel=1e-5
+        encoder + decoder + 2 * half, rel=1e-5
     )
 
 
@@ -121,14 +136,39 @@ def inner_state(model):
     return keras_xd.architecture_variables(model)
 
 
-def test_gradients_of_sizes_costs_and_of_the_term_are_differences():
+def with_smooth_counts(model, monkeypatch):
+    """Let what masks leave move with their sizes, from the whole numbers that it is now."""
+    found = [layer for layer in flatten_layers(model) if isinstance(layer, DifferentiableMask)]
+    starts = {
+        id(mask): [[float(n) for n in values] for values in (mask.counts, mask.sizes)]
+        + [ops.convert_to_numpy(mask.presence) if len(mask.sizes) == 1 else None]
+        for mask in found
+    }
+
+    def counts(mask):
+        whole, sizes, _ = starts[id(mask)]
+        return [n + size - s for n, size, s in zip(whole, mask.sizes, sizes, strict=True)]
+
+    def presence(mask):
+        _, (size,), left = starts[id(mask)]
+        last = np.arange(len(left)) == np.flatnonzero(left)[-1]
+        return left + last * (mask.sizes[0] - size)
+
+    monkeypatch.setattr(DifferentiableMask, "counts", property(counts))
+    monkeypatch.setattr(DifferentiableMask, "presence", property(presence))
+
+
+def test_gradients_of_sizes_costs_and_of_the_term_are_differences(monkeypatch):
+    """Of costs those that there would be if whole numbers were as smooth as the sizes."""
     model = ccnn(2, 8, (16, 2), 2)
     variables = inner_state(model)
     search = keras_xd.SearchModel(model)
     search.compile("sgd", "sgd", "mse", complexity_target=1200, complexity_weight=2.0)
     second = model.get_layer("block2")
     functions = {
-        "size": lambda: second.widths[1] + second.convolution.resolutions[0] + second.share,
+        "size": lambda: (
+            second.widths[1] + second.convolution.resolutions[0] + second.depth.share(1)
+        ),
         "complexity": lambda: keras_xd.complexity(model),
         "parameters": lambda: layers.count_parameters(model),
         "activations": lambda: layers.count_activations(model),
@@ -143,6 +183,7 @@ def test_gradients_of_sizes_costs_and_of_the_term_are_differences():
             tape.gradient(values[name], sources, unconnected_gradients="zero")
         )
     step = 4e-3
+    with_smooth_counts(model, monkeypatch)
     for variable in variables:
         start = ops.convert_to_numpy(variable)
         ends = []
@@ -172,9 +213,13 @@ def with_ratio(model, ratio, target):
     return float(keras_xd.complexity(model)) / target
 
 
-def test_the_term_alone_drives_the_cost_to_its_target():
-    """From half of it and from twice as much, within the limits of all masks."""
-    model, target = ccnn(2, 6, (8, 1), 1), 600
+@pytest.mark.parametrize("learn, blocks, target", [("KRW", 2, 120_000), ("KRWD", 4, 240_000)])
+def test_the_term_alone_drives_the_cost_to_its_target(learn, blocks, target):
+    """From below and from above, within the limits of all masks.
+
+    A block more or less is made up for by widths, and a channel more, of 200, is less than 2 %.
+    """
+    model = ccnn(blocks, 200, (8, 1), 1, learn=learn)
     search = keras_xd.SearchModel(model)
     search.compile(
         "sgd",
@@ -187,7 +232,8 @@ def test_the_term_alone_drives_the_cost_to_its_target():
     )
     x = np.zeros((100, 8, 1), "float32")
     for ratio in (0.5, 2.0):
-        assert with_ratio(model, ratio, target) == pytest.approx(ratio, abs=0.02)
+        found = with_ratio(model, ratio, target)
+        assert abs(found - ratio) < (0.02 if "D" not in learn else 0.3)
         search.fit(x, np.zeros((100, 1)), **FIT)
         assert float(keras_xd.complexity(model)) / target == pytest.approx(1, abs=0.02)
         for variable in keras_xd.architecture_variables(model):

@@ -232,11 +232,6 @@ class CCNNBlock(SearchableLayer):
         return [mask.values[0] for mask in self.width_masks]
 
     @property
-    def share(self) -> float | Tensor:
-        """How much of the block counts, from 0 to 1: see `DepthMask.share`."""
-        return 1.0 if self.depth is None else self.depth.share(self.index)
-
-    @property
     def largest_size(self) -> tuple[int, ...]:
         """The number of taps of the largest kernel, of each axis."""
         return self.convolution.largest_size
@@ -293,41 +288,41 @@ class CCNNBlock(SearchableLayer):
     def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample, differentiable in the sizes of all masks but the kernel's.
 
-        With `L` points, resolution `r` and widths `a`, `b`, `c` it is the share of the block times
+        With `L` points, resolution `r` and `a`, `b`, `c` channels under the width masks it is
 
             L a + r log2 r + r a b + 2 r b + r b c + r c
 
-        for normalization, convolution, linear layer, GELU and dropout, linear layer, GELU. With
-        `per_channel` the convolution counts as in `CKConv.complexity`, for `a` channels. Upsampling
-        and the sum with the inputs are not counted.
+        for normalization, convolution, linear layer, GELU and dropout, linear layer, GELU; 0 if the
+        depth mask leaves the block out. Channels are whole numbers with the gradients of sizes, so
+        that a search counts what it leaves. With `per_channel` the convolution counts as in
+        `CKConv.complexity`, for `a` channels.
 
         Reference:
             Appendix C of the paper, which leaves the base of the logarithm open.
         """
         one, r = (*input_shape[:-1], 1), math.prod(self.convolution.resolutions)
         of_channel = self.convolution.complexity(one) if self.per_channel else None
-        return self.share * block_multiply_adds(math.prod(one[1:]), r, self.widths, of_channel)
+        present, counts = self._left()
+        return present * block_multiply_adds(math.prod(one[1:]), r, counts, of_channel)
 
     def parameters(self) -> float | Tensor:
-        """Return the number of weights that are left once the block is pruned.
+        """Return how many weights are left once the block is pruned.
 
-        It is differentiable in all sizes: `a (k + 5) + a b + b + b c + c + 1` for widths `a`, `b`,
-        `c` and `k` taps, times the share of the block; four of the five are those of batch
-        normalization.
+        `a (k + 5) + a b + b + b c + c + 1` for `a`, `b`, `c` channels and `k` taps, with gradients;
+        four of the five are those of batch normalization.
         """
-        a, b, c = self.widths
-        taps = math.prod(self.convolution.kernel_sizes)
-        return self.share * (a * (taps + 5) + a * b + b + b * c + c + 1)
+        present, (a, b, c) = self._left()
+        taps = math.prod(self.convolution.counts)
+        return present * (a * (taps + 5) + a * b + b + b * c + c + 1)
 
     def activations(self, input_shape: Shape) -> float | Tensor:
-        """Return the number of entries of all tensors that one sample takes in the pruned block.
+        """Return how many entries all tensors of one sample have in the pruned block.
 
-        It is differentiable: with the names of `complexity` and `N` channels `N L` for the outputs,
-        plus the share of the block times `a L + r (a + 2 b + 2 c)`.
+        With the names of `complexity`: `N L` for `N` outputs, plus `a L + r (a + 2 b + 2 c)`.
         """
         points = math.prod(input_shape[1:-1])
-        r, (a, b, c) = math.prod(self.convolution.resolutions), self.widths
-        return points * input_shape[-1] + self.share * (points * a + r * (a + 2 * b + 2 * c))
+        r, (present, (a, b, c)) = math.prod(self.convolution.resolutions), self._left()
+        return points * input_shape[-1] + present * (points * a + r * (a + 2 * b + 2 * c))
 
     def finalize(self) -> keras.layers.Layer:
         """Return the block without what its masks set to zero, a built layer, same outputs.
@@ -350,7 +345,7 @@ class CCNNBlock(SearchableLayer):
 
         `width/<place>` and `channels/<place>` are the size of a width mask and the number of
         channels under it, at the places input, middle and output; `depth` is the value of the depth
-        mask, 0 for a block that is gone; the rest is `describe()` of the convolution.
+        mask, 0 for one that is gone; the rest is `describe()` of the convolution.
         """
         value = 1.0 if self.depth is None else float(self.depth.value(self.index))
         result = {"depth": value}
@@ -390,6 +385,11 @@ class CCNNBlock(SearchableLayer):
         if not self.width_masks:
             return x
         return x * ops.cast(self.width_masks[place].values[0][: x.shape[-1]], x.dtype)
+
+    def _left(self):
+        """Return 1 if the block is there, else 0, and its channels."""
+        counts = [mask.counts[0] for mask in self.width_masks] or [self._channels] * 3
+        return 1.0 if self.depth is None else self.depth.presence[self.index], counts
 
     def _current_counts(self):
         """Return the number of channels under each width mask."""

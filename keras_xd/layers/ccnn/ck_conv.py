@@ -230,6 +230,11 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
         return list(self._taps) if self.kernel_mask is None else self.kernel_mask.sizes
 
     @property
+    def counts(self) -> list[int | Tensor]:
+        """The number of taps under the mask, of each axis, with the gradients of `kernel_sizes`."""
+        return list(self._taps) if self.kernel_mask is None else self.kernel_mask.counts
+
+    @property
     def resolutions(self) -> list[float | Tensor]:
         """The size of the output along each axis, differentiable scalars where it is learned."""
         if self.resolution_mask is None:
@@ -299,14 +304,22 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
     def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample, differentiable in the sizes that they depend on.
 
-        Those that the finalized layer does: directly `channels · Π sizes · Π kernel sizes`, by FFT
+        Those that the finalized layer does: directly `channels · Π sizes · Π taps`, by FFT
         `channels · (T(P) + T(Q))` with `T(n) = n (log2 n + 1)`, for the transform of `P` points
         there, that of `Q` points back and the product of the spectra. `P` and `Q` are `Π (size +
-        kernel size - 1)`, with learned resolutions `Π 2 size` and `Π 2 resolution`, in circular
-        padding `Π size` and `Π resolution`. With "auto" it is the smaller one. The kernel and its
-        spectrum, made once a batch, are not counted.
+        taps // 2)`, with causal padding `size + taps - 1`, with learned resolutions `Π 2 size` and
+        `Π 2 resolution`, in circular padding `Π size` and `Π resolution`. Taps are the whole number
+        under the mask. With "auto" it is the smaller one. The kernel and its spectrum, made once a
+        batch, are not counted.
         """
-        return self._multiply_adds(input_shape, self.kernel_sizes, self.resolutions)
+        taps = self.counts
+        if self.kernel_mask is None:
+            reach = fft_convolution.reaches(taps, self._left)
+        elif self.padding == "causal":
+            reach = [k - 1 for k in taps]
+        else:  # as many taps are cut off at both ends
+            reach = [(k - whole % 2) / 2 for k, whole in zip(taps, self._taps, strict=True)]
+        return self._multiply_adds(input_shape, taps, self.resolutions, reach)
 
     def finalize(self) -> keras.layers.Layer:
         """Return a built `StaticCKConv` with the taps under the mask, same outputs."""

@@ -149,9 +149,9 @@ class StaticCCNNBlock(QuantizedWeights):
         x = self.normalization(inputs[..., :first], training=training)
         x = self.convolution(x)
         middle, output = (self.stored(kernel) for kernel in self.kernels)
-        x = ops.gelu(ops.matmul(x, middle) + self.biases[0], approximate=False)
+        x = _activated(x, middle, self.biases[0])
         x = self.dropping(x, training=training)
-        x = ops.gelu(ops.matmul(x, output) + self.biases[1], approximate=False)
+        x = _activated(x, output, self.biases[1])
         return add_to_first(inputs, self.upsampling(x) * self.scale)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
@@ -242,6 +242,12 @@ def add_linear(layer, widths, left, seed=None):
         bias = layer.add_weight(name=f"bias_{name}", shape=(widths[step + 1],), initializer="zeros")
         pairs.append((kernel, bias))
     return tuple(pairs)
+
+
+def _activated(x, kernel, bias):
+    """Return GELU of a linear layer, in a form that TensorFlow computes in one pass."""
+    y = ops.add(ops.matmul(ops.reshape(x, (-1, x.shape[-1])), kernel), bias)
+    return ops.reshape(ops.gelu(y, approximate=False), (-1, *x.shape[1:-1], kernel.shape[-1]))
 
 
 def add_to_first(inputs, branch):

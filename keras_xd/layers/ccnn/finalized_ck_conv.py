@@ -79,16 +79,18 @@ class LongConvolution(keras.layers.Layer):
                 name="bias", shape=(channels,), initializer=self.bias_initializer
             )
 
-    def _by_fourier(self, sizes, taps):
+    def _by_fourier(self, sizes, taps, before):
         """Return whether to convolve by FFT."""
         if self.learn_resolution or self.convolution == "fourier":
             return True
         if self.convolution == "direct":
             return False
-        by_taps, by_transform = fft_convolution.multiply_adds(sizes, taps, self.circular)
+        by_taps, by_transform = fft_convolution.multiply_adds(
+            sizes, taps, self.circular, reach=fft_convolution.reaches(taps, before)
+        )
         return by_transform < by_taps
 
-    def _multiply_adds(self, input_shape, taps, resolutions):
+    def _multiply_adds(self, input_shape, taps, resolutions, reach):
         """Return the multiply–adds of one sample, by FFT or directly.
 
         A number, or a scalar tensor if the taps or resolutions are tensors. With "auto" it is the
@@ -96,7 +98,7 @@ class LongConvolution(keras.layers.Layer):
         """
         channels, sizes = self._split_shape(input_shape)
         by_taps, by_transform = fft_convolution.expected_multiply_adds(
-            sizes, taps, self.circular, resolutions if self.learn_resolution else None
+            sizes, taps, self.circular, resolutions if self.learn_resolution else None, reach
         )
         if self.learn_resolution or self.convolution == "fourier":
             return channels * by_transform
@@ -110,7 +112,7 @@ class LongConvolution(keras.layers.Layer):
         first = self.data_format == "channels_first"
         x = ops.moveaxis(inputs, 1, -1) if first else inputs
         taps = tuple(kernel.shape[:-1])
-        by_fourier = self._by_fourier(tuple(x.shape[1:-1]), taps)
+        by_fourier = self._by_fourier(tuple(x.shape[1:-1]), taps, before)
         if transforms.are_matrix_products() and not self.learn_resolution:
             # The taps themselves are cheaper than the matrices of transforms.
             by_fourier = any(not 0 <= b < k for b, k in zip(before, taps, strict=True))
@@ -264,7 +266,8 @@ class StaticCKConv(QuantizedWeights, LongConvolution):
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample, counted as `CKConv.complexity` does."""
         _, sizes = self._split_shape(self.compute_output_shape(input_shape))
-        return self._multiply_adds(input_shape, self.kernel_size, sizes)
+        reach = fft_convolution.reaches(self.kernel_size, self.before)
+        return self._multiply_adds(input_shape, self.kernel_size, sizes, reach)
 
     def get_config(self) -> Config:
         return {

@@ -51,7 +51,8 @@ def fourier(x, kernel, before, circular=False, masks=None, bins=None):
     """
     sizes, rank = x.shape[1:-1], len(before)
     scaled = masks is not None or bins is not None
-    lengths = transform_lengths(sizes, kernel.shape[:-1], circular, scaled)
+    taps = kernel.shape[:-1]
+    lengths = transform_lengths(sizes, taps, circular, scaled, reaches(taps, before))
     if bins is None:
         bins = [length // 2 + 1 for length in lengths]
     x = ops.moveaxis(x, -1, 1)
@@ -134,7 +135,19 @@ def correlation_lengths(sizes, offsets):
     return [fast_length(n + int(r)) for n, r in zip(sizes, reach, strict=True)]
 
 
-def transform_lengths(sizes, taps, circular=False, scaled=False):
+def reaches(taps, before):
+    """Return how many points the taps reach at most from the output's point, of each axis.
+
+    Outputs are wanted where there are inputs, so what wraps around may end where they begin: a
+    transform of the size and the reach together is long enough.
+
+    Args:
+        taps, before: as in `direct`; `before` may be any integers.
+    """
+    return [max(abs(b), abs(k - 1 - b)) for k, b in zip(taps, before, strict=True)]
+
+
+def transform_lengths(sizes, taps, circular=False, scaled=False, reach=None):
     """Return the length of the FFT of each axis.
 
     Args:
@@ -143,6 +156,7 @@ def transform_lengths(sizes, taps, circular=False, scaled=False):
         circular: whether the input is periodic.
         scaled: whether frequencies are masked or cropped. Then the length is once (circular) or
             twice the size, so that it stays in proportion at every resolution.
+        reach: the `reaches` of the taps; `None`: those of a causal kernel.
 
     Raises:
         ValueError: if the kernel is too long for that: longer than a circular input, or longer
@@ -157,7 +171,8 @@ def transform_lengths(sizes, taps, circular=False, scaled=False):
                 f"Received: kernel_size={tuple(taps)}, sizes={tuple(sizes)}, circular={circular}"
             )
         return [n if circular else 2 * n for n in sizes]
-    return [fast_length(n + k - 1) for n, k in zip(sizes, taps, strict=True)]
+    reach = [k - 1 for k in taps] if reach is None else reach
+    return [fast_length(max(n + r, k)) for n, k, r in zip(sizes, taps, reach, strict=True)]
 
 
 def output_sizes(sizes, bins, circular=False):
@@ -192,17 +207,17 @@ def fast_bins(bins, sizes, circular=False):
     ]
 
 
-def multiply_adds(sizes, taps, circular=False, scaled=False):
+def multiply_adds(sizes, taps, circular=False, scaled=False, reach=None):
     """Return the multiply–adds of one channel: `(direct, by FFT)`.
 
     Counted are one transform of the input and one back, at `P log2 P` for a real transform of
     length `P`, and the product; the kernel's transform, once a batch, is not.
     """
-    length = math.prod(transform_lengths(sizes, taps, circular, scaled))
+    length = math.prod(transform_lengths(sizes, taps, circular, scaled, reach))
     return math.prod(sizes) * math.prod(taps), 2 * _of_transform(length)
 
 
-def expected_multiply_adds(sizes, taps, circular=False, resolutions=None):
+def expected_multiply_adds(sizes, taps, circular=False, resolutions=None, reach=None):
     """Return what `multiply_adds` does, differentiable in the kernel size and the resolution.
 
     Transforms are counted at the lengths that are needed, which `fourier` rounds up.
@@ -212,13 +227,16 @@ def expected_multiply_adds(sizes, taps, circular=False, resolutions=None):
         taps: the size of the kernel along each axis, numbers or scalar tensors.
         resolutions: the size of the output along each axis, numbers or scalar tensors, or `None`:
             the sizes, and no frequency is masked or cropped.
+        reach: the `reaches` of the taps, numbers or scalar tensors; `None`: those of a causal
+            kernel.
 
     Returns:
         `(direct, by FFT)`, numbers or scalar tensors.
     """
     direct = math.prod(sizes) * math.prod(taps)
     if resolutions is None:
-        lengths = [n if circular else n + k - 1 for n, k in zip(sizes, taps, strict=True)]
+        reach = [k - 1 for k in taps] if reach is None else reach
+        lengths = [n if circular else n + r for n, r in zip(sizes, reach, strict=True)]
         return direct, 2 * _of_transform(math.prod(lengths))
     times = (1 if circular else 2) ** len(sizes)
     there, back = times * math.prod(sizes), times * math.prod(resolutions)

@@ -22,7 +22,7 @@ from keras_xd.core.type_aliases import (
     Tensor,
 )
 from keras_xd.layers.masked import crop_kernel, masks
-from keras_xd.layers.masked.differentiable_mask import multiply_along
+from keras_xd.layers.masked.finalized_mask import multiply_along
 from keras_xd.layers.masked.relative_mask import RelativeMask
 
 PARTS = ("input_width", "output_width", "depth_mask")

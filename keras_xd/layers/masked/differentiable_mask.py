@@ -20,6 +20,7 @@ from keras_xd.core.type_aliases import (
     Tensor,
 )
 from keras_xd.layers.masked import masks
+from keras_xd.layers.masked.finalized_mask import StaticMask, inner_axes, multiply_along
 
 SHAPES = ("sigmoid", "gaussian")
 
@@ -172,6 +173,29 @@ class DifferentiableMask(SearchableLayer):
             for index, n in enumerate(self._points)
         ]
 
+    @property
+    def counts(self) -> list[Tensor]:
+        """The number of points that the mask leaves along each axis, with the gradient of the size.
+
+        Whole numbers as floats, so that what is counted in a search is what is left of the model.
+        """
+        pairs = zip(self.values, self.sizes, strict=True)
+        return [
+            ops.sum(ops.cast(values > 0, size.dtype)) + masks.gradient_only(size)
+            for values, size in pairs
+        ]
+
+    @property
+    def presence(self) -> Tensor:
+        """Which points a mask of one axis leaves, 1 or 0, whose sum has the gradient of the size.
+
+        The last point that is left has it.
+        """
+        (size,), (values,) = self.sizes, self.values
+        left = ops.cast(values > 0, size.dtype)
+        last = left - ops.concatenate([left[1:], ops.zeros((1,), size.dtype)])
+        return left + last * masks.gradient_only(size)
+
     def call(self, inputs: Tensor) -> Tensor:
         return multiply_along(inputs, self._axes, self.values)
 
@@ -323,67 +347,6 @@ class DifferentiableMask(SearchableLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StaticMask(keras.layers.Layer):
-    """Multiplies its inputs by fixed numbers along one or several axes.
-
-    A `DifferentiableMask` becomes one by `finalize()`.
-
-    Args:
-        axis: integer or tuple of integers, not the batch's axis.
-
-    Input shape:
-        Any; the sizes of the axes must be known.
-
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: for inputs without such an axis.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> searched = layers.DifferentiableMask(shape="gaussian")
-    >>> _ = searched(np.ones((1, 9)))
-    >>> np.round(searched.finalize()(np.ones((1, 9)))[0], 1)
-    array([0. , 0. , 0. , 0.1, 1. , 0.1, 0. , 0. , 0. ], dtype=float32)
-    """
-
-    def __init__(self, axis: Sizes = -1, **kwargs: Unpack[LayerOptions]):
-        super().__init__(**kwargs)
-        self.axis = axis if validation.is_integer(axis) else validation.collection(axis, "axis")
-
-    def build(self, input_shape: Shape) -> None:
-        self._axes = inner_axes(self.axis, input_shape, self.name)
-        sizes = {axis: input_shape[axis] for axis in self._axes}
-        self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes=sizes)
-        self.masks = tuple(
-            self.add_weight(
-                name=f"mask{axis}",
-                shape=(size,),
-                initializer="ones",
-                trainable=False,
-                autocast=False,
-            )
-            for axis, size in sizes.items()
-        )
-
-    def call(self, inputs: Tensor) -> Tensor:
-        return multiply_along(inputs, self._axes, self.masks)
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return tuple(input_shape)
-
-    def multiply_adds(self, input_shape: Shape) -> int:
-        """Return the multiplications of one sample."""
-        return math.prod(input_shape[1:])
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "axis": self.axis}
-
-
-@keras.saving.register_keras_serializable(package="keras_xd")
 class AdmissibleRange(keras.constraints.Constraint):
     """Keeps each entry of a variable between two numbers.
 
@@ -408,33 +371,6 @@ class AdmissibleRange(keras.constraints.Constraint):
 
     def get_config(self):
         return {"low": self.low, "high": self.high}
-
-
-def multiply_along(inputs, axes, values):
-    """Multiply a tensor by one vector along each of the axes."""
-    rank = len(inputs.shape)
-    for axis, mask in zip(axes, values, strict=True):
-        shape = [1] * rank
-        shape[axis] = -1
-        inputs = inputs * ops.reshape(ops.cast(mask, inputs.dtype), shape)
-    return inputs
-
-
-def inner_axes(axis, shape, layer_name):
-    """Return axes counted from the start as a tuple.
-
-    Raises:
-        ValueError: if the shape does not have them, one is the batch's, or two are the same.
-    """
-    given = (axis,) if validation.is_integer(axis) else axis
-    rank = len(shape)
-    axes = tuple(a + rank if a < 0 else a for a in given)
-    if not all(0 < a < rank for a in axes) or len(set(axes)) < len(axes):
-        raise ValueError(
-            f"Layer '{layer_name}' needs different axes of its inputs other than the batch's. "
-            f"Received: axis={axis}, input_shape={tuple(shape)}"
-        )
-    return axes
 
 
 def _is_inner(axis):

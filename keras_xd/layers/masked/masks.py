@@ -227,6 +227,11 @@ def clip_straight_through(value: float | Tensor, low: float, high: float) -> Ten
     return value + ops.stop_gradient(ops.clip(value, low, high) - value)
 
 
+def gradient_only(value):
+    """Return 0, with the gradient of a scalar tensor."""
+    return value - ops.stop_gradient(value)
+
+
 @check_types
 def gaussian_range(
     points: int, centre: float = 0.0, threshold: float = THRESHOLD

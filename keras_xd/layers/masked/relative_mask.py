@@ -102,31 +102,8 @@ class RelativeMask(DifferentiableMask):
         value = ops.stop_gradient(size)
         ends_here = ops.logical_or(value <= before + 1, before >= points - 1)
         moving = ops.logical_and(value > before, ends_here)
-        step = _gradient_only(size)
+        step = masks.gradient_only(size)
         return ops.clip(value - before, 0, 1) + ops.cast(moving, size.dtype) * step
-
-    @property
-    def counts(self) -> list[Tensor]:
-        """The number of points that the mask leaves along each axis, with the gradient of the size.
-
-        Whole numbers as floats, so that what is counted in a search is what is left of the model.
-        """
-        pairs = zip(self.values, self.sizes, strict=True)
-        return [
-            ops.sum(ops.cast(values > 0, size.dtype)) + _gradient_only(size)
-            for values, size in pairs
-        ]
-
-    @property
-    def presence(self) -> Tensor:
-        """Which points a mask of one axis leaves, 1 or 0, whose sum has the gradient of the size.
-
-        The last point that is left has it.
-        """
-        (size,), (values,) = self.sizes, self.values
-        left = ops.cast(values > 0, size.dtype)
-        last = left - ops.concatenate([left[1:], ops.zeros((1,), size.dtype)])
-        return left + last * _gradient_only(size)
 
     @property
     def supports(self) -> list[np.ndarray]:
@@ -156,8 +133,3 @@ class RelativeMask(DifferentiableMask):
         if self.shape == "sigmoid":
             return masks.sigmoid_offset(self.initial_value, 1, self.temperature)
         return masks.gaussian_width(self.initial_value, 1 + abs(self.centre))
-
-
-def _gradient_only(size):
-    """Return 0, with the gradient of a number."""
-    return size - ops.stop_gradient(size)

@@ -175,14 +175,16 @@ def test_complexity_is_that_of_the_paper(per_channel):
         mask.length.assign([masks.sigmoid_offset(0.1, size / 5 - 1, 25.0)])
     offsets = [masks.sigmoid_offset(0.1, 0.0, 25.0), masks.sigmoid_offset(0.1, 1 / 3, 25.0)]
     block.convolution.resolution_mask.length.assign(offsets)  # 4 of 8 and 4 of 6
-    block.depth.length.assign([masks.sigmoid_offset(0.1, 2 * 1.25 / 3 - 1, 8.0)])  # 1.25 blocks
+    block.depth.length.assign([masks.sigmoid_offset(0.1, 2 * 1.75 / 3 - 1, 8.0)])  # 1.75 blocks
     r = 4 * 4
     there, back = 4 * 48, 4 * r  # doubled along both axes
     convolution = r * math.log2(r)
     if per_channel:
         convolution = 6 * (there * (math.log2(there) + 1) + back * (math.log2(back) + 1))
     count = 48 * 6 + convolution + r * 6 * 4 + 2 * r * 4 + r * 4 * 3 + r * 3
-    assert float(block.complexity((None, 8, 6, 10))) == pytest.approx(0.25 * count, rel=1e-4)
+    assert float(block.complexity((None, 8, 6, 10))) == pytest.approx(count, rel=1e-4)
+    block.depth.length.assign([masks.sigmoid_offset(0.1, 2 * 1.25 / 3 - 1, 8.0)])
+    assert float(block.complexity((None, 8, 6, 10))) == 0
 
 
 def test_resolution_one_counts_no_transform():

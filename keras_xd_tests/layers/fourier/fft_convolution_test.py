@@ -57,6 +57,17 @@ def test_both_ways_are_the_definition(sizes, taps, before, circular, rng):
         np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "size, taps, before", [(9, 4, -2), (9, 3, 5), (4, 11, 5), (8, 8, 3), (8, 8, 7), (8, 1, 0)]
+)
+def test_short_transforms_hold_taps_wherever_they_are(size, taps, before, rng):
+    """Also beside the output's point, and kernels longer than transforms need to be."""
+    x, kernel = rng.normal(size=(2, size, 3)), rng.normal(size=(taps, 3))
+    expected = reference(x, kernel, (before,), False)
+    actual = convolution.fourier(tensor(x), tensor(kernel), (before,))
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
+
+
 @cases
 def test_masks_of_ones_and_all_frequencies_change_nothing(sizes, taps, before, rng):
     x, kernel = rng.normal(size=(2, *sizes, 3)), rng.normal(size=(*taps, 3))
@@ -133,6 +144,8 @@ def test_cropping_before_the_product_is_cropping_after_it(circular, bins, rng):
 
 def test_lengths_of_transforms_hold_the_convolution_and_are_fast():
     assert convolution.transform_lengths((97, 8), (7, 8)) == [108, 15]
+    assert convolution.transform_lengths((97, 8), (7, 8), reach=(3, 4)) == [100, 12]
+    assert convolution.transform_lengths((4,), (11,), reach=(5,)) == [12]
     assert convolution.transform_lengths((97,), (98,), scaled=True) == [194]
     assert convolution.transform_lengths((97,), (7,), circular=True) == [97]
 

@@ -221,6 +221,25 @@ def test_half_of_an_axis_may_be_less_than_the_smallest_mask():
     assert layer.describe()["size"] == pytest.approx(8)
 
 
-def test_a_finalized_mask_is_not_trained():
-    static = built((None, 9), shape="gaussian").finalize()
-    assert len(static.weights) == 1 and not static.trainable_weights
+def test_counts_are_whole_and_move_with_the_sizes():
+    layer = built((None, 6, 9), axis=(1, 2), shape="gaussian")
+    layer.length.assign([masks.gaussian_width(0.1, 0.5), masks.gaussian_width(0.1, 0.3)])
+    with tf.GradientTape(persistent=True) as tape:
+        counts, sizes = layer.counts, layer.sizes
+    # Of 6 points -1, -0.6, …, 1 two lie within 0.5; of 9 three lie within 0.3.
+    assert [float(count) for count in counts] == [2, 3]
+    for count, size in zip(counts, sizes, strict=True):
+        slopes = [tape.gradient(value, layer.length.value) for value in (count, size)]
+        np.testing.assert_array_equal(*slopes)
+        assert np.count_nonzero(slopes[0]) == 1
+
+
+def test_presence_is_that_of_each_point():
+    layer = built((None, 5), initial_size=3)
+    with tf.GradientTape(persistent=True) as tape:
+        presence, (size,) = layer.presence, layer.sizes
+    np.testing.assert_array_equal(presence, [1, 1, 1, 0, 0])
+    slope = tape.gradient(size, layer.length.value)
+    np.testing.assert_array_equal(
+        tape.jacobian(presence, layer.length.value)[:, 0], [0, 0, slope[0], 0, 0]
+    )
