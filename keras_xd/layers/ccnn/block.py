@@ -293,7 +293,7 @@ class CCNNBlock(SearchableLayer):
             L a + r log2 r + r a b + 2 r b + r b c + r c
 
         for normalization, convolution, linear layer, GELU and dropout, linear layer, GELU; 0 if the
-        depth mask leaves the block out. Channels are whole numbers with the gradients of sizes, so
+        depth mask leaves the block out. Channels are whole numbers with gradients of sizes, so
         that a search counts what it leaves. With `per_channel` the convolution counts as in
         `CKConv.complexity`, for `a` channels.
 
@@ -309,14 +309,14 @@ class CCNNBlock(SearchableLayer):
         """Return how many weights are left once the block is pruned.
 
         `a (k + 5) + a b + b + b c + c + 1` for `a`, `b`, `c` channels and `k` taps, with gradients;
-        four of the five are those of batch normalization.
+        four of the five are of batch normalization.
         """
         present, (a, b, c) = self._left()
         taps = math.prod(self.convolution.counts)
         return present * (a * (taps + 5) + a * b + b + b * c + c + 1)
 
     def activations(self, input_shape: Shape) -> float | Tensor:
-        """Return how many entries all tensors of one sample have in the pruned block.
+        """Return how many entries the tensors of one sample have in the pruned block.
 
         With the names of `complexity`: `N L` for `N` outputs, plus `a L + r (a + 2 b + 2 c)`.
         """

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_xd.core import transforms
+from keras_xd.core import complex_products, transforms
 
 
 def direct(x, kernel, before, circular=False):
@@ -61,15 +61,18 @@ def fourier(x, kernel, before, circular=False, masks=None, bins=None):
     kernel = ops.pad(kernel, [(0, 0), *((0, m) for m in missing)])
     kernel = ops.roll(kernel, [-b for b in before], axis=list(range(1, rank + 1)))
 
-    (a, b), (c, d) = _spectrum(x, lengths, bins), _spectrum(kernel, lengths, bins)
-    real, imaginary = a * c + b * d, b * c - a * d
     new_sizes, new_lengths = sizes, lengths
-    if scaled:
-        new_sizes = output_sizes(sizes, bins, circular)
-        new_lengths = [n if circular else 2 * n for n in new_sizes]
-        factor = _factor(masks, lengths, bins) * (math.prod(new_lengths) / math.prod(lengths))
-        real, imaginary = real * factor, imaginary * factor
-    y = _inverse(real, imaginary, lengths, new_lengths, bins)
+    if not scaled and complex_products.has_complex_products(x, rank):
+        y = complex_products.circular_correlation(x, kernel, lengths)
+    else:
+        (a, b), (c, d) = _spectrum(x, lengths, bins), _spectrum(kernel, lengths, bins)
+        real, imaginary = a * c + b * d, b * c - a * d
+        if scaled:
+            new_sizes = output_sizes(sizes, bins, circular)
+            new_lengths = [n if circular else 2 * n for n in new_sizes]
+            factor = _factor(masks, lengths, bins) * (math.prod(new_lengths) / math.prod(lengths))
+            real, imaginary = real * factor, imaginary * factor
+        y = _inverse(real, imaginary, lengths, new_lengths, bins)
     for axis, size in enumerate(new_sizes, start=2):
         y = y[(slice(None),) * axis + (slice(0, size),)]
     return ops.moveaxis(y, 1, -1)
