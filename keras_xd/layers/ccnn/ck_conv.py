@@ -75,8 +75,9 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
         initial_kernel_size: as `initial_size` in `DifferentiableMask`; `None` is a width of 0.0325.
         learn_resolution: whether there is a mask on the frequencies.
         temperature: steepness of the masks on the frequencies.
-        convolution: `"direct"`, `"fourier"`, or `"auto"`: what takes fewer multiply–adds, in
-            dynamic rendering with the taps of the moment. Frequencies are masked by FFT only.
+        convolution: `"direct"`, `"fourier"`, or `"auto"`: by FFT where that takes less than a
+            quarter of the multiply–adds, as it is slower at them; in dynamic rendering with the
+            taps of the moment. Frequencies are masked by FFT only.
         rendering: `"static"` or `"dynamic"`.
         kernel_scaling: `"mask"`: features have mean 0 and one size under the mask, so that
             outputs begin with the variance of the inputs, whatever the mask and the network (see
@@ -309,8 +310,8 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
         there, that of `Q` points back and the product of the spectra. `P` and `Q` are `Π (size +
         taps // 2)`, with causal padding `size + taps - 1`, with learned resolutions `Π 2 size` and
         `Π 2 resolution`, in circular padding `Π size` and `Π resolution`. Taps are the whole number
-        under the mask. With "auto" it is the smaller one. The kernel and its spectrum, made once a
-        batch, are not counted.
+        under the mask. With "auto" it is that of the way taken. The kernel and its spectrum, made
+        once a batch, are not counted.
         """
         taps = self.counts
         if self.kernel_mask is None:

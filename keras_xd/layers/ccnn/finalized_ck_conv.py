@@ -85,16 +85,15 @@ class LongConvolution(keras.layers.Layer):
             return True
         if self.convolution == "direct":
             return False
-        by_taps, by_transform = fft_convolution.multiply_adds(
+        by_taps, by_transform = fft_convolution.expected_multiply_adds(
             sizes, taps, self.circular, reach=fft_convolution.reaches(taps, before)
         )
-        return by_transform < by_taps
+        return fft_convolution.are_faster(by_transform, by_taps)
 
     def _multiply_adds(self, input_shape, taps, resolutions, reach):
         """Return the multiply–adds of one sample, by FFT or directly.
 
-        A number, or a scalar tensor if the taps or resolutions are tensors. With "auto" it is the
-        smaller one, also where `_by_fourier`, which rounds lengths up, decides the other way.
+        A number, or a scalar tensor if the taps or resolutions are tensors.
         """
         channels, sizes = self._split_shape(input_shape)
         by_taps, by_transform = fft_convolution.expected_multiply_adds(
@@ -104,8 +103,10 @@ class LongConvolution(keras.layers.Layer):
             return channels * by_transform
         if self.convolution == "direct":
             return channels * by_taps
-        smaller = min if validation.is_integer(by_taps) else ops.minimum
-        return channels * smaller(by_taps, by_transform)
+        transforms_are_faster = fft_convolution.are_faster(by_transform, by_taps)
+        if validation.is_integer(by_taps):
+            return channels * (by_transform if transforms_are_faster else by_taps)
+        return channels * ops.where(transforms_are_faster, by_transform, by_taps)
 
     def _convolve(self, inputs, kernel, before, masks, bins):
         """Return activation(convolution + bias); see `fft_convolution.fourier`."""

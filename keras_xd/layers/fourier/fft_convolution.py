@@ -7,6 +7,10 @@ from keras import ops
 
 from keras_xd.core import complex_products, transforms
 
+# A multiply–add of transforms takes about as long as so many of a depthwise convolution on a CPU,
+# forward and backward: benchmarks/depthwise.md.
+TRANSFORM_COST = 4
+
 
 def direct(x, kernel, before, circular=False):
     """Return `y[t] = Σ_j kernel[j] x[t + j - before]` for each channel, without an FFT.
@@ -244,6 +248,11 @@ def expected_multiply_adds(sizes, taps, circular=False, resolutions=None, reach=
     times = (1 if circular else 2) ** len(sizes)
     there, back = times * math.prod(sizes), times * math.prod(resolutions)
     return direct, _of_transform(there) + _of_transform(back)
+
+
+def are_faster(by_transform, by_taps):
+    """Return whether transforms take less time than taps, by the multiply–adds of both."""
+    return TRANSFORM_COST * by_transform < by_taps
 
 
 def fast_length(least):

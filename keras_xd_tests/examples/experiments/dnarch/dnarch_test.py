@@ -128,10 +128,20 @@ def test_every_experiment_runs(
     assert found == numbers
 
 
-def test_a_search_moves_to_its_target(images, no_graph, blank_pictures, tmp_path):
-    """The complexity term alone, in effect: with a weight of 1000."""
+def test_a_search_moves_to_its_target(images, no_graph, blank_pictures, tmp_path, monkeypatch):
+    """The complexity term alone, in effect: with a weight of 1000, from masks that are longer."""
+    network = training.network
+
+    def longer(method, *arguments):
+        model = network(method, *arguments)
+        for variable in keras_xd.architecture_variables(model):
+            variable.assign(variable.constraint(variable + 0.1))
+        return model
+
+    monkeypatch.setattr(training, "network", longer)
     arguments = ["mnist", *TINY, "--size", "4", "--methods", "KRWD", "--complexity-weight", "1000"]
     arguments += ["--batch-size", "9", "--epochs", "6", "--architecture-rate", "0.04"]
+    arguments += ["--channels", "40"]  # whole ones, whose number changes in small steps
     (run,) = dnarch.main([*arguments, "--output", str(tmp_path)]).runs
     ratios = run["curves"]["complexity"]
     assert abs(ratios[0] - 1) > 0.05 and run["complexity"] == pytest.approx(1, abs=0.05)
