@@ -209,8 +209,38 @@ def threads():
 
 
 def commands(runs):
-    """Return the commands of runs as text, each of them once."""
-    return " and ".join(f"`{text}`" for text in dict.fromkeys(run["command"] for run in runs))
+    """Return the commands of runs as text, each of them once.
+
+    Those that differ in `--methods` and `--seeds` alone become one for all methods with the same
+    seeds.
+    """
+    wanted, found = {}, {}
+    for run in runs:
+        base, method = run["command"], None
+        if "--methods" in base.split(" "):
+            base, method = _without(base, ("--methods", "--seeds")), run["method"]
+        wanted.setdefault(base, {}).setdefault(method, set()).add(run.get("seed"))
+    for base, methods in wanted.items():
+        groups = {}
+        for method, seeds in methods.items():
+            groups.setdefault(tuple(sorted(seeds)) if method else (), []).append(method)
+        for seeds, names in groups.items():
+            text = base
+            if seeds:
+                text += f" --methods {' '.join(names)} --seeds {' '.join(map(str, seeds))}"
+            found[text] = None
+    return " and ".join(f"`{text}`" for text in found)
+
+
+def _without(command, options):
+    """Return a command without some options and what follows each of them."""
+    words, skipping = [], False
+    for word in command.split(" "):
+        if word.startswith("--"):
+            skipping = word in options
+        if not skipping:
+            words.append(word)
+    return " ".join(words)
 
 
 def spread(values, digits):

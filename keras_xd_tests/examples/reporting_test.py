@@ -129,6 +129,27 @@ def test_commands_are_joined_where_settings_may_differ(tmp_path):
     assert again.settings["command"] == "one && two"
 
 
+def test_commands_that_differ_in_methods_and_seeds_are_one():
+    def made(method, seed, command):
+        return {"method": method, "seed": seed, "command": command}
+
+    runs = [
+        made("a", 0, "run.py --methods a --epochs 2"),
+        made("b", 0, "run.py --methods b c --epochs 2"),
+        made("a", 1, "run.py --methods a --seeds 1 2 --epochs 2"),
+        made("c", 0, "run.py --methods b c --epochs 2"),
+        made("c", 1, "run.py --methods c --seeds 1 --epochs 2"),
+        made("a", 0, "run.py --methods a --epochs 3"),
+        {"method": "a", "command": "other.py 7"},
+    ]
+    assert reporting.commands(runs).split(" and ") == [
+        "`run.py --epochs 2 --methods a c --seeds 0 1`",
+        "`run.py --epochs 2 --methods b --seeds 0`",
+        "`run.py --epochs 3 --methods a --seeds 0`",
+        "`other.py 7`",
+    ]
+
+
 def test_a_command_has_what_is_not_the_default():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kinds", nargs="+", default=["plain"])
