@@ -214,21 +214,23 @@ def commands(runs):
     Those that differ in `--methods` and `--seeds` alone become one for all methods with the same
     seeds.
     """
-    wanted, found = {}, {}
+    kinds = {}
     for run in runs:
-        base, method = run["command"], None
-        if "--methods" in base.split(" "):
-            base, method = _without(base, ("--methods", "--seeds")), run["method"]
-        wanted.setdefault(base, {}).setdefault(method, set()).add(run.get("seed"))
-    for base, methods in wanted.items():
+        joined = "--methods" in run["command"].split(" ")
+        base = _without(run["command"], ("--methods", "--seeds")) if joined else run["command"]
+        kinds.setdefault(base, []).append(run)
+    found = []
+    for base, alike in kinds.items():
+        given = list(dict.fromkeys(run["command"] for run in alike))
+        seeds = {}
+        for run in alike if len(given) > 1 else ():
+            seeds.setdefault(run["method"], set()).add(run["seed"])
         groups = {}
-        for method, seeds in methods.items():
-            groups.setdefault(tuple(sorted(seeds)) if method else (), []).append(method)
-        for seeds, names in groups.items():
-            text = base
-            if seeds:
-                text += f" --methods {' '.join(names)} --seeds {' '.join(map(str, seeds))}"
-            found[text] = None
+        for method, own in seeds.items():
+            groups.setdefault(" ".join(map(str, sorted(own))), []).append(method)
+        for own, methods in groups.items():
+            found.append(f"{base} --methods {' '.join(methods)} --seeds {own}")
+        found += given if len(given) == 1 else []
     return " and ".join(f"`{text}`" for text in found)
 
 

@@ -145,7 +145,7 @@ def test_commands_that_differ_in_methods_and_seeds_are_one():
     assert reporting.commands(runs).split(" and ") == [
         "`run.py --epochs 2 --methods a c --seeds 0 1`",
         "`run.py --epochs 2 --methods b --seeds 0`",
-        "`run.py --epochs 3 --methods a --seeds 0`",
+        "`run.py --methods a --epochs 3`",
         "`other.py 7`",
     ]
 
