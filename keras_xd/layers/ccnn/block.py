@@ -396,7 +396,7 @@ class CCNNBlock(SearchableLayer):
         return tuple(masks.support(values)[1] for values in self.width_values)
 
     def _is_present(self):
-        return self.depth is None or float(self.depth.value(self.index)) > 0
+        return self.depth is None or bool(self.depth.presence[self.index] > 0)
 
     def _zero(self):
         """Return 0 with a gradient, of zeros, for every variable that a call would use."""

@@ -68,7 +68,7 @@ def drawn_paths(
         `weights`, float32 of the same shape; and an empty one.
     """
     scores = ops.log_softmax(logits, axis=-1)
-    scores = scores if noise is None else scores + noise
+    scores = scores if noise is None else ops.add(scores, noise)
     first = _with_features(operations, scores)
     numbers = first[:, None]
     weights = ops.ones((EDGES, 1), "float32")
@@ -114,9 +114,9 @@ def drawn_cell(
         its weight 0.
     """
     missing = np.where(_THERE, 0.0, _NEVER).astype("float32")
-    of_edges = ops.log_softmax(ops.take(edge_logits, _TABLE) + missing, axis=-1)
+    of_edges = ops.log_softmax(ops.add(ops.take(edge_logits, _TABLE), missing), axis=-1)
     scores = ops.log_softmax(logits, axis=-1)
-    scores = scores if noise is None else scores + noise
+    scores = scores if noise is None else ops.add(scores, noise)
     tiers = ops.take(scores, _TABLE, axis=0) + of_edges[..., None]
     tiers = ops.where(_THERE[..., None], tiers, _NEVER)
     last = scores[FIRST_TIER_EDGES:, None]
