@@ -36,7 +36,7 @@ def count_parameters(model: keras.layers.Layer) -> float | Tensor:
     total = 0
     counted = {id(variable) for variable in architecture_variables(model)}
     for layer in flatten_layers(model):
-        if isinstance(layer, SearchableLayer) and hasattr(layer, "parameters"):
+        if _tells_parameters(layer):
             total = total + layer.parameters()
             counted |= {id(variable) for variable in layer.weights}
     return total + sum(math.prod(w.shape) for w in model.weights if id(w) not in counted)
@@ -86,3 +86,9 @@ def count_activations(model: keras.layers.Layer) -> float | Tensor:
             count = sum(math.prod(tensor.shape[1:]) for tensor in outputs)
         total = total + times * count
     return total
+
+
+def _tells_parameters(layer):
+    """Return whether a searchable layer has the method of its own, beside that of torch modules."""
+    kinds = [kind for kind in type(layer).__mro__ if issubclass(kind, SearchableLayer)]
+    return any("parameters" in vars(kind) for kind in kinds)
