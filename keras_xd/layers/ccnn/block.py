@@ -51,12 +51,11 @@ class CCNNBlock(SearchableLayer):
     mask, one for all blocks of a network, makes a block the identity where it is zero.
 
     With `rendering="dynamic"` only the channels under the masks at the last update are computed,
-    and nothing of a block whose depth mask is zero then: see `update_rendering`.
+    and nothing of a block that is gone: see `update_rendering`.
 
     Args:
         network: a `KernelNetwork`, which other blocks may share, or `None` for one of its own.
-        learn: what is learned, a string of the letters `K` (kernel size), `R` (resolution) and `W`
-            (widths), any of them.
+        learn: what is learned, letters of `K` (kernel size), `R` (resolution), `W` (widths).
         depth: the `DepthMask` of the network, or `None`: the block is always there.
         index: the number of the block in `depth`.
         kernel_size, padding, initial_kernel_size: as in `CKConv`.
@@ -66,8 +65,8 @@ class CCNNBlock(SearchableLayer):
         dropout: share of the entries that are set to zero in training.
         statistics: what inference normalizes by, `"moving"` or `"batch"`: see `use_statistics`.
         rendering: `"static"` or `"dynamic"`.
-        per_channel: whether the multiply–adds of the convolution are counted as they are carried
-            out, for each channel, or as in the paper once.
+        per_channel: whether the convolution is counted for each channel, as it is carried out, or
+            once, as in the paper.
         kernel_scaling: as in `CKConv`.
         seed: an integer makes the first weights reproducible.
 
@@ -232,6 +231,11 @@ class CCNNBlock(SearchableLayer):
         return [mask.values[0] for mask in self.width_masks]
 
     @property
+    def share(self) -> float | Tensor:
+        """See `DepthMask.share`."""
+        return 1.0 if self.depth is None else self.depth.share(self.index)
+
+    @property
     def largest_size(self) -> tuple[int, ...]:
         """The number of taps of the largest kernel, of each axis."""
         return self.convolution.largest_size
@@ -298,7 +302,7 @@ class CCNNBlock(SearchableLayer):
         `CKConv.complexity`, for `a` channels.
 
         Reference:
-            Appendix C of the paper, which leaves the base of the logarithm open.
+            Appendix C, where the base of the logarithm is open.
         """
         one, r = (*input_shape[:-1], 1), math.prod(self.convolution.resolutions)
         of_channel = self.convolution.complexity(one) if self.per_channel else None
@@ -306,17 +310,17 @@ class CCNNBlock(SearchableLayer):
         return present * block_multiply_adds(math.prod(one[1:]), r, counts, of_channel)
 
     def parameters(self) -> float | Tensor:
-        """Return how many weights are left once the block is pruned.
+        """Return how many weights the pruned block has.
 
         `a (k + 5) + a b + b + b c + c + 1` for `a`, `b`, `c` channels and `k` taps, with gradients;
-        four of the five are of batch normalization.
+        four of 5 are statistics and scales.
         """
         present, (a, b, c) = self._left()
         taps = math.prod(self.convolution.counts)
         return present * (a * (taps + 5) + a * b + b + b * c + c + 1)
 
     def activations(self, input_shape: Shape) -> float | Tensor:
-        """Return how many entries the tensors of one sample have in the pruned block.
+        """Return how many entries the tensors of a sample have in the pruned block.
 
         With the names of `complexity`: `N L` for `N` outputs, plus `a L + r (a + 2 b + 2 c)`.
         """
@@ -327,9 +331,9 @@ class CCNNBlock(SearchableLayer):
     def finalize(self) -> keras.layers.Layer:
         """Return the block without what its masks set to zero, a built layer, same outputs.
 
-        It is a `StaticCCNNBlock` of the channels and taps under the masks, whose values are folded
-        into the weights, or `keras.layers.Identity` where the depth mask is zero. In dynamic
-        rendering it holds what is rendered.
+        A `StaticCCNNBlock` of the channels and taps under the masks, whose values are folded into
+        the weights, or `keras.layers.Identity` where the depth mask is zero. In dynamic rendering
+        of what is rendered.
         """
         shape = self.get_build_config()["input_shape"]
         dynamic = self.rendering == "dynamic"
@@ -343,9 +347,9 @@ class CCNNBlock(SearchableLayer):
     def describe(self) -> Description:
         """Return the sizes that the block has come to.
 
-        `width/<place>` and `channels/<place>` are the size of a width mask and the number of
-        channels under it, at the places input, middle and output; `depth` is the value of the depth
-        mask, 0 for one that is gone; the rest is `describe()` of the convolution.
+        `width/<place>` and `channels/<place>` are the size of a width mask and the channels under
+        it, at the places input, middle and output; `depth` is the depth mask's value, 0 for one
+        that is gone; the rest is `describe()` of the convolution.
         """
         value = 1.0 if self.depth is None else float(self.depth.value(self.index))
         result = {"depth": value}
@@ -387,7 +391,7 @@ class CCNNBlock(SearchableLayer):
         return x * ops.cast(self.width_masks[place].values[0][: x.shape[-1]], x.dtype)
 
     def _left(self):
-        """Return 1 if the block is there, else 0, and its channels."""
+        """Return 1 or, if it is left out, 0; and the channels."""
         counts = [mask.counts[0] for mask in self.width_masks] or [self._channels] * 3
         return 1.0 if self.depth is None else self.depth.presence[self.index], counts
 
@@ -399,5 +403,5 @@ class CCNNBlock(SearchableLayer):
         return self.depth is None or bool(self.depth.presence[self.index] > 0)
 
     def _zero(self):
-        """Return 0 with a gradient, of zeros, for every variable that a call would use."""
+        """Return 0 with a gradient for every variable that a call would use."""
         return 0.0 * sum(ops.sum(ops.convert_to_tensor(v)) for v in self.trainable_variables)
