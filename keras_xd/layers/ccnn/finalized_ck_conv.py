@@ -79,15 +79,12 @@ class LongConvolution(keras.layers.Layer):
                 name="bias", shape=(channels,), initializer=self.bias_initializer
             )
 
-    def _by_fourier(self, sizes, taps, before):
-        """Return whether to convolve by FFT."""
+    def _takes_transforms(self, by_taps, by_transform):
+        """Return whether to convolve by FFT, by the multiply–adds of both ways."""
         if self.learn_resolution or self.convolution == "fourier":
             return True
         if self.convolution == "direct":
             return False
-        by_taps, by_transform = fft_convolution.expected_multiply_adds(
-            sizes, taps, self.circular, reach=fft_convolution.reaches(taps, before)
-        )
         return fft_convolution.are_faster(by_transform, by_taps)
 
     def _multiply_adds(self, input_shape, taps, resolutions, reach):
@@ -99,21 +96,20 @@ class LongConvolution(keras.layers.Layer):
         by_taps, by_transform = fft_convolution.expected_multiply_adds(
             sizes, taps, self.circular, resolutions if self.learn_resolution else None, reach
         )
-        if self.learn_resolution or self.convolution == "fourier":
-            return channels * by_transform
-        if self.convolution == "direct":
-            return channels * by_taps
-        transforms_are_faster = fft_convolution.are_faster(by_transform, by_taps)
-        if validation.is_integer(by_taps):
-            return channels * (by_transform if transforms_are_faster else by_taps)
-        return channels * ops.where(transforms_are_faster, by_transform, by_taps)
+        transforms_are_taken = self._takes_transforms(by_taps, by_transform)
+        if isinstance(transforms_are_taken, bool):
+            return channels * (by_transform if transforms_are_taken else by_taps)
+        return channels * ops.where(transforms_are_taken, by_transform, by_taps)
 
     def _convolve(self, inputs, kernel, before, masks, bins):
         """Return activation(convolution + bias); see `fft_convolution.fourier`."""
         first = self.data_format == "channels_first"
         x = ops.moveaxis(inputs, 1, -1) if first else inputs
         taps = tuple(kernel.shape[:-1])
-        by_fourier = self._by_fourier(tuple(x.shape[1:-1]), taps, before)
+        counts = fft_convolution.expected_multiply_adds(
+            x.shape[1:-1], taps, self.circular, reach=fft_convolution.reaches(taps, before)
+        )
+        by_fourier = self._takes_transforms(*counts)
         if transforms.are_matrix_products() and not self.learn_resolution:
             # The taps themselves are cheaper than the matrices of transforms.
             by_fourier = any(not 0 <= b < k for b, k in zip(before, taps, strict=True))

@@ -214,23 +214,16 @@ def fast_bins(bins, sizes, circular=False):
     ]
 
 
-def multiply_adds(sizes, taps, circular=False, scaled=False, reach=None):
-    """Return the multiply–adds of one channel: `(direct, by FFT)`.
-
-    Counted are one transform of the input and one back, at `P log2 P` for a real transform of
-    length `P`, and the product; the kernel's transform, once a batch, is not.
-    """
-    length = math.prod(transform_lengths(sizes, taps, circular, scaled, reach))
-    return math.prod(sizes) * math.prod(taps), 2 * _of_transform(length)
-
-
 def expected_multiply_adds(sizes, taps, circular=False, resolutions=None, reach=None):
-    """Return what `multiply_adds` does, differentiable in the kernel size and the resolution.
+    """Return the multiply–adds of one channel, differentiable in kernel size and resolution.
 
-    Transforms are counted at the lengths that are needed, which `fourier` rounds up.
+    By FFT these are one transform of the input and one back, at `P log2 P` for a real transform of
+    length `P`, and the product; the kernel's transform, once a batch, is not counted. Transforms
+    are counted at the lengths that are needed, which `fourier` rounds up.
 
     Args:
-        sizes, circular: as in `multiply_adds`.
+        sizes: number of points of the input.
+        circular: whether the input is periodic.
         taps: the size of the kernel along each axis, numbers or scalar tensors.
         resolutions: the size of the output along each axis, numbers or scalar tensors, or `None`:
             the sizes, and no frequency is masked or cropped.
