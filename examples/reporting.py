@@ -221,16 +221,16 @@ def commands(runs):
         kinds.setdefault(base, []).append(run)
     found = []
     for base, alike in kinds.items():
-        given = list(dict.fromkeys(run["command"] for run in alike))
-        seeds = {}
-        for run in alike if len(given) > 1 else ():
+        if len({run["command"] for run in alike}) == 1:
+            found.append(alike[0]["command"])
+            continue
+        seeds, groups = {}, {}
+        for run in alike:
             seeds.setdefault(run["method"], set()).add(run["seed"])
-        groups = {}
         for method, own in seeds.items():
             groups.setdefault(" ".join(map(str, sorted(own))), []).append(method)
         for own, methods in groups.items():
             found.append(f"{base} --methods {' '.join(methods)} --seeds {own}")
-        found += given if len(given) == 1 else []
     return " and ".join(f"`{text}`" for text in found)
 
 
