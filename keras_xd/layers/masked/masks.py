@@ -227,8 +227,10 @@ def clip_straight_through(value: float | Tensor, low: float, high: float) -> Ten
     return value + ops.stop_gradient(ops.clip(value, low, high) - value)
 
 
-def gradient_only(value):
-    """Return 0, with the gradient of a scalar tensor."""
+@check_types
+def gradient_only(value: float | Tensor) -> Tensor:
+    """Return 0, with the gradient of `value`."""
+    value = ops.convert_to_tensor(value)
     return value - ops.stop_gradient(value)
 
 
