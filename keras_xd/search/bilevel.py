@@ -110,7 +110,8 @@ def train_step(search, arguments, weights_step):
         logs, *state = _backend().with_state(
             search, lambda: _architecture_step(search, training, held_out), *state
         )
-        with search.search_optimizer.only("weights"), fixed_architecture.fixed():
+        ordered = _backend().after([*_groups(search)[0], *search.architecture_loss.variables])
+        with ordered, search.search_optimizer.only("weights"), fixed_architecture.fixed():
             result = weights_step(*state, training)
     if state:
         return {**result[0], **logs}, result[1]

@@ -127,11 +127,12 @@ class _Outcomes:
     def _add_convolutions(self, parts, phased, offsets):
         """Add the depthwise separable operations' products and offsets to lists."""
         names, strides = depthwise_names(self.edge.operations), self.edge.strides
-        inputs = dict.fromkeys(names, self.node["rectified"])
+        x = self.node["rectified"]
+        if self.count > 1:
+            # Several kernels for one channel are possible, too, but XLA is slow at their gradient.
+            x = ops.concatenate([x] * self.count, axis=-1)
+        flats = [self._depthwise(name, strides, x, self._kernel(name, 0)) for name in names]
         for step in (0, 1):
-            flats = [
-                flattened(self._depthwise(name, step, inputs[name], strides)) for name in names
-            ]
             matrices = block_diagonal(ops.cast(self.weights[f"pointwise_{step}"], self.exact))
             found = [moments(flat) for flat in flats] if self.edge.training else []
             scale, offset = self._normalized(f"pointwise_{step}", found, matrices)
@@ -144,30 +145,46 @@ class _Outcomes:
             matrices = ops.unstack(matrices * (scale * factor))
             if np.any(now):
                 offsets.append(ops.sum(offset * ops.multiply(factor, now), axis=0))
+            later = []
             for row, (name, flat, matrix) in enumerate(zip(names, flats, matrices, strict=True)):
-                y = _product(flat, matrix)
                 if name in again:
-                    y = ops.relu(y + ops.cast(offset[row], y.dtype))
-                    inputs[name] = ops.reshape(y, (-1, *self.sizes, y.shape[-1]))
+                    later.append(self._done_again(name, flat, matrix, offset[row]))
                     continue
                 dilated = DEPTHWISE[name][1] > 1
                 target = phased if dilated and "phases" in self.node and strides == 1 else parts
-                target.append(y)
-            names, strides = again, 1
+                target.append(_product(flat, matrix))
+            names, flats = again, later
             if not names:
                 return
 
-    def _depthwise(self, name, step, x, strides):
-        """Return a depthwise convolution; of dilated ones the phases, if the node has them."""
-        kernel, rate = self.weights[f"{name}_depthwise_{step}"], DEPTHWISE[name][1]
+    def _done_again(self, name, flat, matrix, offset):
+        """Return the second depthwise convolution of a separable operation, from the first one."""
+
+        def compute(flat, matrix, offset, kernel):
+            y = ops.relu(_product(flat, matrix) + ops.cast(offset, flat.dtype))
+            return self._depthwise(name, 1, ops.reshape(y, (-1, *self.sizes, y.shape[-1])), kernel)
+
+        if self.edge.training and len(self.edge.operations) > 1:
+            # What is rectified is not kept in training: one small product computes it again.
+            compute = keras.remat(compute)
+        return compute(flat, matrix, offset, self._kernel(name, 1))
+
+    def _kernel(self, name, step):
+        kernel = self.weights[f"{name}_depthwise_{step}"]
+        return ops.transpose(kernel, (1, 2, 0, 3, 4)) if self.count > 1 else kernel
+
+    def _depthwise(self, name, strides, x, kernel):
+        """Return a depthwise convolution, all places along the first axis.
+
+        That of dilated ones is of the phases, if the node has them.
+        """
+        size, rate = DEPTHWISE[name][:2]
         if rate > 1 and "phases" in self.node:
             x, strides, rate = self.node["phases"], 1, 1
-        if self.count > 1:
-            # Several kernels for one channel are possible, too, but XLA is slow at their gradient.
-            x = ops.concatenate([x] * self.count, axis=-1) if step == 0 else x
-            kernel = ops.transpose(kernel, (1, 2, 0, 3, 4))
-        kernel = ops.reshape(kernel, (*[DEPTHWISE[name][0]] * 2, x.shape[-1], -1))
-        return ops.depthwise_conv(x, kernel, strides, "same", "channels_last", (rate, rate))
+            x = ops.concatenate([x] * self.count, axis=-1) if self.count > 1 else x
+        kernel = ops.reshape(kernel, (size, size, x.shape[-1], -1))
+        y = ops.depthwise_conv(x, kernel, strides, "same", "channels_last", (rate, rate))
+        return flattened(y)
 
     def _unphased(self, flat):
         """Return features of the phases, all places along the first axis, as those of images."""

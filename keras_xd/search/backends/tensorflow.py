@@ -47,6 +47,18 @@ def with_state(search, function):
     return [function()]
 
 
+def after(variables):
+    """Return a context whose operations wait until variables have been updated.
+
+    A graph has no order but that of its data, and two passes begun together keep the features of
+    both.
+
+    Args:
+        variables: list of Keras variables.
+    """
+    return tf.control_dependencies([tf.convert_to_tensor(v.value) for v in variables])
+
+
 def replicas():
     """Return the number of devices among which a batch is divided."""
     return tf.distribute.get_strategy().num_replicas_in_sync

@@ -1,5 +1,7 @@
 """What a bilevel step needs of PyTorch."""
 
+import contextlib
+
 import keras
 import torch
 
@@ -37,6 +39,11 @@ def with_state(search, function):
     """
     with torch.no_grad():
         return [function()]
+
+
+def after(variables):
+    """Return a context that does nothing: PyTorch computes in the order of its calls."""
+    return contextlib.nullcontext()
 
 
 def replicas():
