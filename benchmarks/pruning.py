@@ -1,19 +1,21 @@
 """Time of pruned continuous convolutional networks beside the complexity that was aimed at.
 
-    python benchmarks/pruning.py [--cases 1d 2d] [--learn WD] [--targets 0.25 0.5 1] [--dry-run]
+    python benchmarks/pruning.py [--cases 1d 2d] [--learn WD] [--targets 0.25 0.5 1]
+        [--measures multiply_adds activations] [--dry-run]
 
 A CCNN is searched by the complexity term alone, with targets of 0.25, 0.5 and 1 times the
-multiply–adds of the network of half its blocks and half its channels, then pruned and finalized.
+multiply–adds, or the activations, of the network of half its blocks and half its channels, then
+pruned and finalized.
 Base networks are the paper's, of 4 blocks and 140 channels, and one as wide as the largest of its
 backbone, 380 channels. Beside the pruned networks runs the base network itself, finalized from
 `learn=""`. Times are of one forward pass of a compiled function at inference, medians over rounds
 in which all networks take turns. `search`, `pruned`, `time` and `blocks` are ratios to the base
-network. `search` is `keras_xd.complexity` of the search space, in which the depth and the widths
-are continuous, `pruned` that of the pruned network, with whole channels and blocks.
-`outside` is the share of its time that encoder, pooling and decoder take, measured by a network of
-these alone: no mask makes them smaller, and they are hardly counted. `blocks` is the time without
-them. Required: times in the order of complexities (rank correlation 1), and the time of the blocks
-within a factor of 1.5 of the pruned network's complexity. With `R` learned the search is rendered
+network. `search` is the measure of the search space, `pruned` that of the pruned network; both
+count whole channels and blocks. `outside` is the share of its time that encoder, pooling and
+decoder take, measured by a network of these alone: no mask makes them smaller, and they are hardly
+counted. `blocks` is the time without them. Required: times in the order of complexities (rank
+correlation 1), and the time of the whole network within a factor of 1.5 of the pruned network's
+share of the measure. With `R` learned the search is rendered
 dynamically, as resolutions cost nothing less otherwise. The table is written to
 benchmarks/pruning.md, or nowhere with `--dry-run`.
 """
@@ -39,6 +41,8 @@ from keras_xd import layers, models
 RESULTS = pathlib.Path(__file__).with_suffix(".md")
 CASES = {"1d": (1024, 1), "2d": (32, 32, 3)}
 FACTOR = 1.5
+NAMES = {"multiply_adds": "multiply–adds", "activations": "activations"}
+MEASURES = {"multiply_adds": keras_xd.complexity, "activations": layers.count_activations}
 OUTSIDE = ("encoder", "encoder_normalization", "encoder_gelu", "pool", "decoder")
 
 
@@ -60,7 +64,12 @@ def network(blocks, channels, shape, learn, options):
     )
 
 
-def drive(space, target, steps):
+def count(model, measure):
+    """Return a measure of a model, a number or a scalar tensor."""
+    return MEASURES[measure](model)
+
+
+def drive(space, target, steps, measure):
     """Let the complexity term alone move the masks until the target is met within 1 %."""
     variables = keras_xd.architecture_variables(space)
     optimizer = keras.optimizers.Adam(0.02)
@@ -69,7 +78,7 @@ def drive(space, target, steps):
     @tf.function
     def step():
         with tf.GradientTape() as tape:
-            ratio = ops.convert_to_tensor(keras_xd.complexity(space)) / target
+            ratio = ops.convert_to_tensor(count(space, measure), "float32") / target
             loss = ops.square(ratio - 1)
         gradients = tape.gradient(loss, [v.value for v in variables], unconnected_gradients="zero")
         optimizer.apply(gradients, variables)
@@ -78,7 +87,7 @@ def drive(space, target, steps):
     for _ in range(steps):
         if abs(float(step()) - 1) < 0.01:
             break
-    return float(keras_xd.complexity(space)) / target
+    return float(count(space, measure)) / target
 
 
 def forward(model, jit):
@@ -112,11 +121,11 @@ def rank_correlation(first, second):
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def measure(case, channels, options):
-    """Return the rows of one case and whether they are as required."""
+def rows_of(case, channels, measure, options):
+    """Return the rows of one case and one measure, and whether they are as required."""
     shape = tuple(options.size or n for n in CASES[case][:-1]) + CASES[case][-1:]
     base = network(options.blocks, channels, shape, "", options)
-    budget = keras_xd.complexity(base)
+    budget = float(count(base, measure))
     plain = keras_xd.finalize(base)
     functions, found = {}, {}
 
@@ -127,36 +136,36 @@ def measure(case, channels, options):
     add("base", plain)
     for target in options.targets:
         space = network(2 * options.blocks, 2 * channels, shape, options.learn, options)
-        ratio = target * drive(space, target * budget, options.steps)
+        ratio = target * drive(space, target * budget, options.steps, measure)
         layers.update_rendering(space)
         pruned = keras_xd.finalize(space)
         blocks = [x for x in pruned.layers if isinstance(x, layers.StaticCCNNBlock)]
         name = f"{target:g}"
-        found[name] = (ratio, keras_xd.complexity(pruned) / budget, blocks)
+        found[name] = (ratio, count(pruned, measure) / budget, blocks)
         add(name, pruned)
     inputs = np.random.default_rng(0).normal(size=(options.batch, *shape)).astype("float32")
     times = medians(functions, inputs, options.rounds)
     rows, right = [], True
-    for name, (ratio, count, blocks) in found.items():
+    for name, (ratio, left, blocks) in found.items():
         share = times[name] / times["base"]
         inside = [times[net] - times[net, "outside"] for net in (name, "base")]
         outside, of_blocks = times[name, "outside"] / times[name], inside[0] / inside[1]
         widths = " ".join("/".join(map(str, block.widths)) for block in blocks)
-        within = 1 / FACTOR <= of_blocks / count <= FACTOR
+        within = 1 / FACTOR <= share / left <= FACTOR
         right = right and within
         rows.append(
-            f"| {case}, {channels} | {name} | {ratio:.3f} | {count:.3f} | {times[name]:.1f} | "
-            f"{share:.3f} | {share / count:.2f} | {outside:.2f} | {of_blocks:.3f} | "
-            f"{of_blocks / count:.2f} | {'yes' if within else 'no'} | {widths} |"
+            f"| {case}, {channels} | {name} | {ratio:.3f} | {left:.3f} | {times[name]:.1f} | "
+            f"{share:.3f} | {share / left:.2f} | {'yes' if within else 'no'} | {outside:.2f} | "
+            f"{of_blocks:.3f} | {widths} |"
         )
     correlation = 1.0
     if len(found) > 1:
-        ratios = [count for _, count, _ in found.values()]
+        ratios = [left for _, left, _ in found.values()]
         correlation = rank_correlation(ratios, [times[name] for name in found])
     rows.append(
-        f"| {case}, {channels} | base | 1 | 1 | {times['base']:.1f} | 1 | | "
-        f"{times['base', 'outside'] / times['base']:.2f} | 1 | | rank correlation "
-        f"{correlation:.2f} | {options.blocks} blocks of {channels} channels |"
+        f"| {case}, {channels} | base | 1 | 1 | {times['base']:.1f} | 1 | | | "
+        f"{times['base', 'outside'] / times['base']:.2f} | 1 | {options.blocks} blocks of "
+        f"{channels} channels, rank correlation {correlation:.2f} |"
     )
     return rows, right and correlation > 0.999
 
@@ -166,6 +175,7 @@ def main():
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--learn", default="WD", help="what is learned, letters of KRWD")
     parser.add_argument("--targets", nargs="+", type=float, default=[0.25, 0.5, 1.0])
+    parser.add_argument("--measures", nargs="+", choices=MEASURES, default=list(MEASURES))
     parser.add_argument("--blocks", type=int, default=4, help="of the base network")
     parser.add_argument("--channels", nargs="+", type=int, default=[140, 380], help="of the same")
     parser.add_argument("--kernel-size", type=int, help="of the largest kernel; all by default")
@@ -186,21 +196,24 @@ def main():
         f"{len(os.sched_getaffinity(0))} cores, float32, "
         f"{'with' if options.jit else 'without'} XLA, forward passes, medians of "
         f"{options.rounds} rounds. Ratios are to the base network. Required: rank correlation 1 of "
-        "times and complexities, and the time of the blocks over the pruned network's complexity "
-        f"within a factor of {FACTOR}. Outside is the share of encoder, pooling and decoder.",
-        "",
-        "| case, channels | target | complexity: search | pruned | ms | time | time / pruned | "
-        "outside | blocks | blocks / pruned | within | widths of the blocks |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        f"times and counts, and time over what is left of the count within a factor of {FACTOR}. "
+        "Outside is the share of encoder, pooling and decoder.",
     ]
-    as_required = True
-    for case, channels in itertools.product(options.cases, options.channels):
-        rows, right = measure(case, channels, options)
-        as_required = as_required and right
-        lines += rows
-        print("\n".join(rows), flush=True)
-    lines += ["", f"As required: {'yes' if as_required else 'no'}."]
-    print(lines[-1])
+    head = [
+        "| case, channels | target | count: search | pruned | ms | time | time / pruned | within | "
+        "outside | blocks | widths of the blocks |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for measure in options.measures:
+        lines += ["", f"## Budget of {NAMES[measure]}", "", *head]
+        as_required = True
+        for case, channels in itertools.product(options.cases, options.channels):
+            rows, right = rows_of(case, channels, measure, options)
+            as_required = as_required and right
+            lines += rows
+            print("\n".join(rows), flush=True)
+        lines += ["", f"As required: {'yes' if as_required else 'no'}."]
+        print(lines[-1], flush=True)
     if not options.dry_run:
         RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -47,9 +47,9 @@ def count_activations(model: keras.layers.Layer) -> float | Tensor:
     """Return the number of entries that the layers of a model give out for one sample.
 
     That is the memory that training takes for each sample, in numbers. It counts the layers that
-    `keras_xd.complexity` counts. A searchable layer tells its own number by
-    `activations(input_shape)` if it has that method, as `CCNNBlock` does, differentiable in its
-    masks; of the others the outputs count.
+    `keras_xd.complexity` counts. A layer tells its own number by `activations(input_shape)` if it
+    has that method, as `CCNNBlock` does, differentiable in its masks, and what it is finalized to;
+    of the others the outputs count.
 
     Args:
         model: a built Keras model (a `SearchModel` too) or a single built layer.
@@ -75,7 +75,7 @@ def count_activations(model: keras.layers.Layer) -> float | Tensor:
                 f"model's Input a complete shape. Received: layer '{layer.name}' called with shape "
                 f"{shape}"
             )
-        if isinstance(layer, SearchableLayer) and hasattr(layer, "activations"):
+        if callable(getattr(type(layer), "activations", None)):
             count = layer.activations(shape)
         else:
             several = isinstance(shape[0], (list, tuple))

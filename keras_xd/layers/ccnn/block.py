@@ -25,6 +25,7 @@ from keras_xd.layers.ccnn.finalized_block import (
     StaticCCNNBlock,
     add_linear,
     add_to_first,
+    block_activations,
     block_multiply_adds,
 )
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork
@@ -322,11 +323,12 @@ class CCNNBlock(SearchableLayer):
     def activations(self, input_shape: Shape) -> float | Tensor:
         """Return how many entries the tensors of a sample have in the pruned block.
 
-        With the names of `complexity`: `N L` for `N` outputs, plus `a L + r (a + 2 b + 2 c)`.
+        With the names of `complexity`: `max(a, c) L` for outputs, as others pass by, plus
+        `a L + r (a + 2 b + 2 c)`.
         """
-        points = math.prod(input_shape[1:-1])
-        r, (present, (a, b, c)) = math.prod(self.convolution.resolutions), self._left()
-        return points * input_shape[-1] + present * (points * a + r * (a + 2 * b + 2 * c))
+        present, counts = self._left()
+        r = math.prod(self.convolution.resolutions)
+        return present * block_activations(math.prod(input_shape[1:-1]), r, counts)
 
     def finalize(self) -> keras.layers.Layer:
         """Return the block without what its masks set to zero, a built layer, same outputs.

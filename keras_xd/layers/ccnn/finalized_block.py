@@ -186,6 +186,11 @@ class StaticCCNNBlock(QuantizedWeights):
         of_channel = self.convolution.multiply_adds(one) if self.per_channel else None
         return block_multiply_adds(math.prod(one[1:]), r, self.widths, of_channel)
 
+    def activations(self, input_shape: Shape) -> int:
+        """Return the entries of the tensors of a sample, counted as by `CCNNBlock.activations`."""
+        points = self.convolution.compute_output_shape((*input_shape[:-1], 1))[1:-1]
+        return block_activations(math.prod(input_shape[1:-1]), math.prod(points), self.widths)
+
     def get_config(self) -> Config:
         convolution = keras.saving.serialize_keras_object(self.convolution)
         convolution.pop("build_config", None)  # the block builds it
@@ -217,6 +222,17 @@ def block_multiply_adds(points, r, widths, of_channel=None):
     else:
         convolution = r * ops.log(r) / math.log(2)
     return points * a + convolution + r * (a * b + 2 * b + b * c + c)
+
+
+def block_activations(points, r, widths):
+    """Return the entries that the tensors of a block have: see `CCNNBlock.activations`.
+
+    Args:
+        points, r, widths: as for `block_multiply_adds`.
+    """
+    a, b, c = widths
+    largest = max(a, c) if validation.is_integer(a) else ops.maximum(a, c)
+    return points * (largest + a) + r * (a + 2 * b + 2 * c)
 
 
 def add_linear(layer, widths, left, seed=None):

@@ -204,8 +204,11 @@ def test_other_costs_are_those_of_the_pruned_block():
     assert sum(math.prod(v.shape) for v in trained) == 6 * (5 + 3) + 24 + 4 + 12 + 3
     left = block.finalize().count_params()
     assert float(block.parameters()) == pytest.approx(left, rel=1e-4)
-    outputs = 10 * 10 + 10 * 6 + 10 * 6 + 2 * 10 * 4 + 2 * 10 * 3
+    outputs = 10 * 6 + 10 * 6 + 10 * 6 + 2 * 10 * 4 + 2 * 10 * 3
     assert float(block.activations((None, 10, 10))) == pytest.approx(outputs, rel=1e-4)
+    assert block.finalize().activations((None, 10, 10)) == outputs
+    block.depth.length.assign([masks.sigmoid_offset(0.1, 2 * 0.75 / 3 - 1, 8.0)])
+    assert float(block.activations((None, 10, 10))) == 0
 
 
 @pytest.mark.parametrize(
