@@ -131,7 +131,7 @@ class _Outcomes:
         if self.count > 1:
             # Several kernels for one channel are possible, too, but XLA is slow at their gradient.
             x = ops.concatenate([x] * self.count, axis=-1)
-        flats = [self._depthwise(name, strides, x, self._kernel(name, 0)) for name in names]
+        flats = [self._depthwise(name, strides, x, self._taps(name, 0)) for name in names]
         for step in (0, 1):
             matrices = block_diagonal(ops.cast(self.weights[f"pointwise_{step}"], self.exact))
             found = [moments(flat) for flat in flats] if self.edge.training else []
@@ -167,9 +167,9 @@ class _Outcomes:
         if self.edge.training and len(self.edge.operations) > 1:
             # What is rectified is not kept in training: one small product computes it again.
             compute = keras.remat(compute)
-        return compute(flat, matrix, offset, self._kernel(name, 1))
+        return compute(flat, matrix, offset, self._taps(name, 1))
 
-    def _kernel(self, name, step):
+    def _taps(self, name, step):
         kernel = self.weights[f"{name}_depthwise_{step}"]
         return ops.transpose(kernel, (1, 2, 0, 3, 4)) if self.count > 1 else kernel
 
