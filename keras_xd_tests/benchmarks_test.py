@@ -19,6 +19,7 @@ with on_path(BENCHMARKS):
     cheap_trials = importlib.import_module("cheap_trials")
     digit_cells = importlib.import_module("digit_cells")
     finalized = importlib.import_module("finalized")
+    found_cells = importlib.import_module("found_cells")
     formats = importlib.import_module("formats")
     grammar_search = importlib.import_module("grammar_search")
     dash = importlib.import_module("dash")
@@ -169,6 +170,28 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypa
     monkeypatch.setattr(finalized, "measure", lambda *arguments, **options: rows)
     finalized.main([*words, "--dry-run"])
     assert output.stat().st_mtime_ns == before
+
+
+def test_found_cells_are_timed_beside_the_plain_network(tmp_path, capsys, rng):
+    genotype = keras_xd.genotypes.random_genotype(rng, ("identity", "max_pooling_3")).to_dict()
+    result = {"kind": "cifar10", "accuracy": 0.75, "parameters": 1234}
+    runs = [
+        {"method": "nos", "seed": 0, "genotype": genotype, **result},
+        {"method": "resnet", "seed": 0, **result},
+    ]
+    settings = {"pool": 4, "cells": 3, "channels": 4, "resnet_width": 2}
+    file = tmp_path / "nos_search.json"
+    file.write_text(json.dumps({"settings": settings, "runs": runs}))
+    words = ["--results", str(file), "--batch-size", "2", "--rounds", "1", "--dry-run"]
+    table = [line for line in found_cells.main(words) if line.startswith("| ")]
+    model = found_cells.network(runs[0], settings)
+    ratio = keras_xd.complexity(model) / keras_xd.complexity(found_cells.network(runs[1], settings))
+    assert table[1].startswith(f"| all operations | 1 | 25.00 | 1,234 | {ratio:.2f} | ")
+    assert table[2] == "| plain ResNet-20 | 1 | 25.00 | 1,234 | 1.00 | 1.00 | 1.00 | 1.00 |"
+    file.write_text(json.dumps({"settings": settings, "runs": runs[:1]}))
+    with pytest.raises(SystemExit):
+        found_cells.main(words)
+    assert "there must be a run of the method 'resnet'" in capsys.readouterr().err
 
 
 def test_commands_of_readme_and_results_name_files_and_options_that_exist():
