@@ -1,6 +1,6 @@
 """Time of pruned continuous convolutional networks beside the complexity that was aimed at.
 
-    python benchmarks/pruning.py [--cases 1d 2d] [--learn WD] [--targets 0.25 0.5 1]
+    python benchmarks/pruning.py [--cases 1d 2d] [--learn WDE] [--targets 0.25 0.5 1]
         [--measures multiply_adds activations] [--dry-run]
 
 A CCNN is searched by the complexity term alone, with targets of 0.25, 0.5 and 1 times the
@@ -12,12 +12,11 @@ backbone, 380 channels. Beside the pruned networks runs the base network itself,
 in which all networks take turns. `search`, `pruned`, `time` and `blocks` are ratios to the base
 network. `search` is the measure of the search space, `pruned` that of the pruned network; both
 count whole channels and blocks. `outside` is the share of its time that encoder, pooling and
-decoder take, measured by a network of these alone: no mask makes them smaller, and they are hardly
-counted. `blocks` is the time without them. Required: times in the order of complexities (rank
-correlation 1), and the time of the whole network within a factor of 1.5 of the pruned network's
-share of the measure. With `R` learned the search is rendered
-dynamically, as resolutions cost nothing less otherwise. The table is written to
-benchmarks/pruning.md, or nowhere with `--dry-run`.
+decoder take, measured by a network of these alone: they are hardly counted. `blocks` is the time
+without them. Required: times in the order of complexities (rank correlation 1), and the time of the
+whole network within a factor of 1.5 of the pruned network's share of the measure. With `R` learned
+the search is rendered dynamically, as resolutions cost nothing less otherwise. The table is written
+to benchmarks/pruning.md, or nowhere with `--dry-run`.
 """
 
 import argparse
@@ -41,9 +40,9 @@ from keras_xd import layers, models
 RESULTS = pathlib.Path(__file__).with_suffix(".md")
 CASES = {"1d": (1024, 1), "2d": (32, 32, 3)}
 FACTOR = 1.5
+OUTSIDE = ("encoder", "encoder_normalization", "encoder_gelu", "pool", "decoder")
 NAMES = {"multiply_adds": "multiply–adds", "activations": "activations"}
 MEASURES = {"multiply_adds": keras_xd.complexity, "activations": layers.count_activations}
-OUTSIDE = ("encoder", "encoder_normalization", "encoder_gelu", "pool", "decoder")
 
 
 def network(blocks, channels, shape, learn, options):
@@ -98,8 +97,9 @@ def forward(model, jit):
 def without_blocks(model):
     """Return the encoder, the pooling and the decoder of a finalized network, as a network."""
     x = inputs = keras.Input(model.input_shape[1:])
-    for name in OUTSIDE:
-        x = model.get_layer(name)(x)
+    for layer in model.layers:
+        if layer.name in OUTSIDE:
+            x = layer(x)
     return keras.Model(inputs, x)
 
 
@@ -173,7 +173,7 @@ def rows_of(case, channels, measure, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--learn", default="WD", help="what is learned, letters of KRWD")
+    parser.add_argument("--learn", default="WDE", help="what is learned, letters of KRWDE")
     parser.add_argument("--targets", nargs="+", type=float, default=[0.25, 0.5, 1.0])
     parser.add_argument("--measures", nargs="+", choices=MEASURES, default=list(MEASURES))
     parser.add_argument("--blocks", type=int, default=4, help="of the base network")

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_xd.core.searchable import flatten_layers, is_graph
 from keras_xd.graph import cloning
-from keras_xd.graph.channel_groups import GLOBAL_POOLING
+from keras_xd.graph.channel_groups import pools_channels_alone
 from keras_xd.layers import StaticCCNNBlock
 
 
@@ -57,7 +57,7 @@ def split_streams(model: keras.Model) -> keras.Model:
             whole = ops.concatenate([first, others], axis=-1)  # computed only where it is read
             streams[id(whole)] = (whole, first, others)
             return whole
-        if _pools_channels_alone(operation) and not number and id(args[0]) in streams:
+        if pools_channels_alone(operation) and not number and id(args[0]) in streams:
             _, first, others = streams[id(args[0])]
             config = {**operation.get_config(), "name": f"{operation.name}_others"}
             beside = type(operation).from_config(config)
@@ -102,7 +102,3 @@ def _channels_used(model):
 def _keeps_channels(layer):
     """Return whether a layer leaves all but the first channels as they are."""
     return isinstance(layer, StaticCCNNBlock) or type(layer) is keras.layers.Identity
-
-
-def _pools_channels_alone(layer):
-    return type(layer) in GLOBAL_POOLING and layer.data_format == "channels_last"

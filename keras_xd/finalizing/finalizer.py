@@ -17,6 +17,7 @@ from keras_xd.finalizing.bypass import split_streams
 from keras_xd.finalizing.pruning import has_masks, prune
 from keras_xd.finalizing.replacing import replace
 from keras_xd.finalizing.report import FinalizingReport
+from keras_xd.finalizing.stream_trimming import trim_streams
 from keras_xd.graph.exporting import export
 from keras_xd.graph.wrapped_model import Exchange, Rewritten
 from keras_xd.layers.xd.finalized import STORAGES
@@ -96,7 +97,8 @@ def finalize(
 
     Of a model of masked layers (`rewrite(…, to="masked")`) the channels, taps and blocks beyond the
     masks are cut out, with the same outputs, and all layers are Keras' own. Channels that pass all
-    blocks of a `keras_xd.models.ccnn` unchanged are led around them. Everything else is copied with
+    blocks of a `keras_xd.models.ccnn` unchanged are led around them, and those that its encoder's
+    mask sets to zero are cut out, unless a block uses them. Everything else is copied with
     its weights. Nested models and shared layers stay so; `model` is left untouched.
 
     The spectrum of an XD-operation has a complex number for each frequency and pair of channels, so
@@ -200,7 +202,7 @@ def finalize(
     if not isinstance(copy, Rewritten):
         if isinstance(copy, keras.Sequential):
             copy = keras.Model(copy.inputs[0], copy.outputs[0], name=copy.name)
-        copy = split_streams(copy)
+        copy = split_streams(trim_streams(copy))
         kind = keras.Model if report.snapped and _is_of_keras(copy) else FinalizedModel
         copy = kind(copy.input, copy.output, name=copy.name)
     copy.report = report

@@ -95,6 +95,11 @@ class Channels:
     members: list = dataclasses.field(default_factory=list)
 
 
+def pools_channels_alone(layer: layers.Layer) -> bool:
+    """Return whether a layer is a global pooling whose channels are last."""
+    return type(layer) in GLOBAL_POOLING and layer.data_format == "channels_last"
+
+
 def find_channels(
     model: keras.Model,
     able: Callable[[layers.Layer], bool],

@@ -10,6 +10,7 @@ from keras_xd.layers.ccnn.batch_statistics import (
 from keras_xd.layers.ccnn.block import CCNNBlock
 from keras_xd.layers.ccnn.ck_conv import CKConv
 from keras_xd.layers.ccnn.ck_conv_by_rank import CKConv1D, CKConv2D, FlexConv1D, FlexConv2D
+from keras_xd.layers.ccnn.encoder import CCNNEncoder, StaticCCNNEncoder
 from keras_xd.layers.ccnn.finalized_block import StaticCCNNBlock
 from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork
@@ -88,6 +89,7 @@ from keras_xd.layers.xd.separable import XDSeparableConv, XDSeparableConv1D, XDS
 __all__ = [
     "BatchStatisticsNormalization",
     "CCNNBlock",
+    "CCNNEncoder",
     "CKConv",
     "CKConv1D",
     "CKConv2D",
@@ -146,6 +148,7 @@ __all__ = [
     "SpectralConv2D",
     "SpectralConv3D",
     "StaticCCNNBlock",
+    "StaticCCNNEncoder",
     "StaticCKConv",
     "StaticDepthMask",
     "StaticKernelXD",

@@ -41,6 +41,8 @@ def ccnn(
     - `R`: resolutions, by sigmoid masks on the spectrum, 0.85 at the highest frequency at first.
     - `W`: the three widths of each block, by sigmoid masks on half of the channels at first.
     - `D`: how many of the blocks there are, by one sigmoid mask on half of them at first.
+    - `E`: the width of the encoder, by a sigmoid mask on half of the channels at first. Not in the
+      paper. With `W` and `E` the residual stream between the blocks gets narrower, too.
 
     So the paper's CCNN of 4 blocks and 140 channels, with all four learned, is
     `ccnn(8, 280, …)`, and `keras_xd.complexity(ccnn(4, 140, …, learn=""))` the budget for it.
@@ -48,11 +50,11 @@ def ccnn(
 
     Args:
         blocks: number of blocks, the largest one where `D` is learned.
-        channels: number of channels, the largest one where `W` is learned.
+        channels: number of channels, the largest one where `W` or `E` is learned.
         input_shape: `(steps, channels)`, `(height, width, channels)`, or with a vocabulary
             `(steps,)`; all known.
         classes: number of outputs, which are logits, or numbers to be predicted.
-        learn: string of any of the letters `K`, `R`, `W`, `D`.
+        learn: string of any of the letters `K`, `R`, `W`, `D`, `E`.
         dense: whether there are outputs at each point.
         vocabulary: number of different tokens, integers, where the inputs are such.
         kernel_size: number of taps of the largest kernel; `None`: the size of the inputs.
@@ -98,7 +100,7 @@ def ccnn(
     channels = validation.positive_integer(channels, "channels")
     classes = validation.positive_integer(classes, "classes")
     input_shape = _checked_shape(input_shape, vocabulary)
-    learn = validation.letters(learn, "KRWD", "learn")
+    learn = validation.letters(learn, "KRWDE", "learn")
     if not isinstance(temperatures, (tuple, list)) or len(temperatures) != 3:
         raise ValueError(
             "`temperatures` must be three numbers, of frequencies, channels and blocks. "
@@ -117,13 +119,19 @@ def ccnn(
     if tokens:
         draw = keras.initializers.RandomUniform(-0.05, 0.05, seed)
         x = keras.layers.Embedding(vocabulary, channels, draw, name="embedding")(x)
-    x = _linear(channels, seed, "encoder")(x)
-    x = layers.BatchStatisticsNormalization(statistics, name="encoder_normalization")(x)
-    x = keras.layers.Activation("gelu", name="encoder_gelu")(x)
+    if "E" in learn:
+        start = None if seed is None else seed + 1
+        x = layers.CCNNEncoder(
+            channels, initial_channels, of_width, statistics, start, name="encoder"
+        )(x)
+    else:
+        x = _linear(channels, seed, "encoder")(x)
+        x = layers.BatchStatisticsNormalization(statistics, name="encoder_normalization")(x)
+        x = keras.layers.Activation("gelu", name="encoder_gelu")(x)
     for index in range(blocks):
         x = layers.CCNNBlock(
             network,
-            learn=learn.replace("D", ""),
+            learn=learn.replace("D", "").replace("E", ""),
             depth=depth,
             index=index,
             kernel_size=kernel_size,

@@ -35,6 +35,7 @@ def no_loss(targets, outputs):
         ({"input_shape": (6, 4, 2), "learn": "KRWD"}, (2, 6, 4, 2), (2, 3)),
         ({"input_shape": (6, 4, 2), "learn": "KR", "dense": True}, (2, 6, 4, 2), (2, 6, 4, 3)),
         ({"input_shape": (9,), "vocabulary": 5, "learn": "WD"}, (2, 9), (2, 3)),
+        ({"input_shape": (9, 2), "learn": "WE", "dense": True}, (2, 9, 2), (2, 9, 3)),
     ],
 )
 def test_networks_of_all_kinds(kwargs, shape, output_shape, tmp_path, rng):
@@ -53,6 +54,7 @@ def test_networks_of_all_kinds(kwargs, shape, output_shape, tmp_path, rng):
             2 * sum("KR".count(c) for c in kwargs["learn"])
             + 6 * ("W" in kwargs["learn"])
             + ("D" in kwargs["learn"])
+            + ("E" in kwargs["learn"])
         ]
         * 2
     )
@@ -74,6 +76,15 @@ def test_a_search_begins_as_the_network_of_half_the_size():
     half = keras_xd.complexity(ccnn(4, 140, (4, 2), 2, learn=""))
     linear = 4 * 2 * 140 + 140 * 2  # the encoder and decoder of twice the width
     assert float(keras_xd.complexity(model)) == pytest.approx(half + linear, rel=1e-5)
+
+
+def test_a_learned_encoder_begins_as_the_one_of_half_the_width():
+    model = ccnn(8, 280, (4, 2), 2, learn="WDE")
+    assert keras_xd.describe(model)["encoder"]["channels"] == 140
+    half = keras_xd.complexity(ccnn(4, 140, (4, 2), 2, learn=""))
+    assert float(keras_xd.complexity(model)) == pytest.approx(half + 140 * 2, rel=1e-5)
+    # Only the decoder is not counted for what is left of it.
+    assert keras_xd.complexity(keras_xd.finalize(model)) == half
 
 
 def test_the_depth_is_one_variable():
@@ -298,7 +309,7 @@ def test_a_served_network_may_use_moving_statistics(rng):
         ({"input_shape": (8,)}, "input_shape=\\(8,\\), vocabulary=None"),
         ({"input_shape": (8, 3), "vocabulary": 5}, "input_shape=\\(8, 3\\), vocabulary=5"),
         ({"vocabulary": 0, "input_shape": (8,)}, "vocabulary=0"),
-        ({"learn": "KX"}, "among 'KRWD'. Received: learn='KX'"),
+        ({"learn": "KX"}, "among 'KRWDE'. Received: learn='KX'"),
         ({"temperatures": (25.0, 25.0)}, "temperatures=\\(25.0, 25.0\\)"),
         ({"temperatures": (25.0, 25.0, 2.0)}, "temperature=2.0, which takes 1.285"),
         ({"initial_channels": 1}, "Received: initial_size=1"),

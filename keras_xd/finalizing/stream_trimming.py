@@ -1,0 +1,97 @@
+"""Residual streams without the channels that are zero from the encoder to the decoder."""
+
+import collections
+
+import keras
+
+from keras_xd.core.searchable import flatten_layers, is_graph
+from keras_xd.graph import cloning
+from keras_xd.graph.channel_groups import pools_channels_alone
+from keras_xd.layers import StaticCCNNBlock, StaticCCNNEncoder
+
+
+def trim_streams(model: keras.Model) -> keras.Model:
+    """Return a model with the same outputs, in which channels of zeros are cut off.
+
+    A `StaticCCNNEncoder` fills the channels beyond its width with zeros. Where only blocks,
+    identities, global poolings and dense layers read the stream that it begins, the stream gets as
+    many channels as the encoder computes or one of the blocks reads or writes, and the kernels of
+    the dense layers lose the rows of the others. All other streams stay as they are.
+
+    Args:
+        model: a Functional model; it is not touched.
+
+    Returns:
+        A Functional model with the names of all layers, or `model` itself where there is nothing
+        to cut.
+
+    Example:
+
+    >>> import keras_xd
+    >>> space = keras_xd.models.ccnn(2, 10, (32, 1), classes=4, learn="WE")
+    >>> found = keras_xd.finalize(space)
+    >>> found.get_layer("encoder").output.shape, found.get_layer("decoder").kernel.shape
+    ((None, 32, 5), (5, 4))
+    """
+    widths = _widths(model)
+    if not widths:
+        return model
+
+    def narrow(layer):
+        width = widths.get(id(layer))
+        if width is None:
+            return None
+        config, shape = layer.get_config(), layer.get_build_config()["input_shape"]
+        if isinstance(layer, StaticCCNNEncoder):
+            new = type(layer).from_config({**config, "units": width})
+            new.build(shape)
+        else:
+            new = type(layer).from_config(config)
+            new.build((*shape[:-1], width))
+        if not isinstance(layer, keras.layers.Dense):
+            cloning.copy_state(layer, new)
+            return new
+        new.trainable = layer.trainable
+        for weight, whole in zip(new.weights, layer.weights, strict=True):
+            weight.assign(whole[:width] if weight is new.kernel else whole)
+        return new
+
+    return cloning.clone(model, narrow)[0]
+
+
+def _widths(model):
+    """Return the channels of the streams that get fewer, by the id of each layer to rebuild."""
+    graphs = [
+        graph
+        for graph in flatten_layers(model)
+        if is_graph(graph) and any(isinstance(x, StaticCCNNEncoder) for x in graph.layers)
+    ]
+    traced = [cloning.traced_graph(graph) for graph in graphs]
+    times = collections.Counter(id(call.operation) for _, calls in traced for call in calls)
+    found = {}
+    for copy, calls in traced:
+        ends = {id(tensor) for tensor in copy.outputs}
+        for start in calls:
+            if isinstance(start.operation, StaticCCNNEncoder):
+                found |= _stream(start, calls, ends, times)
+    return found
+
+
+def _stream(start, calls, ends, times):
+    """Return the channels of one stream by the id of each layer to rebuild, none if it stays."""
+    encoder, stream, layers = start.operation, {id(start.outputs[0])}, [start.operation]
+    for call in calls:
+        if not any(id(tensor) in stream for tensor in call.tensors):
+            continue
+        layer = call.operation
+        if isinstance(layer, StaticCCNNBlock) or type(layer) is keras.layers.Dense:
+            layers.append(layer)
+        elif not (type(layer) is keras.layers.Identity or pools_channels_alone(layer)):
+            return {}
+        if type(layer) is not keras.layers.Dense:
+            stream.add(id(call.outputs[0]))
+    if stream & ends or any(times[id(layer)] > 1 for layer in layers):
+        return {}
+    used = [max(x.widths[0], x.widths[-1]) for x in layers if isinstance(x, StaticCCNNBlock)]
+    width = max([encoder.width, *used])
+    return {id(layer): width for layer in layers} if width < encoder.units else {}

@@ -1,0 +1,114 @@
+"""Encoders of a learned width beside the formula, and what they are finalized to."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_xd import layers, masks
+from keras_xd_tests.layer_checks import check_config
+from keras_xd_tests.sample_models import randomize
+
+EPSILON = 1e-3
+
+
+def built(shape=(None, 8, 3), units=10, **kwargs):
+    encoder = layers.CCNNEncoder(units, **kwargs)
+    encoder.build(shape)
+    return encoder
+
+
+def set_width(encoder, width):
+    offset = masks.sigmoid_offset(0.1, 2 * width / encoder.units - 1, encoder.temperature)
+    encoder.mask.length.assign([offset])
+
+
+@pytest.mark.parametrize("shape", [(4, 8, 3), (4, 5, 6, 2)])
+@pytest.mark.parametrize("statistics", ["moving", "batch"])
+def test_outputs_are_those_of_the_formula(shape, statistics, rng):
+    encoder = randomize(built(shape, statistics=statistics), rng)
+    set_width(encoder, 6.5)
+    x = rng.normal(size=shape).astype("float32")
+    y = x @ encoder.linear.kernel.numpy() + encoder.linear.bias.numpy()
+    normalization = encoder.normalization
+    mean, variance = normalization.moving_mean.numpy(), normalization.moving_variance.numpy()
+    if statistics == "batch":
+        others = tuple(range(len(shape) - 1))
+        mean, variance = y.mean(axis=others), y.var(axis=others)
+    y = (y - mean) / np.sqrt(variance + EPSILON)
+    y = y * normalization.gamma.numpy() + normalization.beta.numpy()
+    y = ops.gelu(y * encoder.mask.values[0].numpy(), approximate=False)
+    np.testing.assert_allclose(encoder(x), y, atol=1e-5)
+    outputs = np.asarray(encoder(x))
+    assert np.all(outputs[..., :6]) and not np.any(outputs[..., 6:])
+    assert encoder.describe() == {"width": pytest.approx(6.5, rel=1e-4), "channels": 6.0}
+
+
+@pytest.mark.parametrize("statistics", ["moving", "batch"])
+def test_finalized_it_computes_the_same_with_fewer_weights(statistics, rng):
+    encoder = randomize(built(statistics=statistics), rng)
+    set_width(encoder, 4)
+    x = rng.normal(size=(4, 8, 3)).astype("float32")
+    static = encoder.finalize()
+    assert (static.units, static.width, static.statistics) == (10, 4, statistics)
+    np.testing.assert_allclose(static(x), encoder(x), atol=1e-5)
+    for count in ("complexity", "activations"):
+        finalized = getattr(static, {"complexity": "multiply_adds"}.get(count, count))
+        assert float(getattr(encoder, count)((None, 8, 3))) == finalized((None, 8, 3))
+    assert static.multiply_adds((None, 8, 3)) == 8 * 3 * 4
+    assert static.activations((None, 8, 3)) == 8 * 4
+    assert float(encoder.parameters()) == static.count_params() == 4 * (3 + 5)
+    again = layers.StaticCCNNEncoder.from_config(static.get_config())
+    again.build((None, 8, 3))
+    again.set_weights(static.get_weights())
+    np.testing.assert_array_equal(again(x), static(x))
+    assert static.compute_output_shape((None, 8, 3)) == (None, 8, 10)
+
+
+def test_a_full_mask_leaves_all_channels(rng):
+    encoder = built(initial_width=10)
+    randomize(encoder.linear, rng)
+    static = encoder.finalize()
+    assert static.width == static.units == 10
+    x = rng.normal(size=(4, 8, 3)).astype("float32")
+    np.testing.assert_allclose(static(x), encoder(x), atol=1e-5)
+
+
+def test_the_mask_has_gradients_of_counts():
+    encoder = built()
+    low, high = (
+        (set_width(encoder, width), float(encoder.complexity((None, 8, 3))))[1] for width in (3, 4)
+    )
+    assert (low, high) == (8 * 3 * 3, 8 * 3 * 4)
+    assert encoder.architecture_variables == [encoder.mask.length]
+
+
+def test_seeds_and_configurations():
+    first, second = (built(seed=3).linear.kernel for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    options = {"initial_width": 4.0, "temperature": 30.0, "statistics": "batch", "seed": 3}
+    check_config(layers.CCNNEncoder, {"units": 10, **options})
+    check_config(layers.StaticCCNNEncoder, {"units": 10, "width": 4, "statistics": "batch"})
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "float64"])
+def test_data_types(policy, rng):
+    encoder = built(dtype=policy)
+    x = rng.normal(size=(4, 8, 3)).astype("float32")
+    for layer in (encoder, encoder.finalize()):
+        outputs = layer(x)
+        assert keras.backend.standardize_dtype(outputs.dtype) == layer.compute_dtype
+    difference = ops.cast(encoder.finalize()(x), "float64") - ops.cast(encoder(x), "float64")
+    limit = 0.05 if policy == "mixed_bfloat16" else 1e-6
+    assert float(ops.max(ops.abs(difference))) < limit
+
+
+def test_wrong_arguments_and_shapes():
+    with pytest.raises(ValueError, match="`units` must be.*units=0"):
+        layers.CCNNEncoder(0)
+    with pytest.raises(ValueError, match="statistics='none'"):
+        layers.CCNNEncoder(4, statistics="none")
+    with pytest.raises(ValueError, match=r"input_shape=\(None, None, 3\)"):
+        layers.CCNNEncoder(4).build((None, None, 3))
+    with pytest.raises(ValueError, match="width=5, units=4"):
+        layers.StaticCCNNEncoder(4, 5)
