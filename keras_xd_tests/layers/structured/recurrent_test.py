@@ -80,7 +80,7 @@ def test_bad_input():
 
 def test_both_directions(tmp_path, rng):
     inputs = keras.Input((5, 6))
-    x = keras.layers.Bidirectional(keras.layers.LSTM(4), name="both")(inputs)
+    x = keras.layers.Bidirectional(keras.layers.LSTM(4, name="lstm"), name="both")(inputs)
     model = keras.Model(inputs, x)
     x = rng.normal(size=(3, 5, 6)).astype("float32")
     space = keras_xd.rewrite(model, to="structured", family="dense")
