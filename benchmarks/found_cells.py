@@ -73,8 +73,11 @@ def functions(model, batch_size):
         return value
 
     answer = tf.function(lambda x: model(x, training=False), autograph=False)
+    # Traced here, because TensorFlow warns where many functions of one name are traced by a call.
+    train = train.get_concrete_function(x, y)
+    whole, one = (answer.get_concrete_function(part) for part in (x, x[:1]))
     return dict(
-        zip(KINDS, (lambda: train(x, y), lambda: answer(x), lambda: answer(x[:1])), strict=True)
+        zip(KINDS, (lambda: train(x, y), lambda: whole(x), lambda: one(x[:1])), strict=True)
     )
 
 
@@ -140,11 +143,12 @@ def main(arguments=None):
         parser.error(f"there must be a run of the method '{PLAIN}' in {options.results}")
     rows, note = rows_of(runs, found["settings"], options)
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
+    cores = len(os.sched_getaffinity(0))
     lines = [
         "# Time of found cells",
         "",
         f"Written by `python benchmarks/found_cells.py`; {versions}, "
-        f"{len(os.sched_getaffinity(0))} cores, float32, without XLA, batches of "
+        f"{cores} {'core' if cores == 1 else 'cores'}, float32, without XLA, batches of "
         f"{options.batch_size}, medians of {options.rounds} rounds in one process. Multiply–adds "
         "and times are ratios to the plain network, mean ± standard deviation over the networks of "
         "a method; errors, in percent, are those of the runs "
