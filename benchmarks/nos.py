@@ -22,7 +22,9 @@ The floor of a step: its multiply–adds, those of all operations in two passes,
 forward once and backward once, which takes twice as many; and its bytes. Of the latter are counted
 the features that the separable and the dilated operations of an edge cannot do without: eight of
 the size of the edge's outputs, and their weighted sum, 4 bytes an entry, written and read on the
-way forward, read once more on the way back, and their gradients written and read.
+way forward, read once more on the way back, and their gradients written and read. The seconds of
+the floor are those of as many multiply–adds in a matrix product, and of as many bytes in a copy,
+measured in the same process after the steps.
 """
 
 import argparse
@@ -48,6 +50,8 @@ DARTS = "PyTorch"
 XLA = "XLA"
 KINDS = {False: "all edges", True: "each operation", XLA: "all edges, compiled by XLA"}
 FORMED, MOVES, BYTES, PASSES = 9, 5, 4, 2
+# Of the matrix product and of the copy that tell the rates of a core, and how often they are done.
+ROWS, COPIED, REPEATED = 1536, 2**27, 5
 # Of each cell: blocks, whose outputs are its channels, and edges of the first tier.
 BLOCKS, FIRST_TIER = 4, 14
 SHAPE, CLASSES = (32, 32, 3), 10
@@ -131,7 +135,42 @@ def measure(cells, channels, batch_size, kind, shape=SHAPE):
     for _ in range(LATER_STEPS):
         step(*data)
     found["later step"] = (processor_seconds() - first) / LATER_STEPS
-    return {**found, **floor, "memory": gibibytes()}
+    return {**found, **floor, "memory": gibibytes(), **rates()}
+
+
+def rates():
+    """Return the multiply–adds a second of a matrix product, and the bytes of a copy."""
+    import numpy as np
+    import tensorflow as tf
+
+    matrix = tf.random.normal((ROWS, ROWS))
+    source = np.ones(COPIED, "uint8")
+    target = np.zeros_like(source)
+
+    def seconds(function):
+        function()
+        start = processor_seconds()
+        for _ in range(REPEATED):
+            function()
+        return (processor_seconds() - start) / REPEATED
+
+    return {
+        "multiply-adds a second": ROWS**3 / seconds(lambda: tf.matmul(matrix, matrix)),
+        "bytes a second": 2 * COPIED / seconds(lambda: np.copyto(target, source)),
+    }
+
+
+def floor_line(size, found):
+    """Return the sentence on how far a step is from its floor."""
+    least = [found[name] / found[f"{name} a second"] for name in ("multiply-adds", "bytes")]
+    return (
+        f"The floor of a step of {size[0]} cells and {size[1]} channels, batch {size[2]}: "
+        f"{least[0]:.2f} s by its multiply–adds at the rate of a matrix product "
+        f"({found['multiply-adds a second'] / 1e9:.0f} · 10⁹ a second), {least[1]:.2f} s by its "
+        f"bytes at that of a copy ({found['bytes a second'] / 1e9:.1f} GB a second). A step takes "
+        f"{found['later step'] / max(least):.1f} times the larger, "
+        f"{found['later step'] / sum(least):.1f} times the sum."
+    )
 
 
 def _entries(model):
@@ -327,6 +366,7 @@ def main(arguments=None):
         "multiply–adds, 10⁹ | least GB moved |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
+    floors = []
     given = (options.sizes, options.edge_layers, options.xla)
     runs = [(size, kind) for kind, sizes in zip(KINDS, given, strict=True) for size in sizes]
     for text, kind in runs:
@@ -340,6 +380,9 @@ def main(arguments=None):
             f"{found['multiply-adds'] / 1e9:.1f} | {found['bytes'] / 1e9:.1f} |"
         )
         print(lines[-1], flush=True)
+        if not kind:
+            floors += ["", floor_line(size, found)]
+            print(floors[-1], flush=True)
     for text in options.darts_sizes if options.darts else ():
         size = [int(number) for number in text.split(",")]
         found = in_own_process([*size, [DARTS, options.darts]])
@@ -349,6 +392,7 @@ def main(arguments=None):
             "– | – |"
         )
         print(lines[-1], flush=True)
+    lines += floors
     lines += relaxation_table(options.relaxations) if options.relaxations else []
     if not options.dry_run:
         options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")

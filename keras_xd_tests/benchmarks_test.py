@@ -230,12 +230,24 @@ def test_a_step_of_cells_is_measured(monkeypatch):
         keras_xd.models.nos_search_network, operations=("identity", "dilated_3")
     )
     monkeypatch.setattr(keras_xd.models, "nos_search_network", few)
+    monkeypatch.setattr(nos, "ROWS", 64)
+    monkeypatch.setattr(nos, "COPIED", 2**16)
     found = nos.measure(3, 2, 1, False, (8, 8, 3))
     # With all operations it is 4,679 and 13,966, so that edges count once.
     assert found["nodes"] < 3_400 and found["nodes in functions"] < 3_000
     assert found["variables"] < 50
     assert 0 < found["build and trace"] < found["first step"]
     assert found["later step"] > 0 and found["memory"] > 0
+    assert found["multiply-adds a second"] > 0 and found["bytes a second"] > 0
+
+
+def test_the_floor_of_a_step_has_both_parts():
+    found = {"multiply-adds": 4e10, "bytes": 6e9, "later step": 2.5}
+    found |= {"multiply-adds a second": 4e10, "bytes a second": 2.4e10}
+    line = nos.floor_line([3, 8, 64], found)
+    assert "1.00 s by its multiply–adds" in line and "(40 · 10⁹ a second)" in line
+    assert "0.25 s by its bytes" in line and "(24.0 GB a second)" in line
+    assert line.endswith("A step takes 2.5 times the larger, 2.0 times the sum.")
 
 
 @pytest.mark.parametrize("kind", ["partial", nos.PERTURBATION, nos.DERIVED])
