@@ -18,6 +18,10 @@ def built(shape=(None, 8, 3), units=10, **kwargs):
     return encoder
 
 
+def number(tensor):
+    return float(ops.convert_to_numpy(tensor))
+
+
 def set_width(encoder, width):
     offset = masks.sigmoid_offset(0.1, 2 * width / encoder.units - 1, encoder.temperature)
     encoder.mask.length.assign([offset])
@@ -29,17 +33,16 @@ def test_outputs_are_those_of_the_formula(shape, statistics, rng):
     encoder = randomize(built(shape, statistics=statistics), rng)
     set_width(encoder, 6.5)
     x = rng.normal(size=shape).astype("float32")
-    y = x @ encoder.linear.kernel.numpy() + encoder.linear.bias.numpy()
-    normalization = encoder.normalization
-    mean, variance = normalization.moving_mean.numpy(), normalization.moving_variance.numpy()
+    kernel, bias = map(ops.convert_to_numpy, encoder.linear.weights)
+    gamma, beta, mean, variance = map(ops.convert_to_numpy, encoder.normalization.weights)
+    y = x @ kernel + bias
     if statistics == "batch":
         others = tuple(range(len(shape) - 1))
         mean, variance = y.mean(axis=others), y.var(axis=others)
-    y = (y - mean) / np.sqrt(variance + EPSILON)
-    y = y * normalization.gamma.numpy() + normalization.beta.numpy()
-    y = ops.gelu(y * encoder.mask.values[0].numpy(), approximate=False)
+    y = (y - mean) / np.sqrt(variance + EPSILON) * gamma + beta
+    y = ops.gelu(y * ops.convert_to_numpy(encoder.mask.values[0]), approximate=False)
     np.testing.assert_allclose(encoder(x), y, atol=1e-5)
-    outputs = np.asarray(encoder(x))
+    outputs = ops.convert_to_numpy(encoder(x))
     assert np.all(outputs[..., :6]) and not np.any(outputs[..., 6:])
     assert encoder.describe() == {"width": pytest.approx(6.5, rel=1e-4), "channels": 6.0}
 
@@ -54,10 +57,10 @@ def test_finalized_it_computes_the_same_with_fewer_weights(statistics, rng):
     np.testing.assert_allclose(static(x), encoder(x), atol=1e-5)
     for count in ("complexity", "activations"):
         finalized = getattr(static, {"complexity": "multiply_adds"}.get(count, count))
-        assert float(getattr(encoder, count)((None, 8, 3))) == finalized((None, 8, 3))
+        assert number(getattr(encoder, count)((None, 8, 3))) == finalized((None, 8, 3))
     assert static.multiply_adds((None, 8, 3)) == 8 * 3 * 4
     assert static.activations((None, 8, 3)) == 8 * 4
-    assert float(encoder.parameters()) == static.count_params() == 4 * (3 + 5)
+    assert number(encoder.parameters()) == static.count_params() == 4 * (3 + 5)
     again = layers.StaticCCNNEncoder.from_config(static.get_config())
     again.build((None, 8, 3))
     again.set_weights(static.get_weights())
@@ -77,7 +80,7 @@ def test_a_full_mask_leaves_all_channels(rng):
 def test_the_mask_has_gradients_of_counts():
     encoder = built()
     low, high = (
-        (set_width(encoder, width), float(encoder.complexity((None, 8, 3))))[1] for width in (3, 4)
+        (set_width(encoder, width), number(encoder.complexity((None, 8, 3))))[1] for width in (3, 4)
     )
     assert (low, high) == (8 * 3 * 3, 8 * 3 * 4)
     assert encoder.architecture_variables == [encoder.mask.length]
@@ -100,7 +103,7 @@ def test_data_types(policy, rng):
         assert keras.backend.standardize_dtype(outputs.dtype) == layer.compute_dtype
     difference = ops.cast(encoder.finalize()(x), "float64") - ops.cast(encoder(x), "float64")
     limit = 0.05 if policy == "mixed_bfloat16" else 1e-6
-    assert float(ops.max(ops.abs(difference))) < limit
+    assert number(ops.max(ops.abs(difference))) < limit
 
 
 def test_wrong_arguments_and_shapes():
