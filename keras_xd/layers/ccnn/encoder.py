@@ -120,7 +120,10 @@ class CCNNEncoder(SearchableLayer):
     def describe(self) -> Description:
         """Return `width`, the size of the mask, and `channels`, those under it."""
         (size,), (values,) = self.mask.sizes, self.mask.values
-        return {"width": float(size), "channels": float(masks.support(values)[1])}
+        return {
+            "width": float(ops.convert_to_numpy(size)),
+            "channels": float(masks.support(values)[1]),
+        }
 
     def get_config(self) -> Config:
         return {
