@@ -19,13 +19,17 @@ import json
 import os
 import pathlib
 import statistics
+import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
 import keras
 import numpy as np
 import tensorflow as tf
+from experiments.nos.nos_report import NAMES
+from experiments.nos.nos_training import METHODS
 
 import keras_xd
 
@@ -33,14 +37,6 @@ RESULTS = pathlib.Path(__file__).with_suffix(".md")
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SEARCHED = ROOT / "examples/results/nos_search.json"
 PLAIN, SIDE, CLASSES = "resnet", 32, 10
-NAMES = {
-    "nos_guided": "all operations, guided",
-    "nos": "all operations",
-    "features_guided": "operations of DARTS, guided",
-    "features": "operations of DARTS",
-    "random": "random cells of all operations",
-    PLAIN: "plain ResNet-20",
-}
 KINDS = ("training step", "inference", "one image")
 
 
@@ -113,12 +109,16 @@ def rows_of(runs, settings, options):
     times = medians(calls, options.rounds)
     (plain,) = (key for key in counts if key[0] == PLAIN)
     rows = []
-    for method, name in NAMES.items():
+    for method in METHODS:
         keys = [key for key in counts if key[0] == method]
         own = [run for run in runs if run["method"] == method]
         if not keys:
             continue
-        row = [name, str(len(own)), spread([100 - 100 * run["accuracy"] for run in own], 2)]
+        row = [
+            NAMES[method],
+            str(len(own)),
+            spread([100 - 100 * run["accuracy"] for run in own], 2),
+        ]
         row.append(f"{statistics.mean(run['parameters'] for run in own):,.0f}")
         row.append(spread([counts[key] / counts[plain] for key in keys], 2))
         for kind in KINDS:

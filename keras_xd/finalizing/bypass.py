@@ -42,10 +42,7 @@ def split_streams(model: keras.Model) -> keras.Model:
     def narrow(layer):
         if id(layer) not in used or not isinstance(layer, StaticCCNNBlock):
             return None
-        new = StaticCCNNBlock.from_config(layer.get_config())
-        new.build((*layer.get_build_config()["input_shape"][:-1], used[id(layer)]))
-        cloning.copy_state(layer, new)
-        return new
+        return narrowed(layer, used[id(layer)])
 
     def call(operation, number, new, args, kwargs):
         if id(operation) in used:
@@ -65,6 +62,14 @@ def split_streams(model: keras.Model) -> keras.Model:
         return new(*args, **kwargs)
 
     return cloning.clone(model, narrow, call=call)[0]
+
+
+def narrowed(block: StaticCCNNBlock, channels: int) -> StaticCCNNBlock:
+    """Return a block of the same weights for a stream of so many channels."""
+    new = StaticCCNNBlock.from_config(block.get_config())
+    new.build((*block.get_build_config()["input_shape"][:-1], channels))
+    cloning.copy_state(block, new)
+    return new
 
 
 def _channels_used(model):

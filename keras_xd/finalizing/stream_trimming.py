@@ -5,6 +5,7 @@ import collections
 import keras
 
 from keras_xd.core.searchable import flatten_layers, is_graph
+from keras_xd.finalizing.bypass import narrowed
 from keras_xd.graph import cloning
 from keras_xd.graph.channel_groups import pools_channels_alone
 from keras_xd.layers import StaticCCNNBlock, StaticCCNNEncoder
@@ -41,16 +42,16 @@ def trim_streams(model: keras.Model) -> keras.Model:
         width = widths.get(id(layer))
         if width is None:
             return None
+        if isinstance(layer, StaticCCNNBlock):
+            return narrowed(layer, width)
         config, shape = layer.get_config(), layer.get_build_config()["input_shape"]
         if isinstance(layer, StaticCCNNEncoder):
-            new = type(layer).from_config({**config, "units": width})
+            new = StaticCCNNEncoder.from_config({**config, "units": width})
             new.build(shape)
-        else:
-            new = type(layer).from_config(config)
-            new.build((*shape[:-1], width))
-        if not isinstance(layer, keras.layers.Dense):
             cloning.copy_state(layer, new)
             return new
+        new = keras.layers.Dense.from_config(config)
+        new.build((*shape[:-1], width))
         new.trainable = layer.trainable
         for weight, whole in zip(new.weights, layer.weights, strict=True):
             weight.assign(whole[:width] if weight is new.kernel else whole)
