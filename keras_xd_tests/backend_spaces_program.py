@@ -61,11 +61,12 @@ def sizes():
     network = layers.KernelNetwork(units=4, hidden_layers=1, features=2, frequency=1.0)
     arguments = {"input_shape": (8, 8, 1), "classes": 3, "network": network}
     space = same_start(keras_xd.models.ccnn(2, 8, learn="KRWD", **arguments))
-    base = keras_xd.models.ccnn(1, 4, learn="", **arguments)
+    base = keras_xd.models.ccnn(1, 3, learn="", **arguments)
     search = keras_xd.SearchModel(space)
     search.compile(
         keras.optimizers.SGD(0.05),
-        keras.optimizers.SGD(0.01),
+        # Sizes are counted in whole channels, so that the masks have to move by some of them.
+        keras.optimizers.SGD(0.1),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         complexity_target=keras_xd.complexity(base),
         complexity_weight=1.0,
