@@ -77,7 +77,7 @@ def parse(arguments):
         "blocks": "of the base network",
         "channels": "of the base network",
         "subset": "use at most so many samples of each part",
-        "size": "points of a side, for mnist (a divisor of 28) and darcy",
+        "size": "points of a side, for cifar10 (a divisor of 32), mnist (of 28) and darcy",
         "temperature": "of the masks on frequencies",
     }
     for names, kind in ((INTEGERS, positive), (RATES, parsing.rate), (SHARES, parsing.number)):
@@ -125,7 +125,7 @@ def parse(arguments):
     options.methods = list(dict.fromkeys(options.methods))
     experiment = EXPERIMENTS[options.experiment]
     if options.size and not experiment.size:
-        parser.error("--size is for mnist and darcy only")
+        parser.error("--size is not for listops, whose tokens --lengths says")
     if options.lengths and options.experiment != "listops":
         parser.error("--lengths is for listops only")
     if options.data_dir and options.experiment == "listops":

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import keras
 import numpy as np
 import reporting
-from datasets import listops, pde
-from datasets.batches import Batches, ImageBatches, normalize
+from datasets import images, listops, pde
+from datasets.batches import BORDER, Batches, ImageBatches, normalize
 
 import keras_xd
 from experiments.xd import cifar10, pde_experiment
@@ -62,7 +62,7 @@ class Experiment:
 
 EXPERIMENTS = {
     "cifar10": Experiment(
-        "CIFAR-10", 2, 24, 20, 10000, 50, 0.01, 0.1, 0.01, None, 25.0, 5.0, 10 / 210
+        "CIFAR-10", 2, 24, 20, 10000, 50, 0.01, 0.1, 0.01, None, 25.0, 5.0, 10 / 210, 32
     ),
     "mnist": Experiment(
         "sequential MNIST", 2, 24, 10, None, 50, 0.02, 0.1, 0.001, None, 25.0, 5.0, 10 / 210, 14
@@ -116,26 +116,40 @@ def load(options):
 
 
 def _cifar10(options):
-    train, (images, labels) = cifar10.load_data(options)
+    (x, y), (others, labels) = cifar10.load_data(options)
+    border = BORDER * options.size // x.shape[1]
+    x, others = (averaged(pixels, options.size) for pixels in (x, others))
 
     def batches(seed):
-        return ImageBatches(*train, options.batch_size, seed, augment=True)
+        return ImageBatches(x, y, options.batch_size, seed, augment=True, border=border)
 
-    return _classes(batches, len(train[0]), normalize(images), labels)
+    return _classes(batches, len(x), normalize(others), labels)
+
+
+def averaged(pixels, size):
+    """Return uint8 images with squares of pixels averaged, so that a side has `size` of them.
+
+    Raises:
+        ValueError: if the size does not divide that of the images.
+    """
+    side = pixels.shape[1]
+    if side % size:
+        raise ValueError(f"`size` must divide {side}. Received: size={size}")
+    return np.round(images.block_means(pixels, side // size)).astype("uint8")
 
 
 def _mnist(options):
-    train, (images, labels) = cifar10.load_data(options, "mnist")
+    train, (others, labels) = cifar10.load_data(options, "mnist")
     inputs = sequences(train[0], options.size)
     batches = _batches(inputs, train[1], options)
-    return _classes(batches, len(inputs), sequences(images, options.size), labels)
+    return _classes(batches, len(inputs), sequences(others, options.size), labels)
 
 
-def sequences(images, size):
+def sequences(pixels, size):
     """Return MNIST's uint8 images as their pixels in a row, `(number, size², 1)`, normalized.
 
     Args:
-        images: array `(number, 28, 28, 1)`.
+        pixels: array `(number, 28, 28, 1)`.
         size: rows and columns that are left by averaging pixels; it divides 28.
 
     Raises:
@@ -144,8 +158,8 @@ def sequences(images, size):
     if MNIST_SIZE % size:
         raise ValueError(f"`size` must divide {MNIST_SIZE}. Received: size={size}")
     side = MNIST_SIZE // size
-    pixels = images.astype("float32").reshape(-1, size, side, size, side).mean(axis=(2, 4)) / 255
-    return ((pixels - MNIST_MEAN) / MNIST_DEVIATION).reshape(-1, size * size, 1)
+    means = pixels.astype("float32").reshape(-1, size, side, size, side).mean(axis=(2, 4)) / 255
+    return ((means - MNIST_MEAN) / MNIST_DEVIATION).reshape(-1, size * size, 1)
 
 
 def _listops(options):

@@ -167,7 +167,7 @@ def run(method, data, seed, options):
     )
     optimizer = keras.optimizers.AdamW(rate, weight_decay=options.weight_decay)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    watch = Seconds()
+    watch = Progress()
     callbacks, settings = [watch], {"metrics": ["accuracy"], "jit_compile": False}
     if method == "learned":
         model = keras_xd.SearchModel(model)
@@ -177,14 +177,10 @@ def run(method, data, seed, options):
     else:
         model.compile(optimizer, loss, **settings)
     history = model.fit(batches, epochs=options.epochs, callbacks=callbacks, verbose=0).history
-    record = {"kernels": []}
+    record = {"kernels": [], "kernels_by_epoch": watch.kernels}
     if method == "learned":
         keras_xd.layers.update_rendering(model)
-        found = keras_xd.describe(model)
-        names = [f"block{index + 1}" for index in range(options.blocks)]
-        record["kernels"] = [
-            [round(found[name][f"taps/{axis}"]) for axis in range(2)] for name in names
-        ]
+        record["kernels"] = kernel_sizes(model.model)
         model = keras_xd.finalize(model)
     outputs = model.predict(normalize(test_x), batch_size=100, verbose=0)
     return {
@@ -203,18 +199,27 @@ def run(method, data, seed, options):
     }
 
 
-class Seconds(keras.callbacks.Callback):
-    """Notes and prints the seconds of each epoch."""
+def kernel_sizes(model):
+    """Return the taps under the masks of each block, along both axes."""
+    blocks = [layer for layer in model.layers if isinstance(layer, keras_xd.layers.CCNNBlock)]
+    found = [block.describe() for block in blocks]
+    return [[round(sizes[f"taps/{axis}"]) for axis in range(2)] for sizes in found]
+
+
+class Progress(keras.callbacks.Callback):
+    """Notes and prints the seconds and the kernel sizes of each epoch."""
 
     def __init__(self):
         super().__init__()
-        self.seconds = []
+        self.seconds, self.kernels = [], []
 
     def on_epoch_begin(self, epoch, logs=None):
         self.start = time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
         self.seconds.append(round(time.perf_counter() - self.start, 2))
+        if isinstance(self.model, keras_xd.SearchModel):
+            self.kernels.append(kernel_sizes(self.model.model))
         found = f"training accuracy {100 * logs['accuracy']:.1f} %, {self.seconds[-1]:.1f} s"
         print(f"epoch {epoch + 1}: {found}", flush=True)
 

@@ -53,10 +53,21 @@ def refusal(capsys, *arguments):
 # Whole experiments
 
 
+def test_images_are_averaged(images):
+    pixels = np.arange(2 * 4 * 4 * 3, dtype="uint8").reshape(2, 4, 4, 3)
+    found = training.averaged(pixels, 2)
+    assert found.dtype == "uint8" and found.shape == (2, 2, 2, 3)
+    # The mean of rows 0 and 1 and columns 2 and 3 of the first channel: 6, 9, 18, 21.
+    assert found[0, 0, 1, 0] == round((6 + 9 + 18 + 21) / 4)
+    np.testing.assert_array_equal(training.averaged(pixels, 4), pixels)
+    with pytest.raises(ValueError, match="must divide 4"):
+        training.averaged(pixels, 3)
+
+
 def test_methods_are_trained_pruned_and_kept(
     images, no_graph, blank_pictures, tmp_path, monkeypatch, capsys
 ):
-    arguments = ["cifar10", *TINY, "--seeds", "3", "--output", str(tmp_path)]
+    arguments = ["cifar10", *TINY, "--size", "8", "--seeds", "3", "--output", str(tmp_path)]
     results = dnarch.main(arguments)
     printed = capsys.readouterr().out
     files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -316,7 +327,9 @@ def record(method, seed, score, complexity=1.0, epochs=2):
 
 
 def test_the_page(tmp_path, images):
-    options, data, _ = dnarch.parse(["cifar10", "--epochs", "2", "--output", str(tmp_path)])
+    options, data, _ = dnarch.parse(
+        ["cifar10", "--epochs", "2", "--size", "8", "--output", str(tmp_path)]
+    )
     settings = dnarch.describe(options, data)
     runs = [record("KRWD", 0, 0.5, 1.2), record("plain", 0, 0.4), record("plain", 1, 0.6, epochs=1)]
     written = {"versions": "keras 3", "threads": 2}
@@ -339,7 +352,8 @@ def test_the_page(tmp_path, images):
 def test_nonsense_is_refused(images, tmp_path, capsys):
     assert "invalid choice" in refusal(capsys, "imagenet")
     assert "invalid choice" in refusal(capsys, "cifar10", "--methods", "KW")
-    assert "--size is for mnist and darcy" in refusal(capsys, "cifar10", "--size", "14")
+    assert "must divide 8" in refusal(capsys, "cifar10", "--size", "3")
+    assert "--size is not for listops" in refusal(capsys, "listops", "--size", "14")
     assert "must divide 28" in refusal(capsys, "mnist", "--size", "5")
     assert "--lengths is for listops" in refusal(capsys, "mnist", "--lengths", "5", "9")
     assert "to below `longest`" in refusal(capsys, "listops", "--lengths", "9", "9")

@@ -1,0 +1,96 @@
+"""The sweep of kernel sizes runs in a tiny setting, holds fixed sizes, and reports."""
+
+import importlib
+import json
+
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd_tests import example_scripts
+
+with example_scripts.on_path():
+    sweep = importlib.import_module("experiments.dnarch.kernel_sizes")
+    training = importlib.import_module("experiments.dnarch.dnarch_training")
+
+TINY = ["--blocks", "1", "--channels", "4", "--epochs", "2", "--batch-size", "4"]
+TINY += ["--subset", "8", "--seeds", "3"]
+
+
+@pytest.fixture
+def images(rng, monkeypatch):
+    def load(name, data_dir, subset):
+        shape = (8, 8, 3) if name == "cifar10" else (28, 28, 1)
+        return tuple(
+            (rng.uniform(size=(number, *shape)).astype("float32"), np.arange(number) % 10)
+            for number in (8, 2, 5)
+        )
+
+    monkeypatch.setattr(training.cifar10.images, "load", load)
+    monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
+
+
+def test_sizes_are_held_or_learned_and_kept(
+    images, eager, blank_pictures, tmp_path, monkeypatch, capsys
+):
+    arguments = ["cifar10", *TINY, "--size", "8", "--sizes", "3", "7", "--output", str(tmp_path)]
+    arguments += ["--architecture-rate", "0.1"]
+    results = sweep.main(arguments)
+    names = ["fixed 3", "fixed 7", "learned from 3", "learned from 7", "separable"]
+    assert [run["method"] for run in results.runs] == names
+    runs = {run["method"]: run for run in results.runs}
+    for run in results.runs:
+        assert run["score"] in [n / 5 for n in range(6)]
+        assert run["score"] == pytest.approx(run["curves"]["score"][-1])
+        assert len(run["seconds"]) == 2 and len(run["sizes"]) == 3
+    for size in (3, 7):
+        assert runs[f"fixed {size}"]["sizes"] == [[[float(size)] * 2]] * 3
+        start, *_, end = runs[f"learned from {size}"]["sizes"]
+        assert start == [[float(size)] * 2] and end != start
+    # Encoder, a 5 × 5 depthwise convolution, two linear layers, decoder.
+    assert runs["separable"]["multiply_adds"] == 64 * (3 * 4 + 25 * 4 + 2 * 16) + 40
+    assert runs["separable"]["sizes"] == [[]] * 3
+    page = (tmp_path / "kernel_sizes_cifar10.md").read_text()
+    assert "(best of the fixed)" in page and "| learned from 7 | 3 | 1 | 7.0 |" in page
+    assert "--sizes 3 7" in page and "of 8 points" in page
+    assert (tmp_path / "kernel_sizes_cifar10.svg").read_bytes().startswith(b"<?xml")
+    monkeypatch.setattr(sweep, "run", None)  # what is finished is not run again
+    assert sweep.main(arguments).runs == results.runs
+    assert json.loads((tmp_path / "kernel_sizes_cifar10.json").read_text())["runs"] == results.runs
+
+
+@pytest.mark.parametrize(
+    ("experiment", "arguments", "shape"),
+    [("mnist", ["--size", "4"], (16, 1)), ("darcy", ["--size", "8"], (8, 8, 3))],
+)
+def test_networks_of_other_experiments(experiment, arguments, shape, images, tmp_path):
+    arguments = [experiment, *TINY, *arguments, "--sizes", "3", "8", "--output", str(tmp_path)]
+    options, data, _ = sweep.parse(arguments)
+    assert data.inputs.shape[1:] == shape
+    searched, separable = (
+        sweep.network(method, data, 0, options) for method in ("fixed 8", "separable")
+    )
+    outputs = (None, 10) if experiment == "mnist" else (None, 8, 8, 1)
+    assert searched.output_shape == separable.output_shape == outputs
+    sizes = keras_xd.describe(searched)["block1"]
+    assert sizes["kernel_size/0"] == pytest.approx(8, abs=1e-4)
+
+
+def test_the_best_fixed_size_is_the_smallest_error_or_the_largest_accuracy():
+    runs = [
+        {"method": "fixed 3", "score": 0.2},
+        {"method": "fixed 5", "score": 0.5},
+        {"method": "fixed 5", "score": 0.1},
+        {"method": "learned from 3", "score": 0.9},
+    ]
+    assert sweep.best_fixed({"experiment": "cifar10"}, runs) == "fixed 5"
+    assert sweep.best_fixed({"experiment": "darcy"}, runs) == "fixed 3"
+    assert sweep.best_fixed({"experiment": "darcy"}, runs[3:]) is None
+
+
+def test_settings_are_checked(images, tmp_path, capsys):
+    for wrong in (["--sizes", "3"], ["--sizes", "3", "9"], ["--size", "3"]):
+        with pytest.raises(SystemExit):
+            arguments = ["cifar10", *TINY, "--size", "8", *wrong, "--output", str(tmp_path)]
+            sweep.parse(arguments)
+    assert "up to the 8 points of the inputs. Received: [3, 9]" in capsys.readouterr().err
