@@ -9,14 +9,14 @@ pressure in a porous medium. Methods, trained for the same epochs on the same sa
 
 - `fixed <size>`: `models.ccnn` whose Gaussian masks on the kernels keep the size they begin with,
   the same for all blocks, one run for each of `--sizes`;
-- `learned from <size>`: the same network with masks that are learned, from the smallest and from the
-  largest of the sizes;
-- `separable`: the same network with depthwise convolutions of Keras of as many taps as the smallest
-  odd number from 5 on.
+- `learned from <size>`: the same network with learned masks, from the smallest and from the largest
+  of the sizes;
+- `separable`: an ordinary network of the same blocks, with depthwise convolutions of Keras of 5 taps
+  along each axis.
 
 There is no budget: what is compared is the accuracy, or the error. Results are in
-examples/results/kernel_sizes_<experiment>.*. Each finished run is kept at once and not repeated when
-the script is started again with the same settings; several processes may share the work.
+examples/results/kernel_sizes_<experiment>.*. Each finished run is kept at once and not repeated
+when the script is started again with the same settings; several processes may share the work.
 """
 
 import argparse
@@ -43,7 +43,7 @@ from keras_xd.visualization import style
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """What of an experiment this script has of its own: points of a side, samples, epochs, sizes."""
+    """Settings of an experiment that differ from `dnarch.py`'s: points of a side, samples, epochs, sizes."""
 
     size: int
     subset: int
@@ -284,11 +284,12 @@ def page(settings, runs, written):
         for value in ("multiply_adds", "parameters"):
             row.append(f"{statistics.mean(run[value] for run in own):,.0f}")
         rows.append([*row, f"{statistics.mean(sum(run['seconds']) for run in own):.0f}"])
+    title = EXPERIMENTS[settings["experiment"]].title
     unit = "Relative L2 error" if is_error(settings) else "Accuracy in percent"
     head = ["method", score, "minus best fixed", "sizes at the end, by seed"]
     return "\n".join(
         [
-            f"# Learned kernel sizes beside fixed ones: {EXPERIMENTS[settings['experiment']].title}",
+            f"# Learned kernel sizes beside fixed ones: {title}",
             "",
             f"Written by {reporting.commands(runs)}; {written['versions']}; "
             f"threads: {written['threads']}.",
