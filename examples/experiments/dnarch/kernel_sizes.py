@@ -11,8 +11,8 @@ pressure in a porous medium. Methods, trained for the same epochs on the same sa
   the same for all blocks, one run for each of `--sizes`;
 - `learned from <size>`: the same network with learned masks, from the smallest and from the largest
   of the sizes;
-- `separable`: an ordinary network of the same blocks, with depthwise convolutions of Keras of 5 taps
-  along each axis.
+- `separable`: an ordinary network of the same blocks, with depthwise convolutions of Keras, of 5
+  taps along each axis.
 
 There is no budget: what is compared is the accuracy, or the error. Results are in
 examples/results/kernel_sizes_<experiment>.*. Each finished run is kept at once and not repeated
@@ -43,7 +43,7 @@ from keras_xd.visualization import style
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """Settings of an experiment that differ from `dnarch.py`'s: points of a side, samples, epochs, sizes."""
+    """Points of a side, samples, epochs and kernel sizes of an experiment."""
 
     size: int
     subset: int
