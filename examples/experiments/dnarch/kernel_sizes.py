@@ -9,8 +9,8 @@ pressure in a porous medium. Methods, trained for the same epochs on the same sa
 
 - `fixed <size>`: `models.ccnn` whose Gaussian masks on the kernels keep the size they begin with,
   the same for all blocks, one run for each of `--sizes`;
-- `learned from <size>`: the same network with learned masks, from the smallest and from the largest
-  of the sizes;
+- `learned from <size>, rate <rate>`: the same network with learned masks, from the smallest and the
+  largest of the sizes, one run for each of `--architecture-rates`;
 - `separable`: an ordinary network of the same blocks, with depthwise convolutions of Keras, of 5
   taps along each axis.
 
@@ -52,7 +52,7 @@ class Sweep:
 
 
 SWEEPS = {
-    "cifar10": Sweep(16, 5000, 8, (3, 5, 7, 11, 17)),
+    "cifar10": Sweep(16, 5000, 8, (3, 5, 7, 11, 15)),
     "mnist": Sweep(14, 10000, 8, (5, 15, 31, 63, 125)),
     "darcy": Sweep(29, 1000, 12, (3, 7, 15, 21, 29)),
 }
@@ -68,13 +68,16 @@ def parse(arguments):
         parser.add_argument("--" + name.replace("_", "-"), type=parsing.positive)
     parser.add_argument("--sizes", nargs="+", type=parsing.positive, help="taps of a side")
     parser.add_argument("--learning-rate", type=parsing.rate)
-    parser.add_argument("--architecture-rate", type=parsing.rate, default=5e-3, help="of the masks")
+    parser.add_argument(
+        "--architecture-rates", nargs="+", type=parsing.rate, default=[5e-3], help="of the masks"
+    )
     parser.add_argument("--data-dir")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
-    names = [*NUMBERS, "sizes", "learning_rate", "architecture_rate"]
+    names = [*NUMBERS, "sizes", "learning_rate"]
+    shown = ["seeds", *names, "architecture_rates"]
     options.command = reporting.command(
-        "dnarch/kernel_sizes.py", parser, options, ["seeds", *names], [options.experiment]
+        "dnarch/kernel_sizes.py", parser, options, shown, [options.experiment]
     )
     sweep, experiment = SWEEPS[options.experiment], EXPERIMENTS[options.experiment]
     for name in names:
@@ -113,11 +116,17 @@ def parse(arguments):
     return options, data, results
 
 
-def methods(sizes):
+def methods(sizes, rates):
     """Return the names of all methods, in the order of the tables."""
-    ends = (sizes[0], sizes[-1])
-    fixed, learned = (f"fixed {n}" for n in sizes), (f"learned from {n}" for n in ends)
-    return [*fixed, *learned, "separable"]
+    fixed = [f"fixed {n}" for n in sizes]
+    starts = itertools.product((sizes[0], sizes[-1]), rates)
+    return [*fixed, *(f"learned from {n}, rate {rate:g}" for n, rate in starts), "separable"]
+
+
+def rates(runs):
+    """Return the rates of the masks of all runs, sorted."""
+    learned = [run["method"] for run in runs if run["method"].startswith("learned")]
+    return sorted({float(method.split()[-1]) for method in learned})
 
 
 def network(method, data, seed, options):
@@ -135,7 +144,7 @@ def network(method, data, seed, options):
         learn="K",
         dense=data.dense,
         kernel_size=points + 1 - points % 2,  # odd, so that kernels have a middle
-        initial_kernel_size=int(method.split()[-1]),
+        initial_kernel_size=int(method.partition(",")[0].split()[-1]),
         dropout=experiment.dropout,
         rendering="dynamic",
         per_channel=True,
@@ -183,23 +192,23 @@ def run(method, data, seed, options):
     model = network(method, data, seed, options)
     batches = data.batches(seed)
     steps = options.epochs * len(batches)
-    rates = [
-        schedule(rate, steps, experiment.warmup)
-        for rate in (options.learning_rate, options.architecture_rate)
-    ]
-    optimizer = keras.optimizers.AdamW(rates[0], weight_decay=experiment.weight_decay)
+    rate = schedule(options.learning_rate, steps, experiment.warmup)
+    optimizer = keras.optimizers.AdamW(rate, weight_decay=experiment.weight_decay)
     sizes = Sizes(data, f"{method}, seed {seed}")
     callbacks, settings = [sizes], {"loss": data.loss, "jit_compile": False}
     if method == "separable":
         model.compile(optimizer, **settings)
     else:
+        # Fixed masks have no use for theirs.
+        found = float(method.split()[-1]) if "rate" in method else 1.0
+        masks = keras.optimizers.Adam(schedule(found, steps, experiment.warmup))
         keras_xd.layers.update_rendering(model)
         if method.startswith("fixed"):
             keras_xd.freeze_architecture(model)
         else:
             callbacks.append(keras_xd.callbacks.DynamicRendering(1))
         model = keras_xd.SearchModel(model)
-        model.compile(optimizer, keras.optimizers.Adam(rates[1]), **settings)
+        model.compile(optimizer, masks, **settings)
     model.fit(batches, epochs=options.epochs, callbacks=callbacks, verbose=0)
     final = keras_xd.finalize(model) if method != "separable" else model
     return {
@@ -264,7 +273,7 @@ def best_fixed(settings, runs):
 
 def page(settings, runs, written):
     """Return the page of results."""
-    order = methods(settings["sizes"])
+    order = methods(settings["sizes"], rates(runs))
     runs = sorted(runs, key=lambda found: (order.index(found["method"]), found["seed"]))
     seeds = sorted({found["seed"] for found in runs})
     digits, factor = (4, 1) if is_error(settings) else (2, 100)
@@ -306,8 +315,8 @@ def page(settings, runs, written):
             "## Sizes by epoch",
             "",
             *_by_epoch(settings, runs),
-            f"Weights: AdamW, rate {settings['learning_rate']:g}. Masks: Adam, rate "
-            f"{settings['architecture_rate']:g}. {settings['blocks']} blocks of "
+            f"Weights: AdamW, rate {settings['learning_rate']:g}. Masks: Adam. All rates rise and "
+            f"then fall to 0 along a cosine. {settings['blocks']} blocks of "
             f"{settings['channels']} channels, batches of {settings['batch_size']}.",
             "",
             f"![Scores and sizes](kernel_sizes_{settings['experiment']}.svg)",
@@ -349,7 +358,7 @@ def draw(settings, runs, path):
         sizes, scores = zip(*fixed, strict=True)
         left.plot(sizes, [statistics.mean(s) for s in scores], marker="o", label="fixed")
         left.fill_between(sizes, [min(s) for s in scores], [max(s) for s in scores], alpha=0.15)
-    starts = [m for m in methods(settings["sizes"]) if m.startswith("learned")]
+    starts = [m for m in methods(settings["sizes"], rates(runs)) if m.startswith("learned")]
     for number, method in enumerate(reporting.present(runs, "method", starts), start=1):
         own, look = reporting.select(runs, method=method), style.curve(number)
         ends = [statistics.mean(itertools.chain(*run["sizes"][-1])) for run in own]
@@ -374,7 +383,8 @@ def draw(settings, runs, path):
 
 def main(arguments=None):
     options, data, results = parse(arguments)
-    for seed, method in itertools.product(options.seeds, methods(options.sizes)):
+    names = methods(options.sizes, options.architecture_rates)
+    for seed, method in itertools.product(options.seeds, names):
         key = (method, options.experiment, seed)
         record = results.obtain(key, run, method, data, seed, options)
         print(

@@ -34,9 +34,9 @@ def test_sizes_are_held_or_learned_and_kept(
     images, eager, blank_pictures, tmp_path, monkeypatch, capsys
 ):
     arguments = ["cifar10", *TINY, "--size", "8", "--sizes", "3", "7", "--output", str(tmp_path)]
-    arguments += ["--architecture-rate", "0.1"]
+    arguments += ["--architecture-rates", "0.1"]
     results = sweep.main(arguments)
-    names = ["fixed 3", "fixed 7", "learned from 3", "learned from 7", "separable"]
+    names = ["fixed 3", "fixed 7", *(f"learned from {n}, rate 0.1" for n in (3, 7)), "separable"]
     assert [run["method"] for run in results.runs] == names
     runs = {run["method"]: run for run in results.runs}
     for run in results.runs:
@@ -45,13 +45,13 @@ def test_sizes_are_held_or_learned_and_kept(
         assert len(run["seconds"]) == 2 and len(run["sizes"]) == 3
     for size in (3, 7):
         assert runs[f"fixed {size}"]["sizes"] == [[[float(size)] * 2]] * 3
-        start, *_, end = runs[f"learned from {size}"]["sizes"]
+        start, *_, end = runs[f"learned from {size}, rate 0.1"]["sizes"]
         assert start == [[float(size)] * 2] and end != start
     # Encoder, a 5 × 5 depthwise convolution, two linear layers, decoder.
     assert runs["separable"]["multiply_adds"] == 64 * (3 * 4 + 25 * 4 + 2 * 16) + 40
     assert runs["separable"]["sizes"] == [[]] * 3
     page = (tmp_path / "kernel_sizes_cifar10.md").read_text()
-    assert "(best of the fixed)" in page and "| learned from 7 | 3 | 1 | 7.0 |" in page
+    assert "(best of the fixed)" in page and "| learned from 7, rate 0.1 | 3 | 1 | 7.0 |" in page
     assert "--sizes 3 7" in page and "of 8 points" in page
     assert (tmp_path / "kernel_sizes_cifar10.svg").read_bytes().startswith(b"<?xml")
     monkeypatch.setattr(sweep, "run", None)  # what is finished is not run again
