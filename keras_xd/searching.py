@@ -24,7 +24,7 @@ from keras_xd.finalizing import finalize
 from keras_xd.graph.cost import complexity
 from keras_xd.rewriting import rewrite
 from keras_xd.rewriting.candidates import check_model
-from keras_xd.search import SearchModel, checks, defaults
+from keras_xd.search import SearchModel, checks, defaults, weight_groups
 from keras_xd.search.inner_model import InnerModel
 
 __all__ = [
@@ -211,7 +211,7 @@ def search(
         x, y, epochs=epochs, callbacks=callbacks, verbose=verbose, **data, **fit_options
     )
     plain = finalize(trained)
-    weights_optimizer = trained.search_optimizer.weights_optimizer
+    weights_optimizer = weight_groups.joined(trained.search_optimizer, plain)
     weights_optimizer = weights_optimizer.from_config(weights_optimizer.get_config())
     plain.compile(weights_optimizer, loss=loss, metrics=_fresh(metrics), **_fresh(same))
     rows.append(_row("search", trained, trained, data, fit_options))

@@ -140,7 +140,8 @@ def architecture_gradients(search, training, held_out):
       `w' = w + μm - η (∇_w L(w, α) + λw)` is the next step of SGD with its velocity `m`,
       `u = ∇_w' V(w', α)` and `ε = perturbation / ‖u‖₂`. The product with the matrix of second
       derivatives is a central difference; nothing is differentiated twice. Of optimizers other
-      than SGD the learning rate `η` and the weight decay `λ` are used.
+      than SGD the learning rate `η` and the weight decay `λ` are used. Where weights have several
+      groups, each has its own `η`, `λ` and `μ`; then the differences are along `ηu / max η`.
 
     On several devices these are each device's part of the gradients, whose sum an optimizer takes.
     No variable is changed by it, whatever the passes through the model do: each of them starts
@@ -160,7 +161,6 @@ def architecture_gradients(search, training, held_out):
 
     - Liu, Simonyan, Yang. DARTS: Differentiable Architecture Search. 2019. Equations 7 and 8.
     """
-    optimizer = search.search_optimizer.weights_optimizer
     architecture, weights = _groups(search)
     if search.mode != "second_order" or not weights:
         loss, state, gradients = _gradients(search, held_out, architecture, architecture)
@@ -169,12 +169,11 @@ def architecture_gradients(search, training, held_out):
     sum_of_replicas = _backend().sum_of_replicas
     _, _, slopes = _gradients(search, training, weights, weights)
     slopes, spoiled = _without_overflow(sum_of_replicas(slopes))
-    ahead = _ahead(optimizer, weights, slopes)
+    ahead = _ahead(search.search_optimizer, weights, slopes)
     loss, _, both = _gradients(search, held_out, architecture + weights, architecture + ahead)
     gradients, direction = both[: len(architecture)], both[len(architecture) :]
-    corrections = _second_derivatives(
-        search, training, architecture, weights, sum_of_replicas(direction), optimizer.learning_rate
-    )
+    direction, rate = _by_rates(search.search_optimizer, weights, sum_of_replicas(direction))
+    corrections = _second_derivatives(search, training, architecture, weights, direction, rate)
     return loss, _corrected(gradients, corrections, spoiled), []
 
 
@@ -301,6 +300,19 @@ def _second_derivatives(search, data, architecture, weights, direction, factor):
     ]
 
 
+def _by_rates(groups, weights, direction):
+    """Return a direction in the proportions of the weights' learning rates, and the largest."""
+    dtype = keras.config.floatx()
+    rates = [ops.cast(optimizer.learning_rate, dtype) for optimizer in groups.weights_optimizers]
+    largest = ops.max(ops.stack(rates))
+    names = [optimizer.name for optimizer in groups.weights_optimizers]
+    shares = {n: r / ops.maximum(largest, 1e-30) for n, r in zip(names, rates, strict=True)}
+    return [
+        None if u is None else ops.cast(shares[groups.optimizer_map(w).name], u.dtype) * u
+        for w, u in zip(weights, direction, strict=True)
+    ], largest
+
+
 def _corrected(gradients, corrections, spoiled):
     """Return the gradients less their corrections, and all NaN if `spoiled` is."""
     result = []
@@ -322,13 +334,17 @@ def _without_overflow(slopes):
     return slopes, ops.where(finite, 0.0, float("nan"))
 
 
-def _ahead(optimizer, weights, slopes):
-    """Return the weights after one step of SGD with the optimizer's rate, velocity and decay."""
-    velocities = [None] * len(weights)
-    if isinstance(optimizer, keras.optimizers.SGD) and optimizer.momentum:
-        velocities = optimizer.momentums
+def _ahead(groups, weights, slopes):
+    """Return the weights after one step of SGD with their group's rate, velocity and decay."""
+    velocities = {
+        id(optimizer): iter(optimizer.momentums)
+        for optimizer in groups.weights_optimizers
+        if isinstance(optimizer, keras.optimizers.SGD) and optimizer.momentum and optimizer.built
+    }
     ahead = []
-    for weight, slope, velocity in zip(weights, slopes, velocities, strict=True):
+    for weight, slope in zip(weights, slopes, strict=True):
+        optimizer = groups.optimizer_map(weight)
+        velocity = next(velocities[id(optimizer)]) if id(optimizer) in velocities else None
         rate = ops.cast(optimizer.learning_rate, weight.dtype)
         step = weight * (optimizer.weight_decay or 0.0)
         if slope is not None:

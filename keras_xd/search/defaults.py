@@ -4,6 +4,7 @@ import keras
 
 from keras_xd import recipes
 from keras_xd.core.compiling import compilation_of, refuse_loss
+from keras_xd.search import weight_groups
 from keras_xd.search.optimizers import ArchitectureOptimizer
 
 
@@ -61,7 +62,7 @@ def _optimizers(known):
         optimizer = optimizer.inner_optimizer
     if isinstance(optimizer, ArchitectureOptimizer):
         return {
-            "weights": optimizer.weights_optimizer,
+            "weights": weight_groups.joined(optimizer),
             "architecture": optimizer.architecture_optimizer,
         }
     return {"weights": optimizer}

@@ -10,11 +10,11 @@ import keras
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.callers import stacklevel
-from keras_xd.core.compiling import refuse_loss
 from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.core.validation import one_of
 from keras_xd.search import rates
+from keras_xd.search.weight_groups import check_shapes, found_shapes, group_optimizer, parted
 
 __all__ = [
     "ArchitectureOptimizer",
@@ -30,20 +30,24 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
     """Keras' `MultiOptimizer` with one group for the weights and one for the architecture.
 
     Make it with `architecture_optimizer`, which finds the pattern and checks it. Beside what
-    `MultiOptimizer` does, it refuses to be built on variables that do not divide into the two
+    `MultiOptimizer` does, it refuses to be built on variables that do not divide into the
     groups it was made for, and it can leave the architecture alone (`architecture_fixed`).
 
     Args:
         optimizer_map: a `keras.optimizers.OptimizerMap` with the optimizer of the weights as its
-            default and exactly one pattern, the architecture's.
-        architecture_shapes: the shapes of the variables the pattern has to find.
+            default. Its first pattern is the architecture's; others are groups of weights.
+        architecture_shapes: the shapes of the variables the first pattern has to find.
         loss_scale_factor: as in `keras.optimizers.MultiOptimizer`.
         name: the optimizer's name.
-        rate_ratio: the architecture's learning rate divided by that of the weights, for the time
-            when both are zero; by default that of the optimizers.
+        rate_ratio: list of the learning rates of all patterns divided by the default's, for the
+            time when all are zero; by default that of the optimizers.
+        weight_shapes: for each pattern but the first, the shapes of the variables it has to find.
 
     Attributes:
-        weights_optimizer: the optimizer of the model weights, whose name becomes "weights".
+        weights_optimizer: the optimizer of the model weights, of those that no pattern finds
+            where they have several. Its name becomes "weights".
+        weights_optimizers: list of all optimizers of weights. Those behind the first one have the
+            names "weights_1", "weights_2", … in the order of their patterns.
         architecture_optimizer: the optimizer of the architecture variables, whose name becomes
             "architecture".
         as_one: while `True`, there is no `optimizers`, by which Keras' callbacks tell whether to
@@ -62,20 +66,23 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
         architecture_shapes: Sequence[Sequence[int]],
         loss_scale_factor: float | None = None,
         name: str | None = None,
-        rate_ratio: float | None = None,
+        rate_ratio: float | Sequence[float] | None = None,
+        weight_shapes: Sequence[Sequence[Sequence[int]]] = (),
     ):
         super().__init__(optimizer_map, loss_scale_factor=loss_scale_factor, name=name)
         self.as_one = False
         self.optimizer_map = optimizer_map
         self.architecture_shapes = tuple(tuple(shape) for shape in architecture_shapes)
         self.weights_optimizer = optimizer_map.default_optimizer
-        (self.architecture_optimizer,) = optimizer_map.values()
+        self.weight_shapes = tuple(tuple(map(tuple, shapes)) for shapes in weight_shapes)
+        self.architecture_optimizer, *others = optimizer_map.values()
+        self.weights_optimizers = [self.weights_optimizer, *others]
         # Keras' callbacks log by these; it numbers its own names on and on in one process.
         self.weights_optimizer.name = "weights"
         self.architecture_optimizer.name = "architecture"
-        if rate_ratio is None:
-            rate_ratio = rates.ratio(self.weights_optimizer, self.architecture_optimizer)
-        self.rate_ratio = rate_ratio
+        for number, optimizer in enumerate(others, 1):
+            optimizer.name = f"weights_{number}"
+        self.rate_ratio = rates.as_list(rate_ratio) or rates.ratios(rates.groups(self))
         self.architecture_fixed = False
         self.built_paths = ()
         self.epochs = self.add_variable(
@@ -86,20 +93,19 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
     def learning_rate(self) -> keras.Variable:
         """The learning rate of the weights; to set it scales the architecture's with it.
 
-        The architecture's rate keeps its ratio to that of the weights. Neither may follow a
-        schedule then; a `ValueError` leaves both as they were. The two rates by themselves are
-        those of `weights_optimizer` and `architecture_optimizer`.
+        The rates of the architecture, and of other groups of weights, keep their ratios to it.
+        None may follow a schedule then; a `ValueError` leaves all as they were. The rates by
+        themselves are those of `weights_optimizers` and `architecture_optimizer`.
         """
         return self.weights_optimizer.learning_rate
 
     @learning_rate.setter
     def learning_rate(self, rate):
-        groups = self.weights_optimizer, self.architecture_optimizer
-        self.rate_ratio = rates.set_both(*groups, rate, self.rate_ratio)
+        self.rate_ratio = rates.set_all(rates.groups(self), rate, self.rate_ratio)
 
     @property
     def optimizers(self) -> list[keras.optimizers.Optimizer]:
-        """The two optimizers, except while `as_one` is set."""
+        """All optimizers, except while `as_one` is set."""
         if self.as_one:
             raise AttributeError("There is one learning rate at present: see `learning_rate`.")
         return super().optimizers
@@ -107,19 +113,11 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
     def build(self, var_list: list[keras.Variable]) -> None:
         if self.built:
             return
-        found = [variable for variable in var_list if self.is_architecture(variable)]
-        shapes = tuple(tuple(variable.shape) for variable in found)
-        if sorted(shapes) != sorted(self.architecture_shapes):
-            raise ValueError(
-                "An architecture optimizer must be used with the trainable variables it was made "
-                f"for: architecture variables of shapes {list(self.architecture_shapes)}. Make a "
-                "new one after freezing or changing layers; load a file with `compile=False` "
-                "where layers were given other names. Received: architecture variables "
-                f"{[f'{variable.path} {tuple(variable.shape)}' for variable in found]}"
-            )
+        shapes = [self.architecture_shapes, *self.weight_shapes]
+        check_shapes(self.optimizer_map, shapes, var_list)
         super().build(var_list)
         self.built_paths = tuple(variable.path for variable in var_list)
-        self.built_groups = tuple(self.is_architecture(variable) for variable in var_list)
+        self.built_groups = tuple(self.optimizer_map(variable).name for variable in var_list)
 
     def apply(
         self, grads: list[Tensor], trainable_variables: list[keras.Variable] | None = None
@@ -162,7 +160,7 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
             _STEPPED_ALONE.reset(token)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
-        """Set the final values of both optimizers, such as moving averages, after `fit`."""
+        """Set the final values of all optimizers, such as moving averages, after `fit`."""
         if self.architecture_optimizer.iterations == 0:
             # The moving average of an optimizer that has made no step is still zero.
             var_list = [variable for variable in var_list if not self.is_architecture(variable)]
@@ -173,23 +171,30 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
             **super().get_config(),
             "architecture_shapes": [list(shape) for shape in self.architecture_shapes],
             "rate_ratio": self.rate_ratio,
+            "weight_shapes": [[list(shape) for shape in shapes] for shapes in self.weight_shapes],
         }
 
     def _apply_to_one_group(self, grads, trainable_variables, architecture):
         groups = self.built_groups
         if trainable_variables is not None:
-            groups = [self.is_architecture(variable) for variable in trainable_variables]
-            trainable_variables = [
-                v
-                for v, group in zip(trainable_variables, groups, strict=True)
-                if group == architecture
-            ]
-        grads = [g for g, group in zip(grads, groups, strict=True) if group == architecture]
-        optimizer = self.architecture_optimizer if architecture else self.weights_optimizer
-        if grads:
-            optimizer.apply(grads, trainable_variables)
+            groups = [self.optimizer_map(variable).name for variable in trainable_variables]
+        for optimizer in [self.architecture_optimizer] if architecture else self.weights_optimizers:
+            own = [place for place, group in enumerate(groups) if group == optimizer.name]
+            variables = None
+            if trainable_variables is not None:
+                variables = [trainable_variables[place] for place in own]
+            if own:
+                optimizer.apply([grads[place] for place in own], variables)
         if not architecture:
             self.iterations.assign_add(1)
+
+    def weight_groups(self) -> dict[str, keras.optimizers.Optimizer]:
+        """Return the optimizers of weights that have a pattern, by their patterns."""
+        return {
+            pattern: optimizer
+            for pattern, optimizer in self.optimizer_map.items()
+            if optimizer is not self.architecture_optimizer
+        }
 
     def is_architecture(self, variable: keras.Variable) -> bool:
         """Return whether a variable belongs to the group of the architecture."""
@@ -209,30 +214,38 @@ def architecture_optimizer(
 
     The two learning rates are those of `optimizer.weights_optimizer` and
     `optimizer.architecture_optimizer`; each may be a `LearningRateSchedule`.
-    `optimizer.learning_rate` is that of the weights, and to set it scales the architecture's by the
-    same factor. In `SearchModel.fit` Keras' `ReduceLROnPlateau` and `LearningRateScheduler` act on
-    it, so the ratio of the two rates stays. In `fit` of other models they act on it under loss
-    scaling only; else they treat the two rates one after the other, as in any `MultiOptimizer`: a
+    `optimizer.learning_rate` is that of the weights, and to set it scales all others by the same
+    factor. In `SearchModel.fit` Keras' `ReduceLROnPlateau` and `LearningRateScheduler` act on
+    it, so the ratio of the rates stays. In `fit` of other models they act on it under loss
+    scaling only; else they treat the rates one after the other, as in any `MultiOptimizer`: a
     function `(epoch, rate)` that returns a constant makes them equal. Neither callback works on a
     `LearningRateSchedule`.
     `clipnorm`, `global_clipnorm`, `weight_decay`, `use_ema` and `gradient_accumulation_steps` of
     each optimizer act within its own group.
+
+    Weights may have several groups, each with a learning rate and a weight decay of its own:
+    `keras.optimizers.MultiOptimizer(groups)`, where `groups` is a `keras.optimizers.OptimizerMap`
+    of an optimizer by default and one for each pattern, as in the second example. A pattern has to
+    fit the whole `path` of a variable. Let it begin with `.*`: what stands before the names of
+    layers may change when a file is loaded.
 
     For dynamic loss scaling wrap the result, `keras.optimizers.LossScaleOptimizer(optimizer)`;
     `compile` does so by itself under the policy `"mixed_float16"`.
 
     Args:
         model: a built Keras model with architecture variables.
-        weights: the optimizer of the model weights: an object, or a name such as `"adam"`.
-        architecture: the optimizer of the architecture variables, likewise.
+        weights: the optimizer of the model weights: an object, or a name such as `"adam"`, or a
+            `keras.optimizers.MultiOptimizer` that goes by a `keras.optimizers.OptimizerMap`.
+        architecture: the optimizer of the architecture variables, an object or a name.
 
     Returns:
         An `ArchitectureOptimizer`, not yet built.
 
     Raises:
         ValueError: if the model is not built or has no architecture variables, if the groups
-            cannot be told apart by the names of layers and variables, or if one of the
-            optimizers cannot be part of a group.
+            cannot be told apart by the names of layers and variables, if one of the optimizers
+            cannot be part of a group, or if a pattern finds no weight, an architecture variable,
+            or a weight that another one finds.
 
     Example:
 
@@ -249,18 +262,29 @@ def architecture_optimizer(
     ... )
     >>> model.compile(optimizer=optimizer, loss="mse")
     >>> history = model.fit(np.ones((4, 6, 6, 1)), np.zeros((4, 2)), verbose=0)
+
+    Biases without weight decay:
+
+    >>> groups = keras.optimizers.OptimizerMap(keras.optimizers.AdamW(0.01, weight_decay=0.01))
+    >>> groups[".*/bias"] = keras.optimizers.AdamW(0.01, weight_decay=0.0)
+    >>> optimizer = keras_xd.optimizers.architecture_optimizer(
+    ...     model, weights=keras.optimizers.MultiOptimizer(groups), architecture="adam"
+    ... )
+    >>> [group.weight_decay for group in optimizer.weights_optimizers]
+    [0.01, 0.0]
     """
     if not model.built:
         raise ValueError(
             "`model` must be a built Keras model: give it an Input or call it on data first. "
             f"Received: model={model!r}"
         )
-    weights = _group_optimizer(weights, "weights")
-    architecture = _group_optimizer(architecture, "architecture")
-    if weights is architecture:
+    weights = group_optimizer(weights, "weights")
+    architecture = group_optimizer(architecture, "architecture")
+    default, groups = parted(weights)
+    if any(optimizer is architecture for optimizer in (default, *groups.values())):
         raise ValueError(
             "`weights` and `architecture` must be two optimizers, because each keeps its own "
-            f"state. Received the same object twice: {weights!r}"
+            f"state. Received the same object twice: {architecture!r}"
         )
     if weights.loss_scale_factor != architecture.loss_scale_factor:
         raise ValueError(
@@ -278,37 +302,12 @@ def architecture_optimizer(
             stacklevel=stacklevel(),
         )
     return ArchitectureOptimizer(
-        keras.optimizers.OptimizerMap(weights, {pattern: architecture}),
+        keras.optimizers.OptimizerMap(default, {pattern: architecture, **groups}),
         [v.shape for v in architecture_variables(model) if v.trainable],
         loss_scale_factor=weights.loss_scale_factor,
         name="architecture_optimizer",
+        weight_shapes=found_shapes(model, groups),
     )
-
-
-def _group_optimizer(optimizer, name):
-    """Return `optimizer` as a Keras optimizer that can be part of a group."""
-    if optimizer is None:
-        raise ValueError(f"An optimizer for `{name}` is missing. Received: {name}=None")
-    refuse_loss(optimizer, name)
-    try:
-        optimizer = keras.optimizers.get(optimizer)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"`{name}` must be a Keras optimizer or the name of one. Received: {name}={optimizer!r}"
-        ) from error
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        raise ValueError(
-            "A `LossScaleOptimizer` cannot be one of the two optimizers, because both share one "
-            "loss. Wrap them together: `keras.optimizers.LossScaleOptimizer("
-            "architecture_optimizer(model, weights, architecture))`; the policy 'mixed_float16' "
-            f"does so without being asked. Received: {name}={optimizer!r}"
-        )
-    if isinstance(optimizer, keras.optimizers.MultiOptimizer):
-        raise ValueError(
-            "A `MultiOptimizer` cannot be one of the two optimizers. "
-            f"Received: {name}={optimizer!r}"
-        )
-    return optimizer
 
 
 def _architecture_pattern(model):

@@ -1,32 +1,65 @@
-"""The two learning rates of a search as one."""
+"""The learning rates of the groups of a search as one."""
 
 import math
 
 import keras
 
 RATE_CALLBACKS = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler)
+ROUNDING = 1e-6  # of the ratio of two rates in single precision
 
 
-def ratio(weights: keras.optimizers.Optimizer, architecture: keras.optimizers.Optimizer):
-    """Return the architecture's learning rate divided by that of the weights.
+def groups(optimizer, architecture=True):
+    """Return the optimizers in an `ArchitectureOptimizer`, by names for messages.
 
     Args:
-        weights: the optimizer of the weights.
-        architecture: the optimizer of the architecture.
+        optimizer: the `ArchitectureOptimizer`.
+        architecture: whether the architecture's is among them.
 
     Returns:
-        A number, or `None` if one of them follows a schedule or the weights' rate is zero.
+        A dictionary: the weights' optimizer first, then the architecture's, then those of other
+        groups of weights.
+
+    Example:
+
+    >>> import keras
+    >>> import keras_xd
+    >>> from keras_xd.search import rates
+    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3)])
+    >>> optimizer = keras_xd.optimizers.architecture_optimizer(model, "sgd", "adam")
+    >>> list(rates.groups(optimizer))
+    ['optimizer', 'architecture_optimizer']
+    """
+    found = {"optimizer": optimizer.weights_optimizer}
+    if architecture:
+        found["architecture_optimizer"] = optimizer.architecture_optimizer
+    others = optimizer.weight_groups().items()
+    return {**found, **{f"optimizer[{pattern!r}]": group for pattern, group in others}}
+
+
+def ratios(optimizers):
+    """Return the learning rates of optimizers divided by that of the first.
+
+    Args:
+        optimizers: dictionary of optimizers by their names.
+
+    Returns:
+        A list of a number for each but the first, `None` for those that follow a schedule; `None`
+        instead of the list if the first one follows a schedule or has a rate of zero.
 
     Example:
 
     >>> import keras
     >>> from keras_xd.search import rates
-    >>> rates.ratio(keras.optimizers.SGD(0.5), keras.optimizers.Adam(0.25))
-    0.5
+    >>> rates.ratios({"one": keras.optimizers.SGD(0.5), "other": keras.optimizers.Adam(0.25)})
+    [0.5]
     """
-    if scheduled(weights, architecture) or not value(weights):
+    (name, first), *others = optimizers.items()
+    fixed = scheduled(optimizers)
+    if not others:
+        return []
+    if name in fixed or not value(first):
         return None
-    return value(architecture) / value(weights)
+    return [None if name in fixed else value(other) / value(first) for name, other in others]
 
 
 def value(optimizer: keras.optimizers.Optimizer) -> float:
@@ -35,52 +68,71 @@ def value(optimizer: keras.optimizers.Optimizer) -> float:
     return float(keras.ops.convert_to_numpy(rate))
 
 
-def scheduled(weights, architecture):
-    """Return the names of the optimizers of two whose learning rate cannot be set."""
-    groups = {"optimizer": weights, "architecture_optimizer": architecture}
+def scheduled(optimizers):
+    """Return the names of those of the optimizers whose learning rate cannot be set."""
     return [
         name
-        for name, optimizer in groups.items()
+        for name, optimizer in optimizers.items()
         if not isinstance(optimizer.learning_rate, keras.Variable)
     ]
 
 
-def set_both(weights, architecture, rate, last_ratio):
-    """Set the weights' learning rate, and the architecture's so that their ratio stays.
+def set_all(optimizers, rate, last_ratios):
+    """Set the learning rate of the first optimizer, and the others' so that their ratios stay.
 
     Args:
-        weights, architecture: the two optimizers.
-        rate: the new rate of the weights.
-        last_ratio: their ratio if the weights' rate is zero at present, or `None`.
+        optimizers: dictionary of optimizers by their names.
+        rate: the new rate of the first.
+        last_ratios: their ratios if the first one's rate is zero at present, or `None`.
 
     Returns:
-        Their ratio.
+        Their ratios, a list. Those that differ from the last by rounding only are the last, so
+        that training in pieces has the rates of training in one.
 
     Raises:
         ValueError: if `rate` is no number, if one of them follows a schedule, or if the ratio is
-            not known. Neither rate is changed then.
+            not known. No rate is changed then.
     """
-    fixed = scheduled(weights, architecture)
+    fixed = scheduled(optimizers)
     if fixed:
         raise ValueError(
-            "The learning rate of a search can be set only if neither optimizer follows a "
+            "The learning rate of a search can be set only if no optimizer follows a "
             f"`LearningRateSchedule` or function. Received: one in {fixed}"
         )
     try:
         rate = float(keras.ops.convert_to_numpy(rate))
     except (TypeError, ValueError) as error:
         raise ValueError(f"`learning_rate` must be a number. Received: {rate!r}") from error
-    present = ratio(weights, architecture)
-    present = last_ratio if present is None else present
-    if present is None or not math.isfinite(present):
+    first, *others = optimizers.values()
+    last = last_ratios or [None] * len(others)
+    pairs = zip(ratios(optimizers) or last, last, strict=True)
+    present = [old if _is_rounded(new, old) else new for new, old in pairs]
+    if any(ratio is None or not math.isfinite(ratio) for ratio in present):
         raise ValueError(
             "The learning rate of a search is set in proportion, which two rates of zero do not "
-            "have: set that of `weights_optimizer` and of `architecture_optimizer`. "
+            "have: set that of each optimizer in `optimizers`. "
             f"Received: learning_rate={rate!r}"
         )
-    weights.learning_rate = rate
-    architecture.learning_rate = rate * present
+    first.learning_rate = rate
+    for other, ratio in zip(others, present, strict=True):
+        other.learning_rate = rate * ratio
     return present
+
+
+def as_list(ratio):
+    """Return the ratios of an `ArchitectureOptimizer` as a list, or `None`.
+
+    Files of searches without groups of weights had one number.
+
+    Example:
+
+    >>> from keras_xd.search import rates
+    >>> rates.as_list(0.5), rates.as_list((0.5, 0.1)), rates.as_list(None)
+    ([0.5], [0.5, 0.1], None)
+    """
+    if ratio is None:
+        return None
+    return [ratio] if isinstance(ratio, float) else list(ratio)
 
 
 def check_callbacks(optimizer, callbacks) -> None:
@@ -91,10 +143,15 @@ def check_callbacks(optimizer, callbacks) -> None:
         callbacks: list of callbacks.
     """
     setting = [type(c).__name__ for c in callbacks if isinstance(c, RATE_CALLBACKS)]
-    fixed = scheduled(optimizer.weights_optimizer, optimizer.architecture_optimizer)
+    fixed = scheduled(groups(optimizer))
     if setting and fixed:
         raise ValueError(
-            "Callbacks can set the learning rate of a search only if neither optimizer follows a "
+            "Callbacks can set the learning rate of a search only if no optimizer follows a "
             "`LearningRateSchedule` or function; to set that of one group alone take "
             f"`keras_xd.callbacks.WarmRestarts`. Received: {setting[0]}, a schedule in {fixed}"
         )
+
+
+def _is_rounded(ratio, last):
+    """Return whether a ratio differs from the last one by rounding only."""
+    return None not in (ratio, last) and math.isclose(ratio, last, rel_tol=ROUNDING)

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.type_aliases import Config, Tensor
-from keras_xd.search import bilevel, budget, checks, defaults, distributed
+from keras_xd.search import bilevel, budget, checks, defaults, distributed, rates, weight_groups
 from keras_xd.search.attention_transfer import AttentionTransfer, Guide
 from keras_xd.search.frozen_steps import FrozenForms, FrozenSteps
 from keras_xd.search.inner_model import InnerModel
@@ -144,8 +144,9 @@ class SearchModel(AtomicSaving, FrozenSteps, InnerModel):
         that, of the model it was made from.
 
         Args:
-            optimizer: the optimizer of the model weights, a Keras optimizer or its name. `None`:
-                a fresh one of the configuration that the model was compiled with, else `Adam()`.
+            optimizer: that of the model weights, a Keras optimizer or its name, or groups in a
+                `MultiOptimizer`, as in `architecture_optimizer`. `None`: a fresh one of the
+                configuration that the model was compiled with, else `Adam()`.
             architecture_optimizer: that of the architecture variables. `None`: Adam with the rate
                 of `keras_xd.recipes.recipe` for the search space: 1e-3 for XD- and K-operations.
                 Without weight decay, which pulls matrices to zero, not to their start.
@@ -199,27 +200,25 @@ class SearchModel(AtomicSaving, FrozenSteps, InnerModel):
         config = super().get_compile_config()
         if not config:
             return {}
-        serialize = keras.saving.serialize_keras_object
         return {
             **config,
-            "optimizer": serialize(self.search_optimizer.weights_optimizer),
-            "architecture_optimizer": serialize(self.search_optimizer.architecture_optimizer),
+            **weight_groups.compile_config(self.search_optimizer),
             "mode": self.mode,
             "warmup_epochs": self.warmup_epochs,
             "cooldown_epochs": self.cooldown_epochs,
             "complexity_target": self.complexity_target,
             "complexity_weight": self.complexity_weight,
-            "complexity_measure": serialize(self.complexity_measure),
+            "complexity_measure": keras.saving.serialize_keras_object(self.complexity_measure),
             "perturbation": self.perturbation,
             "guided": self.guide is not None,
-            "rate_ratio": self.search_optimizer.rate_ratio,
         }
 
     def compile_from_config(self, config: Config) -> None:
         config = keras.saving.deserialize_keras_object(config)
         guided, ratio = config.pop("guided", False), config.pop("rate_ratio", None)
         self.compile(**config)
-        self.search_optimizer.rate_ratio = ratio or self.search_optimizer.rate_ratio
+        if ratio:
+            self.search_optimizer.rate_ratio = rates.as_list(ratio)
         self.guide = Guide(None, None) if guided else None
 
     def fit(

@@ -180,11 +180,11 @@ def test_what_follows_a_schedule_cannot_be_set(policy, group):
         CALLBACKS.ReduceLROnPlateau("loss"),
         CALLBACKS.LearningRateScheduler(lambda epoch: 0.1),
     ):
-        with pytest.raises(ValueError, match="neither optimizer follows.*a schedule in"):
+        with pytest.raises(ValueError, match="no optimizer follows.*a schedule in"):
             fit(search, [callback])
     for old, variable in zip(before, search.trainable_variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
-    with pytest.raises(ValueError, match="neither optimizer follows"):
+    with pytest.raises(ValueError, match="no optimizer follows"):
         search.optimizer.learning_rate = 0.1
     assert float(search.optimizer.learning_rate) == pytest.approx(
         0.4 if group != "weights" else 0.1
@@ -203,3 +203,77 @@ def test_two_rates_of_zero_have_no_ratio():
     search = search_model(0.0, 0.0)
     with pytest.raises(ValueError, match="two rates of zero"):
         search.optimizer.learning_rate = 0.1
+
+
+def grouped_search(default=0.4, biases=0.2, architecture=0.1):
+    """Return a search whose biases have a rate of their own."""
+    groups = keras.optimizers.OptimizerMap(keras.optimizers.SGD(default))
+    groups[".*/bias"] = keras.optimizers.SGD(biases)
+    search = SearchModel(gated_model())
+    search.compile(
+        keras.optimizers.MultiOptimizer(groups),
+        keras.optimizers.Adam(architecture),
+        "sparse_categorical_crossentropy",
+        run_eagerly=True,
+    )
+    return search
+
+
+def all_rates(search):
+    optimizer = search.search_optimizer
+    groups = [*optimizer.weights_optimizers, optimizer.architecture_optimizer]
+    return [rates.value(group) for group in groups]
+
+
+def test_every_group_of_weights_keeps_its_ratio(policy):
+    search = grouped_search()
+    rate = CALLBACKS.LearningRateScheduler(lambda epoch: [0.4, 0.0, 0.8][epoch])
+    history = fit(search, [rate])
+    assert history["learning_rate"] == pytest.approx([0.4, 0.0, 0.8])
+    assert history["weights_1_learning_rate"] == pytest.approx([0.2, 0.0, 0.4])
+    assert history["architecture_learning_rate"] == pytest.approx([0.1, 0.0, 0.2])
+    fit(search, [CALLBACKS.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=1e9)], 2)
+    assert all_rates(search) == pytest.approx([0.4, 0.2, 0.1])
+    search.search_optimizer.weights_optimizers[1].learning_rate = 0.8
+    search.optimizer.learning_rate = 0.1
+    assert all_rates(search) == pytest.approx([0.1, 0.2, 0.025])
+
+
+def test_rates_do_not_drift_by_rounding():
+    search = grouped_search(0.3, 0.07, 0.013)
+    exact = [*search.search_optimizer.rate_ratio]
+    for rate in np.random.default_rng(0).uniform(0.001, 1.0, 200):
+        search.optimizer.learning_rate = rate
+    assert search.search_optimizer.rate_ratio == exact
+    assert exact == pytest.approx([0.013 / 0.3, 0.07 / 0.3])
+
+
+def test_ratios_of_groups_outlast_a_file_saved_at_zero(tmp_path):
+    search = grouped_search()
+    search.optimizer.learning_rate = 0.0
+    search.save(tmp_path / "search.keras")
+    loaded = keras.saving.load_model(tmp_path / "search.keras")
+    assert all_rates(loaded) == [0.0, 0.0, 0.0]
+    loaded.optimizer.learning_rate = 0.8
+    assert all_rates(loaded) == pytest.approx([0.8, 0.4, 0.2])
+
+
+def test_a_file_with_one_number_for_the_ratio_is_read():
+    config = search_model().get_compile_config()
+    search = SearchModel(gated_model())
+    search.compile_from_config({**config, "rate_ratio": 0.5})
+    assert search.search_optimizer.rate_ratio == [0.5]
+    optimizer = search.search_optimizer.get_config()
+    restored = type(search.search_optimizer).from_config({**optimizer, "rate_ratio": 0.5})
+    assert restored.rate_ratio == [0.5]
+
+
+@pytest.mark.parametrize("zero", [True, False])
+def test_a_group_that_follows_a_schedule_is_named(zero):
+    search = grouped_search(biases=SCHEDULE, default=0.0 if zero else 0.4)
+    named = r"no optimizer follows.*in \[\"optimizer\['\.\*/bias'\]\"\]"
+    with pytest.raises(ValueError, match=named):
+        fit(search, [CALLBACKS.ReduceLROnPlateau("loss")])
+    with pytest.raises(ValueError, match=named):
+        search.optimizer.learning_rate = 0.1
+    assert all_rates(search)[::2] == pytest.approx([0.0 if zero else 0.4, 0.1])

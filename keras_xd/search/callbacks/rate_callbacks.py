@@ -1,4 +1,4 @@
-"""Keras' callbacks of one learning rate, for the two of a search."""
+"""Keras' callbacks of one learning rate, for the several of a search."""
 
 import keras
 
@@ -11,7 +11,8 @@ class OneRate(keras.callbacks.Callback):
     """Lets the callback behind it see a search as one optimizer with one learning rate.
 
     That is the rate of the weights; see `ArchitectureOptimizer.learning_rate`. The logs get
-    `architecture_learning_rate` beside the `learning_rate` of the callback.
+    `architecture_learning_rate` beside the `learning_rate` of the callback, and
+    `weights_1_learning_rate` and so on of further groups of weights.
     """
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -21,7 +22,9 @@ class OneRate(keras.callbacks.Callback):
         optimizer = self.model.search_optimizer
         optimizer.as_one = True
         if logs is not None:
-            logs["architecture_learning_rate"] = rates.value(optimizer.architecture_optimizer)
+            others = [optimizer.architecture_optimizer, *optimizer.weights_optimizers[1:]]
+            for group in others:
+                logs["_".join((group.name, "learning_rate"))] = rates.value(group)
 
 
 class TwoRates(keras.callbacks.Callback):
