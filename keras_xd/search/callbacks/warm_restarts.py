@@ -10,6 +10,7 @@ import numpy as np
 from keras_xd.core.searchable import model_variables, reset_weights
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import is_integer, one_of, positive_integer
+from keras_xd.search import rates
 from keras_xd.search.optimizers import ArchitectureOptimizer
 
 
@@ -44,7 +45,7 @@ class WarmRestarts(keras.callbacks.Callback):
         first_period: integer, the epochs of the first period (T₀).
         period_factor: integer, the ratio of a period to the one before (the papers' T_mult).
         learning_rate: the rate of the weights at the begin of a period. `None`: their rate is not
-            touched.
+            touched. Further groups of weights keep their ratios to it.
         architecture_learning_rate: likewise for the architecture. `None`: its rate is not touched.
         minimum: the rate at the end of a period, of both groups.
         annealing: `"cosine"`, or a function from the share of the period that is over, from 0 to
@@ -102,11 +103,11 @@ class WarmRestarts(keras.callbacks.Callback):
         super().__init__()
         self.first_period = positive_integer(first_period, "first_period")
         self.period_factor = positive_integer(period_factor, "period_factor")
-        rates = {
+        given = {
             "learning_rate": learning_rate,
             "architecture_learning_rate": architecture_learning_rate,
         }
-        self.rates = {name: rate for name, rate in rates.items() if rate is not None}
+        self.rates = {name: rate for name, rate in given.items() if rate is not None}
         for name, value in {**self.rates, "minimum": minimum}.items():
             if not _is_number(value) or not 0 <= value < math.inf:
                 raise ValueError(f"`{name}` must be a number ≥ 0. Received: {name}={value!r}")
@@ -137,11 +138,12 @@ class WarmRestarts(keras.callbacks.Callback):
                 f"Received: model={self.model!r}"
             )
         for name in self.rates:
-            if not isinstance(self._rate(name), keras.Variable):
+            fixed = rates.scheduled(self._optimizers(name))
+            if fixed:
                 raise ValueError(
                     f"`{name}` must be None where the optimizer's rate is a "
                     "`LearningRateSchedule`, which sets it by itself. "
-                    f"Received: {name}={self.rates[name]!r}"
+                    f"Received: {name}={self.rates[name]!r}, a schedule in {fixed}"
                 )
         if self.granularity == "batch" and not self.params.get("steps"):
             raise ValueError(
@@ -171,20 +173,23 @@ class WarmRestarts(keras.callbacks.Callback):
             count = int(self.model.search_optimizer.epochs.numpy()) - 1
             logs["restarts"] = place(count, self.first_period, self.period_factor)[0]
             for name in self.rates:
-                logs[name] = float(keras.ops.convert_to_numpy(self._rate(name)))
+                logs[name] = rates.value(next(iter(self._optimizers(name).values())))
 
-    def _rate(self, name):
-        """Return the rate, a variable or not, that an argument anneals."""
+    def _optimizers(self, name):
+        """Return the optimizers whose rate an argument anneals, by their names."""
         search = self.model.search_optimizer
-        group = (
-            search.architecture_optimizer if "architecture" in name else search.weights_optimizer
-        )
-        return group.learning_rate
+        if name == "architecture_learning_rate":
+            return {"architecture_optimizer": search.architecture_optimizer}
+        return rates.groups(search, architecture=False)
 
     def _set_rates(self, progress):
         factor = float(self.annealing(progress))
+        ratios = self.model.search_optimizer.rate_ratio
         for name, rate in self.rates.items():
-            self._rate(name).assign(self.minimum + (rate - self.minimum) * factor)
+            # Those of groups of weights come behind the architecture's.
+            last = ratios[1:] if ratios and name == "learning_rate" else None
+            annealed = self.minimum + (rate - self.minimum) * factor
+            rates.set_all(self._optimizers(name), annealed, last)
 
     def _restart(self, number):
         """Initialise the weights and what their optimizer keeps of them."""
@@ -196,7 +201,7 @@ class WarmRestarts(keras.callbacks.Callback):
 
 
 def reset_slots(search):
-    """Set the state of the weights' optimizer, but a rate that is a number, to its start.
+    """Set the state of the weights' optimizers, but a rate that is a number, to its start.
 
     Args:
         search: a compiled `SearchModel`.
@@ -218,14 +223,16 @@ def reset_slots(search):
     >>> int(optimizer.architecture_optimizer.iterations)
     1
     """
-    optimizer = search.search_optimizer.weights_optimizer
-    if not optimizer.built:
-        return  # as of a model without weights
-    # Slots do not all start at zero; a new optimizer of the same kind knows.
-    fresh = type(optimizer).from_config(optimizer.get_config())
-    fresh.build(model_variables(search))
-    for variable, start in zip(optimizer.variables, fresh.variables, strict=True):
-        variable.assign(keras.ops.convert_to_tensor(start))
+    groups = search.search_optimizer
+    for optimizer in groups.weights_optimizers:
+        if not optimizer.built:
+            continue  # as of a model without weights
+        # Slots do not all start at zero; a new optimizer of the same kind knows.
+        fresh = type(optimizer).from_config(optimizer.get_config())
+        variables = model_variables(search)
+        fresh.build([v for v in variables if groups.optimizer_map(v) is optimizer])
+        for variable, start in zip(optimizer.variables, fresh.variables, strict=True):
+            variable.assign(keras.ops.convert_to_tensor(start))
 
 
 def place(count, first_period, period_factor):

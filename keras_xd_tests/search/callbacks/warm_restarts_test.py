@@ -257,6 +257,76 @@ def test_resumed_training_restarts_alike(tmp_path):
         assert all(same(one[0] + one[1], other[0] + other[1]))
 
 
+def grouped_search(bias=None, **options):
+    """Return a search whose bias has an optimizer of its own."""
+    weights = keras.optimizers.OptimizerMap(keras.optimizers.Adam(0.03))
+    weights[".*/bias"] = bias or keras.optimizers.SGD(0.01, momentum=0.9)
+    return search_model(keras.optimizers.MultiOptimizer(weights), **options)
+
+
+def rates_of(search):
+    optimizers = [*search.search_optimizer.weights_optimizers]
+    optimizers.append(search.search_optimizer.architecture_optimizer)
+    return [float(optimizer.learning_rate.numpy()) for optimizer in optimizers]
+
+
+@pytest.mark.parametrize("granularity", ["epoch", "batch"])
+def test_groups_of_weights_restart_together(granularity):
+    """The rate of the second is a third of the first; a factor of zero does not lose that."""
+    search, seen = grouped_search(), []
+    record = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: seen.append(rates_of(search))
+    )
+    factors = {0.0: 1.0, 0.25: 0.5, 0.5: 0.0, 0.75: 0.1}
+    restarts = WarmRestarts(
+        2, learning_rate=0.3, granularity=granularity, annealing=factors.get, seed=0
+    )
+    fit(search, restarts, 4, callbacks=[record])
+    expected = np.array([0.3, 0.3, 0.0, 0.0] if granularity == "epoch" else [0.3, 0.15, 0.0, 0.03])
+    expected, found = np.tile(expected, 2), np.array(seen)
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6)
+    np.testing.assert_allclose(found[:, 1], expected / 3, rtol=1e-6)
+    np.testing.assert_allclose(found[:, 2], 0.01, rtol=1e-6)
+
+
+def test_slots_of_all_groups_start_again_and_the_architecture_goes_on():
+    search = grouped_search()
+    optimizers = search.search_optimizer.weights_optimizers
+    start = [state(optimizer.variables) for optimizer in optimizers]
+    kept = state(search.search_optimizer.architecture_optimizer.variables)
+    x, y = classification_data(4)
+    search.train_on_batch(x, y)
+    for optimizer, values in zip(optimizers, start, strict=True):
+        assert not all(same(state(optimizer.variables), values))
+    moved = state(search.search_optimizer.architecture_optimizer.variables)
+    reset_slots(search)
+    for optimizer, values in zip(optimizers, start, strict=True):
+        assert all(same(state(optimizer.variables), values))
+    found = state(search.search_optimizer.architecture_optimizer.variables)
+    assert all(same(found, moved)) and not all(same(moved, kept))
+
+
+def test_groups_resume_to_the_bit(tmp_path):
+    def restarts():
+        return WarmRestarts(2, learning_rate=0.1, minimum=0.001, seed=3)
+
+    checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))
+    search = grouped_search()
+    _, history = fit(search, restarts(), 5, callbacks=[checkpoint])
+    loaded = keras.saving.load_model(tmp_path / "3.keras")
+    _, rest = fit(loaded, restarts(), 2)
+    assert rest["loss"] == history["loss"][3:]
+    assert rates_of(loaded) == rates_of(search)
+    assert all(same(state(loaded.optimizer.variables), state(search.optimizer.variables)))
+
+
+def test_a_group_with_a_schedule_is_named():
+    search = grouped_search(keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, 4)))
+    with pytest.raises(ValueError, match=r"`learning_rate` must be None.*optimizer\['\.\*/bias"):
+        fit(search, WarmRestarts(2, learning_rate=0.1), 1)
+    fit(search, WarmRestarts(2, architecture_learning_rate=0.1), 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
