@@ -18,6 +18,7 @@ from keras_xd.core.type_aliases import (
     Sizes,
     Tensor,
 )
+from keras_xd.layers.ccnn import margins
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
 from keras_xd.layers.ccnn.ck_conv import PADDINGS, RENDERINGS, CKConv
 from keras_xd.layers.ccnn.continuous_kernel import SCALINGS
@@ -51,8 +52,8 @@ class CCNNBlock(SearchableLayer):
     masked channel is zero. Inputs and outputs have all channels and the full resolution. The depth
     mask, one for all blocks of a network, makes a block the identity where it is zero.
 
-    With `rendering="dynamic"` only the channels under the masks at the last update are computed,
-    and nothing of a block that is gone: see `update_rendering`.
+    With `rendering="dynamic"` only channels under the masks at the last update are computed, and
+    nothing of a block that is gone: see `update_rendering`.
 
     Args:
         network: a `KernelNetwork`, which other blocks may share, or `None` for one of its own.
@@ -262,17 +263,15 @@ class CCNNBlock(SearchableLayer):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return tuple(input_shape)
 
-    def update_rendering(self) -> bool:
-        """Set what dynamic rendering computes to what lies under the masks: see `CKConv`.
-
-        Returns:
-            Whether anything changed; never in static rendering.
-        """
+    def update_rendering(self, margin: float = 0.0) -> bool:
+        """Fit what dynamic rendering computes to the masks: see `CKConv`."""
         if self.rendering == "static":
             return False
         before = self._counts, self._present
-        self._counts, self._present = self._current_counts(), self._is_present()
-        return self.convolution.update_rendering() or before != (self._counts, self._present)
+        self._counts = margins.widened_counts(self._current_counts(), margin, self._channels)
+        self._present = self._is_present()
+        changed = before != (self._counts, self._present)
+        return self.convolution.update_rendering(margin) or changed
 
     def get_build_config(self) -> Config | None:
         config = super().get_build_config()
@@ -321,7 +320,7 @@ class CCNNBlock(SearchableLayer):
         return present * (a * (taps + 5) + a * b + b + b * c + c + 1)
 
     def activations(self, input_shape: Shape) -> float | Tensor:
-        """Return how many entries the tensors of a sample have in the pruned block.
+        """Return how many entries a sample's tensors have in the pruned block.
 
         With the names of `complexity`: `max(a, c) L` for outputs, as others pass by, plus
         `a L + r (a + 2 b + 2 c)`.
@@ -334,8 +333,7 @@ class CCNNBlock(SearchableLayer):
         """Return the block without what its masks set to zero, a built layer, same outputs.
 
         A `StaticCCNNBlock` of the channels and taps under the masks, whose values are folded into
-        the weights, or `keras.layers.Identity` where the depth mask is zero. In dynamic rendering
-        of what is rendered.
+        the weights, or `keras.layers.Identity` where the depth mask is zero; of what is rendered.
         """
         shape = self.get_build_config()["input_shape"]
         dynamic = self.rendering == "dynamic"
@@ -343,7 +341,7 @@ class CCNNBlock(SearchableLayer):
             identity = keras.layers.Identity(name=self.name, dtype=self.dtype_policy.name)
             identity.build(shape)
             return identity
-        counts = self._counts if dynamic else self._current_counts()
+        counts = tuple(map(min, self._counts, self._current_counts()))
         return StaticCCNNBlock.from_layer(self, counts)
 
     def describe(self) -> Description:
@@ -398,7 +396,7 @@ class CCNNBlock(SearchableLayer):
         return 1.0 if self.depth is None else self.depth.presence[self.index], counts
 
     def _current_counts(self):
-        """Return the number of channels under each width mask."""
+        """Return the channels under each width mask."""
         return tuple(masks.support(values)[1] for values in self.width_values)
 
     def _is_present(self):

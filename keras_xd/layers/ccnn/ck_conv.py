@@ -21,6 +21,7 @@ from keras_xd.core.type_aliases import (
     Sizes,
     Tensor,
 )
+from keras_xd.layers.ccnn import margins
 from keras_xd.layers.ccnn.continuous_kernel import SCALINGS, ContinuousKernel
 from keras_xd.layers.ccnn.finalized_ck_conv import CONVOLUTIONS, LongConvolution, StaticCKConv
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork
@@ -271,19 +272,18 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
             sizes = [None] * self.rank
         return self._joined_shape(input_shape, sizes)
 
-    def update_rendering(self) -> bool:
+    def update_rendering(self, margin: float = 0.0) -> bool:
         """Set the taps and frequencies that dynamic rendering computes to those under the masks.
 
-        A mask that grows afterwards is cut there until the next call. Call it outside of traced
-        functions, and retrace functions that call the layer if something changed; the function
-        `update_rendering` does both for a model.
+        A mask that grows beyond them is cut until the next call. The function `update_rendering`,
+        which has the rules, does it for a model and retraces its functions.
 
         Returns:
             Whether anything changed; never in static rendering.
         """
         before = self._supports, self._bins
         if self.rendering == "dynamic":
-            self._supports = self.supports()
+            self._supports = margins.widened_supports(self.supports(), margin, self._taps)
             if self.resolution_mask is not None:
                 bins = [masks.support(values)[1] for values in self.resolution_mask.values]
                 self._bins = fft_convolution.fast_bins(bins, self._sizes, self.circular)
@@ -324,7 +324,7 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
 
     def finalize(self) -> keras.layers.Layer:
         """Return a built `StaticCKConv` with the taps under the mask, same outputs."""
-        supports = self.supports() if self.rendering == "static" else self._supports
+        supports = margins.overlap(self.supports(), self._supports)
         return StaticCKConv.from_layer(
             self,
             self.rendered_kernel(supports),

@@ -5,26 +5,31 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.graph.retrace import force_retrace
+from keras_xd.layers.ccnn import margins
 from keras_xd.layers.ccnn.block import CCNNBlock
 from keras_xd.layers.ccnn.ck_conv import CKConv
 
 
 @check_types
-def update_rendering(model: keras.layers.Layer) -> bool:
+def update_rendering(model: keras.layers.Layer, margin: float = 0.0) -> bool:
     """Fit the sizes of all layers of dynamic rendering to their present masks.
 
-    From then on they compute no more than what lies under the masks. If anything changed, Keras
-    retraces the train, test and predict functions at their next call.
+    From then on they compute no more than what lies under the masks, and a `margin`. A mask that
+    grows beyond is cut there until the next update. If anything changed, Keras retraces the train,
+    test and predict functions at their next call. Call it outside of traced functions.
 
     Args:
         model: a built Keras model or a single layer.
+        margin: room for masks of taps and channels to grow, as a share of their size: of taps at
+            each side, at least one. It does not change the outputs. Resolutions and blocks have
+            none.
 
     Returns:
         Whether anything changed.
 
     Raises:
-        ValueError: if a model with layers of dynamic rendering was compiled for XLA, whose shapes
-            are fixed.
+        ValueError: if `margin` is negative, or a model with layers of dynamic rendering was
+            compiled for XLA, whose shapes are fixed.
 
     Example:
 
@@ -37,6 +42,7 @@ def update_rendering(model: keras.layers.Layer) -> bool:
     >>> conv.kernel.shape  # of 64 taps
     TensorShape([4, 1])
     """
+    margins.checked(margin)
     inside = flatten_layers(model)
     kinds = (CKConv, CCNNBlock)
     dynamic = [x for x in inside if isinstance(x, kinds) and x.rendering == "dynamic"]
@@ -49,7 +55,7 @@ def update_rendering(model: keras.layers.Layer) -> bool:
             f"{ {layer.name: layer.largest_size for layer in dynamic} } taps"
         )
     # A list, not a generator: each layer is updated.
-    changed = any([layer.update_rendering() for layer in dynamic])
+    changed = any([layer.update_rendering(margin) for layer in dynamic])
     if changed:
         force_retrace(inside)
     return changed

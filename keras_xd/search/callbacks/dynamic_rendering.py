@@ -4,6 +4,7 @@ import keras
 
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import positive_integer
+from keras_xd.layers.ccnn import margins
 from keras_xd.layers.ccnn.rendering import update_rendering
 
 
@@ -12,15 +13,17 @@ class DynamicRendering(keras.callbacks.Callback):
 
     Layers of `rendering="dynamic"` compute the taps and frequencies that lie under their masks at
     the last update. Without updates they compute all of them. After an update that changes a size
-    Keras retraces the next step, which takes seconds; between updates a mask that grows is cut.
+    Keras retraces the next step, which takes seconds; between updates a mask that grows beyond the
+    margin is cut.
 
     Args:
         epochs: integer, the number of epochs from one update to the next. The first is at the
             begin of training.
+        margin: room for masks of taps and channels to grow, as in `update_rendering`.
 
     Raises:
-        ValueError: if `epochs` is not positive; when training begins, if a model with layers of
-            dynamic rendering was compiled for XLA.
+        ValueError: if `epochs` is not positive or `margin` negative; when training begins, if a
+            model with layers of dynamic rendering was compiled for XLA.
 
     Example:
 
@@ -37,14 +40,15 @@ class DynamicRendering(keras.callbacks.Callback):
     TensorShape([4, 1])
     """
 
-    def __init__(self, epochs: int = 1):
+    def __init__(self, epochs: int = 1, margin: float = 0.0):
         super().__init__()
         self.epochs = positive_integer(epochs, "epochs")
+        self.margin = margins.checked(margin)
 
     def on_train_begin(self, logs: Logs = None) -> None:
         self._begun = 0
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         if self._begun % self.epochs == 0:
-            update_rendering(self.model)
+            update_rendering(self.model, self.margin)
         self._begun += 1

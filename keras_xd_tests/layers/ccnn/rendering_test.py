@@ -43,3 +43,36 @@ def test_dynamic_rendering_under_xla_is_refused():
     static = model_of("static", layers.KernelNetwork(units=4, features=4))
     static.compile("sgd", "mse", jit_compile=True)
     assert not layers.update_rendering(static)
+
+
+def test_a_margin_gives_masks_room_and_changes_no_output(rng):
+    arguments = {"learn": "KW", "kernel_size": 33, "initial_kernel_size": 5, "seed": 2}
+    x = rng.normal(size=(2, 40, 24)).astype("float32")
+    outputs, taps = {}, {}
+    for name, margin in (("static", None), ("tight", 0.0), ("wide", 0.5)):
+        rendering = "static" if margin is None else "dynamic"
+        network = layers.KernelNetwork(units=4, features=4, seed=1)
+        block = layers.CCNNBlock(network, rendering=rendering, initial_width=9, **arguments)
+        block.build(x.shape)
+        layers.update_rendering(block, margin or 0.0)
+        if margin is not None:
+            sizes = block.convolution.kernel.shape[0], block(x).shape, block._counts
+            room = {0.0: (5, 9), 0.5: (5 + 2 * 3, 9 + 5)}[margin]
+            assert sizes == (room[0], x.shape, (room[1],) * 3)
+        static = layers.CCNNBlock.finalize(block)
+        assert static.convolution.kernel_size == (5,) and static.widths == (9, 9, 9)
+        np.testing.assert_allclose(static(x), block(x), atol=1e-5)
+        # A mask that grows within the margin is not cut.
+        block.convolution.kernel_mask.length.assign([0.14])
+        block.width_masks[1].length.assign([0.0])
+        outputs[name] = block(x)
+        taps[name] = block.finalize().convolution.kernel_size
+    np.testing.assert_allclose(outputs["wide"], outputs["static"], atol=1e-5)
+    assert np.abs(outputs["tight"] - outputs["static"]).max() > 1e-3
+    assert taps == {"static": (9,), "tight": (5,), "wide": (9,)}
+
+
+def test_a_margin_is_a_number_of_0_or_more():
+    model = model_of("dynamic", layers.KernelNetwork(units=4, features=4))
+    with pytest.raises(ValueError, match="margin=-0.5"):
+        layers.update_rendering(model, margin=-0.5)

@@ -20,8 +20,11 @@ class Narrow(keras.callbacks.Callback):
         self.conv.kernel_mask.length.assign([self.widths[epoch]])
 
 
-@pytest.mark.parametrize("epochs, expected", [(1, [33, 7, 7, 3]), (2, [33, 33, 7, 7])])
-def test_the_taps_computed_follow_the_mask(epochs, expected):
+@pytest.mark.parametrize(
+    "epochs, margin, expected",
+    [(1, 0.0, [33, 7, 7, 3]), (2, 0.0, [33, 33, 7, 7]), (1, 0.2, [33, 11, 11, 5])],
+)
+def test_the_taps_computed_follow_the_mask(epochs, margin, expected):
     network = layers.KernelNetwork(units=2, features=2)
     conv = layers.CKConv1D(network, 33, initial_kernel_size="full", rendering="dynamic")
     model = keras.Sequential([keras.Input((40, 1)), conv])
@@ -29,10 +32,12 @@ def test_the_taps_computed_follow_the_mask(epochs, expected):
     x = np.zeros((1, 40, 1))
     # Grid steps are 1 / 16, so that 0.1 · 2.146 reaches three taps to each side.
     narrow = Narrow(conv, [0.1, 0.1, 0.03, 0.03])
-    model.fit(x, x, epochs=4, verbose=0, callbacks=[DynamicRendering(epochs), narrow])
+    model.fit(x, x, epochs=4, verbose=0, callbacks=[DynamicRendering(epochs, margin), narrow])
     assert narrow.taps == expected
 
 
 def test_a_number_of_epochs_is_needed():
     with pytest.raises(ValueError, match="epochs=0"):
         DynamicRendering(0)
+    with pytest.raises(ValueError, match="margin=-1"):
+        DynamicRendering(margin=-1)
