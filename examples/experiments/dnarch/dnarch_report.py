@@ -8,6 +8,7 @@ from reporting import present, select, spread
 from experiments.dnarch.dnarch_training import (
     DEPTH_TEMPERATURE,
     EXPERIMENTS,
+    MARGIN,
     METHODS,
     WIDTH_TEMPERATURE,
 )
@@ -165,7 +166,7 @@ def texts(settings):
         "channels and blocks: "
         f"{settings['temperature']:g}, {WIDTH_TEMPERATURE:g}, {DEPTH_TEMPERATURE:g}. "
         f"{settings['rendering'].capitalize()} rendering; epochs from one update to the next: "
-        f"{settings['rendering_epochs']}.",
+        f"{settings['rendering_epochs']}, margin {MARGIN:g}.",
         f"Normalization by {averages} in the evaluation{too}.",
         DATA[settings["experiment"]].format(**settings),
     ]

@@ -18,6 +18,7 @@ METHODS = ("plain", "K", "KR", "KRWD")
 WIDTH_TEMPERATURE, DEPTH_TEMPERATURE = 25.0, 8.0
 MNIST_MEAN, MNIST_DEVIATION, MNIST_SIZE = 0.1307, 0.3081, 28
 DARCY_SAMPLES = (1000, 100)
+MARGIN = 0.25  # of dynamic rendering, so that masks can grow between its updates
 LARGEST_BATCH = 100  # of the evaluation
 # The paper's four blocks begin with 71 taps each, of images of 32 × 32 in a row; two blocks see as
 # many rows with twice of them.
@@ -262,7 +263,7 @@ def run(method, data, seed, options):
         model.compile(optimizer, **settings)
     else:
         model = keras_xd.SearchModel(model)
-        callbacks.append(keras_xd.callbacks.DynamicRendering(options.rendering_epochs))
+        callbacks.append(keras_xd.callbacks.DynamicRendering(options.rendering_epochs, MARGIN))
         if method == "KRWD":
             settings |= {"complexity_target": target, "complexity_weight": 0.0}
             callbacks.append(keras_xd.callbacks.ComplexityWeight(weights(options)))

@@ -146,7 +146,8 @@ def network(method, data, seed, options):
         kernel_size=points + 1 - points % 2,  # odd, so that kernels have a middle
         initial_kernel_size=int(method.partition(",")[0].split()[-1]),
         dropout=experiment.dropout,
-        rendering="dynamic",
+        # Masks that grow must not be cut between updates; fixed ones need no taps beyond them.
+        rendering="static" if "learned" in method else "dynamic",
         per_channel=True,
         seed=seed,
     )
@@ -195,7 +196,7 @@ def run(method, data, seed, options):
     rate = schedule(options.learning_rate, steps, experiment.warmup)
     optimizer = keras.optimizers.AdamW(rate, weight_decay=experiment.weight_decay)
     sizes = Sizes(data, f"{method}, seed {seed}")
-    callbacks, settings = [sizes], {"loss": data.loss, "jit_compile": False}
+    settings = {"loss": data.loss, "jit_compile": False}
     if method == "separable":
         model.compile(optimizer, **settings)
     else:
@@ -205,11 +206,9 @@ def run(method, data, seed, options):
         keras_xd.layers.update_rendering(model)
         if method.startswith("fixed"):
             keras_xd.freeze_architecture(model)
-        else:
-            callbacks.append(keras_xd.callbacks.DynamicRendering(1))
         model = keras_xd.SearchModel(model)
         model.compile(optimizer, masks, **settings)
-    model.fit(batches, epochs=options.epochs, callbacks=callbacks, verbose=0)
+    model.fit(batches, epochs=options.epochs, callbacks=[sizes], verbose=0)
     final = keras_xd.finalize(model) if method != "separable" else model
     return {
         "method": method,
