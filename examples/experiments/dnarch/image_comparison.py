@@ -172,7 +172,7 @@ def run(method, data, seed, options):
     if method == "learned":
         model = keras_xd.SearchModel(model)
         settings |= {"complexity_target": budget, "complexity_weight": WEIGHT}
-        callbacks.append(keras_xd.callbacks.DynamicRendering(2))
+        callbacks.append(keras_xd.callbacks.DynamicRendering(2, margin=0.0))
         model.compile(optimizer, keras.optimizers.Adam(architecture), loss, **settings)
     else:
         model.compile(optimizer, loss, **settings)

@@ -19,7 +19,8 @@ class DynamicRendering(keras.callbacks.Callback):
     Args:
         epochs: integer, the number of epochs from one update to the next. The first is at the
             begin of training.
-        margin: room for masks of taps and channels to grow, as in `update_rendering`.
+        margin: room for masks of taps and channels to grow, as in `update_rendering`. With 0 the
+            least is computed; where masks are to grow they end smaller then.
 
     Raises:
         ValueError: if `epochs` is not positive or `margin` negative; when training begins, if a
@@ -36,11 +37,11 @@ class DynamicRendering(keras.callbacks.Callback):
     >>> data = np.zeros((2, 64, 1))
     >>> callback = keras_xd.search.callbacks.DynamicRendering()
     >>> _ = model.fit(data, data, verbose=0, callbacks=[callback])
-    >>> conv.kernel.shape  # of 64 taps
-    TensorShape([4, 1])
+    >>> conv.kernel.shape  # of 64 taps: 4 under the mask, and a margin
+    TensorShape([6, 1])
     """
 
-    def __init__(self, epochs: int = 1, margin: float = 0.0):
+    def __init__(self, epochs: int = 1, margin: float = 0.25):
         super().__init__()
         self.epochs = positive_integer(epochs, "epochs")
         self.margin = margins.checked(margin)
