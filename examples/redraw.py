@@ -16,7 +16,7 @@ import pathlib
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import reporting
-from experiments.dnarch import dnarch_report, pruned_resnet_report
+from experiments.dnarch import dnarch_report, image_comparison, kernel_sizes, pruned_resnet_report
 from experiments.grammar import activation_search, grammar_cifar10, tune_burgers, tuning
 from experiments.k import chrysalis_report
 from experiments.nos import nos_report
@@ -30,6 +30,8 @@ REPORTS = {
     "cifar10": cifar10_report,
     "darcy": pde_report,
     "dnarch": dnarch_report,
+    "image": image_comparison,
+    "kernel": kernel_sizes,
     "music": music_report,
     "nos": nos_report,
     "pruned": pruned_resnet_report,

@@ -15,7 +15,7 @@ with example_scripts.on_path():
 RECORDS = sorted(path.stem for path in reporting.RESULTS.glob("*.json"))
 # Drawn as those of other records by the same function, which takes as long again.
 ALIKE = {f"chrysalis_{name}" for name in ("lenet", "spherical", "text", "transfer", "wide")}
-ALIKE |= {"burgers", "dnarch_cifar10", "dnarch_listops", "tune_burgers"}
+ALIKE |= {"burgers", "dnarch_cifar10", "tune_burgers"}
 # The one run whose cells are drawn; those of the others are drawn alike.
 CELLS_DRAWN = ("nos", 0)
 

@@ -63,6 +63,7 @@ def describe(options, data):
         **{name: getattr(options, name) for name in names if name != "subset"},
         "kernels": "Gabor filters",
         "statistics": "moving statistics",
+        "margin": dnarch_training.MARGIN,
         "training_samples": data.number,
         "evaluation_samples": len(data.inputs),
     }

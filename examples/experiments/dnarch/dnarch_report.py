@@ -8,7 +8,6 @@ from reporting import present, select, spread
 from experiments.dnarch.dnarch_training import (
     DEPTH_TEMPERATURE,
     EXPERIMENTS,
-    MARGIN,
     METHODS,
     WIDTH_TEMPERATURE,
 )
@@ -154,6 +153,7 @@ def texts(settings):
     kernels = settings.get("kernels", "random Fourier features")
     averages = settings.get("statistics", "the statistics of the batch,")
     too = "" if "statistics" in settings else " too"
+    margin = f", margin {settings['margin']:g}" if "margin" in settings else ""
     return [
         f"Plain, K and KR: {blocks} blocks of {channels} channels. KRWD: {2 * blocks} of "
         f"{2 * channels}, and λ (C / C_target - 1)² added to the loss, λ {weight}.",
@@ -166,7 +166,7 @@ def texts(settings):
         "channels and blocks: "
         f"{settings['temperature']:g}, {WIDTH_TEMPERATURE:g}, {DEPTH_TEMPERATURE:g}. "
         f"{settings['rendering'].capitalize()} rendering; epochs from one update to the next: "
-        f"{settings['rendering_epochs']}, margin {MARGIN:g}.",
+        f"{settings['rendering_epochs']}{margin}.",
         f"Normalization by {averages} in the evaluation{too}.",
         DATA[settings["experiment"]].format(**settings),
     ]

@@ -1,6 +1,6 @@
 """Learned kernel sizes beside a sweep of fixed ones, of the same network.
 
-    python examples/experiments/dnarch/kernel_sizes.py cifar10 --seeds 0 1 2
+    python examples/experiments/dnarch/kernel_sizes.py cifar10 --architecture-rates 0.005 0.02
     python examples/experiments/dnarch/kernel_sizes.py mnist --seeds 0 1 2
     python examples/experiments/dnarch/kernel_sizes.py darcy --seeds 0 1 2
 
@@ -69,7 +69,7 @@ def parse(arguments):
     parser.add_argument("--sizes", nargs="+", type=parsing.positive, help="taps of a side")
     parser.add_argument("--learning-rate", type=parsing.rate)
     parser.add_argument(
-        "--architecture-rates", nargs="+", type=parsing.rate, default=[5e-3], help="of the masks"
+        "--architecture-rates", nargs="+", type=parsing.rate, default=[0.02], help="of the masks"
     )
     parser.add_argument("--data-dir")
     reporting.add_arguments(parser)
