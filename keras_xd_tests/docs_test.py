@@ -48,6 +48,7 @@ COPIED = (
     "Differential equations",
     "Music",
     "K-operations",
+    "Learned architectures",
     "ResNet-20",
     "Structured matrices",
     "Cells",

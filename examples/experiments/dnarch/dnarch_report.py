@@ -98,8 +98,8 @@ def _table(settings, runs, seeds):
         rows.append([*cells, f"{statistics.mean(sum(run['seconds']) for run in own):.0f}"])
     return [
         *reporting.table(head, rows),
-        "C / C_target: of the search, whose widths and depth are continuous; pruned: of whole "
-        "channels and blocks, as are the multiply–adds. Parameters are trained ones, of the "
+        "C / C_target: of the search, whose resolutions are continuous; pruned: of the whole sizes "
+        "that are left, as are the multiply–adds. Parameters are trained ones, of the "
         "pruned network (kernels as they are) and of the one before (the network that makes "
         "kernels). Difference: the largest one of the outputs by pruning, relative to the "
         "largest output. Seconds: of the training, without evaluation.",
