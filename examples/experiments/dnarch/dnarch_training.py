@@ -240,6 +240,37 @@ def network(method, data, seed, options):
     return keras.Model(model.input, data.decoding(model.output))
 
 
+def separable(shape, classes, channels, blocks, taps, dropout, seed, dense=False):
+    """Return a network like `models.ccnn`, with the depthwise convolutions of Keras.
+
+    Args:
+        shape: of an input, `(steps, channels)` or `(height, width, channels)`.
+        classes: number of outputs, at each point if the network is `dense`.
+        channels, blocks: its width and depth.
+        taps: of the convolutions, along each axis.
+        dropout: share of the entries that are set to zero between the linear layers.
+        seed: of the first weights.
+        dense: whether there are outputs at each point.
+    """
+    linear, draw = keras.layers.Dense, keras.initializers.HeUniform
+    rank = len(shape) - 1
+    convolution = {1: keras.layers.DepthwiseConv1D, 2: keras.layers.DepthwiseConv2D}[rank]
+    pooling = {1: keras.layers.GlobalAveragePooling1D, 2: keras.layers.GlobalAveragePooling2D}[rank]
+    inputs = keras.Input(shape)
+    x = linear(channels, kernel_initializer=keras.initializers.GlorotUniform(seed))(inputs)
+    x = keras.layers.Activation("gelu")(keras.layers.BatchNormalization()(x))
+    for index in range(blocks):
+        start = seed + 10 * index
+        kernel = keras.initializers.RandomNormal(stddev=taps ** (-rank / 2), seed=start)
+        y = keras.layers.BatchNormalization()(x)
+        y = convolution(taps, padding="same", depthwise_initializer=kernel)(y)
+        y = linear(channels, activation="gelu", kernel_initializer=draw(start + 1))(y)
+        y = keras.layers.Dropout(dropout, seed=start)(y)
+        y = linear(channels, activation="gelu", kernel_initializer=draw(start + 2))(y)
+        x = keras.layers.Add()([x, y])
+    return keras.Model(inputs, linear(classes)(x if dense else pooling()(x)))
+
+
 def schedule(rate, steps, warmup):
     """Return a rate that rises linearly in a share of the steps and falls to 0 along a cosine."""
     rising = max(1, round(warmup * steps))

@@ -34,6 +34,7 @@ from datasets import images
 from datasets.batches import ImageBatches, normalize
 
 import keras_xd
+from experiments.dnarch import dnarch_training
 from experiments.dnarch.dnarch_training import schedule
 
 METHODS = ("learned", "separable", "plain")
@@ -113,21 +114,9 @@ def learned(options, seed):
 
 def separable(options, seed):
     """Return the network of `learned` with the depthwise convolutions of Keras."""
-    dense, draw = keras.layers.Dense, keras.initializers.HeUniform
-    inputs = keras.Input((options.size, options.size, 3))
-    x = dense(options.channels, kernel_initializer=keras.initializers.GlorotUniform(seed))(inputs)
-    x = keras.layers.Activation("gelu")(keras.layers.BatchNormalization()(x))
-    for index in range(options.blocks):
-        start = seed + 10 * index
-        taps = keras.initializers.RandomNormal(stddev=1 / FIRST_SIZE, seed=start)
-        y = keras.layers.BatchNormalization()(x)
-        y = keras.layers.DepthwiseConv2D(FIRST_SIZE, padding="same", depthwise_initializer=taps)(y)
-        y = dense(options.channels, activation="gelu", kernel_initializer=draw(start + 1))(y)
-        y = keras.layers.Dropout(options.dropout, seed=start)(y)
-        y = dense(options.channels, activation="gelu", kernel_initializer=draw(start + 2))(y)
-        x = keras.layers.Add()([x, y])
-    x = keras.layers.GlobalAveragePooling2D()(x)
-    return keras.Model(inputs, dense(CLASSES)(x))
+    shape = (options.size, options.size, 3)
+    sizes = options.channels, options.blocks, FIRST_SIZE
+    return dnarch_training.separable(shape, CLASSES, *sizes, options.dropout, seed)
 
 
 def plain(options, seed, channels):

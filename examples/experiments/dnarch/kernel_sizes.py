@@ -135,7 +135,17 @@ def network(method, data, seed, options):
     shape = data.inputs.shape[1:]
     points = max(shape[:-1])
     if method == "separable":
-        return _decoded(separable(data, shape, seed, options), data)
+        model = dnarch_training.separable(
+            shape,
+            data.classes,
+            options.channels,
+            options.blocks,
+            SEPARABLE_TAPS,
+            experiment.dropout,
+            seed,
+            data.dense,
+        )
+        return _decoded(model, data)
     model = keras_xd.models.ccnn(
         options.blocks,
         options.channels,
@@ -152,32 +162,6 @@ def network(method, data, seed, options):
         seed=seed,
     )
     return _decoded(model, data)
-
-
-def separable(data, shape, seed, options):
-    """Return a network like `models.ccnn`, with the depthwise convolutions of Keras."""
-    dense, draw = keras.layers.Dense, keras.initializers.HeUniform
-    rank = len(shape) - 1
-    convolution = {1: keras.layers.DepthwiseConv1D, 2: keras.layers.DepthwiseConv2D}[rank]
-    inputs = keras.Input(shape)
-    x = dense(options.channels, kernel_initializer=keras.initializers.GlorotUniform(seed))(inputs)
-    x = keras.layers.Activation("gelu")(keras.layers.BatchNormalization()(x))
-    for index in range(options.blocks):
-        start = seed + 10 * index
-        taps = keras.initializers.RandomNormal(stddev=SEPARABLE_TAPS ** (-rank / 2), seed=start)
-        y = keras.layers.BatchNormalization()(x)
-        y = convolution(SEPARABLE_TAPS, padding="same", depthwise_initializer=taps)(y)
-        y = dense(options.channels, activation="gelu", kernel_initializer=draw(start + 1))(y)
-        y = keras.layers.Dropout(EXPERIMENTS[options.experiment].dropout, seed=start)(y)
-        y = dense(options.channels, activation="gelu", kernel_initializer=draw(start + 2))(y)
-        x = keras.layers.Add()([x, y])
-    if not data.dense:
-        pooling = {
-            1: keras.layers.GlobalAveragePooling1D,
-            2: keras.layers.GlobalAveragePooling2D,
-        }[rank]
-        x = pooling()(x)
-    return keras.Model(inputs, dense(data.classes)(x))
 
 
 def _decoded(model, data):
