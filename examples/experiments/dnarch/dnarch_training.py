@@ -235,6 +235,11 @@ def network(method, data, seed, options):
         initial_kernel_size=options.kernel_size,
         seed=seed,
     )
+    return decoded(model, data)
+
+
+def decoded(model, data):
+    """Return a network with the layer of the data behind it, where they have one."""
     if data.decoding is None:
         return model
     return keras.Model(model.input, data.decoding(model.output))

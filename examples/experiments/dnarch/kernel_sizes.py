@@ -37,6 +37,7 @@ import reporting
 
 import keras_xd
 from experiments.dnarch import dnarch_training
+from experiments.dnarch.dnarch_report import is_error
 from experiments.dnarch.dnarch_training import EXPERIMENTS, schedule, score_text
 from keras_xd.visualization import style
 
@@ -145,7 +146,7 @@ def network(method, data, seed, options):
             seed,
             data.dense,
         )
-        return _decoded(model, data)
+        return dnarch_training.decoded(model, data)
     model = keras_xd.models.ccnn(
         options.blocks,
         options.channels,
@@ -161,13 +162,7 @@ def network(method, data, seed, options):
         per_channel=True,
         seed=seed,
     )
-    return _decoded(model, data)
-
-
-def _decoded(model, data):
-    if data.decoding is None:
-        return model
-    return keras.Model(model.input, data.decoding(model.output))
+    return dnarch_training.decoded(model, data)
 
 
 def run(method, data, seed, options):
@@ -237,11 +232,6 @@ class Sizes(keras.callbacks.Callback):
         return [
             [round(float(size), 2) for size in block.convolution.kernel_sizes] for block in blocks
         ]
-
-
-def is_error(settings):
-    """Return whether the scores of an experiment are errors, not accuracies."""
-    return settings["experiment"] == "darcy"
 
 
 def best_fixed(settings, runs):
