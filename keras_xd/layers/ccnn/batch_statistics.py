@@ -57,6 +57,27 @@ class BatchStatisticsNormalization(keras.layers.BatchNormalization):
                 f"statistics={statistics!r}"
             )
 
+    def uses_moving_statistics(self, training: bool | None) -> bool:
+        """Return whether a call normalizes by the moving averages.
+
+        Args:
+            training: that of the call.
+        """
+        return self.statistics == "moving" and not (training and self.trainable)
+
+    def scale_and_shift(self) -> tuple[Tensor, Tensor]:
+        """Return the factors and summands of the channels, by which moving averages normalize.
+
+        Both are vectors of at least float32.
+        """
+        names = ("moving_mean", "moving_variance", "gamma", "beta")
+        double = self.compute_dtype == "float64"
+        mean, variance, gamma, beta = (
+            ops.cast(getattr(self, name), "float64" if double else "float32") for name in names
+        )
+        scale = gamma * ops.rsqrt(variance + self.epsilon)
+        return scale, beta - mean * scale
+
     def call(
         self, inputs: Tensor, training: bool | None = None, mask: Tensor | None = None
     ) -> Tensor:

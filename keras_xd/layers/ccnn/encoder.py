@@ -10,6 +10,7 @@ from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
+from keras_xd.layers.ccnn.finalized_block import activated
 from keras_xd.layers.masked import masks
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 
@@ -213,10 +214,22 @@ class StaticCCNNEncoder(keras.layers.Layer):
         self.normalization.build((*input_shape[:-1], self.width))
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        x = self.normalization(self.linear(inputs), training=training)
-        x = ops.gelu(x, approximate=False)
+        folds = self.normalization.uses_moving_statistics(training)
+        if folds and self.linear.quantization_mode is None:
+            x = activated(inputs, *self._normalized_weights())
+        else:
+            x = self.normalization(self.linear(inputs), training=training)
+            x = ops.gelu(x, approximate=False)
         others = self.units - self.width
         return ops.pad(x, [*[(0, 0)] * (len(x.shape) - 1), (0, others)]) if others else x
+
+    def _normalized_weights(self):
+        """Return kernel and bias of the linear layer with the normalization folded into them."""
+        scale, shift = self.normalization.scale_and_shift()
+        pair = self.linear.kernel, self.linear.bias
+        kernel, bias = (ops.cast(weight, scale.dtype) for weight in pair)
+        folded = kernel * scale, bias * scale + shift
+        return [ops.cast(weight, self.compute_dtype) for weight in folded]
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Self, Unpack
 
 import keras
-from keras import initializers, ops
+from keras import activations, initializers, ops
 
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.quantization import QuantizedWeights, without_quantization
@@ -13,6 +13,9 @@ from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.ccnn.batch_statistics import STATISTICS, BatchStatisticsNormalization
 from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
 from keras_xd.layers.fourier.upsampling import FourierUpsampling
+
+# To copy the channels of a block takes about as long as to compute one channel more of so many.
+CHANNELS_OF_A_COPY = 16
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -145,14 +148,42 @@ class StaticCCNNBlock(QuantizedWeights):
         self.finish_quantized_build()
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        first, _, last = self.widths
-        x = self.normalization(inputs[..., :first], training=training)
-        x = self.convolution(x)
         middle, output = (self.stored(kernel) for kernel in self.kernels)
-        x = _activated(x, middle, self.biases[0])
-        x = self.dropping(x, training=training)
-        x = _activated(x, output, self.biases[1])
+        x = self._normalized(inputs, training)
+        bias, last_bias = self.biases
+        if self.convolution.activation is activations.linear:
+            middle, bias = self._folded(middle, x.shape[-1])
+            x = self.convolution.correlate(x)
+        else:
+            x = self.convolution(x)
+        x = self.dropping(activated(x, middle, bias), training=training)
+        x = activated(x, output, last_bias)
         return add_to_first(inputs, self.upsampling(x) * self.scale)
+
+    def _normalized(self, inputs, training):
+        """Return the normalized inputs, with a few channels of zeros if that saves a copy."""
+        first = self.widths[0]
+        others = inputs.shape[-1] - first
+        moving = self.normalization.uses_moving_statistics(training)
+        linear = self.convolution.activation is activations.linear
+        if not (moving and linear and 0 < others <= first / CHANNELS_OF_A_COPY):
+            return self.normalization(inputs[..., :first], training=training)
+        scale, shift = self.normalization.scale_and_shift()
+        scale, shift = (ops.pad(values, [(0, others)]) for values in (scale, shift))
+        return ops.cast(ops.cast(inputs, scale.dtype) * scale + shift, self.compute_dtype)
+
+    def _folded(self, kernel, channels):
+        """Return kernel and bias of the linear layer behind the convolution of so many channels.
+
+        The bias of the convolution is in that of the layer.
+        """
+        bias, before = self.biases[0], self.convolution.bias
+        if before is not None:
+            exact = "float64" if self.compute_dtype == "float64" else "float32"
+            bias, before, exactly = (ops.cast(x, exact) for x in (bias, before, kernel))
+            bias = ops.cast(bias + ops.matmul(before, exactly), self.compute_dtype)
+        others = channels - self.widths[0]
+        return ops.pad(kernel, [(0, others), (0, 0)]) if others else kernel, bias
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return tuple(input_shape)
@@ -260,8 +291,13 @@ def add_linear(layer, widths, left, seed=None):
     return tuple(pairs)
 
 
-def _activated(x, kernel, bias):
-    """Return GELU of a linear layer, in a form that TensorFlow computes in one pass."""
+def activated(x, kernel, bias):
+    """Return GELU of a linear layer, in a form that TensorFlow computes in one pass.
+
+    Args:
+        x: tensor `(…, inputs)`, all its sizes but the first known.
+        kernel, bias: tensors `(inputs, units)` and `(units,)`.
+    """
     y = ops.add(ops.matmul(ops.reshape(x, (-1, x.shape[-1])), kernel), bias)
     return ops.reshape(ops.gelu(y, approximate=False), (-1, *x.shape[1:-1], kernel.shape[-1]))
 

@@ -105,6 +105,14 @@ class LongConvolution(keras.layers.Layer):
         """Return activation(convolution + bias); see `fft_convolution.fourier`."""
         first = self.data_format == "channels_first"
         x = ops.moveaxis(inputs, 1, -1) if first else inputs
+        y = self._correlate(x, kernel, before, masks, bins)
+        if self.bias is not None:
+            y = y + ops.convert_to_tensor(self.bias)[: y.shape[-1]]
+        y = self.activation(y)
+        return ops.moveaxis(y, -1, 1) if first else y
+
+    def _correlate(self, x, kernel, before, masks, bins):
+        """Return the convolution alone, of channels last."""
         taps = tuple(kernel.shape[:-1])
         counts = fft_convolution.expected_multiply_adds(
             x.shape[1:-1], taps, self.circular, reach=fft_convolution.reaches(taps, before)
@@ -122,10 +130,7 @@ class LongConvolution(keras.layers.Layer):
         else:
             kernel = ops.cast(kernel, x.dtype)
             y = fft_convolution.direct(x, kernel, before, self.circular)
-        if self.bias is not None:
-            y = y + ops.convert_to_tensor(self.bias)[: y.shape[-1]]
-        y = self.activation(y)
-        return ops.moveaxis(y, -1, 1) if first else y
+        return y
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -249,10 +254,28 @@ class StaticCKConv(QuantizedWeights, LongConvolution):
         self.finish_quantized_build()
 
     def call(self, inputs: Tensor) -> Tensor:
-        kernel = self.stored(
-            self.kernel, "float64" if self.compute_dtype == "float64" else "float32"
+        return self._convolve(
+            inputs, self._read_kernel(), self.before, self.masks or None, self.bins
         )
-        return self._convolve(inputs, kernel, self.before, self.masks or None, self.bins)
+
+    def correlate(self, inputs: Tensor) -> Tensor:
+        """Return the convolution without bias and activation, of channels last.
+
+        Args:
+            inputs: tensor `(batch, *spatial, channels)`; what channels it has beyond those of the
+                layer, zeros come of.
+
+        Returns:
+            Tensor `(batch, *new_spatial, channels)`.
+        """
+        kernel = self._read_kernel()
+        others = inputs.shape[-1] - kernel.shape[-1]
+        if others:
+            kernel = ops.pad(kernel, [(0, 0)] * self.rank + [(0, others)])
+        return self._correlate(inputs, kernel, self.before, self.masks or None, self.bins)
+
+    def _read_kernel(self):
+        return self.stored(self.kernel, "float64" if self.compute_dtype == "float64" else "float32")
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         _, sizes = self._split_shape(input_shape)

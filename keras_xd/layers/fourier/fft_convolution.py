@@ -77,9 +77,7 @@ def fourier(x, kernel, before, circular=False, masks=None, bins=None):
             factor = _factor(masks, lengths, bins) * (math.prod(new_lengths) / math.prod(lengths))
             real, imaginary = real * factor, imaginary * factor
         y = _inverse(real, imaginary, lengths, new_lengths, bins)
-    for axis, size in enumerate(new_sizes, start=2):
-        y = y[(slice(None),) * axis + (slice(0, size),)]
-    return ops.moveaxis(y, 1, -1)
+    return ops.moveaxis(_first_points(y, new_sizes), 1, -1)
 
 
 def correlate(x, kernel, offsets, groups=1):
@@ -126,9 +124,7 @@ def correlate(x, kernel, offsets, groups=1):
     y = ops.transpose(ops.matmul(features, block), (2, 1, 3, 0))
     parts = [ops.reshape(part, (-1, filters, *kept)) for part in ops.split(y, 2, axis=2)]
     y = _inverse(*parts, lengths, lengths, bins)
-    for axis, size in enumerate(sizes, start=2):
-        y = y[(slice(None),) * axis + (slice(0, size),)]
-    return ops.cast(ops.moveaxis(y, 1, -1), x.dtype)
+    return ops.cast(ops.moveaxis(_first_points(y, sizes), 1, -1), x.dtype)
 
 
 def correlation_lengths(sizes, offsets):
@@ -266,6 +262,11 @@ def _of_transform(length):
     if isinstance(length, int):
         return length * (math.log2(max(length, 2)) + 1)
     return length * (ops.log(ops.maximum(length, 2.0)) / math.log(2) + 1)
+
+
+def _first_points(y, sizes):
+    """Return the first points of the last axes, in one copy."""
+    return y[(..., *(slice(0, size) for size in sizes))]
 
 
 def _spectrum(x, lengths, bins):

@@ -40,6 +40,30 @@ def test_moving_statistics_are_those_of_keras(rng):
     np.testing.assert_allclose(ours(x), plain(x), atol=1e-6)
 
 
+@pytest.mark.parametrize("policy", ["float32", "float64", "mixed_bfloat16"])
+def test_scale_and_shift_are_the_normalization(policy, rng):
+    layer = layers.BatchStatisticsNormalization("moving", dtype=policy)
+    layer.build((None, 5))
+    layer.set_weights([rng.uniform(0.5, 2.0, size=5) for _ in range(4)])
+    x = rng.normal(size=(7, 5))
+    scale, shift = layer.scale_and_shift()
+    assert keras.backend.standardize_dtype(scale.dtype) == layer.variable_dtype
+    tolerance = {"float32": 1e-5, "float64": 1e-12, "mixed_bfloat16": 0.03}[policy]
+    np.testing.assert_allclose(layer(x), x * scale + shift, atol=tolerance)
+
+
+@pytest.mark.parametrize("statistics", ["moving", "batch"])
+@pytest.mark.parametrize("trainable", [True, False])
+@pytest.mark.parametrize("training", [True, False, None])
+def test_when_moving_statistics_are_used(statistics, trainable, training, rng):
+    layer = layers.BatchStatisticsNormalization(statistics, trainable=trainable)
+    x = rng.normal(3.0, size=(7, 5)).astype("float32")
+    layer.build(x.shape)
+    # The averages of a new layer are 0 and 1, by which almost nothing changes.
+    same = np.abs(np.asarray(layer(x, training=training)) - x).max() < 0.01
+    assert same == layer.uses_moving_statistics(training)
+
+
 def test_other_axes_and_half_precision(rng):
     x = rng.normal(size=(4, 3, 5)).astype("float32")
     first = layers.BatchStatisticsNormalization(axis=1)(x)

@@ -68,6 +68,27 @@ def test_finalized_it_computes_the_same_with_fewer_weights(statistics, rng):
     assert static.compute_output_shape((None, 8, 3)) == (None, 8, 10)
 
 
+@pytest.mark.parametrize("mode", [None, "int8"])
+def test_finalized_it_normalizes_as_keras_does(mode, rng):
+    static = randomize(built(), rng).finalize()
+    x = rng.normal(size=(4, 8, 3)).astype("float32")
+    if mode:
+        static.linear.quantize(mode)
+
+    def parts(training):
+        y = static.normalization(static.linear(x), training=training)
+        return np.pad(ops.convert_to_numpy(ops.gelu(y, approximate=False)), [(0, 0)] * 2 + [(0, 5)])
+
+    np.testing.assert_allclose(static(x), parts(False), atol=1e-5)
+    static.normalization.trainable = False
+    np.testing.assert_allclose(static(x, training=True), parts(True), atol=1e-5)
+    static.normalization.trainable = True
+    static.normalization.momentum = 1.0  # the averages stay
+    of_batch = parts(True)
+    assert np.abs(of_batch - parts(False)).max() > 0.1
+    np.testing.assert_allclose(static(x, training=True), of_batch, atol=1e-5)
+
+
 def test_a_full_mask_leaves_all_channels(rng):
     encoder = built(initial_width=10)
     randomize(encoder.linear, rng)

@@ -7,6 +7,7 @@ import keras_xd
 from keras_xd import layers
 from keras_xd.layers.ccnn.finalized_block import add_to_first
 from keras_xd_tests.layer_checks import check_layer
+from keras_xd_tests.sample_models import randomize
 
 
 def convolution(**kwargs):
@@ -36,6 +37,40 @@ def test_channels_beyond_its_widths_pass_by(rng):
     assert shapes["kernel_middle"] == (2, 4) and shapes["kernel_output"] == (4, 3)
     assert shapes["normalization/gamma"] == (2,)
     assert sum(np.prod(shape) for shape in shapes.values()) == 2 * (3 + 3) + 8 + 4 + 12 + 3
+
+
+@pytest.mark.parametrize("policy", ["float32", "float64", "mixed_bfloat16"])
+@pytest.mark.parametrize("activation", [None, "tanh"])
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("channels", [20, 21, 30])
+def test_inference_is_that_of_its_parts(channels, use_bias, activation, policy, rng):
+    inside = convolution(use_bias=use_bias, activation=activation)
+    block = layers.StaticCCNNBlock((20, 4, 3), inside, statistics="moving", dtype=policy)
+    x = rng.normal(size=(2, 6, channels))
+    block.build(x.shape)
+    randomize(block, rng)
+    y = block.convolution(block.normalization(x[..., :20]))
+    for kernel, bias in zip(block.kernels, block.biases, strict=True):
+        kernel, bias = (ops.cast(weight, y.dtype) for weight in (kernel, bias))
+        y = ops.gelu(ops.matmul(y, kernel) + bias, approximate=False)
+    expected = x.copy()
+    expected[..., :3] += float(block.scale) * ops.convert_to_numpy(ops.cast(y, "float64"))
+    outputs = ops.convert_to_numpy(ops.cast(block(x), "float64"))
+    tolerance = {"float32": 1e-5, "float64": 1e-12, "mixed_bfloat16": 0.03}[policy]
+    np.testing.assert_allclose(outputs, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("channels, computed", [(20, 20), (21, 21), (22, 20), (40, 20)])
+def test_few_other_channels_are_computed_rather_than_cut_out(channels, computed, monkeypatch):
+    block = layers.StaticCCNNBlock((20, 4, 3), convolution(), statistics="moving")
+    block.build((None, 6, channels))
+    correlate, seen = block.convolution.correlate, []
+    monkeypatch.setattr(
+        block.convolution, "correlate", lambda x: seen.append(x.shape[-1]) or correlate(x)
+    )
+    for training in (False, True):
+        block(np.ones((2, 6, channels), "float32"), training=training)
+    assert seen == [computed, 20]
 
 
 def test_the_scale_is_that_of_the_branch(rng):
