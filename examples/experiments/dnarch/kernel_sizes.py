@@ -10,7 +10,8 @@ pressure in a porous medium. Methods, trained for the same epochs on the same sa
 - `fixed <size>`: `models.ccnn` whose Gaussian masks on the kernels keep the size they begin with,
   the same for all blocks, one run for each of `--sizes`;
 - `learned from <size>, rate <rate>`: the same network with learned masks, from the smallest and the
-  largest of the sizes, one run for each of `--architecture-rates`;
+  largest of the sizes, one run for each of `--architecture-rates`; with `--warmup-epochs n` named
+  `… after n`, because the masks are fixed in the first n epochs;
 - `separable`: an ordinary network of the same blocks, with depthwise convolutions of Keras, of 5
   taps along each axis.
 
@@ -72,11 +73,14 @@ def parse(arguments):
     parser.add_argument(
         "--architecture-rates", nargs="+", type=parsing.rate, default=[0.02], help="of the masks"
     )
+    parser.add_argument(
+        "--warmup-epochs", type=parsing.whole, default=0, help="in which masks are fixed"
+    )
     parser.add_argument("--data-dir")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
     names = [*NUMBERS, "sizes", "learning_rate"]
-    shown = ["seeds", *names, "architecture_rates"]
+    shown = ["seeds", *names, "architecture_rates", "warmup_epochs"]
     options.command = reporting.command(
         "dnarch/kernel_sizes.py", parser, options, shown, [options.experiment]
     )
@@ -117,17 +121,31 @@ def parse(arguments):
     return options, data, results
 
 
-def methods(sizes, rates):
-    """Return the names of all methods, in the order of the tables."""
+def methods(sizes, schedules):
+    """Return the names of all methods, in the order of the tables.
+
+    Args:
+        sizes: fixed sizes.
+        schedules: pairs of the masks' rate and of the epochs in which they are fixed.
+    """
     fixed = [f"fixed {n}" for n in sizes]
-    starts = itertools.product((sizes[0], sizes[-1]), rates)
-    return [*fixed, *(f"learned from {n}, rate {rate:g}" for n, rate in starts), "separable"]
+    starts = itertools.product((sizes[0], sizes[-1]), schedules)
+    learned = [
+        f"learned from {n}, rate {rate:g}{f' after {epochs}' if epochs else ''}"
+        for n, (rate, epochs) in starts
+    ]
+    return [*fixed, *learned, "separable"]
 
 
-def rates(runs):
-    """Return the rates of the masks of all runs, sorted."""
-    learned = [run["method"] for run in runs if run["method"].startswith("learned")]
-    return sorted({float(method.split()[-1]) for method in learned})
+def of_masks(method):
+    """Return the masks' rate and the epochs in which they are fixed, by the name of a method."""
+    rate, _, epochs = method.rpartition("rate ")[2].partition(" after ")
+    return float(rate), int(epochs or 0)
+
+
+def schedules(runs):
+    """Return what `of_masks` does of all learned runs, sorted."""
+    return sorted({of_masks(run["method"]) for run in runs if run["method"].startswith("learned")})
 
 
 def network(method, data, seed, options):
@@ -180,13 +198,13 @@ def run(method, data, seed, options):
         model.compile(optimizer, **settings)
     else:
         # Fixed masks have no use for theirs.
-        found = float(method.split()[-1]) if "rate" in method else 1.0
+        found, fixed_epochs = of_masks(method) if method.startswith("learned") else (1.0, 0)
         masks = keras.optimizers.Adam(schedule(found, steps, experiment.warmup))
         keras_xd.layers.update_rendering(model)
         if method.startswith("fixed"):
             keras_xd.freeze_architecture(model)
         model = keras_xd.SearchModel(model)
-        model.compile(optimizer, masks, **settings)
+        model.compile(optimizer, masks, warmup_epochs=fixed_epochs, **settings)
     model.fit(batches, epochs=options.epochs, callbacks=[sizes], verbose=0)
     final = keras_xd.finalize(model) if method != "separable" else model
     return {
@@ -246,7 +264,7 @@ def best_fixed(settings, runs):
 
 def page(settings, runs, written):
     """Return the page of results."""
-    order = methods(settings["sizes"], rates(runs))
+    order = methods(settings["sizes"], schedules(runs))
     runs = sorted(runs, key=lambda found: (order.index(found["method"]), found["seed"]))
     seeds = sorted({found["seed"] for found in runs})
     digits, factor = (4, 1) if is_error(settings) else (2, 100)
@@ -331,7 +349,7 @@ def draw(settings, runs, path):
         sizes, scores = zip(*fixed, strict=True)
         left.plot(sizes, [statistics.mean(s) for s in scores], marker="o", label="fixed")
         left.fill_between(sizes, [min(s) for s in scores], [max(s) for s in scores], alpha=0.15)
-    starts = [m for m in methods(settings["sizes"], rates(runs)) if m.startswith("learned")]
+    starts = [m for m in methods(settings["sizes"], schedules(runs)) if m.startswith("learned")]
     for number, method in enumerate(reporting.present(runs, "method", starts), start=1):
         own, look = reporting.select(runs, method=method), style.curve(number)
         ends = [statistics.mean(itertools.chain(*run["sizes"][-1])) for run in own]
@@ -356,7 +374,7 @@ def draw(settings, runs, path):
 
 def main(arguments=None):
     options, data, results = parse(arguments)
-    names = methods(options.sizes, options.architecture_rates)
+    names = methods(options.sizes, [(r, options.warmup_epochs) for r in options.architecture_rates])
     for seed, method in itertools.product(options.seeds, names):
         key = (method, options.experiment, seed)
         record = results.obtain(key, run, method, data, seed, options)

@@ -59,6 +59,18 @@ def test_sizes_are_held_or_learned_and_kept(
     assert json.loads((tmp_path / "kernel_sizes_cifar10.json").read_text())["runs"] == results.runs
 
 
+def test_masks_are_fixed_in_the_first_epochs(images, eager, tmp_path):
+    arguments = ["cifar10", *TINY, "--size", "8", "--sizes", "3", "7", "--output", str(tmp_path)]
+    options, data, _ = sweep.parse([*arguments, "--warmup-epochs", "1"])
+    names = sweep.methods(options.sizes, [(0.1, 0), (0.1, options.warmup_epochs)])
+    assert names[2:4] == ["learned from 3, rate 0.1", "learned from 3, rate 0.1 after 1"]
+    start, first, second = sweep.run(names[3], data, 3, options)["sizes"]
+    assert start == first == [[3.0, 3.0]] != second
+    runs = [{"method": name} for name in names]
+    assert sweep.schedules(runs) == [(0.1, 0), (0.1, 1)]
+    assert sweep.methods(options.sizes, sweep.schedules(runs)) == names
+
+
 @pytest.mark.parametrize(
     ("experiment", "arguments", "shape"),
     [("mnist", ["--size", "4"], (16, 1)), ("darcy", ["--size", "8"], (8, 8, 3))],
