@@ -20,6 +20,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core import devices
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.kmatrix.radix import Plan
@@ -89,16 +90,18 @@ def repeated(matrix: Tensor, leading: Sequence[int]) -> Tensor:
     """Return the matrix repeated along leading axes of the data that it is multiplied with.
 
     Left to broadcast it by itself, XLA transposes the data instead, there and back. Repeated in two
-    halves, because the sum of one gradient becomes part of a product that has a single thread.
+    halves on a CPU, because the sum of one gradient becomes part of a product that has a single
+    thread.
 
     Args:
         matrix: tensor.
         leading: known lengths of the axes.
     """
     count = math.prod(leading)
+    second = 0 if devices.has_accelerator() else count // 2
     halves = [
         ops.broadcast_to(matrix, (number, *matrix.shape))
-        for number in (count - count // 2, count // 2)
+        for number in (count - second, second)
         if number
     ]
     joined = ops.concatenate(halves, axis=0) if len(halves) > 1 else halves[0]

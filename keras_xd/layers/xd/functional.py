@@ -14,11 +14,12 @@ from keras import ops
 from keras.layers import InputSpec
 
 from keras_xd import kmatrix
-from keras_xd.core import validation
+from keras_xd.core import devices, validation
 from keras_xd.kmatrix import product, transform
 from keras_xd.layers.xd.placed_kernel import PlacedTransform
 
-# A spectrum is kept in at most 8 pieces, of at most 2²¹ numbers (8 MiB in float32) if that will do.
+# On a CPU a spectrum is kept in at most 8 pieces, of at most 2²¹ numbers (8 MiB in float32) if that
+# will do.
 LARGEST_PIECE = 2**21
 MOST_PIECES = 8
 
@@ -103,19 +104,21 @@ def spectrum(kernel, matrices, repeat=True):
     return [ops.reshape(piece, (-1, 2, channels, filters)) for piece in products]
 
 
-def spectrum_pieces(sizes, channels, filters, largest=None, most=MOST_PIECES):
+def spectrum_pieces(sizes, channels, filters, largest=None, most=None):
     """Return by how many frequencies of the first axis a spectrum is cut into pieces.
 
-    It is the largest tensor by far. Its pieces are made and used side by side, and none is so large
-    that the memory for it has to be allocated again in every step.
+    It is the largest tensor by far. On a CPU its pieces are made and used side by side, and none is
+    so large that the memory for it has to be allocated again in every step.
 
     Args:
         sizes: number of frequencies of each axis.
         channels: number of input channels in a group.
         filters: number of output channels.
         largest: how many numbers a piece has, if that will do; by default `LARGEST_PIECE`.
-        most: how many pieces there are at most.
+        most: how many pieces there are at most; by default `MOST_PIECES`, on an accelerator one.
     """
+    if most is None:
+        most = 1 if devices.has_accelerator() else MOST_PIECES
     largest = LARGEST_PIECE if largest is None else largest
     needed = -(-2 * math.prod(sizes) * channels * filters // largest)
     count = min(needed, most, sizes[0])
