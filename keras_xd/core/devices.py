@@ -20,17 +20,7 @@ def has_accelerator() -> bool:
     True
     """
     backend = keras.backend.backend()
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        kinds = {device.device_type for device in tf.config.list_physical_devices()}
-        return not kinds <= {"CPU", "XLA_CPU"}
-    if backend == "jax":
-        import jax
-
-        return jax.default_backend() != "cpu"
-    if backend == "torch":
-        import torch
-
-        return torch.cuda.is_available() or torch.backends.mps.is_available()
-    return False
+    if backend in ("tensorflow", "jax"):
+        return not all(name.startswith("cpu") for name in keras.distribution.list_devices())
+    # Keras lists no devices on torch, but makes tensors on the one that it computes on.
+    return backend == "torch" and keras.ops.zeros(()).device.type != "cpu"
