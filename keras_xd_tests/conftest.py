@@ -3,6 +3,7 @@
 import functools
 import gc
 import itertools
+import json
 import os
 import pathlib
 import random
@@ -57,11 +58,26 @@ if keras.backend.backend() == "torch":
         """Return the values of a tensor, for the tests that read outputs with `np.array`."""
         return np.array(tensor.detach().cpu().numpy(), dtype)
 
+    def _as_it_is(tensor, array, context=None, return_scalar=False):
+        """Return what NumPy computes of a tensor as NumPy's own, such as `np.abs(tensor)`."""
+        return array[()] if return_scalar else array
+
     torch.Tensor.__array__ = _as_array
+    torch.Tensor.__array_priority__ = -1  # NumPy computes what has an array and a tensor
+    torch.Tensor.__array_wrap__ = _as_it_is
 
 
 def pytest_collection_modifyitems(items):
-    """Run the folders with the longest tests first, so that no worker ends with one of them."""
+    """Skip what a backend cannot run, by name and with the reason.
+
+    Run the folders with the longest tests first, so that no worker ends with one of them.
+    """
+    reasons = _unsupported(keras.backend.backend())
+    for item in items:
+        name = item.nodeid.partition("keras_xd_tests/")[2]
+        reason = reasons.get(name) or reasons.get(name.partition("[")[0])
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=f"not on {keras.backend.backend()}: {reason}"))
     items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0] not in LONGEST)
 
 
@@ -103,6 +119,16 @@ def pytest_runtest_call(item):
         if not rules or _has_onednn():
             raise
         pytest.skip(f"TensorFlow without oneDNN, as on this processor: {rules[0]}")
+
+
+def _unsupported(backend):
+    """Return the reason of each test that a backend cannot run, by its name.
+
+    They are those of data/unsupported.json: for each backend and reason names as pytest has them,
+    below this folder, without brackets for all cases of a function.
+    """
+    listed = json.loads((TESTS / "data" / "unsupported.json").read_text(encoding="utf-8"))
+    return {name: reason for reason, names in listed.get(backend, {}).items() for name in names}
 
 
 @functools.cache

@@ -23,7 +23,7 @@ def uses_of_weights(layer, shape):
     layer.build(shape)
     for weight in layer.weights:
         weight.assign(ops.zeros_like(weight) if weight.name == "bias" else ops.ones_like(weight))
-    return float(np.sum(layer(np.ones((1, *shape[1:]), "float32"))))
+    return float(np.sum(np.asarray(layer(np.ones((1, *shape[1:]), "float32")))))
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_shares_are_those_of_operations_times_those_of_edges(rng):
     np.testing.assert_allclose(found["shares"], of_operations, rtol=1e-5)
     np.testing.assert_allclose(found["edge_shares"], of_edges, rtol=1e-5)
     # Two operations of each first tier, one of each second one.
-    assert float(np.sum(weights.expected_operations)) == pytest.approx(12, rel=1e-5)
+    assert float(np.sum(np.asarray(weights.expected_operations))) == pytest.approx(12, rel=1e-5)
 
 
 @pytest.mark.parametrize("reduction", [False, True])
