@@ -24,7 +24,7 @@ def test_einsum_counts_every_product(equation, output_shape, shape):
     layer.build(shape)
     layer.kernel.assign(np.ones(layer.kernel.shape))
     # With ones each product adds one to the sum of the outputs.
-    expected = float(np.sum(layer(np.ones((1, *shape[1:]), "float32"))))
+    expected = float(np.sum(np.asarray(layer(np.ones((1, *shape[1:]), "float32")))))
     assert is_sequence_layer(layer)
     assert sequence_multiply_adds(layer, [shape]) == expected
 

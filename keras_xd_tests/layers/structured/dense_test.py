@@ -61,8 +61,9 @@ def test_files_configurations_and_mixed_precision(family, rng):
 @pytest.mark.parametrize("shape", [(64, 256), (256, 64)])
 def test_outputs_start_with_the_variance_of_dense(family, shape, rng):
     x = rng.normal(size=(256, shape[0])).astype("float32")
-    expected = np.var(keras.layers.Dense(shape[1], kernel_initializer="glorot_uniform")(x))
-    found = [np.var(layers.StructuredDense(shape[1], family, seed=seed)(x)) for seed in range(4)]
+    dense = keras.layers.Dense(shape[1], kernel_initializer="glorot_uniform")
+    drawn = [layers.StructuredDense(shape[1], family, seed=seed) for seed in range(4)]
+    expected, *found = (np.var(np.asarray(layer(x))) for layer in (dense, *drawn))
     assert np.mean(found) == pytest.approx(float(expected), rel=0.15)
 
 

@@ -38,7 +38,9 @@ def fit(layers, guard, epochs=2, rate=0.0, shape=(8, 1), **options):
     x = classification_data(2)[0].reshape(-1, *shape)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        history = search.fit(x, search(x) * 2, epochs=epochs, callbacks=[guard], verbose=0)
+        history = search.fit(
+            x, np.asarray(search(x)) * 2, epochs=epochs, callbacks=[guard], verbose=0
+        )
     return history.history, [str(w.message) for w in caught if w.category is UserWarning]
 
 
