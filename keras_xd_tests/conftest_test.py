@@ -1,6 +1,8 @@
-"""The marker for real data: a missing file is a counted skip with a message. Seeds of all tests."""
+"""Skips that are counted, with their reasons: real data, other backends. Seeds of all tests."""
 
+import json
 import random
+import types
 
 import keras
 import numpy as np
@@ -16,6 +18,40 @@ def test_missing_variable_and_file_are_named(monkeypatch, tmp_path):
     assert "does not exist" in conftest._missing_data("KERAS_XD_DATA_DIR", "a.npz")
     (tmp_path / "a.npz").touch()
     assert conftest._missing_data("KERAS_XD_DATA_DIR", "a.npz") is None
+
+
+def test_what_a_backend_cannot_run_is_skipped_by_name(monkeypatch):
+    listed = {"layers/a_test.py::test_one": "all cases", "layers/a_test.py::test_two[3-x]": "one"}
+    monkeypatch.setattr(conftest, "_unsupported", {"torch": listed}.get)
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    found = {}
+
+    def item(name):
+        path = conftest.TESTS / name.partition("::")[0]
+        note = found.setdefault(name, []).append
+        return types.SimpleNamespace(nodeid=f"keras_xd_tests/{name}", path=path, add_marker=note)
+
+    names = [f"layers/a_test.py::test_{case}" for case in ("one", "one[2]", "two[3-x]", "two[3-y]")]
+    conftest.pytest_collection_modifyitems(
+        [item(name) for name in [*names, "examples/b_test.py::c"]]
+    )
+    reasons = {name: [mark.kwargs["reason"] for mark in marks] for name, marks in found.items()}
+    alone = ["not on torch: all cases"]
+    assert [reasons[name] for name in names] == [alone, alone, ["not on torch: one"], []]
+    assert not reasons["examples/b_test.py::c"]
+
+
+def test_what_a_backend_cannot_run_is_there():
+    text = (conftest.TESTS / "data" / "unsupported.json").read_text(encoding="utf-8")
+    assert set(json.loads(text)) <= {"jax", "torch"}
+    for backend, reasons in json.loads(text).items():
+        names = [name for listed in reasons.values() for name in listed]
+        assert len(names) == len(set(names)) == len(conftest._unsupported(backend))
+        for name in names:
+            file, _, case = name.partition("::")
+            function = case.partition("[")[0].partition("::")[0]
+            source = (conftest.TESTS / file).read_text(encoding="utf-8")
+            assert f"def {function}(" in source, name
 
 
 def drawn():
