@@ -338,6 +338,7 @@ def _draw_cell(rng):
     if len(names) < 2:
         names.append(choice(rng, OTHERS))
     reduction = chance(rng, 0.3)
+    least = 2 if reduction and "identity" in names else 1
     return {
         "batch": 2,
         "sizes": [4, 4] if reduction else [integer(rng, 2, 4), integer(rng, 2, 4)],
@@ -345,7 +346,7 @@ def _draw_cell(rng):
         "operations": names,
         "reduction": reduction,
         "arguments": {
-            "filters": integer(rng, 1, 2),
+            "filters": max(least, integer(rng, 1, 2)),
             "calibration_gate": choice(rng, (None, "zero")),
         },
     }

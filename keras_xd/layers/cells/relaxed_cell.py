@@ -131,6 +131,12 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
                 f"edge_layers=True, relaxation={weights.relaxation!r}"
             )
         names = self.operation_names
+        if self.reduction and "identity" in names and self.operation_filters < 2:
+            raise ValueError(
+                "An identity that halves the sizes needs two channels: `filters` must be at least "
+                "2 for each of `partial_channels`. "
+                f"Received: filters={filters}, partial_channels={self.partial_channels}"
+            )
         self._layer_names = [n for n in names if self.edge_layers or n in XD_OPERATIONS]
         stacked = [n for n in names if n not in self._layer_names]
         self._numbers, operations = {}, {}
