@@ -444,7 +444,7 @@ def test_bad_arguments():
     halving = layers.CellArchitecture(True, ["identity", "average_pooling_3"])
     with pytest.raises(ValueError, match="two channels.*filters=2, partial_channels=2"):
         layers.HeterogeneousCell(2, halving, reduction=True, partial_channels=2)
-    others = layers.CellArchitecture(True, ["zero", "average_pooling_3"])
+    others = layers.CellArchitecture(True, ["max_pooling_3", "average_pooling_3"])
     assert layers.HeterogeneousCell(1, others, reduction=True).operation_filters == 1
     with pytest.raises(ValueError, match="edge_layers"):
         layers.HeterogeneousCell(2, architecture, edge_layers="no")
