@@ -7,6 +7,7 @@ import re
 from keras_xd.core import validation
 
 # Not a parser generator: a line is read by one expression, and errors name the production at fault.
+LONGEST_TEXT = 500_000  # characters, many times any grammar's, read in tens of milliseconds
 _TOKEN = re.compile(r"\[[^\]\[]*\]|->|\||(?:(?!->)[^\s\[\]()|#])+|\S")
 _WEIGHT = re.compile(r"\[\s*([0-9.eE+-]+)\s*\]")
 _SYMBOL = re.compile(r"(?:(?!->)[^\s\[\]()|#])+")
@@ -115,6 +116,10 @@ def read_productions(text):
     """
     if not isinstance(text, str):
         raise ValueError(f"A grammar is read from a string. Received: {repr(text)[:80]}")
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(
+            f"A grammar has at most {LONGEST_TEXT:,} characters. Received: {len(text):,}"
+        )
     weights, left = {}, None
     for number, line in enumerate(text.splitlines(), start=1):
         tokens = _TOKEN.findall(line.split("#")[0])

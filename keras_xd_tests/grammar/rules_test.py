@@ -97,6 +97,15 @@ def test_bad_text(text, rule):
     assert "Received: " in str(refusal.value) and len(str(refusal.value)) < 400
 
 
+def test_a_text_longer_than_any_grammar_is_refused_unread():
+    longest = "S -> a" + " |" * 249_997
+    assert len(longest) == 500_000
+    with pytest.raises(ValueError, match="at least one symbol"):
+        read_productions(longest)
+    with pytest.raises(ValueError, match="at most 500,000 characters. Received: 500,001"):
+        read_productions(longest + " ")
+
+
 def test_start_must_be_known():
     with pytest.raises(ValueError, match="`start` must be one of"):
         Rules("T", read_productions("S -> x"), None)

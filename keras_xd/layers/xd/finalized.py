@@ -21,6 +21,9 @@ _LARGEST_PIECE, _MOST_PIECES = 2**21, 8
 STORAGES = ("float16", "bfloat16")
 LARGEST_HALF = 65504.0  # of float16
 DATA_FORMATS = ("channels_last", "channels_first")
+AXIS_KEYS = ("n", "radices", "groups", "size", "input_stride", "output_size", "stride")
+AXIS_KEYS += ("analysis", "synthesis")
+MATRIX_KEYS = ("groups", "shapes")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -93,9 +96,11 @@ class StaticXD(QuantizedWeights):
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
-        if not isinstance(axes, (list, tuple)):
+        if not isinstance(axes, (list, tuple)) or not all(map(_is_axis, axes)):
             raise ValueError(
-                f"`axes` must be a list of dictionaries, one an axis. Received: axes={axes!r}"
+                "`axes` must be a list of dictionaries, one an axis, with the keys "
+                f"{', '.join(AXIS_KEYS)}, and `analysis` and `synthesis` with {MATRIX_KEYS}. "
+                f"Received: axes={axes!r}"
             )
         self.axes = axes
         self.channels = validation.positive_integer(channels, "channels")
@@ -303,6 +308,16 @@ class StaticXD(QuantizedWeights):
             pair=index > 0,
             repeat=False,
         )
+
+
+def _is_axis(axis):
+    """Return whether an entry in `axes` is complete."""
+    return (
+        isinstance(axis, dict)
+        and all(key in axis for key in AXIS_KEYS)
+        and all(isinstance(axis[name], dict) for name in ("analysis", "synthesis"))
+        and all(key in axis[name] for name in ("analysis", "synthesis") for key in MATRIX_KEYS)
+    )
 
 
 def _axis(analysis, synthesis):

@@ -1,3 +1,4 @@
+import json
 import pathlib
 
 import keras
@@ -89,6 +90,22 @@ def test_pieces_must_add_up():
     assert config["pieces"] == [12]
     with pytest.raises(ValueError, match=r"add up .*Received: pieces=\(5, 6\), n=12"):
         layers.StaticXD(**{**config, "pieces": [5, 6]})
+
+
+@pytest.mark.parametrize("place", ["n", "synthesis", ("analysis", "shapes"), None])
+def test_entries_of_axes_are_complete(place):
+    layer = layers.XDConv1D(2, 3, padding="circular")
+    layer.build((None, 12, 1))
+    config = layer.finalize().get_config()
+    axis = json.loads(json.dumps(config["axes"][0]))
+    if isinstance(place, tuple):
+        del axis[place[0]][place[1]]
+    elif place:
+        del axis[place]
+    else:
+        axis["analysis"] = [1]
+    with pytest.raises(ValueError, match="`axes` must be a list of dictionaries.*shapes.*Received"):
+        layers.StaticXD(**{**config, "axes": [axis]})
 
 
 def test_nothing_depends_on_weights_alone():
