@@ -62,12 +62,11 @@ def fourier(x, kernel, before, circular=False, masks=None, bins=None):
     x = ops.moveaxis(x, -1, 1)
     kernel = ops.moveaxis(kernel, -1, 0)
     missing = [length - k for length, k in zip(lengths, kernel.shape[1:], strict=True)]
+    kernel = ops.pad(kernel, [(0, 0), *((0, m) for m in missing)])
     rest = [length - n - b for length, n, b in zip(lengths, sizes, before, strict=True)]
     if min(*before, *rest) >= 0:  # zeros before the points do for a shift of the kernel
         x = ops.pad(x, [(0, 0), (0, 0), *zip(before, rest, strict=True)])
-        kernel = ops.pad(kernel, [(0, 0), *((0, m) for m in missing)])
     else:
-        kernel = ops.pad(kernel, [(0, 0), *((0, m) for m in missing)])
         kernel = ops.roll(kernel, [-b for b in before], axis=list(range(1, rank + 1)))
 
     new_sizes, new_lengths = sizes, lengths
