@@ -30,7 +30,7 @@ class Grammar:
     line before; `#` begins a comment.
 
     Args:
-        text: the productions.
+        text: the productions, at most 500,000 characters.
         start: the start symbol; `None` for the first nonterminal.
         max_depth: bound of the depth of terms, which is the number of nested nonterminals. A
             recursive grammar needs it for everything but parsing.

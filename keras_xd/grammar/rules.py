@@ -6,8 +6,8 @@ import re
 
 from keras_xd.core import validation
 
-# Not a parser generator: a line is read by one expression, and errors name the production at fault.
 LONGEST_TEXT = 500_000  # characters, many times any grammar's, read in tens of milliseconds
+# Not a parser generator: a line is read by one expression, and errors name the production at fault.
 _TOKEN = re.compile(r"\[[^\]\[]*\]|->|\||(?:(?!->)[^\s\[\]()|#])+|\S")
 _WEIGHT = re.compile(r"\[\s*([0-9.eE+-]+)\s*\]")
 _SYMBOL = re.compile(r"(?:(?!->)[^\s\[\]()|#])+")
@@ -112,7 +112,7 @@ def read_productions(text):
         `Production`s; repeated ones are added up to one with the sum of their weights.
 
     Raises:
-        ValueError: a line breaks the rules.
+        ValueError: a line breaks the rules, or the text is longer than `LONGEST_TEXT`.
     """
     if not isinstance(text, str):
         raise ValueError(f"A grammar is read from a string. Received: {repr(text)[:80]}")

@@ -151,7 +151,7 @@ class StaticCCNNBlock(QuantizedWeights):
         middle, output = (self.stored(kernel) for kernel in self.kernels)
         x = self._normalized(inputs, training)
         bias, last_bias = self.biases
-        if self.convolution.activation is activations.linear:
+        if self._convolves_linearly:
             middle, bias = self._folded(middle, x.shape[-1])
             x = self.convolution.correlate(x)
         else:
@@ -160,13 +160,17 @@ class StaticCCNNBlock(QuantizedWeights):
         x = activated(x, output, last_bias)
         return add_to_first(inputs, self.upsampling(x) * self.scale)
 
+    @property
+    def _convolves_linearly(self):
+        """Whether what follows the convolution can be folded into the linear layer behind it."""
+        return self.convolution.activation is activations.linear
+
     def _normalized(self, inputs, training):
         """Return the normalized inputs, with a few channels of zeros if that saves a copy."""
         first = self.widths[0]
         others = inputs.shape[-1] - first
         moving = self.normalization.uses_moving_statistics(training)
-        linear = self.convolution.activation is activations.linear
-        if not (moving and linear and 0 < others <= first / CHANNELS_OF_A_COPY):
+        if not (moving and self._convolves_linearly and 0 < others <= first / CHANNELS_OF_A_COPY):
             return self.normalization(inputs[..., :first], training=training)
         scale, shift = self.normalization.scale_and_shift()
         scale, shift = (ops.pad(values, [(0, others)]) for values in (scale, shift))

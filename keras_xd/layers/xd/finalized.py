@@ -21,9 +21,8 @@ _LARGEST_PIECE, _MOST_PIECES = 2**21, 8
 STORAGES = ("float16", "bfloat16")
 LARGEST_HALF = 65504.0  # of float16
 DATA_FORMATS = ("channels_last", "channels_first")
-AXIS_KEYS = ("n", "radices", "groups", "size", "input_stride", "output_size", "stride")
-AXIS_KEYS += ("analysis", "synthesis")
-MATRIX_KEYS = ("groups", "shapes")
+TRANSFORMS, MATRIX_KEYS = ("analysis", "synthesis"), ("groups", "shapes")
+AXIS_KEYS = ("n", "radices", "groups", "size", "input_stride", "output_size", "stride", *TRANSFORMS)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -265,7 +264,7 @@ class StaticXD(QuantizedWeights):
         """Return the name and shape of each weight that holds a matrix of a transform."""
         return [
             (f"{name}{index}_{position}", tuple(shape))
-            for name in ("analysis", "synthesis")
+            for name in TRANSFORMS
             for index, axis in enumerate(self.axes)
             for position, shape in enumerate(axis[name]["shapes"])
         ]
@@ -315,8 +314,8 @@ def _is_axis(axis):
     return (
         isinstance(axis, dict)
         and all(key in axis for key in AXIS_KEYS)
-        and all(isinstance(axis[name], dict) for name in ("analysis", "synthesis"))
-        and all(key in axis[name] for name in ("analysis", "synthesis") for key in MATRIX_KEYS)
+        and all(isinstance(axis[name], dict) for name in TRANSFORMS)
+        and all(key in axis[name] for name in TRANSFORMS for key in MATRIX_KEYS)
     )
 
 
