@@ -50,6 +50,15 @@ def test_an_input_depends_on_seed_and_number_alone(fuzz, tmp_path):
     assert len(inputs) > 300
 
 
+def test_what_replaces_a_value_stays_as_it_is():
+    content = {"a": [1, {"b": [2, "x"]}], "c": {"d": None}}
+    before = repr((mutations.VALUES, mutations.HUGE))
+    damaged = [mutations.of_json(content, np.random.default_rng(seed)) for seed in range(500)]
+    assert repr((mutations.VALUES, mutations.HUGE)) == before
+    assert len({repr(each) for each in damaged}) > 300
+    assert content == {"a": [1, {"b": [2, "x"]}], "c": {"d": None}}
+
+
 class Harmful(formats.Format):
     """Does what an input tells."""
 

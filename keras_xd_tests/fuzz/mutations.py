@@ -1,5 +1,6 @@
 """Seeded damage: to bytes, texts, JSON, archives."""
 
+import copy
 import io
 import json
 import warnings
@@ -86,7 +87,7 @@ def of_json(content, rng, huge=True):
     for _ in range(pick(rng, (1, 1, 1, 2, 4))):
         places = list(_places(content))
         if not places:
-            return pick(rng, values)
+            return copy.deepcopy(pick(rng, values))
         parent, key = pick(rng, places)
         other_parent, other_key = pick(rng, places)
         kind = integer(rng, 0, 6)
@@ -104,7 +105,8 @@ def of_json(content, rng, huge=True):
         elif kind == 5 and isinstance(parent[key], str):
             parent[key] = of_bytes(parent[key].encode(), rng).decode(errors="replace")
         else:
-            parent[key] = pick(rng, values)
+            # A copy, because it may be changed, or put into itself, by what follows.
+            parent[key] = copy.deepcopy(pick(rng, values))
     return content
 
 
