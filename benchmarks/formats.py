@@ -136,6 +136,7 @@ def cell():
 
 XD = {"finalize": {}}
 KERNEL = {"finalize": {"keep": "kernel"}}
+LOW_RANK = {"finalize": {"keep": "low_rank", "tolerance": 0.1}}
 KINDS = {
     "StaticXD, 1-D": single((16, 3), "XDConv1D", 4, 3, padding="same", **XD),
     "StaticXD, 2-D, strides": single((9, 8, 3), "XDConv2D", 4, 3, strides=2, depth=2, **XD),
@@ -150,6 +151,15 @@ KINDS = {
     ),
     "StaticKernelXD, bfloat16 storage": single(
         (16, 3), "XDConv1D", 4, 3, finalize={"keep": "kernel", "storage": "bfloat16"}
+    ),
+    "StaticLowRankXD, 1-D": single((16, 8), "XDConv1D", 8, 3, padding="same", **LOW_RANK),
+    "StaticLowRankXD, 2-D": single((16, 12, 8), "XDConv2D", 8, 3, padding="same", **LOW_RANK),
+    "StaticLowRankXD, 3-D": single((8, 6, 5, 4), "XDConv3D", 4, 2, padding="same", **LOW_RANK),
+    "StaticLowRankXD, groups": single(
+        (16, 12, 8), "XDConv2D", 8, 3, padding="same", groups=2, **LOW_RANK
+    ),
+    "StaticLowRankXD, depthwise": single(
+        (16, 12, 8), "XDDepthwiseConv2D", 3, padding="same", **LOW_RANK
     ),
     "transposed": single((8, 7, 3), "XDConv2DTranspose", 4, 3, strides=2, **XD),
     "transposed, kernel": single((8, 7, 3), "XDConv2DTranspose", 4, 3, strides=2, **KERNEL),

@@ -20,8 +20,8 @@ from keras_xd.finalizing.report import FinalizingReport
 from keras_xd.finalizing.stream_trimming import trim_streams
 from keras_xd.graph.exporting import export
 from keras_xd.graph.wrapped_model import Exchange, Rewritten
-from keras_xd.layers.xd.finalized import STORAGES
-from keras_xd.layers.xd.finalized_sizes import KEEPS
+from keras_xd.layers.xd.finalized_sizes import is_low_rank
+from keras_xd.layers.xd.static_operation import STORAGES
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.search import SearchModel
 
@@ -83,6 +83,7 @@ def finalize(
     keep: str = "spectrum",
     storage: str | None = None,
     snap: float | None = None,
+    tolerance: float | None = None,
     complexity_target: float | None = None,
     complexity_measure: str | Callable[[keras.Model], float | Tensor] = "multiply_adds",
 ) -> keras.Model:
@@ -122,6 +123,9 @@ def finalize(
         keep: what is stored of XD-operations: `"spectrum"` for speed at small batches, `"kernel"`
             for size, or `"auto"`: by layer, the kernel where that at least halves its weights and
             forming the spectrum takes no more multiply–adds than the layer does for one sample.
+            `"low_rank"` for both: an approximation of each operation by few matrices by axis, about
+            as small as the search space and faster than the spectrum; an operation of which no
+            ranks within the `tolerance` are smaller and faster keeps its spectrum.
         storage: `"float16"` or `"bfloat16"`: the data type that matrices, spectra and kernels of
             XD-operations are stored in; computed in the layers' own type, not trained further.
             `None` stores them as they are.
@@ -130,6 +134,8 @@ def finalize(
             multiply–adds: `Conv…` of any kernel size, `…Transpose`, `DepthwiseConv…`,
             `SeparableConv…`, `AveragePooling…`, `Identity`, a layer of zeros, or else a
             `SpectralConv` (the Fourier operator). Outputs change by that. `None` snaps nothing.
+        tolerance: of `keep="low_rank"`, a number between 0 and 1: how far the linear map of each
+            operation may move, relative to its Frobenius norm. By default 0.01.
         complexity_target: what the result may cost at most, for a model of mixtures; by default
             that of the `SearchModel`, if there are mixtures in it.
         complexity_measure: what the target counts, as in `SearchModel.compile`; a function of
@@ -143,9 +149,9 @@ def finalize(
     Raises:
         ValueError: if the model is not built, if nothing in it is searchable (a plain model needs
             no finalizing), if a searchable layer lies inside another layer that cannot be taken
-            apart, such as a wrapper, for an unknown `keep` or `storage`, for a `snap` that is not
-            between 0 and 1, and for a `complexity_target` that the cheapest candidates exceed or
-            of a model without mixtures.
+            apart, such as a wrapper, for an unknown `keep` or `storage`, for a `snap` or
+            `tolerance` that is not between 0 and 1, for a `tolerance` of another `keep`, and for a
+            `complexity_target` that the cheapest candidates exceed or of a model without mixtures.
 
     Example:
 
@@ -161,7 +167,7 @@ def finalize(
     >>> type(plain.get_layer("conv")).__name__, plain.report.rows[0].operation
     ('Conv2D', 'convolution 3×3')
     """
-    _check_options(keep, storage, snap)
+    _check_options(keep, storage, snap, tolerance)
     budget = complexity_target, complexity_measure
     if isinstance(model, SearchModel):
         if complexity_target is None and candidate_choice.mixtures(model):
@@ -183,7 +189,7 @@ def finalize(
     def finalized(layer):
         """Return the plain layer of a searchable one, under its name."""
         done.update(id(inner) for inner in flatten_layers(layer))
-        found[id(layer)] = replace(layer, keep, storage, snap)
+        found[id(layer)] = replace(layer, keep, storage, snap, tolerance)
         plain = found[id(layer)].after
         plain.name = layer.name
         return plain
@@ -209,9 +215,9 @@ def finalize(
     return copy
 
 
-def _check_options(keep, storage, snap):
+def _check_options(keep, storage, snap, tolerance):
     """Raise `ValueError` for options of `finalize` that are none."""
-    validation.one_of(keep, KEEPS, "keep")
+    is_low_rank(keep, tolerance)
     validation.one_of(storage, (None, *STORAGES), "storage")
     if snap is not None and not 0 < validation.real_number(snap, "snap") < 1:
         raise ValueError(

@@ -6,12 +6,13 @@ import keras
 
 from keras_xd.core.searchable import SearchableLayer, flatten_layers
 from keras_xd.core.shares import CandidateShares
+from keras_xd.finalizing import snapping
 from keras_xd.finalizing.report import LayerReport
-from keras_xd.finalizing.snapping import Snap, snap
 from keras_xd.graph.cost import multiply_adds
-from keras_xd.layers import StaticKernelXD
+from keras_xd.layers import StaticKernelXD, StaticLowRankXD
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.distances import OPERATIONS
+from keras_xd.layers.xd.finalized_sizes import LOW_RANK
 from keras_xd.rewriting.comparison import tensor_bytes
 
 
@@ -30,7 +31,7 @@ class Replacement:
     before: SearchableLayer
     after: keras.layers.Layer
     form: str
-    snap: Snap | None = None
+    snap: snapping.Snap | None = None
     reason: str | None = None
     candidate: str | None = None
 
@@ -48,14 +49,14 @@ def replace(
     layer: SearchableLayer,
     keep: str = "spectrum",
     storage: str | None = None,
+    snap: float | None = None,
     tolerance: float | None = None,
 ) -> Replacement:
     """Return what takes the place of a searched layer.
 
     Args:
         layer: the searched layer.
-        keep, storage: as in `keras_xd.finalize`.
-        tolerance: the relative distance within which an operation is snapped, `None` for never.
+        keep, storage, snap, tolerance: as in `keras_xd.finalize`.
 
     Example:
 
@@ -63,24 +64,33 @@ def replace(
     >>> from keras_xd.finalizing.replacing import replace
     >>> layer = layers.XDConv1D(2, 3, padding="same")
     >>> layer.build((None, 16, 2))
-    >>> found = replace(layer, tolerance=0.05)
+    >>> found = replace(layer, snap=0.05)
     >>> type(found.after).__name__, found.form
     ('Conv1D', 'snapped')
     """
     if not isinstance(layer, OPERATIONS):
         inside = any(isinstance(inner, XDLayer) for inner in flatten_layers(layer))
-        asked = (keep, storage, tolerance) != ("spectrum", None, None)
+        asked = (keep, storage, snap) != ("spectrum", None, None)
         reason = f"the operations in a {type(layer).__name__} keep their spectrum"
         reason = reason if inside and asked else None
         candidate = layer.largest if isinstance(layer, CandidateShares) else None
         return Replacement(layer, layer.finalize(), "finalized", None, reason, candidate)
-    found = None if tolerance is None else snap(layer, tolerance)
+    found = None if snap is None else snapping.snap(layer, snap)
     if found is not None and found.layer is not None:
         return Replacement(layer, found.layer, "snapped", found)
-    plain = layer.finalize(keep, storage)
-    kernels = any(isinstance(inner, StaticKernelXD) for inner in flatten_layers(plain))
-    form = "kernel" if kernels else "spectrum"
-    return Replacement(layer, plain, form, found, found and found.reason)
+    plain = layer.finalize(keep, storage, tolerance)
+    form, reason = _form(plain), found and found.reason
+    if keep == LOW_RANK and form != LOW_RANK:
+        reason = "no ranks within the tolerance are smaller and faster than the spectrum"
+    return Replacement(layer, plain, form, found, reason)
+
+
+def _form(plain):
+    """Return the form of what an XD-operation was finalized to."""
+    for form, kind in ((LOW_RANK, StaticLowRankXD), ("kernel", StaticKernelXD)):
+        if any(isinstance(inner, kind) for inner in flatten_layers(plain)):
+            return form
+    return "spectrum"
 
 
 def _row(path, layer, plain, form, found, reason):
@@ -88,7 +98,9 @@ def _row(path, layer, plain, form, found, reason):
     before, after = (_count(part, shape) for part in (layer, plain))
     if form == "snapped" and after is None:
         after = 0  # poolings and the like, by the convention of `keras_xd.complexity`
-    kernels = [inner for inner in flatten_layers(plain) if isinstance(inner, StaticKernelXD)]
+    inside = flatten_layers(plain)
+    kernels = [inner for inner in inside if isinstance(inner, StaticKernelXD)]
+    low_ranks = [inner for inner in inside if isinstance(inner, StaticLowRankXD)]
     return LayerReport(
         path,
         type(layer).__name__,
@@ -104,6 +116,8 @@ def _row(path, layer, plain, form, found, reason):
         None if before is None else int(before),
         None if after is None else int(after),
         sum(inner.forming_multiply_adds() for inner in kernels),
+        ranks=low_ranks[0].ranks if low_ranks else None,
+        error=max((inner.error for inner in low_ranks), default=None),
     )
 
 

@@ -13,8 +13,8 @@ class LayerReport:
     Attributes:
         name: the layer's path.
         kind_before, kind_after: names of the classes.
-        form: `"spectrum"` or `"kernel"` of an XD-operation; `"snapped"` where a plain layer took
-            its place; `"finalized"` for every other kind of search.
+        form: `"spectrum"`, `"kernel"` or `"low_rank"` of an XD-operation; `"snapped"` where a plain
+            layer took its place; `"finalized"` for every other kind of search.
         operation: what the plain layer computes or, where the operation stays, the nearest one;
             `None` unless snapping was asked for.
         distance: the relative distance of the two linear maps, likewise.
@@ -25,6 +25,10 @@ class LayerReport:
             built for; `None` if unknown.
         forming: multiply–adds of forming the spectrum from a kernel, once a call.
         candidate: what a mixture has become, by its name; `None` for every other layer.
+        ranks: of the form `"low_rank"` the number of matrices of each axis (of a separable
+            operation those of the depthwise one); `None` of every other.
+        error: of the form `"low_rank"` the relative error of the linear map (of two operations the
+            larger one).
     """
 
     name: str
@@ -42,6 +46,8 @@ class LayerReport:
     multiply_adds_after: int | None
     forming: int = 0
     candidate: str | None = None
+    ranks: tuple[int, ...] | None = None
+    error: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,11 +79,14 @@ class FinalizingReport:
             after = _number(row.multiply_adds_after)
             if row.forming:
                 after += f" + {row.forming:,} a call"
+            form = row.form
+            if row.ranks is not None:
+                form = f"rank {'×'.join(map(str, row.ranks))}, error {row.error:.2g}"
             table.append(
                 (
                     row.name,
                     f"{row.kind_before} → {kind}",
-                    row.form,
+                    form,
                     distance,
                     f"{row.parameters_before:,} → {row.parameters_after:,}",
                     f"{_number(row.multiply_adds_before)} → {after}",

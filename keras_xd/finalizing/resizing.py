@@ -15,10 +15,11 @@ from keras_xd.graph import cloning
 from keras_xd.layers.fourier import resampling
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.finalized import StaticXD
+from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 from keras_xd.rewriting.candidates import check_graph
 from keras_xd.search import SearchModel
 
-XD = (XDLayer, StaticXD)
+XD = (XDLayer, StaticXD, StaticLowRankXD)
 
 
 @check_types

@@ -83,6 +83,7 @@ from keras_xd.layers.xd.depthwise import XDDepthwiseConv, XDDepthwiseConv1D, XDD
 from keras_xd.layers.xd.distances import distance, nearest
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
+from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 from keras_xd.layers.xd.resampled import Resampled, SearchableResampled
 from keras_xd.layers.xd.separable import XDSeparableConv, XDSeparableConv1D, XDSeparableConv2D
 
@@ -152,6 +153,7 @@ __all__ = [
     "StaticCKConv",
     "StaticDepthMask",
     "StaticKernelXD",
+    "StaticLowRankXD",
     "StaticMask",
     "StaticXD",
     "StructuredDense",

@@ -28,6 +28,11 @@ MODELS = {
         keep="kernel",
         storage="float16",
     ),
+    "low_rank": lambda: finalized(
+        keras.Input((20, 24, 8)),
+        keras_xd.layers.XDConv2D(8, 3, padding="same", name="layer"),
+        keep="low_rank",
+    ),
     "separable": lambda: finalized(
         keras.Input((12, 10, 8)),
         keras_xd.layers.XDSeparableConv2D(8, 3, padding="same", name="layer"),

@@ -19,6 +19,7 @@ from keras_xd.core.searchable import (
 from keras_xd.finalizing import FinalizedModel, finalize
 from keras_xd.graph.wrapped_model import Rewritten
 from keras_xd.layers import CellArchitecture, HeterogeneousCell, StaticKernelXD, StaticXD, XDConv2D
+from keras_xd.layers.xd.static_operation import StaticOperation
 from keras_xd.rewriting import rewrite
 from keras_xd.search import SearchModel
 from keras_xd_tests import sample_models
@@ -305,7 +306,14 @@ def test_finalized_weights_are_not_reset(rng):
 
 
 @pytest.mark.parametrize("make", sample_models.ALL)
-@pytest.mark.parametrize("options", [{"keep": "kernel"}, {"keep": "auto", "storage": "bfloat16"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"keep": "kernel"},
+        {"keep": "auto", "storage": "bfloat16"},
+        {"keep": "low_rank", "tolerance": 1e-6},
+    ],
+)
 def test_forms_compute_the_same(make, options, rng, tmp_path):
     space = searched(make(), rng, depth=2)
     before = sample_models.fingerprint(space)
@@ -314,7 +322,7 @@ def test_forms_compute_the_same(make, options, rng, tmp_path):
     error = 3e-2 if "storage" in options else RELATIVE_ERROR
     sample_models.assert_same_outputs(space, plain, inputs, error)
     assert sample_models.fingerprint(space) == before
-    static = [layer for _, layer in named_layers(plain) if isinstance(layer, StaticXD)]
+    static = [layer for _, layer in named_layers(plain) if isinstance(layer, StaticOperation)]
     assert len(static) == len(plain.report.rows) > 0
     if options["keep"] == "kernel":
         assert all(type(layer) is StaticKernelXD for layer in static)

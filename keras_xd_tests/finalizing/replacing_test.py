@@ -15,7 +15,8 @@ def test_rows_of_every_form(rng):
         ({}, "spectrum", "StaticXD"),
         ({"keep": "kernel"}, "kernel", "StaticKernelXD"),
         ({"keep": "kernel", "storage": "float16"}, "kernel", "StaticKernelXD"),
-        ({"tolerance": 0.05}, "snapped", "Conv1D"),
+        ({"keep": "low_rank", "tolerance": 0.1}, "low_rank", "StaticLowRankXD"),
+        ({"snap": 0.05}, "snapped", "Conv1D"),
     ):
         found = replace(layer, **options)
         plain, row = found.after, found.row("conv")
@@ -24,6 +25,9 @@ def test_rows_of_every_form(rng):
         halves = plain.count_params() - 2  # all but the bias
         expected = 8 + 2 * halves if "storage" in options else 4 * plain.count_params()
         assert row.bytes_after == expected
+        is_low_rank = form == "low_rank"
+        assert row.ranks == ((3,) if is_low_rank else None)
+        assert (row.error is not None and row.error < 1e-6) if is_low_rank else row.error is None
     assert row.multiply_adds_after == 16 * 3 * 2 * 2
 
 
@@ -40,10 +44,35 @@ def test_parts_of_a_separable_operation_have_one_row(rng):
     np.testing.assert_allclose(plain(inputs), layer(inputs), atol=1e-5)
 
 
+def test_an_operation_that_keeps_its_spectrum_says_why():
+    layer = built(layers.XDConv1D(2, 3, padding="same"), (8192, 2))
+    row = replace(layer, "low_rank").row("conv")
+    assert (row.form, row.kind_after) == ("spectrum", "StaticXD")
+    assert row.left_because == (
+        "no ranks within the tolerance are smaller and faster than the spectrum"
+    )
+
+
+def test_low_ranks_of_a_separable_and_of_a_resampled_operation(rng):
+    layer = built(layers.XDSeparableConv2D(4, 3, search_pointwise=True), (12, 11, 3))
+    found = replace(layer, "low_rank", tolerance=0.02)
+    row, inner = found.row("conv"), found.after.layers
+    assert row.form == "low_rank" and row.ranks == inner[0].ranks == (3, 3)
+    assert row.error == max(inner[0].error, inner[1].error) and inner[1].ranks == (1, 1)
+    inputs = rng.normal(size=(2, 12, 11, 3)).astype("float32")
+    np.testing.assert_allclose(found.after(inputs), layer(inputs), atol=1e-5)
+    inner = layers.XDConv1D(2, 3, padding="circular")
+    layer = built(layers.SearchableResampled(inner, 8), (16, 2))
+    found = replace(layer, "low_rank")
+    assert type(found.after.layer) is layers.StaticLowRankXD and found.after.layer.periodic
+    inputs = rng.normal(size=(2, 16, 2)).astype("float32")
+    np.testing.assert_allclose(found.after(inputs), layer(inputs), atol=1e-5)
+
+
 def test_a_resampled_operation_keeps_its_kernel(rng):
     inner = layers.XDConv1D(2, 3, padding="circular")
     layer = built(layers.SearchableResampled(inner, 8), (16, 2))
-    found = replace(layer, "kernel", "bfloat16", tolerance=0.5)
+    found = replace(layer, "kernel", "bfloat16", snap=0.5)
     plain, row = found.after, found.row("conv")
     assert row.form == "kernel" and "another grid" in row.left_because
     assert type(plain.layer) is layers.StaticKernelXD and plain.layer.storage == "bfloat16"
@@ -51,5 +80,5 @@ def test_a_resampled_operation_keeps_its_kernel(rng):
 
 def test_other_searches_are_finalized_as_they_are():
     layer = built(layers.MixedOperation1D(4, 3, padding="same"), (8, 4))
-    row = replace(layer, "kernel", tolerance=0.5).row("mixed")
+    row = replace(layer, "kernel", snap=0.5).row("mixed")
     assert row.form == "finalized" and row.left_because is None

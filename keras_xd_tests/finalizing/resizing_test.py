@@ -356,7 +356,18 @@ def test_a_finalized_operation_that_keeps_its_kernel_is_resampled(rng):
     operation = keras_xd.layers.XDConv1D(2, 3, padding="circular")
     space = keras.Sequential([keras.Input((16, 1)), operation])
     inputs = rng.normal(size=(2, 32, 1)).astype("float32")
-    forms = [keras_xd.finalize(space, keep=keep) for keep in ("spectrum", "kernel")]
-    spectrum, kernel = (keras_xd.resize(model, (32, 1))(inputs) for model in forms)
+    keeps = ("spectrum", "kernel", "low_rank")
+    forms = [keras_xd.finalize(space, keep=keep) for keep in keeps]
+    spectrum, kernel, low_rank = (keras_xd.resize(m, (32, 1))(inputs) for m in forms)
     assert type(forms[1].layers[-1]) is keras_xd.layers.StaticKernelXD
+    assert type(forms[2].layers[-1]) is keras_xd.layers.StaticLowRankXD
     np.testing.assert_allclose(spectrum, kernel, atol=1e-5)
+    np.testing.assert_allclose(spectrum, low_rank, atol=1e-5)
+
+
+def test_low_ranks_of_an_operation_off_the_circle_are_not_resampled():
+    operation = keras_xd.layers.XDConv1D(2, 3, padding="same")
+    model = keras_xd.finalize(keras.Sequential([keras.Input((16, 1)), operation]), keep="low_rank")
+    assert type(model.layers[-1]) is keras_xd.layers.StaticLowRankXD
+    with pytest.raises(ValueError, match="circular"):
+        keras_xd.resize(model, (32, 1))

@@ -1,5 +1,6 @@
 """Formats that are read from files and texts of others: valid inputs, damage, readers."""
 
+import io
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import numpy as np
 
 import keras_xd
 from keras_xd import genotypes
-from keras_xd.core.searchable import architecture_variables
+from keras_xd.core.searchable import architecture_variables, flatten_layers
 from keras_xd.evaluation.store import Store
 from keras_xd.grammar import Grammar, read_term, spaces
 from keras_xd_tests import saved_files_test
@@ -51,6 +52,10 @@ class Format:
     def read(self, content, folder):
         """Read an input, with what files it takes in a folder; raise what reading raises."""
 
+    def longest(self, content):
+        """Return how long reading an input may take that took longer than `seconds`."""
+        return self.seconds
+
 
 class KerasFile(Format):
     """A `.keras` file, as Keras reads it with `safe_mode`, its default."""
@@ -70,6 +75,19 @@ class KerasFile(Format):
         path = folder / "model.keras"
         path.write_bytes(content)
         keras.saving.load_model(path)
+
+    def longest(self, content):
+        """Allow 15 ms for each layer of a model that the file's configuration makes.
+
+        A file that asks for a larger cell than its weights are for is refused once that is made.
+        """
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                config = json.loads(archive.read("config.json"))
+            model = keras.saving.deserialize_keras_object(config)
+            return max(self.seconds, 0.015 * len(flatten_layers(model)))
+        except Exception:  # then it did not take long to make the model
+            return self.seconds
 
 
 class ArchitectureFile(Format):

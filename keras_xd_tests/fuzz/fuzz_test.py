@@ -59,6 +59,14 @@ def test_what_replaces_a_value_stays_as_it_is():
     assert content == {"a": [1, {"b": [2, "x"]}], "c": {"d": None}}
 
 
+def test_large_models_may_take_longer(monkeypatch):
+    files = formats.FORMATS[".keras"]()
+    assert files.longest(b"nothing") == files.seconds == 2.0
+    monkeypatch.setattr(formats.KerasFile, "seconds", 0.0)
+    counts = [files.longest(content) / 0.015 for content in files.contents]
+    assert min(counts) >= 2 and max(counts) < 200 and len(set(counts)) > 2
+
+
 class Harmful(formats.Format):
     """Does what an input tells."""
 

@@ -53,6 +53,7 @@ def main(folder):
     models = {
         "spectrum": finalized(sample_models.shared()),
         "kernel": finalized(sample_models.sequential(), keep="kernel"),
+        "low rank": finalized(sample_models.sequential(), keep="low_rank"),
         "spectral": spectral_model(),
     }
     path = folder / name

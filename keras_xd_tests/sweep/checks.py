@@ -13,7 +13,10 @@ import zlib
 import keras
 import numpy as np
 
+from keras_xd import layers
 from keras_xd.core.searchable import SearchableLayer
+from keras_xd.layers.xd import low_rank
+from keras_xd.layers.xd.base import XDLayer
 from keras_xd_tests import layer_checks
 from keras_xd_tests.sweep import convolutions, linear, searched, subjects
 from keras_xd_tests.sweep.subjects import relative
@@ -259,7 +262,8 @@ class Checks:
             if kind != mixed.compute_dtype:
                 raise Failure(policy, f"outputs of {kind}")
             outputs = keras.ops.cast(outputs, "float32")
-            self.note(policy, outputs, self.called(layer, inputs), HALF[policy])
+            bound = HALF[policy] * math.sqrt(self.subject.blocks)
+            self.note(policy, outputs, self.called(layer, inputs), bound)
 
     def finalized(self, layer, inputs):
         """What `finalize` returns has the same outputs."""
@@ -274,10 +278,22 @@ class Checks:
                 self.note("finalized", outputs, expected, 2 * self.subject.tolerance)
             elif tuple(outputs.shape) != tuple(expected.shape):
                 raise Failure("finalize", f"shape {tuple(outputs.shape)}")
+        if isinstance(layer, XDLayer):
+            self.low_rank(layer, inputs)
         with self.named("protocol"):
             # A third of them, as it saves and loads once more.
             if self.subject.finalizes and len(inputs) == 1 and self.seed % 3 == 0:
                 layer_checks.check_protocol(layer, inputs[0].astype("float32"))
+
+    def low_rank(self, layer, inputs):
+        """The Tucker decomposition of all ranks has the same outputs."""
+        with self.named("low rank"):
+            kernel = layer._grouped_kernel()
+            if low_rank.is_decomposable(layer, kernel):
+                whole = low_rank.tucker(layer, kernel)
+                plain = layers.StaticLowRankXD.from_decomposition(layer, whole, periodic=False)
+                outputs, expected = self.called(plain, inputs), self.called(layer, inputs)
+                self.note("low rank", outputs, expected, 2 * self.subject.tolerance)
 
     def file(self, layer, inputs):
         """A `.keras` file brings back configuration and outputs."""

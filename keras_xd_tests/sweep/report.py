@@ -8,6 +8,7 @@ COLUMNS = {
     "gradients": ("gradient of",),
     "differences": ("derivative",),
     "finalized": ("finalized",),
+    "decomposed": ("low rank",),
     "float16": ("mixed_float16",),
     "bfloat16": ("mixed_bfloat16",),
 }
@@ -92,8 +93,8 @@ def page(summary):
         "searched, finalized after its search had moved. The figures are the largest relative "
         "errors: of the outputs in float32 against Keras' layer and against NumPy; of the outputs "
         "in float64; of gradients against those of Keras' layer, and against central differences, "
-        "both in float64; of the finalized layer; and of `mixed_float16` and `mixed_bfloat16` "
-        "against float32.",
+        "both in float64; of the finalized layer; of the Tucker decomposition of all ranks; and "
+        "of `mixed_float16` and `mixed_bfloat16` against float32.",
         "",
         "| family | configurations | " + " | ".join(COLUMNS) + " | failures |",
         "|---" * (len(COLUMNS) + 3) + "|",

@@ -380,6 +380,7 @@ def _cell(configuration):
         derivatives=False,  # rectifications are inside
         tolerance=5e-5,
         convolves=True,
+        blocks=4,
     )
 
 
@@ -443,6 +444,7 @@ def _derived(configuration):
         derivatives=False,
         tolerance=5e-5,
         convolves=True,
+        blocks=4,
     )
 
 

@@ -5,28 +5,24 @@ from collections.abc import Sequence
 from typing import Any, Self, Unpack
 
 import keras
-import numpy as np
-from keras import activations, ops
+from keras import ops
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
-from keras_xd.core.quantization import QuantizedWeights
 from keras_xd.core.type_aliases import Activation, Config, LayerOptions, Shape, Tensor
 from keras_xd.kmatrix import transform
 from keras_xd.kmatrix.transform import Analysis, Synthesis
 from keras_xd.layers.xd import functional
+from keras_xd.layers.xd.static_operation import StaticOperation
 
 # By these a spectrum was cut into pieces where the configuration in a file does not tell them.
 _LARGEST_PIECE, _MOST_PIECES = 2**21, 8
-STORAGES = ("float16", "bfloat16")
-LARGEST_HALF = 65504.0  # of float16
-DATA_FORMATS = ("channels_last", "channels_first")
 TRANSFORMS, MATRIX_KEYS = ("analysis", "synthesis"), ("groups", "shapes")
 AXIS_KEYS = ("n", "radices", "groups", "size", "input_stride", "output_size", "stride", *TRANSFORMS)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class StaticXD(QuantizedWeights):
+class StaticXD(StaticOperation):
     """A finished XD-operation: `K`, the spectrum `C ∘ (L w + b)` and `M` multiplied out.
 
     The layer holds dense matrices of exactly the sizes in use and computes
@@ -77,8 +73,6 @@ class StaticXD(QuantizedWeights):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, equation 5.
     """
 
-    # Then `keras_xd.reset_weights` refuses the layer: it would reset what the search has found.
-    weights_hold_architecture = True
     quantized_weights = ("_matrices", "spectrum")
 
     def __init__(
@@ -94,7 +88,9 @@ class StaticXD(QuantizedWeights):
         storage: str | None = None,
         **kwargs: Unpack[LayerOptions],
     ):
-        super().__init__(**kwargs)
+        super().__init__(
+            channels, filters, groups, data_format, use_bias, activation, storage, **kwargs
+        )
         if not isinstance(axes, (list, tuple)) or not all(map(_is_axis, axes)):
             raise ValueError(
                 "`axes` must be a list of dictionaries, one an axis, with the keys "
@@ -102,12 +98,6 @@ class StaticXD(QuantizedWeights):
                 f"Received: axes={axes!r}"
             )
         self.axes = axes
-        self.channels = validation.positive_integer(channels, "channels")
-        self.filters = validation.positive_integer(filters, "filters")
-        self.groups = validation.positive_integer(groups, "groups")
-        self.data_format = validation.one_of(data_format, DATA_FORMATS, "data_format")
-        self.use_bias = validation.boolean(use_bias, "use_bias")
-        self.activation = activations.get(activation)
         if pieces is None:
             sizes, limits = [axis["n"] for axis in axes], (_LARGEST_PIECE, _MOST_PIECES)
             pieces = functional.spectrum_pieces(sizes, channels // groups, filters, *limits)
@@ -117,7 +107,6 @@ class StaticXD(QuantizedWeights):
                 "`pieces` must add up to the number of frequencies of the first axis. "
                 f"Received: pieces={self.pieces}, n={axes[0]['n']}"
             )
-        self.storage = validation.one_of(storage, (None, *STORAGES), "storage")
 
     @classmethod
     def from_tensors(
@@ -134,31 +123,14 @@ class StaticXD(QuantizedWeights):
             ValueError: if a number is too large for the type it is to be stored in.
         """
         axes = [_axis(*both) for both in zip(analyses, syntheses, strict=True)]
-        shape = layer.get_build_config()["input_shape"]
         static = cls(
             axes,
-            channels=shape[-1 if layer.data_format == "channels_last" else 1],
-            filters=layer.filters,
-            groups=layer.groups,
-            data_format=layer.data_format,
-            use_bias=layer.use_bias,
-            activation=layer.activation,
-            activity_regularizer=layer.activity_regularizer,
-            name=layer.name,
-            dtype=layer.dtype_policy,
-            trainable=layer.trainable,
-            storage=storage,
+            **cls.arguments_like(layer, storage),
             **cls.spectrum_arguments(axes, spectrum),
         )
-        static.build(shape)
+        static.build(layer.get_build_config()["input_shape"])
         matrices = static.stored_matrices([m for t in (*analyses, *syntheses) for m in t.matrices])
-        pairs = zip((*static._matrices, *static.spectrum), (*matrices, *spectrum), strict=True)
-        for weight, value in pairs:
-            if storage is not None:
-                _check_range(layer, value, storage)
-            weight.assign(ops.copy(value))
-        if layer.use_bias:
-            static.bias.assign(ops.copy(layer.bias))
+        static.take_values(layer, (*static._matrices, *static.spectrum), (*matrices, *spectrum))
         return static
 
     @classmethod
@@ -172,50 +144,27 @@ class StaticXD(QuantizedWeights):
     def build(self, input_shape: Shape) -> None:
         sizes = [axis["size"] for axis in self.axes]
         self.input_spec = functional.input_spec(sizes, self.channels, self.data_format)
-        stored = self.storage or functional.exact_dtype(self.variable_dtype)
         # Tuples, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
         self._matrices = tuple(
-            self.add_weight(
-                name=name,
-                shape=shape,
-                initializer="glorot_uniform",
-                trainable=False,
-                dtype=stored,
-                autocast=False,
-            )
-            for name, shape in self._matrix_shapes()
+            self.add_stored(name, shape, trained=False) for name, shape in self._matrix_shapes()
         )
-        self.spectrum = tuple(
-            self.add_weight(
-                name=name,
-                shape=shape,
-                initializer="glorot_uniform",
-                trainable=trained and self.storage is None,
-                dtype=stored,
-                autocast=False,
-            )
-            for name, shape, trained in self._spectrum_shapes()
-        )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
+        self.spectrum = tuple(self.add_stored(*shape) for shape in self._spectrum_shapes())
+        self.bias = self.add_bias()
         self.finish_quantized_build()
 
     def call(self, inputs: Tensor) -> Tensor:
-        weights = [functional.exact(self._computed(weight)) for weight in self._matrices]
+        weights = [self.computed(weight) for weight in self._matrices]
         matrices = iter(self._computed_matrices(weights))
         analyses = [self._transform("analysis", i, matrices) for i in range(len(self.axes))]
         syntheses = [self._transform("synthesis", i, matrices) for i in range(len(self.axes))]
         x = ops.cast(inputs, functional.exact_dtype(self.compute_dtype))
         x = functional.to_columns(x, self.data_format)
-        weights = [functional.exact(self._computed(weight)) for weight in self.spectrum]
+        weights = [self.computed(weight) for weight in self.spectrum]
         spectrum = [ops.cast(p, self.compute_dtype) for p in self._computed_spectrum(weights)]
         outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
         if self.bias is not None:
             outputs = outputs + ops.cast(ops.convert_to_tensor(self.bias), outputs.dtype)
-        outputs = functional.from_columns(outputs, self.data_format)
-        outputs = ops.cast(outputs, self.compute_dtype)
-        return outputs if self.activation is None else self.activation(outputs)
+        return self.finished(functional.from_columns(outputs, self.data_format))
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         spatial = tuple(axis["output_size"] for axis in self.axes)
@@ -246,14 +195,7 @@ class StaticXD(QuantizedWeights):
         return {
             **super().get_config(),
             "axes": self.axes,
-            "channels": self.channels,
-            "filters": self.filters,
-            "groups": self.groups,
-            "data_format": self.data_format,
-            "use_bias": self.use_bias,
-            "activation": activations.serialize(self.activation),
             "pieces": list(self.pieces),
-            "storage": self.storage,
         }
 
     def stored_matrices(self, matrices: Sequence[Tensor]) -> list[Tensor]:
@@ -277,12 +219,6 @@ class StaticXD(QuantizedWeights):
             (f"spectrum_{index}", (frequencies * others, 2, *channels), True)
             for index, frequencies in enumerate(self.pieces)
         ]
-
-    def _computed(self, weight):
-        """Return a weight as a tensor of the type that is computed in."""
-        if self.storage is None and self.quantization_mode is None:
-            return ops.convert_to_tensor(weight)
-        return self.stored(weight, functional.exact_dtype(self.compute_dtype))
 
     def _computed_matrices(self, matrices):
         """Return the matrices of all transforms from what is stored of them."""
@@ -333,16 +269,6 @@ def _axis(analysis, synthesis):
         "analysis": _matrix_specification(analysis),
         "synthesis": _matrix_specification(synthesis),
     }
-
-
-def _check_range(layer, value, storage):
-    """Raise `ValueError` if a number becomes infinite in a shorter type."""
-    largest = float(np.max(np.abs(ops.convert_to_numpy(value)), initial=0.0))
-    if storage == "float16" and largest > LARGEST_HALF:
-        raise ValueError(
-            f"Numbers stored in float16 must not be larger than {LARGEST_HALF:.0f}; take "
-            f"'bfloat16'. Received: {largest:.3g} in layer '{layer.name}', storage={storage!r}"
-        )
 
 
 def _plan(axis):

@@ -8,6 +8,8 @@ from keras_xd.core import validation
 from keras_xd.kmatrix import radix, transform
 
 KEEPS = ("spectrum", "kernel", "auto")
+# The form whose size is known after the search alone, and the error that it may have by default.
+LOW_RANK, TOLERANCE = "low_rank", 0.01
 # The rule of "auto": how much smaller the kernel must be, and what forming may cost beside it.
 LEAST_SAVING, MOST_FORMING = 0.5, 1.0
 
@@ -27,6 +29,27 @@ class Sizes:
     parameters: int
     multiply_adds: int
     forming: int
+
+
+def is_low_rank(keep, tolerance):
+    """Return whether a form is that of low ranks.
+
+    Raises:
+        ValueError: for an unknown form, a tolerance that is not between 0 and 1, and one of
+            another form.
+    """
+    validation.one_of(keep, (*KEEPS, LOW_RANK), "keep")
+    if tolerance is not None and not 0 < validation.real_number(tolerance, "tolerance") < 1:
+        raise ValueError(
+            "`tolerance` is a relative error and must lie between 0 and 1, both excluded. "
+            f"Received: tolerance={tolerance!r}"
+        )
+    if tolerance is not None and keep != LOW_RANK:
+        raise ValueError(
+            '`tolerance` is that of `keep="low_rank"`; the other forms have the same outputs. '
+            f"Received: tolerance={tolerance!r}, keep={keep!r}"
+        )
+    return keep == LOW_RANK
 
 
 def sizes(keep, geometry, plans, depths, widths, *, use_bias, frequency_bias, channel_gates):

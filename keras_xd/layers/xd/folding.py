@@ -8,10 +8,18 @@ from keras import ops
 from keras_xd.core.type_aliases import Shape, Tensor
 from keras_xd.kmatrix import product
 from keras_xd.kmatrix.radix import Plan
-from keras_xd.layers.xd import finalized_sizes, frozen, functional, placed_kernel
+from keras_xd.layers.xd import (
+    finalized_low_rank,
+    finalized_sizes,
+    frozen,
+    functional,
+    low_rank,
+    placed_kernel,
+)
 from keras_xd.layers.xd.architecture_weights import MatrixArchitecture
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
+from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 from keras_xd.layers.xd.warm_starts import MATRICES
 
 
@@ -51,15 +59,36 @@ class FoldedOperation(MatrixArchitecture):
             channel_gates=self.channel_gates,
         )
 
-    def finalize(self, keep: str = "spectrum", storage: str | None = None) -> keras.layers.Layer:
+    def finalize(
+        self,
+        keep: str = "spectrum",
+        storage: str | None = None,
+        tolerance: float | None = None,
+    ) -> keras.layers.Layer:
         """Return a built layer of dense matrices with the same outputs.
 
         Args:
             keep: `"spectrum"` stores `C ∘ (L w + b)` (`StaticXD`), `"kernel"` stores `w` and
                 computes the spectrum in every call (`StaticKernelXD`), `"auto"` takes one of them
-                by the rule of `keras_xd.finalize`.
+                by the rule of `keras_xd.finalize`. `"low_rank"` stores a Tucker decomposition
+                (`StaticLowRankXD`) of the ranks with the fewest multiply–adds within the tolerance,
+                or the spectrum where no such ranks have fewer weights than it and at most 1.6 times
+                its multiply–adds, which take as long.
             storage: `"float16"` or `"bfloat16"` to store the weights so; `None`: as they are.
+            tolerance: for `"low_rank"`, how far the linear map may move, in the Frobenius norm
+                relative to that of the map; by default 0.01.
+
+        Raises:
+            ValueError: for an unknown form, a `tolerance` that is not between 0 and 1, and one
+                without `"low_rank"`.
         """
+        if finalized_sizes.is_low_rank(keep, tolerance):
+            static = self._low_rank(
+                storage, finalized_sizes.TOLERANCE if tolerance is None else tolerance
+            )
+            if static is not None:
+                return static
+            keep = "spectrum"
         keep = self.finalized_sizes(self.get_build_config()["input_shape"], keep).keep
         if keep == "spectrum":
             return StaticXD.from_tensors(self, *self._folded(), storage=storage)
@@ -71,6 +100,31 @@ class FoldedOperation(MatrixArchitecture):
             kernel, gates = gates * kernel, None
         spectrum = [*matrices, kernel, *(part for part in (b, gates) if part is not None)]
         return StaticKernelXD.from_tensors(self, analyses, spectrum, syntheses, storage=storage)
+
+    def _low_rank(self, storage, tolerance):
+        """Return the static layer of low ranks, or `None` where the spectrum is better."""
+        shape, kernel = self.get_build_config()["input_shape"], self._grouped_kernel()
+        if not low_rank.is_decomposable(self, kernel):
+            return None
+        whole = low_rank.tucker(self, kernel)
+        spectrum = self.finalized_sizes(shape)
+        ranks = finalized_low_rank.best_ranks(
+            whole.errors() <= tolerance,
+            [g.size for g in self._geometry],
+            [g.output_size for g in self._geometry],
+            (kernel.shape[-2] * self.groups, self.filters, self.groups),
+            spectrum.parameters - self.filters * bool(self.use_bias),
+            finalized_low_rank.RATE * spectrum.multiply_adds,
+        )
+        if ranks is None:
+            return None
+        periodic = all(
+            plan.n == g.size == g.output_size and g.stride == g.input_stride == 1
+            for plan, g in zip(self._plans, self._geometry, strict=True)
+        )
+        return StaticLowRankXD.from_decomposition(
+            self, whole.truncated(ranks), periodic=periodic, storage=storage
+        )
 
     def frozen_form(self) -> Callable[[keras.layers.Layer, Tensor], Tensor]:
         """Return what computes the layer fast as long as its architecture does not move.

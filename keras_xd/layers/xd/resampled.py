@@ -22,6 +22,7 @@ from keras_xd.layers.fourier import resampling
 from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.finalized import StaticXD
+from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -200,13 +201,18 @@ class SearchableResampled(Resampled, SearchableLayer):
         """Multiply–adds of one sample: the layer's and those of the resampling."""
         return self.layer.complexity(self._inner_shape(input_shape)) + self._resampling(input_shape)
 
-    def finalize(self, keep: str = "spectrum", storage: str | None = None) -> keras.layers.Layer:
+    def finalize(
+        self,
+        keep: str = "spectrum",
+        storage: str | None = None,
+        tolerance: float | None = None,
+    ) -> keras.layers.Layer:
         """Return a built `Resampled` layer around the finalized layer.
 
         The arguments are those of `XDConv.finalize`.
         """
         static = Resampled(
-            self.layer.finalize(keep, storage),
+            self.layer.finalize(keep, storage, tolerance),
             self.sizes,
             activation=self.activation,
             name=self.name,
@@ -239,6 +245,8 @@ def _is_circle(layer):
         axes = [dataclasses.asdict(g) | {"n": g.padded_size} for g in layer.geometry]
     elif isinstance(layer, StaticXD):
         axes = layer.axes
+    elif isinstance(layer, StaticLowRankXD):
+        return layer.periodic
     else:
         return True
     return all(

@@ -269,13 +269,18 @@ class XDSeparableConv(SearchableLayer):
             first.forming + second.forming,
         )
 
-    def finalize(self, keep: str = "spectrum", storage: str | None = None) -> keras.layers.Layer:
+    def finalize(
+        self,
+        keep: str = "spectrum",
+        storage: str | None = None,
+        tolerance: float | None = None,
+    ) -> keras.layers.Layer:
         """Return the static depthwise layer and the pointwise one, one after the other.
 
         The arguments are those of `XDConv.finalize`, for each operation that is searched.
         """
         if self.search_pointwise:
-            pointwise = self.pointwise.finalize(keep, storage)
+            pointwise = self.pointwise.finalize(keep, storage, tolerance)
         else:
             pointwise = type(self.pointwise).from_config(self.pointwise.get_config())
             pointwise.build(self.pointwise.get_build_config()["input_shape"])
@@ -283,7 +288,7 @@ class XDSeparableConv(SearchableLayer):
         shape = self.get_build_config()["input_shape"]
         # An input of a shorter type than the layers' would round what it is given.
         dtype = "float64" if self.compute_dtype == "float64" else None
-        depthwise = self.depthwise.finalize(keep, storage)
+        depthwise = self.depthwise.finalize(keep, storage, tolerance)
         stack = [keras.Input(shape[1:], dtype=dtype), depthwise, pointwise]
         return keras.Sequential(stack, name=self.name)
 

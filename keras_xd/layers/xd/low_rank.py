@@ -1,0 +1,122 @@
+"""Tucker decompositions of XD-operations, in NumPy: few matrices by axis in place of a spectrum.
+
+With one bias-free kernel the linear map of an XD-operation is
+
+    A = Σ_p Re( Z_1[p_1] ⊗ … ⊗ Z_N[p_N] ) ⊗ w[p],   Z_n[p] = K_n · diag(L_n e_p) · M_n,
+
+a sum over the places `p` of the kernel, where `w[p]` is a matrix between the channels. Along every
+axis it is made of at most `2 k` real matrices, the real and imaginary parts of `Z_n`; for a
+convolution these are the `k` shifts. The higher-order singular value decomposition finds the fewest
+that matter.
+"""
+
+import dataclasses
+import itertools
+
+import numpy as np
+from keras import ops
+
+from keras_xd.layers.xd.operation_products import Architecture, along_axes
+
+# How many numbers (256 MiB in double precision) the matrices of an axis or the core may have.
+LARGEST = 2**25
+
+
+@dataclasses.dataclass(frozen=True)
+class Tucker:
+    """A linear map `Σ_r P_1[r_1] ⊗ … ⊗ P_N[r_N] ⊗ G[r]`.
+
+    Attributes:
+        factors: for each axis an array `(rank, outputs, inputs)`, its matrices orthonormal.
+        core: array `(rank_1, …, rank_N, channels / groups, filters)`, largest entries first.
+        error: the Frobenius norm of what is left out, relative to that of the whole map.
+    """
+
+    factors: tuple[np.ndarray, ...]
+    core: np.ndarray
+    error: float = 0.0
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The number of matrices of each axis."""
+        return tuple(len(factor) for factor in self.factors)
+
+    def errors(self) -> np.ndarray:
+        """Return the relative error of `truncated` for all ranks, entry `[r_1 - 1, …, r_N - 1]`."""
+        rank = len(self.factors)
+        kept = np.sum(self.core**2, axis=(-2, -1))
+        whole = np.sum(kept)
+        for axis in range(rank):
+            kept = np.cumsum(kept, axis=axis)
+        return np.sqrt(np.maximum(1 - kept / whole, 0.0)) if whole > 0 else np.zeros(kept.shape)
+
+    def truncated(self, ranks: tuple[int, ...]) -> "Tucker":
+        """Return the decomposition of the first matrices of each axis."""
+        factors = tuple(factor[:r] for factor, r in zip(self.factors, ranks, strict=True))
+        error = self.errors()[tuple(r - 1 for r in ranks)]
+        return Tucker(factors, self.core[tuple(slice(r) for r in ranks)], float(error))
+
+
+def is_decomposable(layer, kernel) -> bool:
+    """Return whether the matrices of a built XD-operation are small enough for `tucker`.
+
+    Args:
+        layer, kernel: as in `tucker`.
+    """
+    numbers, core = [], kernel.shape[-2] * kernel.shape[-1]
+    for g, plan in zip(layer.geometry, layer.plans, strict=True):
+        places = 2 * (plan.n if layer.frequency_bias else g.kernel_size)
+        numbers += [places * g.size * g.output_size, plan.n * max(g.size, g.output_size)]
+        core *= places
+    return max(*numbers, core) <= LARGEST
+
+
+def tucker(layer, kernel) -> Tucker:
+    """Return the whole decomposition of a built XD-operation, exact but for rounding.
+
+    Args:
+        layer: an XD-operation that `is_decomposable`.
+        kernel: its kernel, a tensor of shape `(*kernel_size, channels / groups, filters)`.
+    """
+    architecture = Architecture(layer)
+    analyses, placed, syntheses = architecture.matrices
+    if layer.frequency_bias:  # every frequency is a place
+        placed, core = [np.eye(n) for n in architecture.sizes], architecture.spectrum
+    else:
+        core = architecture.gates * ops.convert_to_numpy(kernel).astype("float64")
+    core = _real_core(core, len(placed))
+    factors = []
+    for axis, (m, columns, k) in enumerate(zip(analyses, placed, syntheses, strict=True)):
+        complex_maps = np.einsum("fo,fp,fi->poi", k, columns, m, optimize=True)
+        maps = np.concatenate([complex_maps.real, complex_maps.imag])
+        basis, coefficients = np.linalg.qr(maps.reshape(len(maps), -1).T)
+        core = _along(coefficients, core, axis)
+        factors.append(basis.T.reshape(-1, *maps.shape[1:]))
+    rotations = [_singular_vectors(core, axis) for axis in range(len(factors))]
+    core = along_axes([rotation.T for rotation in rotations], core)
+    pairs = zip(rotations, factors, strict=True)
+    return Tucker(tuple(np.tensordot(r.T, factor, 1) for r, factor in pairs), core)
+
+
+def _real_core(core, rank):
+    """Return the core of the real part, for real and imaginary parts of the matrices by axis.
+
+    The product of `N` imaginary parts and others that are real has the factor `i^N`.
+    """
+    places = core.shape[:rank]
+    whole = np.zeros((*(2 * p for p in places), *core.shape[rank:]))
+    for imaginary in itertools.product((0, 1), repeat=rank):
+        part = tuple(slice(i * p, (i + 1) * p) for i, p in zip(imaginary, places, strict=True))
+        whole[part] = np.real(core * 1j ** sum(imaginary))
+    return whole
+
+
+def _along(matrix, array, axis):
+    return np.moveaxis(np.tensordot(matrix, array, (1, axis)), 0, axis)
+
+
+def _singular_vectors(core, axis):
+    """Return the left singular vectors of the core unfolded along an axis, largest first."""
+    unfolded = np.moveaxis(core, axis, 0).reshape(core.shape[axis], -1)
+    _, vectors = np.linalg.eigh(unfolded @ unfolded.T)
+    return vectors[:, ::-1]

@@ -1,0 +1,140 @@
+"""What the finalized forms of an XD-operation have in common."""
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import keras
+import numpy as np
+from keras import activations, ops
+
+from keras_xd.core import validation
+from keras_xd.core.quantization import QuantizedWeights
+from keras_xd.core.type_aliases import Activation, Config, LayerOptions, Tensor
+from keras_xd.layers.xd import functional
+
+STORAGES = ("float16", "bfloat16")
+LARGEST_HALF = 65504.0  # of float16
+DATA_FORMATS = ("channels_last", "channels_first")
+
+
+class StaticOperation(QuantizedWeights):
+    """Base class of finalized XD-operations.
+
+    Args:
+        channels, filters, groups, data_format, use_bias, activation, storage: as in `StaticXD`.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> issubclass(layers.StaticXD, layers.xd.static_operation.StaticOperation)
+    True
+    """
+
+    # Then `keras_xd.reset_weights` refuses the layer: it would reset what the search has found.
+    weights_hold_architecture = True
+
+    def __init__(
+        self,
+        channels: int,
+        filters: int,
+        groups: int,
+        data_format: str,
+        use_bias: bool,
+        activation: Activation,
+        storage: str | None,
+        **kwargs: Unpack[LayerOptions],
+    ):
+        super().__init__(**kwargs)
+        self.channels = validation.positive_integer(channels, "channels")
+        self.filters = validation.positive_integer(filters, "filters")
+        self.groups = validation.positive_integer(groups, "groups")
+        self.data_format = validation.one_of(data_format, DATA_FORMATS, "data_format")
+        self.use_bias = validation.boolean(use_bias, "use_bias")
+        self.activation = activations.get(activation)
+        self.storage = validation.one_of(storage, (None, *STORAGES), "storage")
+
+    @staticmethod
+    def arguments_like(layer: keras.layers.Layer, storage: str | None) -> dict[str, Any]:
+        """Return the arguments that a static layer shares with the `XDConv` it is made of."""
+        shape = layer.get_build_config()["input_shape"]
+        return {
+            "channels": shape[-1 if layer.data_format == "channels_last" else 1],
+            "filters": layer.filters,
+            "groups": layer.groups,
+            "data_format": layer.data_format,
+            "use_bias": layer.use_bias,
+            "activation": layer.activation,
+            "activity_regularizer": layer.activity_regularizer,
+            "name": layer.name,
+            "dtype": layer.dtype_policy,
+            "trainable": layer.trainable,
+            "storage": storage,
+        }
+
+    def add_stored(self, name: str, shape: tuple[int, ...], trained: bool) -> keras.Variable:
+        """Return a new weight in the type that is stored."""
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer="glorot_uniform",
+            trainable=trained and self.storage is None,
+            dtype=self.storage or functional.exact_dtype(self.variable_dtype),
+            autocast=False,
+        )
+
+    def add_bias(self) -> keras.Variable | None:
+        """Return the bias, or `None` without one."""
+        if not self.use_bias:
+            return None
+        return self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
+
+    def take_values(
+        self,
+        layer: keras.layers.Layer,
+        weights: Sequence[keras.Variable],
+        values: Sequence[Tensor],
+    ) -> None:
+        """Give weights their values, and the bias that of the layer it is made of.
+
+        Raises:
+            ValueError: if a number is too large for the type it is to be stored in.
+        """
+        for weight, value in zip(weights, values, strict=True):
+            if self.storage is not None:
+                _check_range(layer, value, self.storage)
+            weight.assign(ops.copy(value))
+        if self.bias is not None:
+            self.bias.assign(ops.copy(layer.bias))
+
+    def computed(self, weight: keras.Variable) -> Tensor:
+        """Return a weight as a tensor of the type that transforms are computed in."""
+        if self.storage is None and self.quantization_mode is None:
+            return functional.exact(ops.convert_to_tensor(weight))
+        return self.stored(weight, functional.exact_dtype(self.compute_dtype))
+
+    def finished(self, outputs: Tensor) -> Tensor:
+        """Return outputs in the layer's type, activated."""
+        outputs = ops.cast(outputs, self.compute_dtype)
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "channels": self.channels,
+            "filters": self.filters,
+            "groups": self.groups,
+            "data_format": self.data_format,
+            "use_bias": self.use_bias,
+            "activation": activations.serialize(self.activation),
+            "storage": self.storage,
+        }
+
+
+def _check_range(layer, value, storage):
+    """Raise `ValueError` if a number becomes infinite in a shorter type."""
+    largest = float(np.max(np.abs(ops.convert_to_numpy(value)), initial=0.0))
+    if storage == "float16" and largest > LARGEST_HALF:
+        raise ValueError(
+            f"Numbers stored in float16 must not be larger than {LARGEST_HALF:.0f}; take "
+            f"'bfloat16'. Received: {largest:.3g} in layer '{layer.name}', storage={storage!r}"
+        )

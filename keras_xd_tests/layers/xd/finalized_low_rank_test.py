@@ -1,0 +1,197 @@
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd import layers
+from keras_xd.layers.xd import finalized_low_rank, low_rank
+from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd_tests.layers.xd.finalized_kernel_test import moved
+from keras_xd_tests.layers.xd.low_rank_test import QUICK
+
+
+def exact(layer):
+    """The static layer of all ranks."""
+    whole = low_rank.tucker(layer, layer._grouped_kernel())
+    return layers.StaticLowRankXD.from_decomposition(layer, whole, periodic=False)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_all_ranks_have_the_outputs_of_the_searched_layer(name, rng):
+    layer, shape = moved(name, rng)
+    inputs = rng.standard_normal(shape).astype("float32")
+    static = exact(layer)
+    assert static.name == layer.name and static.error < 1e-7
+    assert_close(np.array(static(inputs)), np.array(layer(inputs)))
+    assert static.compute_output_shape(shape) == layer.compute_output_shape(shape)
+    again = layers.StaticLowRankXD.from_config(static.get_config())
+    again.build(shape)
+    again.set_weights(static.get_weights())
+    assert_close(np.array(again(inputs)), np.array(static(inputs)))
+    assert again.error is None
+
+
+@pytest.mark.parametrize("name", ["strided", "2-D", "gates", "3-D", "depthwise", "transposed"])
+def test_finalizing_keeps_to_the_tolerance(name, rng):
+    layer, shape = moved(name, rng)
+    inputs = rng.standard_normal((32, *shape[1:])).astype("float32")
+    layer.bias.assign(keras.ops.zeros_like(layer.bias))
+    layer.activation = keras.activations.linear
+    for tolerance in (0.05, 0.3):
+        static = layer.finalize("low_rank", tolerance=tolerance)
+        assert type(static) is layers.StaticLowRankXD and static.error <= tolerance
+        expected = np.array(layer(inputs))
+        error = np.linalg.norm(np.array(static(inputs)) - expected) / np.linalg.norm(expected)
+        assert 0.5 * static.error < error < 1.5 * static.error
+        whole = layer.finalize()
+        assert static.count_params() < whole.count_params()
+        limit = finalized_low_rank.RATE * whole.multiply_adds(shape)
+        assert static.multiply_adds(shape) <= limit
+
+
+def test_the_default_tolerance_is_a_hundredth(rng):
+    layer, _ = moved("2-D", rng)
+    whole = low_rank.tucker(layer, layer._grouped_kernel())
+    static, same = layer.finalize("low_rank"), layer.finalize("low_rank", tolerance=0.01)
+    assert static.get_config() == same.get_config()
+    least = whole.errors()[2, 2]
+    assert least > 0.01  # or the test says nothing
+    assert type(layer.finalize("low_rank", tolerance=1.01 * least)) is layers.StaticLowRankXD
+
+
+def test_an_operation_without_low_ranks_keeps_its_spectrum(rng):
+    layer, shape = moved("2-D, several groups", rng)
+    static = layer.finalize("low_rank", "bfloat16", 1e-4)
+    assert type(static) is layers.StaticXD and static.storage == "bfloat16"
+    long = layers.XDConv1D(2, 3, padding="same")
+    long.build((None, 8192, 2))
+    assert type(long.finalize("low_rank")) is layers.StaticXD
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"keep": "low rank"}, "keep='low rank'"),
+        ({"tolerance": 0.1}, r"keep=\"low_rank\".*tolerance=0.1, keep='spectrum'"),
+        ({"keep": "kernel", "tolerance": 0.1}, "keep='kernel'"),
+        ({"keep": "low_rank", "tolerance": 0}, "tolerance=0"),
+        ({"keep": "low_rank", "tolerance": 1.0}, "tolerance=1.0"),
+        ({"keep": "low_rank", "tolerance": "0.1"}, "tolerance='0.1'"),
+        ({"keep": "low_rank", "tolerance": float("nan")}, "tolerance=nan"),
+    ],
+)
+def test_wrong_forms_and_tolerances_are_refused(arguments, message, rng):
+    layer, _ = moved("gates", rng)
+    with pytest.raises(ValueError, match=message):
+        layer.finalize(**arguments)
+
+
+ARGUMENTS = {"sizes": (4, 5), "output_sizes": (4, 5), "ranks": (2, 3), "channels": 4, "filters": 6}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sizes": 4}, "1 to 3 axes.*sizes=4"),
+        ({"sizes": ()}, r"1 to 3 axes.*sizes=\(\)"),
+        ({"sizes": (4, 0)}, "sizes"),
+        ({"output_sizes": (4,)}, "output_sizes"),
+        ({"ranks": (2, 0)}, "ranks"),
+        ({"groups": 3}, "groups=3"),
+        ({"periodic": 2}, "periodic=2"),
+        ({"storage": "int8"}, "storage='int8'"),
+        ({"data_format": "last"}, "data_format='last'"),
+    ],
+)
+def test_arguments_without_a_meaning_are_refused(changed, message):
+    with pytest.raises(ValueError, match=message):
+        layers.StaticLowRankXD(**{**ARGUMENTS, **changed})
+
+
+def test_inputs_of_another_size_are_refused(rng):
+    static = exact(moved("2-D", rng)[0])
+    with pytest.raises(ValueError, match="32"):
+        static(np.zeros((1, 32, 31, 2)))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_multiply_adds_are_those_of_the_products(groups):
+    sizes, outputs, ranks, channels, filters = (4, 5, 3), (2, 5, 6), (2, 3, 2), 4, 6
+    count, inner = 0, [4, 5, 3]
+    for axis in (0, 1):  # every number that is written sums over an axis of inputs
+        inner[axis] = outputs[axis] * ranks[axis]
+        count += np.prod(inner) * channels * sizes[axis]
+    places = 2 * 5 * 3
+    count += places * ranks[2] * filters * (2 * 3 * channels // groups)
+    count += 2 * 5 * 6 * filters * 3 * ranks[2]
+    shapes = (sizes, outputs, ranks, channels, filters, groups)
+    assert finalized_low_rank.multiply_adds(*shapes) == count
+    static = layers.StaticLowRankXD(*shapes)
+    static.build((None, *sizes, channels))
+    assert static.multiply_adds(None) == count
+    assert finalized_low_rank.count_parameters(*shapes) == static.count_params() - filters
+
+
+def test_the_best_ranks_are_the_best_of_all(rng):
+    sizes, outputs, widths = (6, 9), (3, 9), (4, 8, 2)
+    errors = np.sort(rng.random((5, 4)))[:, ::-1]
+    for tolerance, numbers, counts in itertools.product(
+        (0.2, 0.6), (150, 400, 10**9), (1e3, 2e4, 1e9)
+    ):
+        expected = None
+        for ranks in itertools.product(range(1, 6), range(1, 5)):
+            shapes = (sizes, outputs, ranks, *widths)
+            cost = finalized_low_rank.multiply_adds(*shapes)
+            size = finalized_low_rank.count_parameters(*shapes)
+            fits = errors[ranks[0] - 1, ranks[1] - 1] <= tolerance
+            if fits and size < numbers and cost <= counts:
+                expected = min(expected or (cost, size, ranks), (cost, size, ranks))
+        allowed = errors <= tolerance
+        found = finalized_low_rank.best_ranks(allowed, sizes, outputs, widths, numbers, counts)
+        assert found == (None if expected is None else expected[2])
+
+
+@pytest.mark.parametrize("storage, bound", [("float16", 2e-3), ("bfloat16", 2e-2)])
+def test_half_precision_is_stored_and_float32_computed(storage, bound, rng, tmp_path):
+    layer, shape = moved("2-D", rng)
+    inputs = rng.standard_normal(shape).astype("float32")
+    static = layer.finalize("low_rank", storage, 0.1)
+    expected = np.array(layer.finalize("low_rank", tolerance=0.1)(inputs))
+    outputs = static(inputs)
+    assert keras.backend.standardize_dtype(outputs.dtype) == "float32"
+    error = np.max(np.abs(np.array(outputs) - expected)) / np.max(np.abs(expected))
+    assert 0 < error < bound
+    stored = [w for w in static.weights if w is not static.bias]
+    assert {keras.backend.standardize_dtype(w.dtype) for w in stored} == {storage}
+    assert static.trainable_weights == [static.bias]
+    model = keras.Sequential([keras.Input(shape[1:]), static])
+    model.save(tmp_path / "m.keras")
+    loaded = keras.saving.load_model(tmp_path / "m.keras")
+    np.testing.assert_array_equal(np.array(loaded(inputs)), np.array(model(inputs)))
+
+
+@pytest.mark.parametrize("name", ["1-D", "2-D", "3-D", "depthwise", "gates"])
+def test_layer_checks(name, rng):
+    layer, shape = moved(name, rng)
+    arguments = exact(layer).get_config()
+    for key in ("name", "dtype", "trainable"):
+        del arguments[key]
+    if name != "2-D":
+        check_layer(layers.StaticLowRankXD, arguments, shape, run_jit=False)
+    else:
+        check_layer(layers.StaticLowRankXD, arguments, shape)
+
+
+def test_the_core_is_trained_further(rng):
+    static = moved("2-D", rng)[0].finalize("low_rank", tolerance=0.1)
+    assert static.trainable_weights == [static.core, static.bias]
+
+
+def test_float64_is_float64(rng):
+    layer = layers.XDConv2D(3, 3, padding="same", dtype="float64")
+    layer.build((None, 9, 8, 2))
+    inputs = rng.standard_normal((2, 9, 8, 2))
+    outputs, expected = np.array(exact(layer)(inputs)), np.array(layer(inputs))
+    assert outputs.dtype == "float64"
+    assert np.abs(outputs - expected).max() < 1e-13 * np.abs(expected).max()

@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_xd import layers
+from keras_xd.layers.xd import low_rank
+from keras_xd_tests.layers.xd.finalized_kernel_test import CASES, moved
+
+# Whole decompositions of a long axis take long.
+QUICK = tuple(name for name in CASES if name != "1-D, depth 1")
+
+
+def decomposed(layer):
+    return low_rank.tucker(layer, layer._grouped_kernel())
+
+
+def dense(layer, shape):
+    """The matrix of a layer without its bias, all inputs of a sample in rows."""
+    shape = shape[1:]
+    unit = np.eye(int(np.prod(shape)), dtype="float32").reshape(-1, *shape)
+    outputs = np.array(layer.linear(unit)) - np.array(layer.linear(0 * unit[:1]))
+    return outputs.reshape(len(unit), -1).astype("float64")
+
+
+def multiplied_out(tucker, groups):
+    """The matrix of a decomposition, by its definition, channels last."""
+    rank, letters = len(tucker.factors), "abc"
+    outs, ins = "xyz", "uvw"
+    terms = [f"{letters[n]}{outs[n]}{ins[n]}" for n in range(rank)]
+    pattern = f"{','.join(terms)},{letters[:rank]}ij->{ins[:rank]}i{outs[:rank]}j"
+    width, filters = tucker.core.shape[-2:]
+    whole = np.zeros((*tucker.core.shape[:-2], width * groups, filters))
+    for group in range(groups):
+        rows = slice(group * width, (group + 1) * width)
+        columns = slice(group * filters // groups, (group + 1) * filters // groups)
+        whole[..., rows, columns] = tucker.core[..., columns]
+    result = np.einsum(pattern, *tucker.factors, whole, optimize=True)
+    return result.reshape(int(np.prod(result.shape[: rank + 1])), -1)
+
+
+SMALL = ("strided", "bias and gates", "depthwise", "transposed", "triangular", "K-operation")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_decompositions_are_the_linear_map_and_their_errors_true(name, rng):
+    layer, shape = moved(name, rng)
+    expected, whole = dense(layer, shape), decomposed(layer)
+    np.testing.assert_allclose(
+        multiplied_out(whole, layer.groups), expected, atol=2e-6 * np.abs(expected).max()
+    )
+    errors = whole.errors()
+    assert errors.shape == whole.ranks and errors.flat[-1] < 1e-7
+    for ranks in ((1,) * layer.rank, (2,) * layer.rank, tuple(range(1, layer.rank + 1))):
+        truncated = whole.truncated(ranks)
+        assert truncated.ranks == ranks
+        difference = multiplied_out(truncated, layer.groups) - expected
+        error = np.linalg.norm(difference) / np.linalg.norm(expected)
+        assert truncated.error == errors[tuple(r - 1 for r in ranks)]
+        assert truncated.error == pytest.approx(error, abs=2e-6)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_matrices_of_an_axis_are_orthonormal_and_sorted(name, rng):
+    whole = decomposed(moved(name, rng)[0])
+    for axis, factor in enumerate(whole.factors):
+        flat = factor.reshape(len(factor), -1)
+        np.testing.assert_allclose(flat @ flat.T, np.eye(len(flat)), atol=1e-9)
+        sizes = np.linalg.norm(np.moveaxis(whole.core, axis, 0).reshape(len(flat), -1), axis=1)
+        assert np.all(np.diff(sizes) <= 1e-9 * sizes[0])
+
+
+def test_a_convolution_needs_its_taps_alone():
+    layer = layers.XDConv2D(3, (3, 5), padding="same", dilation_rate=(2, 1))
+    layer.build((None, 12, 9, 2))
+    errors = decomposed(layer).errors()
+    assert errors[2, 4] < 1e-6 < 0.05 < min(errors[1, 4], errors[2, 3])
+
+
+def test_what_moves_a_little_needs_more_in_second_order_only(rng):
+    """The error of the ranks of the convolution grows with the square of the movement."""
+    errors, first_order = [], []
+    layer = layers.XDConv2D(3, 3, padding="same")
+    shape = (None, 10, 10, 2)
+    layer.build(shape)
+    start = [ops.convert_to_numpy(v) for v in layer.architecture_variables]
+    steps = [rng.normal(size=v.shape) for v in start]
+    before = dense(layer, shape)
+    for size in (0.01, 0.02, 0.04):
+        for variable, value, step in zip(layer.architecture_variables, start, steps, strict=True):
+            variable.assign(value + size * step)
+        errors.append(decomposed(layer).errors()[2, 2])
+        after = dense(layer, shape)
+        first_order.append(np.linalg.norm(after - before) / np.linalg.norm(before))
+    assert 1.8 < first_order[1] / first_order[0] < 2.2
+    assert 3.4 < errors[1] / errors[0] < 4.6 and 3.2 < errors[2] / errors[1] < 4.8
+    assert errors[0] < 0.2 * first_order[0]
+
+
+def test_a_map_of_zeros_has_no_error(rng):
+    layer, _ = moved("2-D", rng)
+    layer.kernel.assign(ops.zeros_like(layer.kernel))
+    whole = decomposed(layer)
+    assert not np.any(whole.errors()) and whole.truncated((1, 1)).error == 0
+
+
+def test_too_large_maps_are_told(monkeypatch, rng):
+    layer, _ = moved("gates", rng)
+    kernel = layer._grouped_kernel()
+    places = [2 * 3 * g.size * g.output_size for g in layer.geometry]
+    assert low_rank.is_decomposable(layer, kernel)
+    monkeypatch.setattr(low_rank, "LARGEST", max(places))
+    assert low_rank.is_decomposable(layer, kernel)
+    monkeypatch.setattr(low_rank, "LARGEST", max(places) - 1)
+    assert not low_rank.is_decomposable(layer, kernel)
+    long = layers.XDConv1D(2, 5, padding="same")
+    long.build((None, 16384, 2))
+    assert not low_rank.is_decomposable(long, long._grouped_kernel())
