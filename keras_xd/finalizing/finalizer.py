@@ -14,6 +14,7 @@ from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_laye
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.finalizing import candidate_choice
 from keras_xd.finalizing.bypass import split_streams
+from keras_xd.finalizing.normalization_folding import fold_normalizations
 from keras_xd.finalizing.pruning import has_masks, prune
 from keras_xd.finalizing.replacing import replace
 from keras_xd.finalizing.report import FinalizingReport
@@ -84,6 +85,7 @@ def finalize(
     storage: str | None = None,
     snap: float | None = None,
     tolerance: float | None = None,
+    fold_normalization: bool = False,
     complexity_target: float | None = None,
     complexity_measure: str | Callable[[keras.Model], float | Tensor] = "multiply_adds",
 ) -> keras.Model:
@@ -136,6 +138,9 @@ def finalize(
             `SpectralConv` (the Fourier operator). Outputs change by that. `None` snaps nothing.
         tolerance: of `keep="low_rank"`, a number between 0 and 1: how far the linear map of each
             operation may move, relative to its Frobenius norm. By default 0.01.
+        fold_normalization: whether a `BatchNormalization` that alone reads an XD-operation, a
+            convolution or a `Dense` layer becomes part of it. The same outputs in inference, and
+            faster; not for training on, and not for a subclassed model.
         complexity_target: what the result may cost at most, for a model of mixtures; by default
             that of the `SearchModel`, if there are mixtures in it.
         complexity_measure: what the target counts, as in `SearchModel.compile`; a function of
@@ -151,7 +156,8 @@ def finalize(
             no finalizing), if a searchable layer lies inside another layer that cannot be taken
             apart, such as a wrapper, for an unknown `keep` or `storage`, for a `snap` or
             `tolerance` that is not between 0 and 1, for a `tolerance` of another `keep`, and for a
-            `complexity_target` that the cheapest candidates exceed or of a model without mixtures.
+            `complexity_target` that the cheapest candidates exceed or of a model without mixtures;
+            for `fold_normalization` of a subclassed model.
 
     Example:
 
@@ -169,6 +175,7 @@ def finalize(
     """
     _check_options(keep, storage, snap, tolerance)
     budget = complexity_target, complexity_measure
+    fold_normalization = validation.boolean(fold_normalization, "fold_normalization")
     if isinstance(model, SearchModel):
         if complexity_target is None and candidate_choice.mixtures(model):
             budget = model.complexity_target, model.complexity_measure
@@ -204,11 +211,18 @@ def finalize(
             "in TimeDistributed. Received: others, "
             f"{missed}"
         )
+    if fold_normalization and isinstance(copy, Rewritten):
+        raise ValueError(
+            "`fold_normalization` needs a Functional or Sequential model: which layers follow one "
+            "another in the `call` of a subclassed one is not known. "
+            f"Received: model '{model.name}' of class {type(model).__name__}"
+        )
     report = FinalizingReport(tuple(found[key].row(paths[key]) for key in paths if key in found))
     if not isinstance(copy, Rewritten):
         if isinstance(copy, keras.Sequential):
             copy = keras.Model(copy.inputs[0], copy.outputs[0], name=copy.name)
         copy = split_streams(trim_streams(copy))
+        copy = fold_normalizations(copy) if fold_normalization else copy
         kind = keras.Model if report.snapped and _is_of_keras(copy) else FinalizedModel
         copy = kind(copy.input, copy.output, name=copy.name)
     copy.report = report
