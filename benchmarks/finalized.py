@@ -1,20 +1,25 @@
 """Size, latency and error of finalized models of every form, beside their backbones.
 
-    python benchmarks/finalized.py [--cases lenet cnn1d resnet20 fno tcn] [--depth 1] [--rounds 15]
+    python benchmarks/finalized.py [--cases lenet cnn1d resnet20 fno tcn] [--depth 1] [--steps 60]
+        [--threads 1 2] [--rounds 15]
 
-Each backbone is rewritten (every convolution an XD-operation) and finalized in every form: with
-the spectrum, with the kernel, by the rule of "auto", and the first two stored in float16. All
-SavedModels are loaded and called in turn, in one process and without XLA. Parameters, bytes of the
-weights and of the exported folders, the median milliseconds of a call at batch 1, 32 and 256, and
-the largest difference to the outputs of the search space are written to benchmarks/finalized.md, or
-nowhere with `--dry-run`.
+Each backbone is rewritten (every convolution an XD-operation), searched for some steps of 32 random
+samples with random targets, and finalized in every form: with the spectrum, with the kernel, by the
+rule of "auto", of low ranks, that with its batch normalizations multiplied in, and the first two
+stored in float16. All SavedModels are loaded and called in turn, in one process for each number of
+threads and without XLA. Parameters, bytes of the weights and of the exported folders, the median
+milliseconds of a call at batch 1, 32 and 256, and the largest difference to the outputs of the
+search space are written to benchmarks/finalized.md, or nowhere with `--dry-run`.
 """
 
 import argparse
 import importlib.metadata
+import json
 import os
 import pathlib
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 
@@ -26,6 +31,8 @@ FORMS = {
     "spectrum": {"keep": "spectrum"},
     "kernel": {"keep": "kernel"},
     "auto": {"keep": "auto"},
+    "low rank": {"keep": "low_rank"},
+    "low rank, folded": {"keep": "low_rank", "fold_normalization": True},
     "spectrum, float16": {"keep": "spectrum", "storage": "float16"},
     "kernel, float16": {"keep": "kernel", "storage": "float16"},
 }
@@ -105,7 +112,24 @@ def medians(loaded, inputs, rounds):
     return [statistics.median(values) for values in times]
 
 
-def measure(name, depth, rounds):
+def searched(space, steps):
+    """Train a search space for some steps of random samples and targets."""
+    import keras
+    import numpy as np
+
+    import keras_xd
+
+    rng = np.random.default_rng(0)
+    samples = rng.normal(size=(32 * steps, *space.input_shape[1:])).astype("float32")
+    targets = rng.normal(size=(32 * steps, *space.output_shape[1:])).astype("float32")
+    keras.utils.set_random_seed(0)
+    search = keras_xd.SearchModel(space)
+    search.compile(loss="mse")
+    if steps:
+        search.fit(samples, targets, batch_size=32, epochs=1, verbose=0)
+
+
+def measure(name, depth, steps, rounds):
     """Return the rows, dictionaries by name: the backbone, the search space and each form."""
     import numpy as np
     import tensorflow as tf
@@ -115,14 +139,16 @@ def measure(name, depth, rounds):
     _, make, options = CASES[name]
     backbone = make()
     space = keras_xd.rewrite(backbone, depth=depth, **options)
+    searched(space, steps)
     models = {"backbone": backbone}
     models |= {form: keras_xd.finalize(space, **FORMS[form]) for form in FORMS}
     rows = {
         kind: {"parameters": model.count_params(), "weights": weight_bytes(model)}
         for kind, model in (*models.items(), ("search space", space))
     }
-    kept = [row.form for row in models["auto"].report.rows]
-    rows["auto"]["kernels"] = f"{kept.count('kernel')} of {len(kept)}"
+    for form, kept in (("auto", "kernel"), ("low rank", "low_rank")):
+        forms = [row.form for row in models[form].report.rows]
+        rows[form]["kept"] = f"{forms.count(kept)} of {len(forms)}"
     rng = np.random.default_rng(0)
 
     def inputs_of(batch):
@@ -142,63 +168,106 @@ def measure(name, depth, rounds):
             count = rounds if batch < BATCHES[-1] else -(-rounds // 3)
             found = medians(loaded, inputs_of(batch), count)
             for kind, value in zip(models, found, strict=True):
-                rows[kind][batch] = value
+                rows[kind][str(batch)] = value
     return rows
 
 
-def table(results):
-    """Return the lines of the table."""
-    head = ["model", "parameters", "ratio", "weights, MB", "exported, MB"]
-    for batch in BATCHES:
-        head += [f"ms, batch {batch}", "ratio"]
-    lines = [f"| {' | '.join([*head, 'error'])} |", "|" + "---|" * (len(head) + 1)]
-    for name, rows in results.items():
+def measured_apart(name, threads, options):
+    """Return what `measure` does in a process with a number of threads."""
+    values = [name, str(options.depth), str(options.steps), str(options.rounds)]
+    environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": str(threads)}
+    environment["TF_NUM_INTEROP_THREADS"] = str(threads)
+    command = [sys.executable, __file__, "--measure", *values]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def size_table(results):
+    """Return the lines of the table of sizes and errors."""
+    lines = [
+        "| model | parameters | ratio | weights, MB | exported, MB | error |",
+        "|" + "---|" * 6,
+    ]
+    for name, by_threads in results.items():
+        rows = next(iter(by_threads.values()))
         before = rows["backbone"]
         for kind in ("backbone", "search space", *FORMS):
             row = rows[kind]
             text = f"{CASES[name][0]}, {kind}"
-            if "kernels" in row:
-                text += f" ({row['kernels']} keep the kernel)"
+            if "kept" in row:
+                kept = "keep the kernel" if kind == "auto" else "of low rank"
+                text += f" ({row['kept']} {kept})"
             cells = [text, f"{row['parameters']:,}", _ratio(row, before, "parameters")]
             cells.append(f"{row['weights'] / 1e6:.2f}")
             cells.append(f"{row['bytes'] / 1e6:.2f}" if "bytes" in row else "")
-            for batch in BATCHES:
-                cells.append(f"{row[batch]:.2f}" if batch in row else "")
-                cells.append(_ratio(row, before, batch))
             cells.append(f"{row['error']:.1e}" if "error" in row else "")
             lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
+def latency_table(results, threads):
+    """Return the lines of the table of times with a number of threads."""
+    head = ["model"]
+    for batch in BATCHES:
+        head += [f"ms, batch {batch}", "ratio"]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for name, by_threads in results.items():
+        rows = by_threads[threads]
+        for kind in ("backbone", *FORMS):
+            cells = [f"{CASES[name][0]}, {kind}"]
+            for batch in map(str, BATCHES):
+                cells += [f"{rows[kind][batch]:.2f}", _ratio(rows[kind], rows["backbone"], batch)]
+            lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def _ratio(row, before, key):
-    return f"{row[key] / before[key]:.1f}" if row is not before and key in row else ""
+    if row is before or key not in row:
+        return ""
+    ratio = row[key] / before[key]
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
 
 
 def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--depth", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args(words)
-    results = {name: measure(name, options.depth, options.rounds) for name in options.cases}
+    if options.measure:
+        name, *numbers = options.measure
+        print(json.dumps(measure(name, *map(int, numbers))))
+        return None
+    results = {
+        name: {threads: measured_apart(name, threads, options) for threads in options.threads}
+        for name in options.cases
+    }
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
     command = f"python benchmarks/finalized.py --cases {' '.join(options.cases)}"
-    command += f" --depth {options.depth} --rounds {options.rounds}"
+    command += f" --depth {options.depth} --steps {options.steps}"
+    command += f" --threads {' '.join(map(str, options.threads))} --rounds {options.rounds}"
     load = os.getloadavg()[0]
-    threads = os.environ.get("TF_NUM_INTRAOP_THREADS", os.cpu_count())
     lines = [
         "# Size, latency and error of finalized models",
         "",
-        f"Written by `{command}`; {versions}, {threads} threads, CPU, computed in float32, without "
-        "XLA. Exported SavedModels called in turn, medians; ratios are to the backbone. The load "
-        f"of the machine was {load:.1f} of {os.cpu_count()} cores at the end: the times "
-        "of one case are comparable with each other only. The error is the largest difference to "
-        "the outputs of the search space, relative to the largest of these.",
+        f"Written by `{command}`; {versions}, CPU, computed in float32, without XLA. Every search "
+        f"had {options.steps} steps of 32 random samples. Exported SavedModels called in turn, "
+        "medians; ratios are to the backbone. The load of the machine was "
+        f"{load:.1f} of {os.cpu_count()} cores at the end: the times of one case are comparable "
+        "with each other only. The error is the largest difference to the outputs of the search "
+        "space, relative to the largest of these; of low ranks each operation may err by a "
+        "hundredth, the default `tolerance`.",
         "",
-        *table(results),
+        *size_table(results),
     ]
+    for threads in options.threads:
+        noun = "thread" if threads == 1 else "threads"
+        lines += ["", f"## Times, {threads} {noun}", "", *latency_table(results, threads)]
     print("\n".join(lines))
     if not options.dry_run:
         options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")

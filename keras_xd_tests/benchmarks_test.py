@@ -23,14 +23,17 @@ with on_path(BENCHMARKS):
     formats = importlib.import_module("formats")
     grammar_search = importlib.import_module("grammar_search")
     dash = importlib.import_module("dash")
+    low_rank = importlib.import_module("low_rank")
     nos = importlib.import_module("nos")
     pareto = importlib.import_module("pareto")
     projection = importlib.import_module("projection")
+    products = importlib.import_module("products")
     proposals = importlib.import_module("proposals")
     quantized = importlib.import_module("quantized")
     steps_of_terms = importlib.import_module("steps_of_terms")
     surrogate = importlib.import_module("surrogate")
     term_errors = importlib.import_module("term_errors")
+    xd_conv = importlib.import_module("xd_conv")
 
 CONSTANT = spaces.nas_bench_201_cell().first()
 POOLS = spaces.nas_bench_201_cell().parse("(CELL Cell" + 6 * " (OPS avg_pool)" + ")")
@@ -155,21 +158,50 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypa
     monkeypatch.setitem(finalized.CASES, "cnn1d", ("small", small_cnn1d, {}))
     monkeypatch.setattr(finalized, "BATCHES", (1, 2))
     output = tmp_path / "finalized.md"
-    words = ["--cases", "cnn1d", "--rounds", "1", "--output", str(output)]
-    (rows,) = finalized.main(words).values()
+
+    def measured(name, threads, options):  # here, where the case is small
+        rows = finalized.measure(name, options.depth, options.steps, options.rounds)
+        return json.loads(json.dumps(rows))
+
+    monkeypatch.setattr(finalized, "measured_apart", measured)
+    words = ["--cases", "cnn1d", "--rounds", "1", "--steps", "1", "--threads", "1"]
+    words += ["--output", str(output)]
+    ((rows,),) = (by_threads.values() for by_threads in finalized.main(words).values())
     backbone, found, kernel = (rows[kind] for kind in ("backbone", "spectrum", "kernel"))
     assert found["parameters"] > backbone["parameters"] and found["bytes"] > backbone["bytes"]
     assert kernel["parameters"] <= rows["search space"]["parameters"] < found["parameters"]
     assert rows["kernel, float16"]["weights"] < 0.6 * kernel["weights"]
     assert found["error"] < 1e-5 < rows["spectrum, float16"]["error"] < 1e-2
+    assert rows["low rank"]["kept"].endswith(" of 1") and rows["low rank"]["error"] < 0.05
     ratio = found["parameters"] / backbone["parameters"]
     text = output.read_text()
     assert f"| {found['parameters']:,} | {ratio:.1f} |" in text
-    assert "`python benchmarks/finalized.py --cases cnn1d --depth 1 --rounds 1`" in text
+    assert "## Times, 1 thread\n" in text
+    assert "finalized.py --cases cnn1d --depth 1 --steps 1 --threads 1 --rounds 1`" in text
     before = output.stat().st_mtime_ns
-    monkeypatch.setattr(finalized, "measure", lambda *arguments, **options: rows)
+    monkeypatch.setattr(finalized, "measured_apart", lambda *arguments: rows)
     finalized.main([*words, "--dry-run"])
     assert output.stat().st_mtime_ns == before
+
+
+def test_low_ranks_are_measured(tmp_path, monkeypatch, rng):
+    monkeypatch.setattr(low_rank, "SHAPES", ())
+    monkeypatch.setattr(low_rank, "TOLERANCES", (0.01, 0.5))
+    small = keras_xd.models.lenet
+    monkeypatch.setattr(keras_xd.models, "resnet20", small)
+    data = [
+        (rng.random((n, 20, 20, 1)).astype("float32"), rng.integers(10, size=n)) for n in (8, 6)
+    ]
+    output = tmp_path / "low_rank.md"
+    lines = low_rank.main(["--epochs", "1", "--rounds", "1", "--output", str(output)], data)
+    assert output.read_text() == "\n".join(lines) + "\n"
+    rows = [line.split(" | ") for line in lines if line.startswith("| low rank, tolerance")]
+    assert [row[2] for row in rows] == ["2 of 2"] * 2
+    numbers = [int(row[1].replace(",", "")) for row in rows]
+    assert numbers[0] > numbers[1] and float(rows[0][5]) < float(rows[1][5]) < 1
+    table = low_rank.layer_rows(1, ((1, 16, 4, 1),))
+    assert len(table) == 3 and table[2].startswith("| 1, 16×16, 4, 1 | ")
+    assert table[2].count(" ×") >= 6
 
 
 def test_found_cells_are_timed_beside_the_plain_network(tmp_path, capsys, rng):
@@ -417,3 +449,27 @@ def test_random_terms_of_spaces_train_a_step(space, tmp_path):
 
 def test_every_space_has_steps():
     assert set(steps_of_terms.SPACES) == set(spaces.__all__) - {"einspace_baselines"}
+
+
+def test_products_of_a_step_are_all_found(tmp_path, monkeypatch):
+    case = (2, 3, (4, 6), 3, 1, 0)
+    monkeypatch.setitem(xd_conv.CASES, "small", case)
+    counts = products.operations(products.traced(xd_conv.xd_layer(case), 2, 3, (4, 6)))
+    layer = xd_conv.xd_layer(case)
+    layer.build((None, 4, 6, 3))
+    multiply_adds = 0
+    for (kind, shapes, settings), count in counts.items():
+        if kind in products.PRODUCTS:
+            a, b = shapes
+            inner = a[-2] if settings[0] else a[-1]
+            times = max(np.prod(a[:-2], dtype=int), np.prod(b[:-2], dtype=int))
+            multiply_adds += count * times * np.prod(a[-2:]) * np.prod(b[-2:]) // inner
+    least = 3 * 2 * layer.complexity((None, 4, 6, 3))  # without folding and the spectrum
+    assert least <= multiply_adds < 3 * least
+    assert any(kind == "Transpose" and len(order) == 4 for kind, _, order in counts)
+    output = tmp_path / "products.md"
+    row = products.measure("small", 1)
+    monkeypatch.setattr(products, "measured_apart", lambda *arguments: row)
+    products.main(["--cases", "small", "--threads", "1", "--output", str(output)])
+    line = output.read_text().splitlines()[-1]
+    assert line.startswith("| 2, 3, 4×6, 3, 1 | 1 | ") and line.count(" | ") == 9

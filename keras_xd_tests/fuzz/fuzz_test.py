@@ -59,6 +59,25 @@ def test_what_replaces_a_value_stays_as_it_is():
     assert content == {"a": [1, {"b": [2, "x"]}], "c": {"d": None}}
 
 
+def test_findings_are_read_again(tmp_path, monkeypatch, capsys):
+    file, output = tmp_path / "fuzz.json", tmp_path / "fuzz.md"
+    monkeypatch.setattr(formats.GenotypeFile, "errors", ())
+    with monkeypatch.context() as patch:
+        patch.setattr(fuzzing, "MOST_MEMORY", -(1 << 60))  # then every input has a finding
+        fuzzing.main(["--count", "20", "--output", str(file)])
+    summary = json.loads(file.read_text())
+    assert len(summary["findings"]) == 20
+    capsys.readouterr()
+    left = fuzzing.main(["--again", str(file), "--page", str(output)])
+    refused = [f["number"] for f in left]
+    names = {formats.TURNS[number % len(formats.TURNS)] for number in refused}
+    assert names <= {"genotype"} and capsys.readouterr().out.endswith("findings are left\n")
+    text = output.read_text()
+    assert f": 20 inputs, {len(left)} of them with a finding" in text
+    counts = {name: row["count"] for name, row in summary["formats"].items()}
+    assert all(f"| {name} | {count} |" in text for name, count in counts.items())
+
+
 def test_large_models_may_take_longer(monkeypatch):
     files = formats.FORMATS[".keras"]()
     assert files.longest(b"nothing") == files.seconds == 2.0
