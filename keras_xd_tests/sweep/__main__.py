@@ -37,6 +37,9 @@ def arguments(words=None):
     parser.add_argument("--families", nargs="*", choices=checks.NAMES, metavar="FAMILY")
     parser.add_argument("--output", type=pathlib.Path, help="JSON file of the summary")
     parser.add_argument("--join", nargs="*", type=pathlib.Path, help="JSON files to join")
+    parser.add_argument(
+        "--again", type=pathlib.Path, help="JSON file: its configurations that failed, once more"
+    )
     parser.add_argument("--page", type=pathlib.Path, help="page to write")
     return parser.parse_args(words)
 
@@ -61,6 +64,13 @@ def main(words=None):
     options = arguments(words)
     if options.join:
         summary = report.joined([json.loads(path.read_text()) for path in options.join])
+    elif options.again:
+        summary = json.loads(options.again.read_text())
+        before, summary["failures"] = summary["failures"], []
+        for failure in before:
+            report.judge(summary, failure["number"], run_one(summary["seed"], failure["number"]))
+        if options.output:
+            options.output.write_text(json.dumps(summary, indent=1))
     else:
         summary = report.empty(options.seed)
         start, count = options.start, options.count

@@ -15,11 +15,23 @@ KERNELS = ("kernel", "depthwise_kernel", "pointwise_kernel", "bias")
 LARGEST_DEFINITION = 100
 
 
+def is_wrong_in_tensorflow(arguments, sizes, channels):
+    """Return whether TensorFlow with oneDNN leaves outputs of a `Conv2D` in float32 unset.
+
+    It does for one channel, a stride along the last axis alone, and outputs of width 1 there.
+    """
+    kernel, strides = arguments["kernel_size"][-1], arguments["strides"]
+    size, reach = sizes[-1], (kernel - 1) * arguments["dilation_rate"][-1] + 1
+    outputs = size if arguments["padding"] == "same" else size - reach + 1
+    return channels == strides[0] == 1 < strides[-1] and -(-outputs // strides[-1]) == 1
+
+
 def plain_twin(keras_class, **changes):
     """Return the `twin` of a `Subject`: the layer of Keras with the same arguments and weights.
 
-    There is none where TensorFlow may be wrong, for convolutions of three axes in float64 with a
-    stride above the size of the kernel; gradients of transposed ones are such convolutions.
+    There is none where TensorFlow may be wrong: for `is_wrong_in_tensorflow`, and for convolutions
+    of three axes in float64 with a stride above the size of the kernel; gradients of transposed
+    ones are such convolutions.
     """
     names = inspect.signature(keras_class.__init__).parameters.keys() - {"self", "name", "kwargs"}
 
@@ -33,6 +45,13 @@ def plain_twin(keras_class, **changes):
             return None
         arguments = {k: v for k, v in layer.get_config().items() if k in names} | changes
         shape = layer.get_build_config()["input_shape"]
+        if keras_class is keras.layers.Conv2D and layer.compute_dtype == "float32":
+            last = layer.data_format == "channels_last"
+            sizes, channels = (shape[1:3], shape[3]) if last else (shape[2:], shape[1])
+            if changes.get("padding") == "valid":  # of inputs that are continued
+                sizes = [g.size + g.dilation * (g.kernel_size - 1) for g in layer.geometry]
+            if is_wrong_in_tensorflow(arguments, sizes, channels):
+                return None
         if arguments.get("data_format") == "channels_first":  # Keras has none on the CPU
             arguments["data_format"] = "channels_last"
             shape = (shape[0], *shape[2:], shape[1])

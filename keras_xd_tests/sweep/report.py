@@ -8,7 +8,7 @@ COLUMNS = {
     "gradients": ("gradient of",),
     "differences": ("derivative",),
     "finalized": ("finalized",),
-    "decomposed": ("low rank",),
+    "decomposed": ("decomposition",),
     "float16": ("mixed_float16",),
     "bfloat16": ("mixed_bfloat16",),
 }
@@ -25,6 +25,12 @@ def add(summary, number, result):
     row = summary["families"].setdefault(result["family"], row)
     row["count"] += 1
     row["seconds"] += result["seconds"]
+    judge(summary, number, result)
+
+
+def judge(summary, number, result):
+    """Keep the errors of a configuration, and that it failed."""
+    row = summary["families"][result["family"]]
     for check, error in result["errors"].items():
         if error >= row["worst"].get(check, [-1.0])[0]:
             row["worst"][check] = [error, number]
@@ -89,7 +95,9 @@ def page(summary):
         "TensorFlow's convolution of an empty batch is wrong, which it is with oneDNN, and the "
         "layer is computed by it), compared as the columns say (but in float32 alone with Keras' "
         "convolutions of three axes with a stride above the kernel's size, some of which "
-        "TensorFlow computes wrongly in float64), saved, loaded and, where it is "
+        "TensorFlow computes wrongly in float64, and in float64 alone with those of two axes, one "
+        "channel, a stride along the last axis alone and outputs of width 1, which it leaves unset "
+        "in float32), saved, loaded and, where it is "
         "searched, finalized after its search had moved. The figures are the largest relative "
         "errors: of the outputs in float32 against Keras' layer and against NumPy; of the outputs "
         "in float64; of gradients against those of Keras' layer, and against central differences, "

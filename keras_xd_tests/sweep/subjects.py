@@ -45,8 +45,6 @@ class Subject:
         tolerance64: the same in float64.
         extra: function of a data type that returns further arguments, which JSON does not know.
         convolves: whether Keras' convolution computes the outputs.
-        blocks: how many parts compute one after the other, each of which rounds: the error in short
-            types grows as its square root.
     """
 
     layer_class: type
@@ -62,7 +60,6 @@ class Subject:
     tolerance64: float = 1e-9
     extra: Callable | None = None
     convolves: bool = False
-    blocks: int = 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -55,7 +55,7 @@ class StaticLowRankXD(StaticOperation):
     >>> operation.build((None, 32, 32, 16))
     >>> static = operation.finalize("low_rank")
     >>> static.ranks, static.count_params(), operation.finalize().count_params()
-    ((3, 3), 8464, 569872)
+    ((3, 3), 8464, 677392)
 
     Reference:
         De Lathauwer et al., "A multilinear singular value decomposition", 2000; Roberts et al.,
