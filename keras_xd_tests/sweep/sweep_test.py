@@ -9,7 +9,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd_tests.sweep import __main__ as sweep
-from keras_xd_tests.sweep import checks, report, subjects
+from keras_xd_tests.sweep import checks, convolutions, report, subjects
 
 # The families that take the longest are left to the command.
 FAMILIES = (
@@ -66,6 +66,10 @@ def test_a_planted_error_is_found_and_its_command_repeats_it(monkeypatch, capsys
     assert sweep.main(command[3:])["failures"] == first["failures"]
     assert "| spectral_conv_1d | 1 |" in page.read_text() and "Failures" in page.read_text()
     assert json.loads(output.read_text())["failures"] == first["failures"]
+    monkeypatch.setattr(layers.SpectralConv1D, "call", original)
+    again = sweep.main(["--again", str(output), "--output", str(tmp_path / "again.json")])
+    assert not again["failures"] and again["ranges"] == first["ranges"]
+    assert json.loads((tmp_path / "again.json").read_text()) == again
     # A smaller configuration fails in the same check.
     smaller = json.loads(printed.split("smaller: ")[1].splitlines()[0])
     assert smaller["arguments"]["filters"] == 2 and "activation" not in smaller["arguments"]
@@ -98,6 +102,53 @@ def test_other_planted_errors_are_found(monkeypatch):
             lambda self, x: keras.ops.stop_gradient(call(self, x)) + 0 * keras.ops.sum(x),
         )
         assert found() == "derivatives"
+
+
+def test_what_is_sensitive_to_its_numbers_may_err_by_more(monkeypatch):
+    """`(x - 1) w` near `x = 1`: rounding of `x` alone changes it by much."""
+    name = "k_dense"
+    check = checks.Checks(name, checks.drawn(0, checks.NAMES.index(name))[1])
+    exact = keras.layers.Dense(1, use_bias=False, dtype="float64")
+    exact.build((None, 2))
+    exact.set_weights([np.array([[1.0], [-1.0]])])
+    inputs, unit = [np.array([[1.001, 1.0]])], 2.0**-24
+    spread = check.spread(exact, inputs, unit)
+    assert 200 * unit < spread < 5000 * unit
+    np.testing.assert_array_equal(exact.get_weights()[0], [[1.0], [-1.0]])
+    expected = np.array([[0.001]])
+    check.near("small", expected * (1 + 8 * spread), expected, 1e-9, exact, inputs, unit)
+    assert check.errors["small"] == pytest.approx(8 * spread)
+    with pytest.raises(checks.Failure, match="relative error"):
+        check.near("large", expected * (1 + 12 * spread), expected, 1e-9, exact, inputs, unit)
+
+
+@pytest.mark.tensorflow("it is a fault of TensorFlow's")
+@pytest.mark.parametrize(
+    ("size", "kernel", "strides", "channels", "wrong"),
+    [
+        ((6, 4), (4, 4), (1, 3), 1, True),
+        ((6, 5), (4, 4), (1, 2), 1, True),
+        ((6, 3), (2, 3), (1, 2), 1, True),
+        ((6, 4), (4, 4), (1, 3), 2, False),
+        ((6, 7), (4, 4), (1, 3), 1, False),
+        ((8, 3), (2, 3), (2, 3), 1, False),
+        ((6, 4), (4, 4), (3, 1), 1, False),
+    ],
+)
+def test_where_tensorflow_leaves_outputs_unset(size, kernel, strides, channels, wrong, rng):
+    """What is told of is at least all that is wrong here, which oneDNN has to be there for."""
+    arguments = {"kernel_size": kernel, "strides": strides, "padding": "valid"}
+    told = {**arguments, "dilation_rate": (1, 1)}
+    assert convolutions.is_wrong_in_tensorflow(told, size, channels) == wrong
+    if not wrong:
+        inputs = rng.standard_normal((2, *size, channels))
+        outputs = []
+        for dtype in ("float32", "float64"):
+            layer = keras.layers.Conv2D(3, **arguments, dtype=dtype)
+            layer.build(inputs.shape)
+            layer.set_weights([np.ones((*kernel, channels, 3)), np.zeros(3)])
+            outputs.append(keras.ops.convert_to_numpy(layer(inputs)))
+        np.testing.assert_allclose(*outputs, atol=1e-5)
 
 
 def test_pieces_are_joined():

@@ -64,6 +64,13 @@ def test_an_operation_without_low_ranks_keeps_its_spectrum(rng):
     layer, shape = moved("2-D, several groups", rng)
     static = layer.finalize("low_rank", "bfloat16", 1e-4)
     assert type(static) is layers.StaticXD and static.storage == "bfloat16"
+    wide = layers.XDConv2D(16, 3, padding="same")
+    wide.build((None, 12, 12, 16))
+    for variable in wide.architecture_variables:
+        variable.assign_add(0.1 * rng.standard_normal(variable.shape))
+    # All ranks have fewer weights, and take longer.
+    assert exact(wide).count_params() < wide.finalize().count_params()
+    assert type(wide.finalize("low_rank", tolerance=1e-6)) is layers.StaticXD
     long = layers.XDConv1D(2, 3, padding="same")
     long.build((None, 8192, 2))
     assert type(long.finalize("low_rank")) is layers.StaticXD
