@@ -124,14 +124,14 @@ def test_inputs_of_another_size_are_refused(rng):
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_multiply_adds_are_those_of_the_products(groups):
-    sizes, outputs, ranks, channels, filters = (4, 5, 3), (2, 5, 6), (2, 3, 2), 4, 6
+    sizes, outputs, ranks, channels, filters = (4, 5, 3), (2, 5, 7), (2, 3, 2), 4, 6
     count, inner = 0, [4, 5, 3]
     for axis in (0, 1):  # every number that is written sums over an axis of inputs
         inner[axis] = outputs[axis] * ranks[axis]
         count += np.prod(inner) * channels * sizes[axis]
     places = 2 * 5 * 3
     count += places * ranks[2] * filters * (2 * 3 * channels // groups)
-    count += 2 * 5 * 6 * filters * 3 * ranks[2]
+    count += 2 * 5 * 7 * filters * 3 * ranks[2]
     shapes = (sizes, outputs, ranks, channels, filters, groups)
     assert finalized_low_rank.multiply_adds(*shapes) == count
     static = layers.StaticLowRankXD(*shapes)
