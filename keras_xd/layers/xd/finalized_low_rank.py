@@ -144,16 +144,14 @@ class StaticLowRankXD(StaticOperation):
         x = ops.cast(inputs, functional.exact_dtype(self.compute_dtype))
         if self.data_format == "channels_first":
             x = ops.moveaxis(x, 1, -1)
-        batch, axes = ops.shape(x)[0], len(self.sizes)
+        batch, width = ops.shape(x)[0], self.channels
         for axis, matrix in enumerate(expanding):
-            x = ops.matmul(matrix, ops.reshape(x, (-1, self.sizes[axis], self._after(axis))))
-        if expanding:
-            # (batch, outputs, rank, …, inputs, channels) to all ranks beside the channels
-            pairs = zip(self.output_sizes[:-1], self.ranks[:-1], strict=True)
-            expanded = [number for pair in pairs for number in pair]
-            x = ops.reshape(x, (-1, *expanded, self.sizes[-1], self.channels))
-            outer = (*range(1, 2 * axes - 2, 2), 2 * axes - 1)
-            x = ops.transpose(x, (0, *outer, *range(2, 2 * axes - 1, 2), 2 * axes))
+            after = math.prod(self.sizes[axis + 1 :])
+            x = ops.matmul(matrix, ops.reshape(x, (-1, self.sizes[axis], after * width)))
+            # The ranks go beside the channels, those of a later axis first.
+            shape = (-1, self.output_sizes[axis], self.ranks[axis], after, width)
+            x = ops.transpose(ops.reshape(x, shape), (0, 1, 3, 2, 4))
+            width *= self.ranks[axis]
         x = self._mixed(x)
         x = ops.matmul(last, ops.reshape(x, (-1, self.sizes[-1] * self.ranks[-1], self.filters)))
         outputs = ops.reshape(x, (batch, *self.output_sizes, self.filters))
@@ -182,15 +180,12 @@ class StaticLowRankXD(StaticOperation):
             "periodic": self.periodic,
         }
 
-    def _after(self, axis):
-        """Return how many numbers of a sample are beside each entry of an axis of the inputs."""
-        return math.prod(self.sizes[axis + 1 :]) * self.channels
-
     def _mixed(self, x):
         """Return `Σ_r Σ_j G[r]_ji x_j[r]`, the sum over the ranks of all axes but the last."""
         *ranks, last = self.ranks
-        joined, width = math.prod(ranks), self.channels // self.groups
+        joined, width, axes = math.prod(ranks), self.channels // self.groups, len(ranks)
         core = ops.cast(self.computed(self.core), self.compute_dtype)
+        core = ops.transpose(core, (*reversed(range(axes)), axes, axes + 1, axes + 2))
         x = ops.cast(x, self.compute_dtype)
         if self.groups == 1:
             core = ops.reshape(core, (joined, last, width, self.filters))
