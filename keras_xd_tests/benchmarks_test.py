@@ -468,6 +468,7 @@ def test_products_of_a_step_are_all_found(tmp_path, monkeypatch):
     assert least <= multiply_adds < 3 * least
     assert any(kind == "Transpose" and len(order) == 4 for kind, _, order in counts)
     output = tmp_path / "products.md"
+    monkeypatch.setattr(xd_conv, "machine_rates", lambda: (1e6, 1e6))
     row = products.measure("small", 1)
     monkeypatch.setattr(products, "measured_apart", lambda *arguments: row)
     products.main(["--cases", "small", "--threads", "1", "--output", str(output)])
