@@ -26,6 +26,7 @@ def test_formats_of_other_backends(backend, suffix, tmp_path):
     assert {name: len(errors) for name, errors in found["errors"].items()} == {
         "spectrum": 2,
         "kernel": 2,
+        "low rank": 2,
         "spectral": 2,
         "static": 1,
     }
