@@ -16,14 +16,15 @@ LARGEST_DEFINITION = 100
 
 
 def is_wrong_in_tensorflow(arguments, sizes, channels):
-    """Return whether TensorFlow with oneDNN leaves outputs of a `Conv2D` in float32 unset.
+    """Return whether TensorFlow with oneDNN leaves outputs of a convolution in float32 unset.
 
-    It does for one channel, a stride along the last axis alone, and outputs of width 1 there.
+    It does in two and three axes for one channel, outputs of width 1 along the last axis, and a
+    stride there but not along the axis before.
     """
     kernel, strides = arguments["kernel_size"][-1], arguments["strides"]
     size, reach = sizes[-1], (kernel - 1) * arguments["dilation_rate"][-1] + 1
     outputs = size if arguments["padding"] == "same" else size - reach + 1
-    return channels == strides[0] == 1 < strides[-1] and -(-outputs // strides[-1]) == 1
+    return channels == strides[-2] == 1 < strides[-1] and -(-outputs // strides[-1]) == 1
 
 
 def plain_twin(keras_class, **changes):
@@ -45,9 +46,10 @@ def plain_twin(keras_class, **changes):
             return None
         arguments = {k: v for k, v in layer.get_config().items() if k in names} | changes
         shape = layer.get_build_config()["input_shape"]
-        if keras_class is keras.layers.Conv2D and layer.compute_dtype == "float32":
+        planar = keras_class in (keras.layers.Conv2D, keras.layers.Conv3D)
+        if planar and layer.compute_dtype == "float32":
             last = layer.data_format == "channels_last"
-            sizes, channels = (shape[1:3], shape[3]) if last else (shape[2:], shape[1])
+            sizes, channels = (shape[1:-1], shape[-1]) if last else (shape[2:], shape[1])
             if changes.get("padding") == "valid":  # of inputs that are continued
                 sizes = [g.size + g.dilation * (g.kernel_size - 1) for g in layer.geometry]
             if is_wrong_in_tensorflow(arguments, sizes, channels):

@@ -133,18 +133,21 @@ def test_what_is_sensitive_to_its_numbers_may_err_by_more(monkeypatch):
         ((6, 7), (4, 4), (1, 3), 1, False),
         ((8, 3), (2, 3), (2, 3), 1, False),
         ((6, 4), (4, 4), (3, 1), 1, False),
+        ((3, 6, 4), (2, 3, 4), (2, 1, 3), 1, True),
+        ((3, 6, 4), (2, 3, 4), (1, 2, 3), 1, False),
     ],
 )
 def test_where_tensorflow_leaves_outputs_unset(size, kernel, strides, channels, wrong, rng):
     """What is told of is at least all that is wrong here, which oneDNN has to be there for."""
     arguments = {"kernel_size": kernel, "strides": strides, "padding": "valid"}
-    told = {**arguments, "dilation_rate": (1, 1)}
+    told = {**arguments, "dilation_rate": (1,) * len(size)}
     assert convolutions.is_wrong_in_tensorflow(told, size, channels) == wrong
     if not wrong:
         inputs = rng.standard_normal((2, *size, channels))
         outputs = []
         for dtype in ("float32", "float64"):
-            layer = keras.layers.Conv2D(3, **arguments, dtype=dtype)
+            kind = keras.layers.Conv2D if len(size) == 2 else keras.layers.Conv3D
+            layer = kind(3, **arguments, dtype=dtype)
             layer.build(inputs.shape)
             layer.set_weights([np.ones((*kernel, channels, 3)), np.zeros(3)])
             outputs.append(keras.ops.convert_to_numpy(layer(inputs)))
