@@ -83,9 +83,11 @@ def main(words=None):
             result = run_one(options.seed, number)
             report.add(summary, number, result)
             done = number - start + 1
-            if options.output and (done % 25 == 0 or done == count):
+            if options.output and done % 25 == 0:
                 ranges = [[start, done]]
                 options.output.write_text(json.dumps({**summary, "ranges": ranges}, indent=1))
+        if options.output:
+            options.output.write_text(json.dumps(summary, indent=1))
     if options.only is not None:
         print(json.dumps(result, indent=1))
     if options.page:

@@ -154,6 +154,15 @@ def test_where_tensorflow_leaves_outputs_unset(size, kernel, strides, channels, 
         np.testing.assert_allclose(*outputs, atol=1e-5)
 
 
+def test_a_file_holds_all_of_a_family(tmp_path):
+    output, count = tmp_path / "sweep.json", len(checks.NAMES)
+    words = ["--start", "0", "--count", str(count), "--output", str(output)]
+    summary = sweep.main([*words, "--families", "spectral_conv_1d"])
+    assert json.loads(output.read_text()) == summary
+    assert summary["families"]["spectral_conv_1d"]["count"] == 1
+    assert summary["ranges"] == [[0, count]]
+
+
 def test_pieces_are_joined():
     pieces = []
     for start in (2, 0):
