@@ -33,20 +33,9 @@ PRODUCTS, COPIES = ("MatMul", "BatchMatMulV2"), ("Transpose",)
 
 def traced(layer, batch, channels, sizes):
     """Return the graph of a step, forward and backward, with what it calls inlined."""
-    import tensorflow as tf
     from tensorflow.python.framework import convert_to_constants
 
-    x = tf.random.stateless_normal((batch, *sizes, channels), (0, 1))
-    layer.build(x.shape)
-    weights = [variable.value for variable in layer.trainable_variables]
-
-    @tf.function
-    def step(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            loss = tf.reduce_mean(tf.square(layer(x)))
-        return tape.gradient(loss, [x, *weights])
-
+    step, x = xd_conv.compiled_step(layer, batch, channels, sizes, jit=False)
     whole = step.get_concrete_function(x)
     return convert_to_constants.convert_variables_to_constants_v2(whole).graph
 

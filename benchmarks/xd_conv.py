@@ -44,8 +44,8 @@ FIXED = (1, 1, (32, 32), 3, 1, 0)
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
-def keras_step(layer, batch, channels, sizes, *, jit):
-    """Return a function that runs forward and backward of a Keras layer once."""
+def compiled_step(layer, batch, channels, sizes, *, jit):
+    """Return the compiled forward and backward of a Keras layer, traced, and inputs for it."""
     import tensorflow as tf
 
     x = tf.random.stateless_normal((batch, *sizes, channels), (0, 1))
@@ -60,6 +60,12 @@ def keras_step(layer, batch, channels, sizes, *, jit):
         return tape.gradient(loss, [x, *weights])
 
     step.get_concrete_function(x)
+    return step, x
+
+
+def keras_step(layer, batch, channels, sizes, *, jit):
+    """Return a function that runs forward and backward of a Keras layer once."""
+    step, x = compiled_step(layer, batch, channels, sizes, jit=jit)
     return lambda: step(x)[0].numpy()
 
 

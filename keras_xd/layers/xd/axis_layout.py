@@ -41,6 +41,12 @@ class AxisGeometry:
     input_stride: int = 1
     window: tuple = None
 
+    @property
+    def is_circle(self):
+        """Whether inputs and outputs are all points of the same circle."""
+        whole = self.padded_size == self.size == self.output_size
+        return whole and self.stride == self.input_stride == 1
+
     def tap_positions(self):
         """Return the place of each weight on the circle."""
         return (self.left - self.dilation * np.arange(self.kernel_size)) % self.padded_size

@@ -118,10 +118,7 @@ class FoldedOperation(MatrixArchitecture):
         )
         if ranks is None:
             return None
-        periodic = all(
-            plan.n == g.size == g.output_size and g.stride == g.input_stride == 1
-            for plan, g in zip(self._plans, self._geometry, strict=True)
-        )
+        periodic = all(g.is_circle for g in self._geometry)
         return StaticLowRankXD.from_decomposition(
             self, whole.truncated(ranks), periodic=periodic, storage=storage
         )

@@ -85,13 +85,14 @@ def tucker(layer, kernel) -> Tucker:
     else:
         core = architecture.gates * ops.convert_to_numpy(kernel).astype("float64")
     core = _real_core(core, len(placed))
-    factors = []
-    for axis, (m, columns, k) in enumerate(zip(analyses, placed, syntheses, strict=True)):
+    factors, coefficients = [], []
+    for m, columns, k in zip(analyses, placed, syntheses, strict=True):
         complex_maps = np.einsum("fo,fp,fi->poi", k, columns, m, optimize=True)
         maps = np.concatenate([complex_maps.real, complex_maps.imag])
-        basis, coefficients = np.linalg.qr(maps.reshape(len(maps), -1).T)
-        core = _along(coefficients, core, axis)
+        basis, triangle = np.linalg.qr(maps.reshape(len(maps), -1).T)
+        coefficients.append(triangle)
         factors.append(basis.T.reshape(-1, *maps.shape[1:]))
+    core = along_axes(coefficients, core)
     rotations = [_singular_vectors(core, axis) for axis in range(len(factors))]
     core = along_axes([rotation.T for rotation in rotations], core)
     pairs = zip(rotations, factors, strict=True)
@@ -109,10 +110,6 @@ def _real_core(core, rank):
         part = tuple(slice(i * p, (i + 1) * p) for i, p in zip(imaginary, places, strict=True))
         whole[part] = np.real(core * 1j ** sum(imaginary))
     return whole
-
-
-def _along(matrix, array, axis):
-    return np.moveaxis(np.tensordot(matrix, array, (1, axis)), 0, axis)
 
 
 def _singular_vectors(core, axis):

@@ -1,6 +1,5 @@
 """Layers that are fixed to one grid, used on another one."""
 
-import dataclasses
 from typing import Any, Self, Unpack
 
 import keras
@@ -242,14 +241,10 @@ def _is_circle(layer):
             start = start.start
         if isinstance(start, warm_starts.GraphConvolution):
             return False  # neighbours in a graph are no neighbours on a grid
-        axes = [dataclasses.asdict(g) | {"n": g.padded_size} for g in layer.geometry]
-    elif isinstance(layer, StaticXD):
-        axes = layer.axes
-    elif isinstance(layer, StaticLowRankXD):
-        return layer.periodic
-    else:
-        return True
-    return all(
-        a["n"] == a["size"] == a["output_size"] and a["stride"] == a["input_stride"] == 1
-        for a in axes
-    )
+        return all(g.is_circle for g in layer.geometry)
+    if isinstance(layer, StaticXD):
+        return all(
+            a["n"] == a["size"] == a["output_size"] and a["stride"] == a["input_stride"] == 1
+            for a in layer.axes
+        )
+    return layer.periodic if isinstance(layer, StaticLowRankXD) else True

@@ -35,6 +35,13 @@ CASES = {
 }
 
 
+FORMS = {
+    "spectrum": layers.StaticXD,
+    "kernel": layers.StaticKernelXD,
+    "low_rank": layers.StaticLowRankXD,
+}
+
+
 def moved(name, rng):
     """Return a built layer whose architecture has moved, and the shape of its inputs."""
     make, shape = CASES[name]
@@ -83,11 +90,14 @@ def test_no_larger_than_the_searched_layer(name, rng):
 
 
 @pytest.mark.parametrize("storage, bound", [("float16", 2e-3), ("bfloat16", 2e-2)])
-@pytest.mark.parametrize("keep", ["spectrum", "kernel"])
+@pytest.mark.parametrize("keep", ["spectrum", "kernel", "low_rank"])
 def test_half_precision_is_stored_and_float32_computed(keep, storage, bound, rng, tmp_path):
-    layer, shape = moved("2-D, depth 3", rng)
+    tolerance = 0.1 if keep == "low_rank" else None
+    layer, shape = moved("2-D" if keep == "low_rank" else "2-D, depth 3", rng)
     inputs = rng.standard_normal(shape).astype("float32")
-    static, whole = layer.finalize(keep, storage), layer.finalize(keep)
+    static = layer.finalize(keep, storage, tolerance)
+    whole = layer.finalize(keep, tolerance=tolerance)
+    assert type(static) is FORMS[keep]
     expected = np.array(whole(inputs))
     outputs = static(inputs)
     assert keras.backend.standardize_dtype(outputs.dtype) == "float32"
