@@ -18,12 +18,12 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import xd_conv
 
 RESULTS = pathlib.Path(__file__).with_suffix(".md")
 BATCHES = (1, 32, 256)
@@ -175,11 +175,7 @@ def measure(name, depth, steps, rounds):
 def measured_apart(name, threads, options):
     """Return what `measure` does in a process with a number of threads."""
     values = [name, str(options.depth), str(options.steps), str(options.rounds)]
-    environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": str(threads)}
-    environment["TF_NUM_INTEROP_THREADS"] = str(threads)
-    command = [sys.executable, __file__, "--measure", *values]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return xd_conv.measured_apart(__file__, values, threads)
 
 
 def size_table(results):

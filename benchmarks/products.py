@@ -18,8 +18,6 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
-import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -118,11 +116,7 @@ def measure(name, rounds):
 
 def measured_apart(name, threads, rounds):
     """Return what `measure` does in a process with a number of threads."""
-    environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": str(threads)}
-    environment["TF_NUM_INTEROP_THREADS"] = str(threads)
-    command = [sys.executable, __file__, "--measure", name, str(rounds)]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return xd_conv.measured_apart(__file__, [name, str(rounds)], threads)
 
 
 def table(results):

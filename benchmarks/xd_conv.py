@@ -17,6 +17,7 @@ The table is written to benchmarks/xd_conv.md, or nowhere with `--dry-run`.
 import argparse
 import gc
 import importlib.metadata
+import json
 import math
 import os
 import pathlib
@@ -154,6 +155,15 @@ def make_relax(case):
         layer(x).square().mean().backward()
 
     return step
+
+
+def measured_apart(script, words, threads):
+    """Return what a script prints with `--measure` in a process with a number of threads."""
+    environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": str(threads)}
+    environment["TF_NUM_INTEROP_THREADS"] = str(threads)
+    command = [sys.executable, script, "--measure", *words]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def interleaved_medians(steps, repetitions):
