@@ -25,6 +25,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.eager import context
+from tensorflow.python.ops import gen_resource_variable_ops
 from tensorflow.python.util import tf_stack
 
 from keras_xd_tests import example_scripts
@@ -51,6 +54,15 @@ tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 # is for messages of errors in graphs alone.
 PLACE = tf_stack.extract_stack()
 tf_stack.extract_stack = lambda *arguments, **options: PLACE
+# TensorFlow compiles every operation that it runs for the first time: half a millisecond, thirty
+# times what it takes later. It forgets them whenever a seed is set, and makes another one for each
+# name of a variable, which is for messages alone.
+FORGET_KERNELS = pywrap_tfe.TFE_ContextClearCaches
+MAKE_HANDLE = gen_resource_variable_ops.var_handle_op
+pywrap_tfe.TFE_ContextClearCaches = lambda handle: None
+gen_resource_variable_ops.var_handle_op = lambda *arguments, debug_name="", **options: MAKE_HANDLE(
+    *arguments, **options
+)
 if keras.backend.backend() == "torch":
     import torch
 
@@ -88,10 +100,15 @@ def pytest_collection_finish():
 
 
 def pytest_runtest_logfinish():
-    """Spare it what outlives the tests, too, which makes the last tests slower than the first."""
+    """Spare it what outlives the tests, too, which makes the last tests slower than the first.
+
+    The kernels of functions that are gone are forgotten then, too.
+    """
     if next(FINISHED) % 100 == 0:
         gc.collect()
         gc.freeze()
+        if context.context()._context_handle is not None:  # not in the process that reports
+            FORGET_KERNELS(context.context()._context_handle)
 
 
 def pytest_runtest_setup(item):
