@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core import devices
 from keras_xd.kmatrix import radix, transform
 from keras_xd.kmatrix.radix import Plan
 from keras_xd.kmatrix.transform import Analysis
@@ -73,8 +74,12 @@ def kernel_plans(plans):
     """Return the plans to fold `L` by, for those of `K` and `M`.
 
     `L` meets a few vectors only, one for each position of the kernel. Where the plans have several
-    groups, folding it into large blocks costs more than such blocks save, so it has three.
+    groups, folding it into large blocks costs more than such blocks save, so it has three. On an
+    accelerator it has the same ones, because there the number of products counts, and `L` is
+    folded with `K` and `M`.
     """
+    if devices.has_accelerator():
+        return tuple(plans)
     return tuple(
         radix.balanced(plan.n, plan.radices, 3)
         if len(plan.groups) > 1 and len(plan.radices) > 2
