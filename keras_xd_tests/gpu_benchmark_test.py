@@ -5,18 +5,27 @@ import os
 import subprocess
 import sys
 
+import keras
+import numpy as np
 import pytest
 
 from keras_xd_tests import example_scripts, programs
 
 with example_scripts.on_path(example_scripts.BENCHMARKS):
     gpu = importlib.import_module("gpu")
+    gpu_backends = importlib.import_module("gpu_backends")
 
 PROGRAM = """HloModule jit_f, entry_computation_layout={(f32[2,2]{1,0})->f32[2,2]{1,0}}
 
 %inside (a: f32[2,2]) -> f32[2,2] {
   %a = f32[2,2]{1,0} parameter(0)
   ROOT %b = f32[2,2]{1,0} copy(f32[2,2]{1,0} %a)
+}
+
+%launched (a: f32[2,2]) -> f32[2,2] {
+  %a = f32[2,2]{1,0} parameter(0)
+  %first = f32[2,2]{1,0} fusion(%a), kind=kLoop, calls=%inside
+  ROOT %second = f32[2,2]{1,0} fusion(%first), kind=kLoop, calls=%inside
 }
 
 ENTRY %main (x: f32[2,2]) -> (f32[2,2], f32[]) {
@@ -26,13 +35,44 @@ ENTRY %main (x: f32[2,2]) -> (f32[2,2], f32[]) {
   %dot = f32[2,2]{1,0} dot(f32[2,2]{1,0} %x, f32[2,2]{0,1} %copy.1), lhs_contracting_dims={1}
   %call = f32[2,2]{1,0} custom-call(%dot), custom_call_target="xla_ffi_python_cpu_callback"
   %add = (f32[2,2]{1,0}, f32[]) fusion(%call), kind=kLoop, calls=%inside
+  %graph = f32[2,2]{1,0} call(f32[2,2]{1,0} %copy.1), to_apply=%launched
+  %start = (f32[2,2]{1,0}, f32[2,2]{1,0}) copy-start(%graph)
+  %done = f32[2,2]{1,0} copy-done(%start)
   ROOT %out = (f32[2,2]{1,0}, f32[]) tuple(%add, %c)
 }
 """
 
 
 def test_kernels_of_a_program():
-    assert gpu.kernels(PROGRAM) == {"kernels": 4, "copies": 1, "host calls": 1}
+    found = gpu_backends.kernels(PROGRAM)
+    assert found == {"kernels": 7, "copies": 2, "host calls": 1}
+
+
+def test_errors_are_relative_and_not_a_number_if_a_gradient_is():
+    expected = [np.ones((2, 2)), np.full(3, 2.0), np.array([3.0, 4.0])]
+    found = [expected[0] * 1.01, expected[1], expected[2] + np.array([0.0, 0.5])]
+    assert gpu_backends.errors(found, expected) == pytest.approx((0.01, 0.1))
+    found[1] = np.array([2.0, np.nan, 2.0])
+    assert np.isnan(gpu_backends.errors(found, expected)[1])
+
+
+def test_weights_are_moved_by_a_part_of_their_size():
+    layer = keras.layers.Dense(50)
+    before = gpu_backends.built(layer, np.ones((1, 40))).kernel.numpy()
+    kernel, bias = gpu_backends.moved_weights(layer)
+    moved = np.linalg.norm(kernel - before) / np.linalg.norm(before)
+    assert moved == pytest.approx(gpu_backends.MOVE, rel=0.1) and not bias.any()
+    other = gpu_backends.built(keras.layers.Dense(50), np.ones((1, 40)), [kernel, bias])
+    np.testing.assert_array_equal(other.kernel, kernel)
+
+
+@pytest.mark.parametrize(
+    ("error", "of_convolution", "wrong"),
+    [(0.004, 0.0, False), (0.0041, 0.0, True), (0.01, 0.0015, False), (np.nan, 1.0, True)],
+)
+def test_an_error_has_a_bound(error, of_convolution, wrong):
+    errors = {"XDConv": error, "Conv": of_convolution}
+    assert bool(gpu.check(errors, rounding=0.001)) == wrong
 
 
 class Clock:
@@ -63,16 +103,24 @@ def test_calls_take_turns(monkeypatch):
 
 @pytest.mark.backends
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_small_setting(backend):
-    words = "--cases tiny --rounds 1 --batch 2 --channels 2 --steps 1 --dry-run --parts"
+def test_small_setting(backend, tmp_path):
+    page = tmp_path / "page.md"
+    words = "--cases tiny --rounds 1 --batch 2 --channels 2 --steps 1 --parts --output"
+    script = [sys.executable, "-W", "ignore::DeprecationWarning", "benchmarks/gpu.py"]
     found = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "benchmarks/gpu.py", *words.split()],
+        [*script, *words.split(), page],
         cwd=programs.ROOT,
         env={**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
     )
     assert found.returncode == 0, found.stderr[-3000:]
+    assert page.read_text(encoding="utf-8") == found.stdout
     assert "on a CPU; on a GPU it was not measured" in found.stdout
-    for row in ("mixed_bfloat16 | XDConv", "| tiny | finalized |"):
-        assert row in found.stdout
+    assert str(tmp_path) not in found.stdout
+    rows = [line.split(" | ") for line in found.stdout.splitlines() if "XDConv |" in line]
+    # In float32 the same numbers on the CPU, in bfloat16 rounded ones.
+    (_, exact), (_, rounded) = ((row[1], [float(cell) for cell in row[6:8]]) for row in rows)
+    assert [row[1] for row in rows] == ["float32", "mixed_bfloat16"]
+    assert max(exact) < 1e-6 and min(rounded) > 1e-4 and max(rounded) < 1e-2
+    assert "| tiny | finalized |" in found.stdout
