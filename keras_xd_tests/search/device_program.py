@@ -1,17 +1,16 @@
-"""A search on one device, two devices or two workers; prints what it came to as JSON.
+"""A search on one device, two devices or two workers.
 
-`python -m keras_xd_tests.search.device_program KINDS MODES [--backup FOLDER]`, with KINDS one,
-mirrored, data_parallel, or several of them joined by commas, one after the other; or workers, which
-are two processes with backups in FOLDER, the second of which is killed in the third epoch, and two
-that go on.
+`backend_results_program` has one and two devices on TensorFlow and JAX. `python -m
+keras_xd_tests.search.device_program FOLDER` is two workers with backups in FOLDER, of which the
+second is killed in the third epoch, and then two that go on; prints what came of it as JSON.
 """
 
-import argparse
 import contextlib
 import json
 import os
 import pathlib
 import signal
+import sys
 
 import keras
 import numpy as np
@@ -22,19 +21,7 @@ from keras_xd.search import SearchModel
 from keras_xd_tests import programs
 from keras_xd_tests.search.gated_dense import GatedDense
 
-parser = argparse.ArgumentParser()
-parser.add_argument("kinds")
-parser.add_argument("modes", nargs="+")
-parser.add_argument("--backup", type=pathlib.Path)
-given = parser.parse_args()
-
-
-def split_cpu():
-    """Make two devices of TensorFlow's only one, which is possible before it has computed."""
-    import tensorflow as tf
-
-    two = [tf.config.LogicalDeviceConfiguration()] * 2
-    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
+MODES = ("joint", "second_order")
 
 
 def make_strategy(kind):
@@ -99,7 +86,7 @@ def values_of(strategy, variable):
     return [np.ravel(keras.ops.convert_to_numpy(part)).tolist() for part in parts]
 
 
-def run(mode, strategy, dies=False):
+def run(mode, strategy, backup=None, dies=False):
     generator = np.random.default_rng(3)
     x = generator.normal(size=(24, 6, 1)).astype("float32")
     y = np.argmax(x[:, :3, 0], axis=1)
@@ -110,7 +97,7 @@ def run(mode, strategy, dies=False):
         search,
         x[:16],
         y[:16],
-        backup_dir=given.backup and given.backup / mode,
+        backup_dir=backup and backup / mode,
         validation_data=(x[:8], y[:8]) if mode == "second_order" else None,
         callbacks=[Die()] if dies else None,
         batch_size=8,
@@ -126,30 +113,34 @@ def run(mode, strategy, dies=False):
     }
 
 
-def run_all(kind, dies=False):
+def run_all(kind, *options):
+    """Return what comes of `one` device, two `mirrored` (TensorFlow) or `data_parallel` ones (JAX).
+
+    There must be two devices for the latter, and JAX keeps both from then on.
+    """
     strategy = make_strategy(kind)
     replicas = strategy.num_replicas_in_sync if strategy else 1
-    return {"replicas": replicas, **{mode: run(mode, strategy, dies) for mode in given.modes}}
+    return {"replicas": replicas, **{mode: run(mode, strategy, *options) for mode in MODES}}
 
 
-def be_worker(index, dies):
-    found = run_all("workers", dies)
-    (given.backup / f"worker_{index}.json").write_text(json.dumps(found))
+def be_worker(index, folder, dies):
+    found = run_all("workers", folder, dies)
+    (folder / f"worker_{index}.json").write_text(json.dumps(found))
 
 
-def start_workers(dies):
+def start_workers(folder, dies):
     """Start two workers, the second of which dies if told so."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in programs.free_ports(2)]}
     tasks = [{"type": "worker", "index": index} for index in range(2)]
     configs = [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
     return [
-        programs.fork(be_worker, index, dies and index == 1, TF_CONFIG=config)
+        programs.fork(be_worker, index, folder, dies and index == 1, TF_CONFIG=config)
         for index, config in enumerate(configs)
     ]
 
 
-def workers():
-    first, second = start_workers(dies=True)
+def workers(folder):
+    first, second = start_workers(folder, dies=True)
     killed = programs.wait(second)
     # Without the second, the first fails, or waits for it.
     with contextlib.suppress(ProcessLookupError):
@@ -157,18 +148,12 @@ def workers():
     failed = programs.wait(first)
     left = {
         path.parent.name: json.loads(path.read_text())["next_epoch"]
-        for path in given.backup.glob("*/latest.json")
+        for path in folder.glob("*/latest.json")
     }
-    statuses = [programs.wait(process) for process in start_workers(dies=False)]
-    found = [json.loads((given.backup / f"worker_{index}.json").read_text()) for index in range(2)]
+    statuses = [programs.wait(process) for process in start_workers(folder, dies=False)]
+    found = [json.loads((folder / f"worker_{index}.json").read_text()) for index in range(2)]
     return {"killed": killed, "failed": failed, "left": left, "statuses": statuses, "found": found}
 
 
 if __name__ == "__main__":
-    if "mirrored" in given.kinds:
-        split_cpu()
-    if given.kinds == "workers":
-        results = workers()
-    else:
-        results = {kind: run_all(kind) for kind in given.kinds.split(",")}
-    print("RESULT " + json.dumps(results))
+    print("RESULT " + json.dumps(workers(pathlib.Path(sys.argv[1]))))

@@ -1,6 +1,6 @@
 """Searches on several devices and workers, and searches that were killed.
 
-Those marked `backends` run in processes of their own, which set their devices up before use.
+Those marked `backends` run in other processes, which set their devices up before use.
 """
 
 import doctest
@@ -16,7 +16,6 @@ from keras_xd.search import SearchModel, distributed
 from keras_xd_tests import programs
 from keras_xd_tests.search.gated_dense import classification_data, gated_model
 
-PROGRAM = "search.device_program"
 MODES = ("joint", "second_order")
 FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
 
@@ -125,12 +124,6 @@ def test_several_workers_do_not_shuffle_arrays(monkeypatch):
     distributed.check_order(search, (x, (x, y)), False)
 
 
-@pytest.fixture(scope="module")
-def devices():
-    """What searches on one and on two devices came to, by kind; in one process."""
-    return programs.run(PROGRAM, "one,mirrored", *MODES)
-
-
 def assert_equal_but_for_rounding(found, expected, devices):
     for mode in MODES:
         ours, theirs = found[mode], expected[mode]
@@ -145,30 +138,26 @@ def assert_equal_but_for_rounding(found, expected, devices):
 
 
 @pytest.mark.backends
-def test_two_devices_train_as_one(devices):
-    one, two = devices["one"], devices["mirrored"]
-    assert (one["replicas"], two["replicas"]) == (1, 2)
-    assert_equal_but_for_rounding(two, one, 2)
+@pytest.mark.xdist_group("on_backends")
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_two_devices_train_as_one(backend, on_backends):
+    devices = on_backends[backend]["devices"]
+    if backend == "tensorflow":
+        assert (devices["one"]["replicas"], devices["two"]["replicas"]) == (1, 2)
+    assert_equal_but_for_rounding(devices["two"], devices["one"], 2)
 
 
 @pytest.mark.backends
-def test_two_workers_train_as_one_also_after_one_was_killed(devices, tmp_path):
+@pytest.mark.xdist_group("on_backends")
+def test_two_workers_train_as_one_also_after_one_was_killed(on_backends, tmp_path):
     """The second kills itself in the third epoch; the first cannot go on without it."""
-    workers = programs.run(PROGRAM, "workers", *MODES, "--backup", tmp_path)
+    workers = programs.run("search.device_program", tmp_path)
     assert workers["killed"] == -signal.SIGKILL and workers["failed"] != 0
     assert workers["left"] == {"joint": 2}
     assert workers["statuses"] == [0, 0]
     found = workers["found"]
     assert found[0] == found[1] and found[0]["replicas"] == 2
-    assert_equal_but_for_rounding(found[0], devices["one"], 1)
-
-
-@pytest.mark.backends
-def test_data_parallel_on_jax_trains_as_one_device():
-    flags = f"{programs.COMPILE_QUICKLY} --xla_force_host_platform_device_count=2"
-    kinds = "one,data_parallel"
-    found = programs.run(PROGRAM, kinds, *MODES, backend="jax", XLA_FLAGS=flags)
-    assert_equal_but_for_rounding(found["data_parallel"], found["one"], 2)
+    assert_equal_but_for_rounding(found[0], on_backends["tensorflow"]["devices"]["one"], 1)
 
 
 def test_public_name_and_example():

@@ -1,6 +1,4 @@
-"""Warm-up by frozen forms and from the variables on one backend; prints both as JSON."""
-
-import json
+"""Warm-up by frozen forms and from the variables on one backend."""
 
 import keras
 import numpy as np
@@ -125,19 +123,14 @@ def mirrored():
     return found
 
 
-if __name__ == "__main__":
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        two = [tf.config.LogicalDeviceConfiguration()] * 2
-        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
-    result = {
+def results():
+    """Return all of this backend; on TensorFlow there must be two devices."""
+    found = {
         "kinds": kinds(),
         "losses": both(losses),
         "outputs": both(outputs_after_a_change),
         "changed": both(lambda search: losses(search, [Change()])),
     }
     if keras.backend.backend() == "tensorflow":
-        result["mirrored"] = mirrored()
-    result["forms"] = sorted(FORMS)
-    print("RESULT " + json.dumps(result))
+        found["mirrored"] = mirrored()
+    return found | {"forms": sorted(FORMS)}

@@ -49,7 +49,6 @@ def test_distance_is_relative_and_absolute_from_zero():
     [
         {},
         {"mode": "second_order"},
-        {"run_eagerly": False, "jit_compile": True},
         {"run_eagerly": False, "steps_per_execution": 2},
     ],
 )

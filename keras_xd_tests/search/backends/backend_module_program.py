@@ -1,7 +1,6 @@
-"""What the modules `jax` and `torch` of `keras_xd.search.backends` compute, printed as JSON."""
+"""What the modules `jax` and `torch` of `keras_xd.search.backends` compute."""
 
 import importlib
-import json
 
 import keras
 
@@ -35,16 +34,15 @@ def changed(search, backend):
     return [number(after[0][0][place][0]), number(layer.bias[0])]
 
 
-if __name__ == "__main__":
+def results():
     backend = importlib.import_module(f"keras_xd.search.backends.{keras.backend.backend()}")
     values = [keras.Variable(3.0), keras.ops.convert_to_tensor(1.0)]
     loss, others, gradients = backend.loss_and_gradients(lambda v: (v[0] ** 2, [2 * v[0]]), values)
     search = SearchModel(keras.Sequential([keras.Input((2,)), GatedDense(1)]))
     search.compile("sgd", "sgd", "mse", mode="second_order")
-    result = {
+    return {
         "loss": number(loss),
         "others": [number(other) for other in others],
         "gradients": [number(gradient) for gradient in gradients],
         "state": changed(search, backend),
     }
-    print("RESULT " + json.dumps(result))

@@ -1,12 +1,10 @@
-"""Gradients and state on JAX, in a process of its own."""
+"""Gradients and state on JAX."""
 
 import pytest
 
-from keras_xd_tests import programs
-
-pytestmark = pytest.mark.backends
+pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("on_backends")]
 
 
-def test_gradients_and_state():
-    found = programs.run("search.backends.backend_module_program", backend="jax")
+def test_gradients_and_state(on_backends):
+    found = on_backends["jax"]["module"]
     assert found == {"loss": 9.0, "others": [6.0], "gradients": [6.0, 0.0], "state": [5.0, 3.0]}

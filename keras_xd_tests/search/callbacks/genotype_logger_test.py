@@ -61,9 +61,9 @@ def test_every_epoch_is_noted(tmp_path, capsys):
 
     callbacks = [keras.callbacks.LambdaCallback(on_epoch_end=note), logger]
     options = {"architecture_split": 0.5, "batch_size": 2, "verbose": 0, "callbacks": callbacks}
-    history = search.fit(x, y, epochs=3, **options).history
-    assert logger.genotypes == seen and len(seen) == 3
-    assert len(history["genotype_changes"]) == 2
+    history = search.fit(x, y, epochs=2, **options).history
+    assert logger.genotypes == seen and len(seen) == 2
+    assert len(history["genotype_changes"]) == 1
     assert history["genotype_changes"] == [
         changes(*pair) for pair in zip(seen[:-1], seen[1:], strict=True)
     ]
@@ -78,11 +78,11 @@ def test_every_epoch_is_noted(tmp_path, capsys):
     assert printed.count("Epoch") == 1 + sum(change > 0 for change in history["genotype_changes"])
     assert str(seen[0]) in printed
 
-    search.fit(x, y, epochs=4, initial_epoch=3, **options)
+    search.fit(x, y, epochs=3, initial_epoch=2, **options)
     lines = [json.loads(line) for line in logger.path.read_text().splitlines()]
-    assert [line["epoch"] for line in lines] == [1, 2, 3, 4]
+    assert [line["epoch"] for line in lines] == [1, 2, 3]
     assert [Genotype.from_dict(line["genotype"]) for line in lines] == seen
-    assert lines[2]["normal_entropy"] == history["normal_entropy"][2]
+    assert lines[1]["normal_entropy"] == history["normal_entropy"][1]
 
 
 def test_changes_by_hand():
