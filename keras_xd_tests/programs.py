@@ -11,14 +11,23 @@ import tempfile
 import traceback
 
 ROOT = pathlib.Path(__file__).parent.parent
+BACKENDS = ("tensorflow", "jax", "torch")
 # So small programs take longer to compile than to run.
 COMPILE_QUICKLY = "--xla_backend_optimization_level=0"
+# Keras and TensorFlow import them wherever they are installed, in half of their own time.
+NEEDLESS = ("jax", "matplotlib", "sklearn")
+WITH_SKLEARN = ("faults", "tuner_integration")
 
 
 def start(module, *arguments, backend="tensorflow", **environment):
-    """Start `python -m keras_xd_tests.<module>` on the CPU with a backend."""
+    """Start `python -m keras_xd_tests.<module>` on the CPU with a backend.
+
+    On TensorFlow it finds no packages that it does not need.
+    """
+    needless = NEEDLESS[:2] if module.startswith(WITH_SKLEARN) else NEEDLESS
     command = [sys.executable, "-m", f"keras_xd_tests.{module}", *map(str, arguments)]
     settings = {"KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": "", "XLA_FLAGS": COMPILE_QUICKLY}
+    settings["KERAS_XD_WITHOUT"] = " ".join(needless if backend == "tensorflow" else ())
     return subprocess.Popen(
         command,
         cwd=ROOT,
@@ -30,12 +39,18 @@ def start(module, *arguments, backend="tensorflow", **environment):
     )
 
 
+def stop(process):
+    """Kill a program that runs, with the copies that it made of itself."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 def result(process):
     """Return what a program printed as JSON; fail with its errors if it did."""
     try:
         output, errors = process.communicate(timeout=540)
     except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)  # with the copies that it made of itself
+        stop(process)
         raise
     assert process.returncode == 0, errors[-3000:]
     lines = [line for line in output.splitlines() if line.startswith("RESULT ")]
