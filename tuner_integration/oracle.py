@@ -153,8 +153,10 @@ class GrammarOracle(AskTellOracle):
         self.population = population
         self.sample = sample
         for name, grammar in self.grammars.items():
-            self.hyperparameters.Fixed(name, str(grammar.first()))
-            grammar.parse(self.hyperparameters.get(name))
+            first = str(grammar.first())
+            self.hyperparameters.Fixed(name, first)
+            if self.hyperparameters.get(name) != first:  # but a term that was given
+                grammar.parse(self.hyperparameters.get(name))
         kernels = {
             name: HierarchicalKernel(useful_levels(grammar, self.levels), topologies=topologies)
             for name, grammar in self.grammars.items()

@@ -170,7 +170,7 @@ class Grammar:
         >>> print(spaces.nas_bench_201_cell().first().formula())
         Cell(id, id, id, id, id, id)
         """
-        return self._by_weight.sample(_First(), self.start, self.max_depth, self._accepted())
+        return self._by_weight.sample(None, self.start, self.max_depth, self._accepted())
 
     def _accepted(self):
         """States that a whole term may have, `None` without constraints."""
@@ -272,13 +272,6 @@ class Grammar:
             max_depth=None if depth == math.inf else 1 + depth,
             constraints=list(dict.fromkeys(c for g in grammars for c in g.constraints)),
         )
-
-
-class _First:
-    """A generator in place of a random one that always draws the first."""
-
-    def random(self):
-        return 0.0
 
 
 def _check_generator(rng):

@@ -26,12 +26,13 @@ class Sampler:
         """Return a random term.
 
         Args:
-            rng: NumPy generator.
+            rng: NumPy generator. `None` takes the first alternative everywhere; equal parts of
+                the term, which may be many, are then one object.
             nonterminal: the root's.
             depth: bound of the depth.
             allowed: frozenset of constraint states, `None` without a constraint.
         """
-        counts, nonterminals = self.counts, self.counts.rules.productions
+        counts, nonterminals, known = self.counts, self.counts.rules.productions, {}
         # An open node: its production, the states that its arguments shall have, its depth bound,
         # the states that it may have, its arguments so far and their states.
         stack = [(*self._drawn(rng, nonterminal, depth, allowed), allowed, [], [])]
@@ -45,6 +46,8 @@ class Sampler:
                 if not stack:
                     return term
                 state = counts.state(production.operator, tuple(states))
+                if rng is None:
+                    known[production.nonterminal, depth, allowed] = term, state
                 arguments, states = stack[-1][4:]
             else:
                 symbol, nonterminal = production.arguments[len(arguments)], None
@@ -53,6 +56,11 @@ class Sampler:
                     if allowed is not None:
                         wanted = self._wanted(production, plan, depth, allowed, tuple(states))
                     drawn = self._drawn(rng, symbol, depth - 1, wanted)
+                    again = known.get((symbol, drawn[2], wanted))
+                    if again is not None:
+                        arguments.append(again[0])
+                        states.append(again[1])
+                        continue
                     if drawn[0].arguments:
                         stack.append((*drawn, wanted, [], []))
                         continue
@@ -68,7 +76,7 @@ class Sampler:
         if key not in self._choices:
             self._choices[key] = self._alternatives(*key)
         choices, sums = self._choices[key]
-        if len(choices) == 1:
+        if len(choices) == 1 or rng is None:
             drawn = 0
         elif self.uniform:
             drawn = bisect.bisect_right(sums, below(rng, sums[-1]))
