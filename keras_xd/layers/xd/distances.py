@@ -219,10 +219,13 @@ def _nearest(layers, metric, relative):
     for name, kind in warm_starts.STARTS.items():
         if not kind.is_random:
             candidates.setdefault(name, name)
-    parts, distances = [Architecture(part) for part in layers], {}
+    first, *others = [Architecture(part) for part in layers]
+    of_others = [_of_part(part, "convolution", metric, relative) for part in others]
+    distances = {}
     for name, operation in candidates.items():
         try:
-            distances[name] = _distance(parts, operation, metric, relative)
+            value = _of_part(first, operation, metric, relative)
+            distances[name] = _joined([value, *of_others], relative)
         except ValueError:  # not expressible with these arguments
             continue
 
@@ -264,8 +267,17 @@ def _checked_parts(layer, metric):
 def _distance(parts, operation, metric, relative):
     """Return the distance of the parts of a layer from an operation."""
     names = [operation] + ["convolution"] * (len(parts) - 1)
+    pairs = zip(parts, names, strict=True)
+    return _joined([_of_part(part, name, metric, relative) for part, name in pairs], relative)
+
+
+def _of_part(part, operation, metric, relative):
     measure = _fitted_distance if metric == "fitted" else functools.partial(_squared, metric)
-    values = [measure(part, name, relative) for part, name in zip(parts, names, strict=True)]
+    return measure(part, operation, relative)
+
+
+def _joined(values, relative):
+    """Return the distance of a layer whose parts have these distances."""
     if len(values) == 1:
         return values[0]
     squares = [value**2 for value in values]

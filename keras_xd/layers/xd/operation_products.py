@@ -61,10 +61,9 @@ class Architecture:
     @functools.cached_property
     def spectrum(self):
         """`C ∘ (L w + b)` of the layer's kernel, shape `(n_1, …, n_N, channels, filters)`."""
-        pieces = [ops.convert_to_numpy(piece) for piece in self.layer.finalize().spectrum]
-        real, imaginary = np.moveaxis(np.concatenate(pieces).astype("float64"), 1, 0)
-        values = real + 1j * imaginary
-        return values.reshape(*self.sizes, *values.shape[1:])
+        _, placed, _ = self.matrices
+        values = along_axes(placed, _double(self.layer._grouped_kernel()))
+        return self.gates * (values + self.bias[..., None, None])
 
 
 def _euclidean(a, b):
