@@ -32,8 +32,8 @@ def check_layer(
 
     Configuration round trip, output shape and data type, symbolic, eager and graph calls, a batch
     size that changes, `.keras` files (also before the layer is built) and TensorFlow's checkpoints,
-    a compiled `fit` that moves every trainable variable, the same training step under XLA,
-    `mixed_bfloat16`, and, for a `SearchableLayer`, its protocol.
+    training that moves every trainable variable, the same `fit` under XLA, `mixed_bfloat16`, and,
+    for a `SearchableLayer`, its protocol.
 
     Args:
         layer_class: the class to check.
@@ -57,16 +57,18 @@ def check_layer(
     check_config(layer_class, init_kwargs)
     check_unbuilt(layer_class, init_kwargs, inputs)
     layer = layer_class(**init_kwargs)
-    model = check_calls(layer, inputs)
-    check_checkpoint(model, check_file(model, inputs))
+    model, outputs = check_calls(layer, inputs)
+    check_checkpoint(model, check_file(model, inputs, outputs))
     if layer.trainable_variables:
         check_training(model, inputs, rng, run_jit=run_jit)
+        outputs = keras.ops.convert_to_numpy(layer(inputs))
     if run_mixed_precision:
-        check_mixed_precision(layer_class, init_kwargs, layer, inputs)
+        check_mixed_precision(layer_class, init_kwargs, layer, inputs, outputs)
     if isinstance(layer, SearchableLayer):
         if settle is not None:
             settle(layer)
-        check_protocol(layer, inputs)
+            outputs = None
+        check_protocol(layer, inputs, outputs)
     return layer
 
 
@@ -104,7 +106,11 @@ def check_unbuilt(layer_class, init_kwargs, inputs):
 
 
 def check_calls(layer, inputs):
-    """Symbolic, eager and graph calls agree in shape, type and value at any batch size."""
+    """Symbolic, eager and graph calls agree in shape, type and value at any batch size.
+
+    Returns:
+        A model of the layer, and the outputs of the eager call.
+    """
     batch = inputs.shape[0]
     shape_before_build = layer.compute_output_shape(inputs.shape)
     symbolic = keras.Input(inputs.shape[1:], name="inputs")
@@ -122,7 +128,7 @@ def check_calls(layer, inputs):
     graph = in_graph(model)
     for number in (batch, batch - 1):
         assert_close(graph(inputs[:number]), eager[:number])
-    return model
+    return model, eager
 
 
 def in_graph(model):
@@ -136,13 +142,19 @@ def in_graph(model):
     return lambda inputs: keras.ops.convert_to_numpy(graph(inputs))
 
 
-def check_file(model, inputs):
+def check_file(model, inputs, outputs=None):
     """The model comes back from a `.keras` file with the same configuration and outputs.
+
+    Args:
+        model: the model.
+        inputs: a batch of its inputs.
+        outputs: what it makes of them, if that is known.
 
     Returns:
         What came back.
     """
-    expected = keras.ops.convert_to_numpy(model(inputs))  # in graphs: `check_calls`
+    if outputs is None:
+        outputs = keras.ops.convert_to_numpy(model(inputs))  # in graphs: `check_calls`
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model.keras")
         restored = keras.models.load_model(f"{folder}/model.keras")
@@ -153,7 +165,7 @@ def check_file(model, inputs):
         assert after == before
     names = [variable.path.split("/")[-1] for variable in model.variables]
     assert [variable.path.split("/")[-1] for variable in restored.variables] == names
-    assert_close(keras.ops.convert_to_numpy(restored(inputs)), expected)
+    assert_close(keras.ops.convert_to_numpy(restored(inputs)), outputs)
     return restored
 
 
@@ -179,10 +191,10 @@ def check_checkpoint(model, other):
 
 
 def check_training(model, inputs, rng, *, run_jit):
-    """A compiled `fit` moves all trainable variables; XLA computes the same step.
+    """Training moves all trainable variables; XLA computes the same steps.
 
-    XLA compiles the graph of a step. The other steps are run eagerly, which is faster than making
-    a graph for two of them; `check_calls` has made one of the layer.
+    XLA compiles the graph of a step. The other steps are run eagerly and one by one, which is
+    faster than making a graph for two of them; `check_calls` has made one of the layer.
     """
     targets = rng.normal(size=(len(inputs), *model.output.shape[1:])).astype("float32")
     initial = model.get_weights()
@@ -191,8 +203,11 @@ def check_training(model, inputs, rng, *, run_jit):
         model.set_weights(initial)
         options = {"jit_compile": jit_compile, "run_eagerly": not jit_compile}
         model.compile(keras.optimizers.SGD(0.1), "mse", **options)
-        history = model.fit(inputs, targets, batch_size=len(inputs), epochs=2, verbose=0)
-        losses[jit_compile] = history.history["loss"]
+        if jit_compile:
+            history = model.fit(inputs, targets, batch_size=len(inputs), epochs=2, verbose=0)
+            losses[jit_compile] = history.history["loss"]
+        else:
+            losses[jit_compile] = [loss_of_step(model, inputs, targets) for _ in range(2)]
         assert np.all(np.isfinite(losses[jit_compile]))
     if run_jit:
         assert_close(np.array(losses[True]), np.array(losses[False]))
@@ -203,7 +218,13 @@ def check_training(model, inputs, rng, *, run_jit):
         assert not np.array_equal(value, before[variable.path]), f"{variable.path} did not move"
 
 
-def check_mixed_precision(layer_class, init_kwargs, layer, inputs):
+def loss_of_step(model, inputs, targets):
+    """Train a model by one step and return the loss before it."""
+    model.reset_metrics()
+    return float(model.train_on_batch(inputs, targets))
+
+
+def check_mixed_precision(layer_class, init_kwargs, layer, inputs, expected):
     """With `mixed_bfloat16` the weights stay float32 and the outputs nearly the same."""
     mixed = layer_class(**{**init_kwargs, "dtype": "mixed_bfloat16"})
     mixed.build(inputs.shape)
@@ -213,13 +234,19 @@ def check_mixed_precision(layer_class, init_kwargs, layer, inputs):
     assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
     assert_close(
         keras.ops.convert_to_numpy(keras.ops.cast(outputs, "float32")),
-        keras.ops.convert_to_numpy(layer(inputs)),
+        expected,
         BFLOAT16_TOLERANCE,
     )
 
 
-def check_protocol(layer, inputs):
-    """The four things of `SearchableLayer` hold for the layer as it is now."""
+def check_protocol(layer, inputs, outputs=None):
+    """The four things of `SearchableLayer` hold for the layer as it is now.
+
+    Args:
+        layer: the layer.
+        inputs: a batch of its inputs.
+        outputs: what it makes of them, if that is known.
+    """
     trainable = {id(variable) for variable in layer.trainable_variables}
     architecture = layer.architecture_variables
     assert architecture
@@ -237,17 +264,19 @@ def check_protocol(layer, inputs):
         assert np.all(np.isfinite(value)), f"describe()[{name!r}] = {value}"
 
     weights = layer.get_weights()
-    expected = keras.ops.convert_to_numpy(layer(inputs))
+    if outputs is None:
+        outputs = keras.ops.convert_to_numpy(layer(inputs))
     static = layer.finalize()
     assert static.built
     assert not isinstance(static, SearchableLayer)
-    assert_close(keras.ops.convert_to_numpy(static(inputs)), expected)
+    found = keras.ops.convert_to_numpy(static(inputs))
+    assert_close(found, outputs)
     for now, then in zip(layer.get_weights(), weights, strict=True):
         np.testing.assert_array_equal(now, then, "finalize() changed the layer")
 
     symbolic = keras.Input(inputs.shape[1:], name="inputs")
     model = keras.Model(symbolic, static(symbolic))
-    check_checkpoint(model, check_file(model, inputs))
+    check_checkpoint(model, check_file(model, inputs, found))
 
 
 def assert_close(actual, expected, tolerance=FLOAT32_TOLERANCE):

@@ -1,5 +1,7 @@
 """Cells that compute a few operations of each edge in a step."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -25,12 +27,21 @@ def images(rng, size=6):
     return [rng.standard_normal((2, size, size, n)).astype("float32") for n in (3, 5)]
 
 
-def network(relaxation, size=4):
-    """Return a network of a normal, a reduction and a normal cell."""
+def block(cell, nodes):
+    """Return the first node that a cell makes in training of the nodes before it."""
+    common = cell.common_values(True)
+    surrogate = cell.first_tier(0, nodes, common, True)
+    node = cell.second_tier(0, surrogate, common, True)
+    cell.after_call(common, True)
+    return node
+
+
+def network(relaxation, reductions=(False, True, False), size=4):
+    """Return a network of cells, by default a normal, a reduction and a normal one."""
     kinds = [layers.CellArchitecture(r, FEW[1:], 1 + r, relaxation) for r in (False, True)]
     before = x = inputs = keras.Input((size, size, 3))
     reduced = False
-    for number, reduction in enumerate((False, True, False)):
+    for number, reduction in enumerate(reductions):
         cell = layers.HeterogeneousCell(
             2, kinds[reduction], reduction, reduced, name=f"cell{number}"
         )
@@ -88,19 +99,12 @@ def test_what_was_not_drawn_is_left_alone(relaxation, rng):
         np.testing.assert_array_equal(moved, drawn[:, [0, 1, 2, 2]])
 
 
-def test_inference_of_a_single_path_is_that_of_the_derived_cell(rng):
-    model = network("single_path")
-    for layer in model.layers[1:4]:
-        randomized(layer, rng)
-    keras_xd.randomize_architecture(model, seed=3)
-    x = rng.standard_normal((2, 4, 4, 3)).astype("float32")
-    derived = keras_xd.finalize(model)(x)
-    assert_close(*map(keras.ops.convert_to_numpy, (model(x), derived)), 1e-5)
-
-
 @pytest.mark.parametrize("relaxation", [*PATHS, "partial"])
 def test_mixed_precision(relaxation, rng):
+    """All of a cell, and one block where others draw in other ways."""
     x = images(rng)
+    whole = relaxation in ("single_path", "partial")
+    nodes = list(rng.random((2, 2, 6, 6, 4), "float32"))
     outputs, moved = [], []
     for dtype in ("float32", "mixed_bfloat16"):
         keras.utils.set_random_seed(1)
@@ -108,7 +112,10 @@ def test_mixed_precision(relaxation, rng):
         cell.build([value.shape for value in x])
         cell.architecture.logits.assign(60 * np.eye(3)[np.arange(18) % 3])
         with tf.GradientTape() as tape:
-            y = cell(x, training=True)
+            if whole:
+                y = cell(x, training=True)
+            else:
+                y = keras.layers.Lambda(functools.partial(block, cell), dtype=dtype)(nodes)
             loss = tf.reduce_sum(tf.cast(y, "float32") ** 2)
         slopes = tape.gradient(loss, [v.value for v in cell.edges.trainable_variables])
         assert all(slope.dtype == "float32" for slope in slopes)
@@ -137,42 +144,49 @@ def test_cells_of_a_kind_draw_alike_and_anew(relaxation, rng):
 
 @pytest.mark.parametrize("relaxation", PATHS)
 def test_networks_are_saved_and_finalized(relaxation, rng, tmp_path):
-    model = network(relaxation)
+    """A single path computes in inference what the derived cells do.
+
+    It has two cells that share an architecture, which others share alike.
+    """
+    single = relaxation == "single_path"
+    model = network(relaxation, (False, True, False) if single else (False, True))
+    for layer in model.layers[1:-1]:
+        randomized(layer, rng)
     keras_xd.randomize_architecture(model, seed=2)
     x = rng.standard_normal((2, 4, 4, 3)).astype("float32")
     y = keras.ops.convert_to_numpy(model(x))
     model.save(tmp_path / "model.keras")
     restored = keras.models.load_model(tmp_path / "model.keras")
     assert restored.layers[1].architecture.relaxation == relaxation
-    assert restored.layers[1].architecture is restored.layers[3].architecture
+    if single:
+        assert restored.layers[1].architecture is restored.layers[3].architecture
     assert_close(keras.ops.convert_to_numpy(restored(x)), y)
     genotype = layers.derived_genotype(restored)
     assert genotype == layers.derived_genotype(model)
     found = keras_xd.finalize(model)
-    assert [layer.genotype_cell for layer in found.layers[1:4]] == [
-        *(genotype.normal, genotype.reduction, genotype.normal)
-    ]
-    assert found(x).shape == y.shape
+    cells = [genotype.normal, genotype.reduction, genotype.normal]
+    assert [layer.genotype_cell for layer in found.layers[1:-1]] == cells[: 2 + single]
+    derived = keras.ops.convert_to_numpy(found(x))
+    assert derived.shape == y.shape
+    if single:
+        assert_close(derived, y)
 
 
-@pytest.mark.parametrize("relaxation", PATHS)
-def test_a_block_runs_under_xla(relaxation, rng):
-    """What XLA compiles of one block it compiles of the others, in four times the time."""
-    cell = drawn_cell(relaxation, FEW)
+@pytest.mark.parametrize("relaxation, names", [("sampled", FEW[::2]), ("single_path", FEW)])
+def test_a_block_runs_under_xla(relaxation, names, rng):
+    """What XLA compiles of one block it compiles of the others, in four times the time.
+
+    And what it compiles of two drawn operations it compiles of one.
+    """
+    cell = drawn_cell(relaxation, names)
     cell.build([(None, 4, 4, 3)] * 2)
     # XLA has random numbers of its own, which decide nothing here.
-    cell.architecture.logits.assign(60 * np.eye(3)[rng.integers(3, size=18)])
+    count = len(names)
+    cell.architecture.logits.assign(60 * np.eye(count)[rng.integers(count, size=18)])
     nodes = [keras.ops.convert_to_tensor(rng.random((2, 4, 4, 4), "float32")) for _ in range(2)]
 
-    def block(nodes):
-        common = cell.common_values(True)
-        surrogate = cell.first_tier(0, nodes, common, True)
-        node = cell.second_tier(0, surrogate, common, True)
-        cell.after_call(common, True)
-        return node
-
-    expected = keras.ops.convert_to_numpy(block(nodes))
-    compiled = tf.function(block, jit_compile=True, autograph=False)
+    expected = keras.ops.convert_to_numpy(block(cell, nodes))
+    compiled = tf.function(functools.partial(block, cell), jit_compile=True, autograph=False)
     assert_close(keras.ops.convert_to_numpy(compiled(nodes)), expected, 1e-4)
 
 
@@ -194,10 +208,10 @@ def test_files_of_before_are_searches_by_softmax():
 
 
 @pytest.mark.parametrize(
-    "relaxation, mode", [("gumbel", "joint"), ("sampled", "first_order"), ("single_path", "joint")]
+    "relaxation, mode", [("gumbel", "first_order"), ("sampled", "joint"), ("single_path", "joint")]
 )
 def test_searches_train_what_is_drawn(relaxation, mode, rng):
-    """In a graph, and where two passes draw one operation and two step by step."""
+    """One operation and two, in a pass or two, step by step and in a graph."""
     weights = layers.CellArchitecture(
         operations=("dynamic_3", "dilated_3"), seed=1, relaxation=relaxation
     )
@@ -207,7 +221,7 @@ def test_searches_train_what_is_drawn(relaxation, mode, rng):
     search = keras_xd.SearchModel(keras.Model(inputs, x))
     weights.logits.assign(np.tile([3.0, 0.0], (18, 1)))
     optimizers = [keras.optimizers.SGD(0.1) for _ in range(2)]
-    eager = relaxation == "sampled"
+    eager = relaxation != "single_path"
     search.compile(*optimizers, "mse", mode=mode, jit_compile=False, run_eagerly=eager)
     before = [keras.ops.convert_to_numpy(v) for v in search.trainable_variables]
     data = rng.standard_normal((2, 4, 4, 3)), rng.standard_normal((2, 8))

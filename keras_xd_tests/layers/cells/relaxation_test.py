@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from keras_xd import genotypes
 from keras_xd.core.tracing import traced_part
@@ -27,8 +28,11 @@ def test_operations_are_drawn_by_their_shares(rng):
     names = ("identity", "dilated_3", "separable_3")
     logits = np.tile(np.log(np.array([0.5, 0.3, 0.2], "float32")), (18, 1))
     count = 1500
-    draw = traced_part(drawn_paths, names, "gumbel", 1)
-    found = [draw(logits, gumbel(rng, (18, 3)), np.float32(1))[0]["numbers"] for _ in range(count)]
+
+    def draw(noise):
+        return drawn_paths(names, "gumbel", 1, logits, noise, 1.0)[0]["numbers"]
+
+    found = keras.ops.convert_to_numpy(ops.vectorized_map(draw, gumbel(rng, (count, 18, 3))))
     shares = np.bincount(np.ravel(found), minlength=3) / (18 * count)
     np.testing.assert_allclose(shares, [0.5, 0.3, 0.2], atol=0.012)  # 4 deviations
 
@@ -153,12 +157,13 @@ def test_edges_of_a_single_path_are_drawn_by_their_shares(rng):
     of_edges = np.array([0.6, 0.3, 0.1])
     edge_logits = np.zeros(14, "float32")
     edge_logits[2:5] = np.log(of_edges)
-    draw = traced_part(drawn_cell, names)
-    logits, found = np.zeros((18, 3), "float32"), []
-    for _ in range(count):
-        noise = gumbel(rng, (18, 3))
-        numbers = draw(logits, edge_logits, noise, np.float32(1))[0]["numbers"]
-        found.append(keras.ops.convert_to_numpy(numbers)[2:5, 0] < 3)
+    logits = np.zeros((18, 3), "float32")
+
+    def draw(noise):
+        return drawn_cell(names, logits, edge_logits, noise, 1.0)[0]["numbers"]
+
+    numbers = ops.vectorized_map(draw, gumbel(rng, (count, 18, 3)))
+    found = keras.ops.convert_to_numpy(numbers)[:, 2:5, 0] < 3
     # An edge is missing if the two others come one after the other.
     a, b, c = of_edges
     missing = [p * q * (1 / (1 - p) + 1 / (1 - q)) for p, q in ((b, c), (a, c), (a, b))]

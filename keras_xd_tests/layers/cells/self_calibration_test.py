@@ -53,7 +53,7 @@ def test_the_gate_learns_first_and_the_operation_after_it(operation, rng):
     x = rng.standard_normal((4, 5, 4, 16)).astype("float32")
     y = x * rng.random((4, 1, 1, 16)).astype("float32")
     model = keras.Sequential([keras.Input((5, 4, 16)), layers.SelfCalibration(operation)])
-    model.compile(keras.optimizers.SGD(0.5), "mse")
+    model.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=True)
     (layer,) = model.layers
     moved = []
     for _ in range(2):

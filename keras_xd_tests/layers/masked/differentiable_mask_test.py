@@ -139,6 +139,7 @@ def test_the_loss_of_the_complexity_alone_drives_the_size_to_its_target(start):
         lambda y, outputs: 0 * ops.sum(outputs),
         complexity_target=40,
         complexity_weight=1.0,
+        jit_compile=False,
     )
     data = np.zeros((100, 80))
     search.fit(data, data, batch_size=1, verbose=0)
@@ -155,6 +156,7 @@ def test_a_search_keeps_masks_in_their_range():
         mode="first_order",
         complexity_target=1e6,
         complexity_weight=1e6,
+        run_eagerly=True,
     )
     data = np.zeros((2, 80))
     search.fit(data, data, batch_size=1, verbose=0, architecture_data=(data, data))

@@ -53,9 +53,9 @@ def test_layer(rng):
     check_config(layers.StructuredEinsumDense, arguments)
     layer = layers.StructuredEinsumDense(**arguments)
     x = rng.normal(size=(3, 5, 6)).astype("float32")
-    model = check_calls(layer, x)
-    check_checkpoint(model, check_file(model, x))
-    check_mixed_precision(layers.StructuredEinsumDense, arguments, layer, x)
+    model, outputs = check_calls(layer, x)
+    check_checkpoint(model, check_file(model, x, outputs))
+    check_mixed_precision(layers.StructuredEinsumDense, arguments, layer, x, outputs)
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,20 @@ def assert_twin(shape, rng, search=None, **arguments):
     return layer
 
 
-# Every size with every step and every padding, and every step with every padding, not all three.
+# Every two of a size, a step, a padding and a kernel size together, not all four.
 SIZES = [7, 8, 31, 36, 64, 257]
 STEPS = [{}, {"strides": 2}, {"strides": 3}, {"dilation_rate": 3}]
 PADDINGS = ["valid", "same", "causal"]
+KERNELS = [1, 2, 3]
 PAIRWISE = [
-    (size, {"padding": PADDINGS[(row + column) % 3], **steps})
+    (
+        size,
+        {
+            "padding": PADDINGS[(row + column) % 3],
+            "kernel_size": KERNELS[(row + row // 3 + 2 * column) % 3],
+            **steps,
+        },
+    )
     for row, size in enumerate(SIZES)
     for column, steps in enumerate(STEPS)
 ]
@@ -47,31 +55,24 @@ PAIRWISE = [
 
 @pytest.mark.parametrize("size, arguments", PAIRWISE, ids=str)
 def test_equals_conv1d(size, arguments, rng):
-    for kernel_size in (1, 2, 3):
-        assert_twin(
-            (2, size, 3),
-            rng,
-            {"depth": (2, 1, 3)},
-            kernel_size=kernel_size,
-            **arguments,
-        )
+    assert_twin((2, size, 3), rng, {"depth": (2, 1, 3)}, **arguments)
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "sizes, arguments",
     [
-        {},
-        {"padding": "same"},
-        {"padding": "same", "strides": 2},
-        {"strides": (2, 3)},
-        {"padding": "same", "dilation_rate": (2, 1)},
-        {"groups": 2, "padding": "same"},
-        {"groups": 4},
-        {"use_bias": False, "activation": "tanh"},
+        ((9, 16), {}),
+        ((13, 8), {"padding": "same"}),
+        ((9, 16), {"padding": "same", "strides": 2}),
+        ((13, 8), {"padding": "same", "strides": 2}),
+        ((13, 8), {"strides": (2, 3)}),
+        ((9, 16), {"padding": "same", "dilation_rate": (2, 1)}),
+        ((13, 8), {"groups": 2, "padding": "same"}),
+        ((9, 16), {"groups": 4}),
+        ((13, 8), {"use_bias": False, "activation": "tanh"}),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("sizes", [(9, 16), (13, 8)])
 def test_equals_conv2d(sizes, arguments, rng):
     assert_twin((3, *sizes, 4), rng, kernel_size=(3, 2), **arguments)
 
@@ -166,6 +167,7 @@ def test_gradients_by_finite_differences(warm_start, extras, rng):
     layer.build(x.shape)
     weight = rng.standard_normal((2, 5, 6, 2)).astype("float32")
 
+    @tf.function(autograph=False)
     def loss():
         return tf.reduce_sum(weight * layer(x) ** 2)
 
@@ -320,7 +322,7 @@ def test_random_outputs_have_the_variance_of_the_twin(layer, twin, shape, paddin
     start = "random_triangular" if causal else "random_unitary"
     inner = (slice(None), *[slice(1, -1)] * (len(shape) - 1))
     found, expected = [], []
-    for seed in range(5):
+    for seed in range(3):
         keras.utils.set_random_seed(seed)
         random = layer(**arguments, **keywords, warm_start=start, seed=seed)
         found.append(np.var(np.asarray(random(inputs))))

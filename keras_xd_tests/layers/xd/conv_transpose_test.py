@@ -19,10 +19,18 @@ def test_every_argument_and_default_of_the_twin(twin, layer_class, sizes):
     assert_signature(twin, layer_class, 2, 3)
 
 
-@pytest.mark.parametrize("padding", ["valid", "same"])
-@pytest.mark.parametrize("size", [1, 7])
-@pytest.mark.parametrize("kernel", [1, 2, 5])
-@pytest.mark.parametrize("strides, dilation", [(1, 1), (2, 1), (4, 1), (1, 3)])
+# Every step with every kernel, each with both sizes and both paddings, not all four.
+SIZES = [[(1, "valid"), (7, "same")], [(1, "same"), (7, "valid")]]
+STEPS = [(1, 1), (2, 1), (4, 1), (1, 3)]
+PAIRWISE = [
+    (size, padding, kernel, *steps)
+    for row, kernel in enumerate((1, 2, 5))
+    for column, steps in enumerate(STEPS)
+    for size, padding in SIZES[(row + column) % 2]
+]
+
+
+@pytest.mark.parametrize("size, padding, kernel, strides, dilation", PAIRWISE)
 def test_equals_conv1d_transpose(size, kernel, strides, dilation, padding, rng):
     arguments = dict(filters=3, kernel_size=kernel, strides=strides, padding=padding)
     twin = keras.layers.Conv1DTranspose(**arguments, dilation_rate=dilation)
@@ -125,7 +133,7 @@ def test_layer_checks(twin, layer_class, sizes):
         "depth": (1, 2, 1),
     }
     shape = (3, *(3, 4, 2)[: len(sizes)], 2)
-    check_layer(layer_class, arguments, shape, run_jit=len(sizes) == 2)
+    check_layer(layer_class, arguments, shape, run_jit=len(sizes) == 1)
 
 
 def test_multiply_adds_by_hand():

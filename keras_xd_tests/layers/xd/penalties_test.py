@@ -127,7 +127,7 @@ def trained(penalty, factors, **options):
     model, inputs, targets = small_search(**options)
     factored = Factored(penalty)
     penalties.attach(model, factored)
-    model.compile(keras.optimizers.Adam(0.02), "mse")
+    model.compile(keras.optimizers.Adam(0.02), "mse", jit_compile=False)
     model.optimizer.build(model.trainable_variables)
     variables = [*model.variables, *model.optimizer.variables]
     start = [keras.ops.convert_to_numpy(variable) for variable in variables]
@@ -167,7 +167,7 @@ def test_a_search_model_adds_penalties_to_its_loss():
     penalties.attach(search, penalties.NearStart(10.0))
     for variable in keras_xd.architecture_variables(search):
         variable.assign_add(keras.ops.full(variable.shape, 0.1))
-    search.compile(optimizer="sgd", architecture_optimizer="sgd", loss="mse")
+    search.compile("sgd", "sgd", "mse", run_eagerly=True)
     entries = sum(np.prod(v.shape) for v in keras_xd.architecture_variables(search))
     error = np.mean((search.predict(inputs, verbose=0) - targets) ** 2)
     loss = search.evaluate(inputs, targets, batch_size=32, verbose=0)

@@ -16,7 +16,7 @@ def serialized(layer):
 @pytest.mark.parametrize(
     "layer, sizes, input_shape",
     [
-        (layers.XDConv1D(3, 3, padding="circular", depth=2), (6,), (2, 8, 2)),
+        (layers.XDConv1D(3, 3, padding="circular"), (6,), (2, 8, 2)),
         (layers.KOpConv2D(2, 2, padding="circular"), (4, 3), (2, 2, 5, 2)),
         (
             layers.XDConv2D(2, 3, padding="circular", data_format="channels_first"),
@@ -26,8 +26,9 @@ def serialized(layer):
     ],
 )
 def test_searched_layer(layer, sizes, input_shape):
+    """Without XLA, which compiles the same of the plain layer, and of what is inside."""
     init_kwargs = {"layer": serialized(layer), "sizes": sizes, "activation": "tanh"}
-    check_layer(layers.SearchableResampled, init_kwargs, input_shape, run_jit=len(sizes) == 1)
+    check_layer(layers.SearchableResampled, init_kwargs, input_shape, run_jit=False)
 
 
 def test_plain_layer(rng):

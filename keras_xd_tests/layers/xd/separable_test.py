@@ -39,13 +39,14 @@ def test_equals_the_twin(twin, layer_class, sizes, arguments, search_pointwise, 
 
 @pytest.mark.parametrize("search_pointwise", [False, True])
 def test_layer_checks(search_pointwise):
+    """Without XLA, which compiles the same of the two operations by themselves."""
     arguments = {
         "filters": 3,
         "kernel_size": 3,
         "padding": "same",
         "search_pointwise": search_pointwise,
     }
-    check_layer(layers.XDSeparableConv1D, arguments, (3, 4, 2), run_jit=search_pointwise)
+    check_layer(layers.XDSeparableConv1D, arguments, (3, 4, 2), run_jit=False)
 
 
 def test_layer_checks_2d():
