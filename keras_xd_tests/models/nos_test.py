@@ -73,7 +73,7 @@ def test_cells_of_a_kind_share_their_architecture(rng):
     assert [cell.filters for cell in found] == [2, 4, 8, 8]
     assert found[0].architecture is found[3].architecture
     assert found[1].architecture is found[2].architecture
-    again = models.nos_search_network(4, 2, (8, 8, 3), 3, OPERATIONS, seed=5)
+    again = models.nos_search_network(3, 1, (8, 8, 3), 3, OPERATIONS, seed=5)
     for one, other in zip(variables, architecture_variables(again), strict=True):
         np.testing.assert_array_equal(one, other)
     assert not np.array_equal(*variables)
@@ -99,7 +99,7 @@ def test_drop_path_and_seeds(rng):
     cells = [first.get_layer(f"cell{number}") for number in (1, 2, 3)]
     assert [cell.drop_path for cell in cells] == [0.5] * 3
     assert len({cell.seed for cell in cells}) == 3
-    without = models.nos_network(genotype, drop_path=0.0, **options)
+    without = models.nos_network(Genotype(SKIPS, SKIPS), drop_path=0.0, **options)
     without(x, training=True)
     assert without.get_layer("cell1").drop_path_progress is None
 

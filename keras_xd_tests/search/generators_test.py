@@ -78,8 +78,7 @@ def test_arrays_start_again_beside_a_generator():
     assert found == [[0, 1], [2, 3], [4, 0], [1, 2]]
 
 
-@pytest.mark.parametrize("mode", ["first_order", "second_order"])
-def test_generators_train_as_the_same_arrays_do(mode):
+def test_generators_train_as_the_same_arrays_do():
     x, y = (values[:8] for values in classification_data(32))
     options = {"epochs": 2, "verbose": 0}
 
@@ -88,12 +87,10 @@ def test_generators_train_as_the_same_arrays_do(mode):
         while True:
             yield from ((x[i : i + 4], y[i : i + 4]) for i in (0, 4))
 
-    expected = search_model(mode).fit(
+    expected = search_model().fit(
         x, y, batch_size=4, shuffle=False, architecture_data=(x, y), **options
     )
-    found = search_model(mode).fit(
-        of_two(), architecture_data=of_two(), steps_per_epoch=2, **options
-    )
+    found = search_model().fit(of_two(), architecture_data=of_two(), steps_per_epoch=2, **options)
     for name, values in expected.history.items():
         np.testing.assert_allclose(found.history[name], values, rtol=1e-5)
 

@@ -10,7 +10,7 @@ from keras_xd.search import SearchModel, distributed
 from keras_xd.search.random_state import KEY, generator_states, load_random_state
 from keras_xd_tests.search.gated_dense import GatedDense
 
-EPOCHS = 3
+EPOCHS = 2
 GENERATORS = 4
 
 
