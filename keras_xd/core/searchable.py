@@ -11,6 +11,9 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Config, Description, Shape, Tensor
 
 
+_PLAIN = frozenset({type(None), bool, int, float, str})
+
+
 class SearchableLayer(keras.layers.Layer):
     """Base class of a layer whose operation, not only whose weights, is searched.
 
@@ -155,7 +158,8 @@ def sublayers(layer):
         elif isinstance(value, (dict, list, tuple, set)) and id(value) not in seen:
             seen.add(id(value))  # a container may hold itself
             for item in value.values() if isinstance(value, dict) else value:
-                visit(item)
+                if type(item) not in _PLAIN:  # most of what layers hold
+                    visit(item)
 
     if isinstance(layer, keras.Model):
         visit(layer.layers)
