@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ CASES = [
     lambda: kmatrix.KMatrix.permutation(np.random.default_rng(0).permutation(60), depth=4),
     lambda: kmatrix.KMatrix.identity(1),
 ]
-every_case = pytest.mark.parametrize("make", CASES)
+every_case = pytest.mark.parametrize("make", list(map(functools.cache, CASES)))
 
 
 def complex_of(pair):
@@ -124,12 +126,18 @@ OPERATORS = [
     lambda: kmatrix.KMatrix.random_orthogonal(12, depth=2, seed=0),
     lambda: kmatrix.KMatrix.dst(12, kind=3).T,
 ]
-every_operator = pytest.mark.parametrize("make", OPERATORS)
+every_operator = pytest.mark.parametrize("make", list(map(functools.cache, OPERATORS)))
 
 
-@every_operator
-@pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
-@pytest.mark.parametrize("kind", [float, complex, int])
+# Every operator with every kind of numbers, and both with every number of axes.
+PRODUCTS = [
+    (kind, [(), (2,), (2, 3)][(row + column) % 3], functools.cache(make))
+    for row, make in enumerate(OPERATORS)
+    for column, kind in enumerate([float, complex, int])
+]
+
+
+@pytest.mark.parametrize("kind, leading, make", PRODUCTS)
 def test_products_with_arrays_are_those_of_numpy(make, leading, kind):
     matrix = make()
     n, dense, rng = matrix.shape[0], matrix.numpy(), np.random.default_rng(4)

@@ -103,6 +103,7 @@ def test_gradients_by_finite_differences(rng):
     model = keras.Sequential([first, second])
     model.build(x.shape)
 
+    @tf.function(autograph=False)
     def loss():
         return tf.reduce_sum(weight * model(x) ** 2)
 
@@ -173,19 +174,18 @@ def assert_shared(model):
     return found
 
 
-@pytest.mark.parametrize("frozen, trained", [(False, True), (True, False), (True, True)])
-def test_shared_operation_stays_shared_in_files(trained, frozen, rng, tmp_path):
+@pytest.mark.parametrize("frozen", [False, True])
+def test_shared_operation_stays_shared_in_files(frozen, rng, tmp_path):
     model, operation = shared_model(depth=2, warm_start="random_unitary")
     x = rng.standard_normal((4, 8, 6, 2)).astype("float32")
     y = rng.standard_normal((4, 4, 3, 3)).astype("float32")
     if frozen:
         freeze_architecture(model)
     before = [keras.ops.convert_to_numpy(v) for v in operation.variables]
-    if trained:
-        model.compile(keras.optimizers.Adam(1e-2), "mse", run_eagerly=True)
-        model.fit(x, y, verbose=0)
-        for old, new in zip(before, operation.variables, strict=True):
-            assert np.array_equal(old, new) == frozen
+    model.compile(keras.optimizers.Adam(1e-2), "mse", run_eagerly=True)
+    model.train_on_batch(x, y)
+    for old, new in zip(before, operation.variables, strict=True):
+        assert np.array_equal(old, new) == frozen
     model.save(tmp_path / "model.keras")
     restored = keras.models.load_model(tmp_path / "model.keras")
     found = assert_shared(restored)
@@ -196,11 +196,10 @@ def test_shared_operation_stays_shared_in_files(trained, frozen, rng, tmp_path):
     assert len(architecture_variables(restored)) == len(architecture_variables(model)) == 6
     assert all(v.trainable != frozen for v in found[0].architecture_variables)
     np.testing.assert_array_equal(restored(x), model(x))
-    if trained:  # the optimizer's state too: one more step is the same
-        for each in (model, restored):
-            each.fit(x, y, epochs=1, verbose=0)
-        for now, then in zip(restored.get_weights(), model.get_weights(), strict=True):
-            np.testing.assert_allclose(now, then, atol=1e-6)
+    for each in (model, restored):  # the optimizer's state too: one more step is the same
+        each.train_on_batch(x, y)
+    for now, then in zip(restored.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(now, then, atol=1e-6)
     model.save_weights(tmp_path / "model.weights.h5")
     other, _ = shared_model(depth=2, warm_start="random_unitary")
     other.load_weights(tmp_path / "model.weights.h5")

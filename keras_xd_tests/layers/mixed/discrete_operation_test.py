@@ -31,18 +31,20 @@ def built(layer, rng, shape):
     ],
 )
 def test_equals_numpy(name, window, stride, padding, rate, rng):
-    for rank in (1, 2) if padding != "causal" else (1,):
-        x = rng.standard_normal((2, *((9,), (6, 7))[rank - 1], 4)).astype("float32")
-        arguments = {"strides": stride, "padding": padding, "dilation_rate": rate}
-        layer = layers.DiscreteOperation(rank, 6, name, window, groups=2, **arguments)
-        built(layer, rng, x.shape)
-        y = keras.ops.convert_to_numpy(layer(x))
-        assert y.shape == layer.compute_output_shape(x.shape)
-        kernel = None if layer.kernel is None else np.asarray(layer.kernel)
-        expected = operation_references.operation(
-            name, x, 6, kernel, window=window, stride=stride, padding=padding, rate=rate
-        )
-        assert_close(y, expected + np.asarray(layer.bias))
+    # Each operation and each geometry with both ranks, their pairs in turn.
+    number = ["convolution", *DARTS_OPERATIONS].index(name) + window + stride + rate
+    rank = 1 if padding == "causal" else 1 + number % 2
+    x = rng.standard_normal((2, *((9,), (6, 7))[rank - 1], 4)).astype("float32")
+    arguments = {"strides": stride, "padding": padding, "dilation_rate": rate}
+    layer = layers.DiscreteOperation(rank, 6, name, window, groups=2, **arguments)
+    built(layer, rng, x.shape)
+    y = keras.ops.convert_to_numpy(layer(x))
+    assert y.shape == layer.compute_output_shape(x.shape)
+    kernel = None if layer.kernel is None else np.asarray(layer.kernel)
+    expected = operation_references.operation(
+        name, x, 6, kernel, window=window, stride=stride, padding=padding, rate=rate
+    )
+    assert_close(y, expected + np.asarray(layer.bias))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def moved(name, rng):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_same_outputs_as_the_searched_layer(name, rng):
+def test_outputs_are_those_of_the_searched_layer_and_sizes_as_forecast(name, rng):
     layer, shape = moved(name, rng)
     inputs = rng.standard_normal(shape).astype("float32")
     static = layer.finalize("kernel")
@@ -67,26 +67,19 @@ def test_same_outputs_as_the_searched_layer(name, rng):
     again.build(shape)
     again.set_weights(static.get_weights())
     assert_close(np.array(again(inputs)), np.array(static(inputs)))
+    # The columns of `L` along a kernel longer than all radices together are more than its stages.
+    assert static.count_params() <= layer.count_params()
 
-
-@pytest.mark.parametrize("name", CASES)
-def test_forecast_sizes_are_those_of_the_layers(name, rng):
-    layer, shape = moved(name, rng)
-    for keep in ("spectrum", "kernel"):
-        sizes, static = layer.finalized_sizes(shape, keep), layer.finalize(keep)
+    # What is forecast are the sizes of both forms.
+    whole = layer.finalize("spectrum")
+    for keep, form in (("spectrum", whole), ("kernel", static)):
+        sizes = layer.finalized_sizes(shape, keep)
         assert sizes.keep == keep
-        assert sizes.parameters == static.count_params()
-        assert sizes.multiply_adds == static.multiply_adds(shape)
-        assert sizes.forming == (static.forming_multiply_adds() if keep == "kernel" else 0)
+        assert sizes.parameters == form.count_params()
+        assert sizes.multiply_adds == form.multiply_adds(shape)
+        assert sizes.forming == (form.forming_multiply_adds() if keep == "kernel" else 0)
     chosen = layer.finalized_sizes(shape, "auto")
     assert chosen == layer.finalized_sizes(shape, chosen.keep)
-
-
-# The columns of `L` along a kernel longer than all radices together are more than its stages.
-@pytest.mark.parametrize("name", sorted(set(CASES)))
-def test_no_larger_than_the_searched_layer(name, rng):
-    layer, _ = moved(name, rng)
-    assert layer.finalize("kernel").count_params() <= layer.count_params()
 
 
 @pytest.mark.parametrize("storage, bound", [("float16", 2e-3), ("bfloat16", 2e-2)])

@@ -1,3 +1,5 @@
+import functools
+
 import numpy as np
 import pytest
 from keras import ops
@@ -12,6 +14,13 @@ QUICK = tuple(name for name in CASES if name != "1-D, depth 1")
 
 def decomposed(layer):
     return low_rank.tucker(layer, layer._grouped_kernel())
+
+
+@functools.cache
+def whole_case(name):
+    """Return a layer that has moved, its shape and its decomposition, which no test changes."""
+    layer, shape = moved(name, np.random.default_rng(20))
+    return layer, shape, decomposed(layer)
 
 
 def dense(layer, shape):
@@ -42,9 +51,9 @@ SMALL = ("strided", "bias and gates", "depthwise", "transposed", "triangular", "
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_decompositions_are_the_linear_map_and_their_errors_true(name, rng):
-    layer, shape = moved(name, rng)
-    expected, whole = dense(layer, shape), decomposed(layer)
+def test_decompositions_are_the_linear_map_and_their_errors_true(name):
+    layer, shape, whole = whole_case(name)
+    expected = dense(layer, shape)
     np.testing.assert_allclose(
         multiplied_out(whole, layer.groups), expected, atol=2e-6 * np.abs(expected).max()
     )
@@ -60,8 +69,8 @@ def test_decompositions_are_the_linear_map_and_their_errors_true(name, rng):
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_matrices_of_an_axis_are_orthonormal_and_sorted(name, rng):
-    whole = decomposed(moved(name, rng)[0])
+def test_matrices_of_an_axis_are_orthonormal_and_sorted(name):
+    _, _, whole = whole_case(name)
     for axis, factor in enumerate(whole.factors):
         flat = factor.reshape(len(factor), -1)
         np.testing.assert_allclose(flat @ flat.T, np.eye(len(flat)), atol=1e-9)
