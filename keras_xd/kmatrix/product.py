@@ -153,9 +153,13 @@ def _stage_groups(weights, plan):
         for j in range(start, start + length):
             r = plan.radices[j]
             outer = n // (r * inner * group_inner)
-            shape = (count, outer, r, r, inner, group_inner)
-            parts = (ops.reshape(part[j], shape) for part in split)
-            stages.append(tuple(ops.moveaxis(part, -1, 1) for part in parts))
+            if group_inner == 1:  # of the first group, where there is nothing to move
+                shape = (count, 1, outer, r, r, inner)
+                parts = [ops.reshape(part[j], shape) for part in split]
+            else:
+                shape = (count, outer, r, r, inner, group_inner)
+                parts = [ops.moveaxis(ops.reshape(part[j], shape), -1, 1) for part in split]
+            stages.append(tuple(parts))
             inner *= r
         groups.append(stages)
         start += length
