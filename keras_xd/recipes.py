@@ -134,12 +134,12 @@ def recipe(space: str = "xd", data: str | None = None, epochs: int | None = None
     >>> search = keras_xd.SearchModel(space)
     >>> search.compile(
     ...     keras.optimizers.Adam(1e-3),
-    ...     recipe.architecture_optimizer(steps=2 * 4),
+    ...     recipe.architecture_optimizer(steps=2 * 2),
     ...     loss="mse",
     ...     **recipe.compile_options,
     ... )
     >>> images, targets = np.ones((8, 8, 8, 1)), np.zeros((8, 2))
-    >>> history = search.fit(images, targets, batch_size=2, epochs=2, verbose=0)
+    >>> history = search.fit(images, targets, batch_size=4, epochs=2, verbose=0)
     """
     validation.one_of(space, tuple(SETTINGS), "space")
     setting = SETTINGS[space]

@@ -171,7 +171,7 @@ def search(
     ... ])
     >>> backbone.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
     >>> result = keras_xd.search(
-    ...     backbone, images, labels, validation_data=(images, labels), epochs=2, verbose=0
+    ...     backbone, images, labels, validation_data=(images, labels), epochs=1, verbose=0
     ... )
     >>> [row.model for row in result.report.rows]
     ['backbone', 'search', 'finalized']

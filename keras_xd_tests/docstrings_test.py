@@ -148,12 +148,15 @@ def snippets():
         str(path.relative_to(ROOT)): examples(path.read_text(encoding="utf-8")) for path in PAGES
     }
     assert RUN_ELSEWHERE <= set(sources)
-    return [
-        pytest.param(block, id=f"{source}-{index}")
-        for source, blocks in sorted(sources.items())
+    found = {
+        f"{source}-{index}": block
+        for source, blocks in sorted(sources.items(), reverse=True)
         if source not in RUN_ELSEWHERE
         for index, block in enumerate(blocks)
-    ]
+    }
+    # What is documented twice runs once.
+    once = {block: name for name, block in found.items()}
+    return [pytest.param(block, id=name) for block, name in reversed(once.items())]
 
 
 @pytest.mark.parametrize("name", sorted(OBJECTS))

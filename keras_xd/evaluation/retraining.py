@@ -107,7 +107,7 @@ def choose_settings(
     ...     return keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     >>> def fit(model, share, learning_rate):
     ...     model.compile(keras.optimizers.SGD(learning_rate), "mse")
-    ...     model.fit(x, y, epochs=round(20 * share), verbose=0)
+    ...     model.fit(x, y, epochs=round(8 * share), verbose=0)
     >>> def evaluate(model):
     ...     return np.mean((model(x) - y) ** 2)
     >>> grid = {"learning_rate": (100.0, 0.1, 0.0001)}
@@ -186,7 +186,7 @@ def retrain(
     >>> found = keras_xd.finalize(search)
     >>> def fit(model, share, learning_rate, momentum):
     ...     model.compile(keras.optimizers.SGD(learning_rate, momentum), "mse")
-    ...     model.fit(signals, targets, epochs=round(10 * share), verbose=0)
+    ...     model.fit(signals, targets, epochs=round(4 * share), verbose=0)
     >>> model, choice = keras_xd.retrain(
     ...     lambda: keras.models.clone_model(found),
     ...     fit,

@@ -61,7 +61,8 @@ def nos_search_network(
     Example:
 
     >>> import keras_xd
-    >>> model = keras_xd.models.nos_search_network(3, 2, (8, 8, 3), operations=("identity", "xd_3"))
+    >>> names = ("identity", "max_pooling_3")
+    >>> model = keras_xd.models.nos_search_network(3, 2, (8, 8, 3), operations=names)
     >>> tuple(keras_xd.architecture_variables(model)[0].shape)  # 18 edges, 2 operations
     (18, 2)
     >>> [model.get_layer(f"stage{stage}").output.shape[1:] for stage in (1, 2, 3)]
