@@ -129,7 +129,7 @@ def test_search_from_the_identity(rng):
     model = keras.Model(inputs, layers.Add(name="sum")([inputs, convolution(inputs)]))
     space = rewrite(model, operations="skip")
     before = [np.array(weight) for weight in space.get_layer("sum_skip").get_weights()]
-    space.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=False)
+    space.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
     x, y = rng.normal(size=(2, 4, 7, 2)).astype("float32")
     space.fit(x, y, epochs=3, verbose=0)
     after = space.get_layer("sum_skip").get_weights()

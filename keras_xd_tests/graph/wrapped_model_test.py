@@ -119,16 +119,24 @@ def kinds(model):
     }
 
 
-@pytest.fixture
-def network(rng):
-    return built(Network(name="network"), rng)
+@pytest.fixture(scope="module")
+def network():
+    """A network of every container, and its inputs."""
+    return built(Network(name="network"), np.random.default_rng(20))
+
+
+def state(model):
+    """Return what must not change when a model is left untouched."""
+    weights = [weight.tobytes() for weight in model.get_weights()]
+    return weights, [id(layer) for _, layer in named_layers(model)]
 
 
 @pytest.fixture(scope="module")
-def rewritten():
-    """A network of every container, its inputs, and the space that it is rewritten to."""
-    model, x = built(Network(name="network"), np.random.default_rng(20))
-    return model, x, rewrite(model)
+def rewritten(network):
+    """The network, its inputs, the space that it is rewritten to, and its state before that."""
+    model, x = network
+    before = state(model)
+    return model, x, rewrite(model, depth=(1, 2, 1)), before
 
 
 @pytest.fixture
@@ -136,26 +144,23 @@ def small(rng):
     return built(Small(name="small"), rng)
 
 
-def test_every_container_is_reached_and_the_original_untouched(network):
-    model, x = network
-    before = [weight.tobytes() for weight in model.get_weights()]
-    held = [id(layer) for _, layer in named_layers(model)]
-    space = rewrite(model, depth=(1, 2, 1))
+def test_every_container_is_reached_and_the_original_untouched(rewritten):
+    model, x, space, before = rewritten
     assert kinds(space) == EXCHANGED
     assert space.model.alias is space.model.stem and space.name == "network"
     assert [layer.name for layer in space.model.layers] == [layer.name for layer in model.layers]
     sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
-    for weight in space.weights:
-        weight.assign(weight * 0.0)
-    assert [weight.tobytes() for weight in model.get_weights()] == before
-    assert [id(layer) for _, layer in named_layers(model)] == held
+    values = space.get_weights()
+    space.set_weights([0 * value for value in values])
+    assert state(model) == before
+    space.set_weights(values)
     weights = {id(weight) for weight in space.weights}
     inside = {id(w) for _, layer in named_layers(space) for w in layer.weights}
     assert weights == inside and len(weights) == len(space.weights)
 
 
 def test_a_network_of_every_container_is_saved_and_finalized(rewritten, tmp_path):
-    _, x, space = rewritten
+    _, x, space, _ = rewritten
     space.save(tmp_path / "space.keras")
     loaded = keras.models.load_model(tmp_path / "space.keras")
     assert kinds(loaded) == EXCHANGED
@@ -190,7 +195,7 @@ def test_selection_options_and_forecast(network):
 
 
 def test_comparison_uses_the_inputs_of_the_original(rewritten):
-    model, x, space = rewritten
+    model, x, space, _ = rewritten
     before = space.get_weights()
     comparison = compare(model, space, x)
     assert {row.name: row.kind_after for row in comparison.rows} == EXCHANGED

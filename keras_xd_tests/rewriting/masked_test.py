@@ -40,8 +40,22 @@ def masks_of(space):
     return {key: sorted(value) for key, value in names.items()}
 
 
-def test_the_same_function_at_first(model, rng):
-    space = keras_xd.rewrite(model, to="masked")
+@pytest.fixture(scope="module")
+def rewritten(model):
+    return keras_xd.rewrite(model, to="masked")
+
+
+@pytest.fixture
+def space(rewritten):
+    """A space that is made once, with its masks as they began."""
+    variables = keras_xd.architecture_variables(rewritten)
+    before = [keras.ops.convert_to_numpy(variable).copy() for variable in variables]
+    yield rewritten
+    for variable, value in zip(variables, before, strict=True):
+        variable.assign(value)
+
+
+def test_the_same_function_at_first(model, space, rng):
     x = images(rng)
     np.testing.assert_array_equal(space(x, training=False), model(x, training=False))
     assert masks_of(space) == {
@@ -59,8 +73,7 @@ def test_the_same_function_at_first(model, rng):
     assert {row.kind_after for row in comparison.rows} == {"MaskedConv2D", "Conv2D"}
 
 
-def test_multiply_adds_by_hand(model):
-    space = keras_xd.rewrite(model, to="masked")
+def test_multiply_adds_by_hand(space):
     masks = {layer.name: layer for layer in shared_masks(space)}
     masks["s0b0_a_width"].length.assign([0.1])
     masks["s1b1_a_width"].length.assign([0.3])
@@ -80,12 +93,6 @@ def test_multiply_adds_by_hand(model):
     assert keras_xd.complexity(keras_xd.finalize(space)) == by_hand
     masks["depth_8x8"].length.assign([0.7])  # 1 - 0.7 exceeds ln 9 / 8
     assert float(keras_xd.complexity(space)) == by_hand - 64 * (1 * 3 * 4 * 4 + 9 * 4 * 4)
-
-
-@pytest.fixture(scope="module")
-def space(model):
-    """A space whose masks each test sets."""
-    return keras_xd.rewrite(model, to="masked")
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -31,7 +31,7 @@ def decide(space, name, weight=200.0):
         (layers.GroupQueryAttention, {**SEVERAL, "family": ("block_tensor_train", "dense")}),
     ],
 )
-def test_a_transformer_is_searched_and_finalized(attention, options, tmp_path, rng):
+def test_transformers_are_rewritten_and_finalized(attention, options, tmp_path, rng):
     model = vit(attention=attention)
     x = rng.normal(size=(8, 16, 16, 3)).astype("float32")
     space = keras_xd.rewrite(model, to="structured", skip="head", **options)
@@ -40,6 +40,24 @@ def test_a_transformer_is_searched_and_finalized(attention, options, tmp_path, r
     decide(space, "dense")
     assert_close(outputs(space, x), outputs(model, x), 1e-5)
     assert_close(outputs(keras_xd.finalize(space), x), outputs(model, x), 1e-5)
+    decide(space, "block_tensor_train_0.5")
+    plain = keras_xd.finalize(space)
+    assert not keras_xd.core.searchable.searchable_layers(plain)
+    assert_close(outputs(plain, x), outputs(space, x), 1e-5)
+    counted = keras_xd.layers.count_parameters(space)
+    assert plain.count_params() == float(counted) < 0.65 * model.count_params()
+    assert keras_xd.complexity(plain) == float(keras_xd.complexity(space))
+    assert_same_after_saving(space, x, tmp_path)
+    assert_same_after_saving(plain, x, tmp_path)
+    names = {row.name for row in plain.report.rows}
+    assert {"block_attention/query", "block_mlp1"} < names
+
+
+def test_a_transformer_is_searched(rng):
+    model = vit(attention=layers.GroupQueryAttention)
+    x = rng.normal(size=(8, 16, 16, 3)).astype("float32")
+    options = {**SEVERAL, "family": ("block_tensor_train", "dense")}
+    space = keras_xd.rewrite(model, to="structured", skip="head", **options)
     decide(space, "dense", 1.0)
     search = keras_xd.SearchModel(space)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -56,16 +74,7 @@ def test_a_transformer_is_searched_and_finalized(attention, options, tmp_path, r
     search.fit(x, np.arange(8) % 6, epochs=25, verbose=0)
     assert float(keras_xd.layers.count_parameters(space)) == pytest.approx(target, rel=0.03)
     decide(space, "block_tensor_train_0.5")
-    plain = keras_xd.finalize(search)
-    assert not keras_xd.core.searchable.searchable_layers(plain)
-    assert_close(outputs(plain, x), outputs(space, x), 1e-5)
-    counted = keras_xd.layers.count_parameters(space)
-    assert plain.count_params() == float(counted) < 0.65 * model.count_params()
-    assert keras_xd.complexity(plain) == float(keras_xd.complexity(space))
-    assert_same_after_saving(space, x, tmp_path)
-    assert_same_after_saving(plain, x, tmp_path)
-    names = {row.name for row in plain.report.rows}
-    assert {"block_attention/query", "block_mlp1"} < names
+    assert_close(outputs(keras_xd.finalize(search), x), outputs(space, x), 1e-5)
 
 
 def test_layers_made_in_build_and_recurrent_ones(tmp_path, rng):
