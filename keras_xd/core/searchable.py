@@ -10,7 +10,6 @@ from keras_xd.core import protocol, randomness
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Config, Description, Shape, Tensor
 
-
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
 
