@@ -9,6 +9,8 @@ import keras
 import tensorflow as tf
 from matplotlib.figure import Figure
 
+from keras_xd_tests import eager_steps
+
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 BENCHMARKS = EXAMPLES.parent / "benchmarks"
 
@@ -43,6 +45,7 @@ def run_eagerly(patch):
     patch.setattr(keras.Model, "compile", compile_eagerly)
     always = property(lambda self: True, lambda self, value: None)
     patch.setattr(keras.Model, "run_eagerly", always)
+    eager_steps.faster(patch)
 
 
 def time_eagerly(patch, timing):

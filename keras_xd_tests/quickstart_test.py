@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_xd_tests.example_scripts import blank_pictures, on_path, run_eagerly
 
-SMALL = ("--subset", "60", "--epochs", "1", "--batch-size", "30")
+SMALL = ("--subset", "60", "--epochs", "1", "--batch-size", "60")
 
 
 with on_path():

@@ -45,6 +45,7 @@ def test_a_script_draws_what_it_has_measured(name, tmp_path, eager, monkeypatch,
     monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
     two_blocks = functools.partial(keras_xd.models.fno, blocks=2)
     monkeypatch.setattr(keras_xd.models, "fno", two_blocks)
+    monkeypatch.setattr(scripts["snapping_back"], "MORE_EPOCHS", 1)
     found = scripts[name].main(["--small", "--output", str(tmp_path)])
     values = numbers(found)
     assert values and np.isfinite(values).all()

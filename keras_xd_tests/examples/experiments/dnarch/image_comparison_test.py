@@ -11,7 +11,7 @@ from keras_xd_tests import example_scripts
 with example_scripts.on_path():
     comparison = importlib.import_module("experiments.dnarch.image_comparison")
 
-TINY = ["--size", "8", "--subset", "8", "--test-subset", "6", "--epochs", "1", "--batch-size", "4"]
+TINY = ["--size", "8", "--subset", "8", "--test-subset", "6", "--epochs", "1", "--batch-size", "8"]
 TINY += ["--channels", "4", "--blocks", "1", "--seeds", "3"]
 
 

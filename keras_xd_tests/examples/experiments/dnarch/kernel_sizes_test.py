@@ -13,7 +13,7 @@ with example_scripts.on_path():
     sweep = importlib.import_module("experiments.dnarch.kernel_sizes")
     training = importlib.import_module("experiments.dnarch.dnarch_training")
 
-TINY = ["--blocks", "1", "--channels", "4", "--epochs", "2", "--batch-size", "4"]
+TINY = ["--blocks", "1", "--channels", "4", "--epochs", "2", "--batch-size", "8"]
 TINY += ["--subset", "8", "--seeds", "3"]
 
 
@@ -61,7 +61,8 @@ def test_sizes_are_held_or_learned_and_kept(
 
 def test_masks_are_fixed_in_the_first_epochs(images, eager, tmp_path):
     arguments = ["cifar10", *TINY, "--size", "8", "--sizes", "3", "7", "--output", str(tmp_path)]
-    options, data, _ = sweep.parse([*arguments, "--warmup-epochs", "1"])
+    arguments += ["--warmup-epochs", "1", "--batch-size", "4"]  # so that a rate is not 0
+    options, data, _ = sweep.parse(arguments)
     names = sweep.methods(options.sizes, [(0.1, 0), (0.1, options.warmup_epochs)])
     assert names[2:4] == ["learned from 3, rate 0.1", "learned from 3, rate 0.1 after 1"]
     start, first, second = sweep.run(names[3], data, 3, options)["sizes"]

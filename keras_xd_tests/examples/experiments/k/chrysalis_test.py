@@ -243,13 +243,13 @@ def test_linear_baselines_have_as_many_units():
 
 
 @pytest.mark.parametrize(
-    ("search", "steps"),
-    # Six samples in batches of two, four epochs. SGDR counts its last period, of one epoch; DARTS
+    ("search", "number", "steps"),
+    # Samples in batches of two, four epochs. SGDR counts its last period, of one epoch; DARTS
     # has three samples in each half, of which one batch is whole.
-    [(None, 12), ("sgd", 12), ("sgdr", 3), ("darts1", 4), ("darts2", 4)],
+    [(None, 4, 8), ("sgd", 4, 8), ("sgdr", 4, 2), ("darts1", 6, 4), ("darts2", 6, 4)],
 )
-def test_budgets(search, steps, eager):
-    data = samples(number=6, batch_size=2)
+def test_budgets(search, number, steps, eager):
+    data = samples(number=number, batch_size=2)
     inputs = keras.Input((4, 4, 3))
     rows = keras.layers.Reshape((4, 12))(inputs)
     x = keras_xd.layers.KOpConv1D(2, 3, name="conv1", depth=1)(rows)
@@ -264,7 +264,7 @@ def test_budgets(search, steps, eager):
     assert fitted.mode == training.MODES[search]
     adam = isinstance(optimizer.architecture_optimizer, keras.optimizers.Adam)
     assert adam == search.startswith("darts")
-    expected = 12 if search in ("sgd", "sgdr") else 4
+    expected = 8 if search in ("sgd", "sgdr") else 4
     assert int(optimizer.architecture_optimizer.iterations) == expected
     after = keras_xd.architecture_variables(model)
     assert all(np.abs(a - b).max() > 0 for a, b in zip(before, after, strict=True))

@@ -115,7 +115,8 @@ def test_a_search_can_be_decided_by_perturbation(images, few_operations, eager, 
     evaluated = []
 
     def evaluate(self, x, y, **options):
-        evaluated.append((len(x), options["batch_size"]))
+        batches = x if y is None else [(x, y)]
+        evaluated.append((sum(len(images) for images, _ in batches), options["batch_size"]))
         return {"loss": 1.0}
 
     monkeypatch.setattr(keras_xd.SearchModel, "evaluate", evaluate)

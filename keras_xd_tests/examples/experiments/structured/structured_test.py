@@ -14,7 +14,7 @@ with example_scripts.on_path():
     models = importlib.import_module("experiments.structured.structured_models")
 
 TINY = ["--epochs", "1", "--width", "8", "--blocks", "1", "--mlp-width", "16", "--length", "6"]
-TINY += ["--shares", "0.5", "--batch-size", "4", "--subset", "8"]
+TINY += ["--shares", "0.5", "--batch-size", "8", "--subset", "8"]
 
 
 @pytest.fixture
@@ -56,7 +56,8 @@ def test_tasks_are_trained(task, tiny, eager, tmp_path):
 
 def test_the_seed_decides(tiny, eager, tmp_path):
     """Weights, dropout and batches, also of a network that another seed has trained."""
-    options, _ = structured.parse([*TINY, "--tasks", "mlp", "--output", str(tmp_path)])
+    two_batches = ["--tasks", "mlp", "--batch-size", "4"]
+    options, _ = structured.parse([*TINY, *two_batches, "--output", str(tmp_path)])
     data = structured.Data("mlp", options)
     first, again, other = (structured.run("mlp", "monarch", "0.5", s, data) for s in (0, 0, 1))
     assert again["loss"] == first["loss"] and again["score"] == first["score"]
