@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -145,8 +147,19 @@ def network(shape=(16, 16, 2)):
     return keras.Model(inputs, keras.layers.Dense(2)(x), name="network")
 
 
+@functools.cache
+def trained_network():
+    """A network that no test changes."""
+    return trained(network())
+
+
+@functools.cache
+def resized_network():
+    return keras_xd.resize(trained_network(), (24, 20, 2))
+
+
 def test_a_network_keeps_weights_and_structure(rng):
-    model = trained(network())
+    model = trained_network()
     before = [v.numpy() for v in model.variables]
     fine = keras_xd.resize(model, (24, 20, 2))
     assert fine.input_shape == (None, 24, 20, 2)
@@ -166,7 +179,7 @@ def test_a_network_keeps_weights_and_structure(rng):
 
 
 def test_the_same_size_wraps_nothing(rng):
-    model = trained(network())
+    model = trained_network()
     same = keras_xd.resize(model, (16, 16, 2))
     assert type(same.get_layer("first")) is layers.XDConv2D
     x = rng.normal(size=(2, 16, 16, 2)).astype("float32")
@@ -174,14 +187,14 @@ def test_the_same_size_wraps_nothing(rng):
 
 
 def test_there_and_back_is_the_old_model(rng):
-    model = trained(network())
-    back = keras_xd.resize(keras_xd.resize(model, (24, 20, 2)), (16, 16, 2))
+    model = trained_network()
+    back = keras_xd.resize(resized_network(), (16, 16, 2))
     x = rng.normal(size=(2, 16, 16, 2)).astype("float32")
     np.testing.assert_allclose(back(x), model(x), atol=1e-5)
 
 
 def test_files_finalizing_and_export(rng, tmp_path):
-    fine = keras_xd.resize(trained(network()), (24, 20, 2))
+    fine = resized_network()
     x = rng.normal(size=(2, 24, 20, 2)).astype("float32")
     expected = predict(fine, x)
     fine.save(tmp_path / "fine.keras")
@@ -200,11 +213,10 @@ def test_files_finalizing_and_export(rng, tmp_path):
 
 
 def test_finalized_models_resize_to_the_same(rng):
-    model = trained(network())
-    final = keras_xd.resize(keras_xd.finalize(model), (24, 20, 2))
+    final = keras_xd.resize(keras_xd.finalize(trained_network()), (24, 20, 2))
     assert isinstance(final, FinalizedModel)
     x = rng.normal(size=(2, 24, 20, 2)).astype("float32")
-    assert_close(predict(final, x), predict(keras_xd.resize(model, (24, 20, 2)), x))
+    assert_close(predict(final, x), predict(resized_network(), x))
 
 
 def test_search_goes_on_at_the_new_size():

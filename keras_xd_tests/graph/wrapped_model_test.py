@@ -232,7 +232,7 @@ def test_searched_finalized_and_exported(small, tmp_path):
     model, x = small
     space = rewrite(model)
     search = SearchModel(space)
-    options = {"complexity_target": 1000, "complexity_weight": 0.0, "jit_compile": False}
+    options = {"complexity_target": 1000, "complexity_weight": 0.0, "run_eagerly": True}
     search.compile("adam", "adam", "mse", **options)
     before = [np.copy(v) for v in map(keras.ops.convert_to_numpy, architecture_variables(space))]
     history = search.fit(x, np.ones((3, 2), "float32"), verbose=0).history
