@@ -144,17 +144,21 @@ def test_tuning_moves_weights_and_the_edges_that_are_left(rng):
     search = searched("perturbation", NAMES[:2], channels=1)
     x, y = samples(rng)
     stubbed(search, [rng.random((18, 2)) for _ in range(2)])
-    kinds, seen = architectures(search), []
+    kinds, seen, decided = architectures(search), [], []
 
     def note(epoch, logs):
         seen.append([numpy(kind.logits) for kind in kinds])
+        search.stop_training = len(seen) == 5
 
     noting = keras.callbacks.LambdaCallback(on_epoch_end=note)
     selection = PerturbationSelection(x, y, epochs_between=1, seed=0)
     search.fit(x, y, epochs=18, verbose=0, callbacks=[selection, noting])
+    assert len(seen) == 5
     for before, after in zip(seen[:-1], seen[1:], strict=True):
         for one, other in zip(before, after, strict=True):
             kept = one.max(-1) == 15
+            decided.append(kept.sum())
             np.testing.assert_allclose(one[kept], other[kept], atol=1e-6)
             assert np.all(np.any(one[~kept] != other[~kept], axis=-1))
+    assert 0 < max(decided) < 18
     assert layers.derived_genotype(search) == selection.genotype
