@@ -126,12 +126,13 @@ OPERATORS = [
     lambda: kmatrix.KMatrix.random_orthogonal(12, depth=2, seed=0),
     lambda: kmatrix.KMatrix.dst(12, kind=3).T,
 ]
-every_operator = pytest.mark.parametrize("make", list(map(functools.cache, OPERATORS)))
+OPERATORS = list(map(functools.cache, OPERATORS))
+every_operator = pytest.mark.parametrize("make", OPERATORS)
 
 
 # Every operator with every kind of numbers, and both with every number of axes.
 PRODUCTS = [
-    (kind, [(), (2,), (2, 3)][(row + column) % 3], functools.cache(make))
+    (kind, [(), (2,), (2, 3)][(row + column) % 3], make)
     for row, make in enumerate(OPERATORS)
     for column, kind in enumerate([float, complex, int])
 ]

@@ -172,22 +172,37 @@ def test_networks_are_saved_and_finalized(relaxation, rng, tmp_path):
         assert_close(derived, y)
 
 
-@pytest.mark.parametrize("relaxation, names", [("sampled", FEW[::2]), ("single_path", FEW)])
-def test_a_block_runs_under_xla(relaxation, names, rng):
+def test_a_block_runs_under_xla(rng):
     """What XLA compiles of one block it compiles of the others, in four times the time.
 
-    And what it compiles of two drawn operations it compiles of one.
+    And of one drawn operation on an edge, or none, what it compiles of two.
     """
-    cell = drawn_cell(relaxation, names)
+    cell = drawn_cell("single_path", FEW)
     cell.build([(None, 4, 4, 3)] * 2)
     # XLA has random numbers of its own, which decide nothing here.
-    count = len(names)
-    cell.architecture.logits.assign(60 * np.eye(count)[rng.integers(count, size=18)])
+    cell.architecture.logits.assign(60 * np.eye(3)[rng.integers(3, size=18)])
     nodes = [keras.ops.convert_to_tensor(rng.random((2, 4, 4, 4), "float32")) for _ in range(2)]
 
     expected = keras.ops.convert_to_numpy(block(cell, nodes))
     compiled = tf.function(functools.partial(block, cell), jit_compile=True, autograph=False)
     assert_close(keras.ops.convert_to_numpy(compiled(nodes)), expected, 1e-4)
+
+
+@pytest.mark.tensorflow("traces with tf.function")
+@pytest.mark.parametrize("relaxation", ["gumbel", "sampled"])
+def test_operations_are_drawn_under_xla(relaxation, rng):
+    """Both make features, so that the shares alone decide."""
+    cell = drawn_cell(relaxation, FEW[1:])
+    cell.build([(None, 4, 4, 3)] * 2)
+    cell.architecture.logits.assign(60 * np.eye(2)[rng.integers(2, size=18)])
+
+    def draw():
+        return cell.architecture.paths(cell.seed_generator)
+
+    expected, found = draw(), tf.function(draw, jit_compile=True, autograph=False)()
+    assert np.any(expected["numbers"] == 0) and np.any(expected["numbers"] == 1)
+    for name in ("numbers", "weights"):
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
 
 
 def test_what_cannot_be_drawn_is_refused():
