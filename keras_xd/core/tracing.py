@@ -1,12 +1,43 @@
-"""Functions that a backend traces once, however often a graph calls them."""
+"""Functions that a backend traces once, however often a graph calls them; shapes alone."""
 
+import contextlib
+import contextvars
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
 
+from keras_xd.core.type_aliases import Tensor
+
 _CACHED = 128
+_SHAPES_ALONE = contextvars.ContextVar("shapes_alone", default=False)
+
+
+@contextlib.contextmanager
+def shapes_alone() -> Iterator[None]:
+    """Let searched and finalized operations give zeros of the shapes of their outputs.
+
+    For symbolic calls, of which nothing else is read: to trace the operations takes most of the
+    time of rewriting, finalizing and loading models of composite layers.
+    """
+    token = _SHAPES_ALONE.set(True)
+    try:
+        yield
+    finally:
+        _SHAPES_ALONE.reset(token)
+
+
+def stand_in(layer: keras.layers.Layer, inputs: Tensor) -> Tensor | None:
+    """Return zeros for the outputs of a layer where shapes alone are asked for, else `None`.
+
+    Also `None` for inputs of another shape than it was built for, which it refuses itself.
+    """
+    built = layer.get_build_config() if _SHAPES_ALONE.get() else None
+    if built is None or tuple(inputs.shape[1:]) != tuple(built["input_shape"][1:]):
+        return None
+    shape = layer.compute_output_shape(tuple(inputs.shape))
+    return keras.ops.zeros((keras.ops.shape(inputs)[0], *shape[1:]), layer.compute_dtype)
 
 
 def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
