@@ -1,6 +1,7 @@
 """Search the operations of a small convolutional network, on digits with and without their order.
 
     python examples/quickstart.py
+    python examples/quickstart.py --seeds 3
     python examples/quickstart.py --dataset mnist --subset 2000 --epochs 5 --seeds 1
 
 Images whose rows and columns are permuted, all in the same way, hold the same information as
@@ -194,7 +195,7 @@ def parse(arguments):
     parser.add_argument("--data-dir", help="folder of tensorflow-datasets (mnist, cifar10)")
     parser.add_argument("--subset", type=positive, help="use at most so many images of each split")
     parser.add_argument("--epochs", type=positive, default=40)
-    parser.add_argument("--seeds", type=positive, default=3, help="number of repetitions")
+    parser.add_argument("--seeds", type=positive, default=1, help="number of repetitions")
     parser.add_argument("--batch-size", type=positive, default=64)
     parser.add_argument("--filters", type=positive, default=8, help="channels of a convolution")
     parser.add_argument("--evaluate-on", choices=["test", "validation"], default="test")

@@ -1,13 +1,11 @@
 """One search from a Keras model to a plain one again, and layers beside those of Keras.
 
-`KERAS_BACKEND=jax python -m keras_xd_tests.backend_program FOLDER` does the same on each backend,
-prints what came out as JSON and saves the search in the folder; what other backends saved there it
-loads too.
+`backend_results_program` does the same on each backend and saves the search in a folder, where the
+other backends load it too.
 """
 
-import json
-import pathlib
-import sys
+import os
+import time
 
 import keras
 import numpy as np
@@ -21,6 +19,7 @@ from keras_xd_tests.search.gated_dense import classification_data, gated_model
 
 LOSS = "sparse_categorical_crossentropy"
 FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
+LONGEST_WAIT = 500  # seconds, for the files of other backends
 
 
 def numbers(values):
@@ -64,16 +63,12 @@ def whole_search(folder):
         warmup_epochs=1,
     )
     history = search.fit(x, y, epochs=3, validation_data=(x, y), **FIT).history
-    path = folder / f"{keras.backend.backend()}.keras"
+    path = folder / f"unfinished_{keras.backend.backend()}.keras"
     search.save(path)
     loaded = keras.saving.load_model(path)
+    os.replace(path, folder / f"{keras.backend.backend()}.keras")
     same = search.fit(x, y, **FIT).history["loss"] == loaded.fit(x, y, **FIT).history["loss"]
     plain = keras_xd.finalize(loaded)
-    saved = {}
-    for other in sorted(folder.glob("*.keras")):
-        # Keras records whether it compiled the steps, which each backend decides otherwise.
-        model = keras.saving.load_model(other, compile=False)
-        saved[other.stem] = numbers(model.predict(x, verbose=0))
     return {
         "start": float(start),
         "history": history,
@@ -81,8 +76,23 @@ def whole_search(folder):
         "architecture": [numbers(v) for v in architecture_variables(loaded)],
         "searched": numbers(loaded.predict(x, verbose=0)),
         "finalized": numbers(plain.predict(x, verbose=0)),
-        "saved": saved,
     }
+
+
+def saved_by(backends, folder):
+    """Return what the searches that each backend saved compute here; wait for their files."""
+    x, _ = images()
+    found, start = {}, time.monotonic()
+    for backend in backends:
+        path = folder / f"{backend}.keras"
+        while not path.exists():
+            if time.monotonic() - start > LONGEST_WAIT:
+                raise TimeoutError(f"{path} has not been written.")
+            time.sleep(0.1)
+        # Keras records whether it compiled the steps, which each backend decides otherwise.
+        model = keras.saving.load_model(path, compile=False)
+        found[backend] = numbers(model.predict(x, verbose=0))
+    return found
 
 
 def modes():
@@ -172,8 +182,6 @@ def twins():
     return found
 
 
-if __name__ == "__main__":
-    folder = pathlib.Path(sys.argv[1])
-    results = {"search": whole_search(folder), "modes": modes(), "twins": twins()}
-    results |= {"backend": keras.backend.backend(), "resumed": resumed(folder)}
-    print("RESULT " + json.dumps(results))
+def results(folder):
+    found = {"search": whole_search(folder), "modes": modes(), "twins": twins()}
+    return found | {"resumed": resumed(folder)}

@@ -1,4 +1,4 @@
-"""Searches of sizes and cells on TensorFlow, JAX and torch; a file of their own, for a worker each.
+"""Searches of sizes and cells on TensorFlow, JAX and torch.
 
 Run by `pytest -m backends`; needs the extra `backends`, without which these tests fail.
 """
@@ -6,22 +6,21 @@ Run by `pytest -m backends`; needs the extra `backends`, without which these tes
 import numpy as np
 import pytest
 
-from keras_xd_tests import programs
 from keras_xd_tests.backend_spaces_program import RELAXATIONS
-from keras_xd_tests.backends_test import BACKENDS, assert_same_structure_and_close
+from keras_xd_tests.backends_test import assert_same_structure_and_close
+from keras_xd_tests.programs import BACKENDS
 
-pytestmark = pytest.mark.backends
+pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("on_backends")]
 
 
-@pytest.fixture(scope="module")
-def spaces():
-    return {name: programs.run("backend_spaces_program", backend=name) for name in BACKENDS}
+@pytest.fixture
+def spaces(on_backends):
+    return {name: found["spaces"] for name, found in on_backends.items()}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_sizes_are_learned_and_pruned(backend, spaces):
     ours, theirs = spaces[backend]["sizes"], spaces["tensorflow"]["sizes"]
-    assert spaces[backend]["backend"] == backend
     complexity = ours["history"]["complexity"]
     assert abs(complexity[-1] - 1) < abs(complexity[0] - 1)
     np.testing.assert_allclose(ours["finalized"], ours["searched"], atol=1e-4)

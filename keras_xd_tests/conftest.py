@@ -1,14 +1,18 @@
 """Settings shared by all tests: quiet one-thread backends, fixed seeds, real data by path."""
 
+import argparse
 import functools
 import gc
 import itertools
 import json
+import operator as op
 import os
 import pathlib
 import random
+import re
+import zlib
 
-from keras_xd_tests.programs import COMPILE_QUICKLY
+from keras_xd_tests import programs
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -16,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
+os.environ.setdefault("XLA_FLAGS", programs.COMPILE_QUICKLY)
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("JAX_ENABLE_X64", "1")  # or float64 is float32
 
@@ -63,6 +67,8 @@ pywrap_tfe.TFE_ContextClearCaches = lambda handle: None
 gen_resource_variable_ops.var_handle_op = lambda *arguments, debug_name="", **options: MAKE_HANDLE(
     *arguments, **options
 )
+if keras.backend.backend() == "jax":
+    import jax
 if keras.backend.backend() == "torch":
     import torch
 
@@ -79,11 +85,37 @@ if keras.backend.backend() == "torch":
     torch.Tensor.__array_wrap__ = _as_it_is
 
 
-def pytest_collection_modifyitems(items):
-    """Skip what a backend cannot run, by name and with the reason.
+def pytest_addoption(parser):
+    shown = "run the K-th of N fixed parts of the suite, by files: --part=2/4"
+    parser.addoption("--part", metavar="K/N", type=_part, help=shown)
+
+
+def _part(text):
+    """Return what `--part` is given as: which part, from 1, and of how many."""
+    numbers = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    part, parts = map(int, numbers.groups()) if numbers else (2, 1)
+    if part > parts:
+        raise argparse.ArgumentTypeError(f"--part must be K/N with 1 ≤ K ≤ N. Received: {text!r}")
+    return part, parts
+
+
+def _in_part(path, part, parts):
+    """Return whether a file is in a part, which depends on its name alone."""
+    name = path.relative_to(TESTS).as_posix()
+    return zlib.crc32(name.encode()) % parts == part - 1
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out other parts than the one asked for.
+
+    Skip what a backend cannot run, by name and with the reason.
 
     Run the folders with the longest tests first, so that no worker ends with one of them.
     """
+    if config.getoption("--part"):
+        inside = [_in_part(item.path, *config.getoption("--part")) for item in items]
+        config.hook.pytest_deselected(items=list(itertools.compress(items, map(op.not_, inside))))
+        items[:] = itertools.compress(items, inside)
     reasons = _unsupported(keras.backend.backend())
     for item in items:
         name = item.nodeid.partition("keras_xd_tests/")[2]
@@ -109,6 +141,8 @@ def pytest_runtest_logfinish():
         gc.freeze()
         if context.context()._context_handle is not None:  # not in the process that reports
             FORGET_KERNELS(context.context()._context_handle)
+        if keras.backend.backend() == "jax":
+            jax.clear_caches()  # of programs, which grow to gigabytes
 
 
 def pytest_runtest_setup(item):
@@ -176,6 +210,22 @@ def data_path(request):
     """
     variable, *parts = request.node.get_closest_marker("real_data").args
     return pathlib.Path(os.environ[variable], *parts)
+
+
+@pytest.fixture(scope="session")
+def on_backends(tmp_path_factory):
+    """What `backend_results_program` found on each backend, by name; all run at once."""
+    folder = tmp_path_factory.mktemp("on_backends")
+    flags = f"{programs.COMPILE_QUICKLY} --xla_force_host_platform_device_count=2"  # for JAX
+    processes = {
+        name: programs.start("backend_results_program", folder, backend=name, XLA_FLAGS=flags)
+        for name in programs.BACKENDS
+    }
+    try:
+        return {name: programs.result(process) for name, process in processes.items()}
+    finally:
+        for process in processes.values():
+            programs.stop(process)
 
 
 @pytest.fixture(autouse=True)

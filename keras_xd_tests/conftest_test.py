@@ -1,11 +1,13 @@
 """Skips that are counted, with their reasons: real data, other backends. Seeds of all tests."""
 
+import argparse
 import json
 import random
 import types
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from keras_xd_tests import conftest
@@ -18,6 +20,39 @@ def test_missing_variable_and_file_are_named(monkeypatch, tmp_path):
     assert "does not exist" in conftest._missing_data("KERAS_XD_DATA_DIR", "a.npz")
     (tmp_path / "a.npz").touch()
     assert conftest._missing_data("KERAS_XD_DATA_DIR", "a.npz") is None
+
+
+class Config:
+    """Of pytest, with one option and what it left out."""
+
+    def __init__(self, part):
+        self.part, self.hook = part, self
+
+    def getoption(self, name):
+        assert name == "--part"
+        return self.part
+
+    def pytest_deselected(self, items):
+        self.deselected = items
+
+
+def test_every_file_is_in_one_of_the_parts():
+    files = sorted(conftest.TESTS.glob("**/*_test.py"))
+    items = [types.SimpleNamespace(nodeid=str(path), path=path) for path in files]
+    found = []
+    for part in (1, 2, 3, 4):
+        config, kept = Config(conftest._part(f"{part}/4")), list(items)
+        conftest.pytest_collection_modifyitems(config, kept)
+        assert len(kept) + len(config.deselected) == len(files)
+        assert len(files) / 6 < len(kept) < len(files) / 3
+        found += [item.path for item in kept]
+    assert sorted(found) == files
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/0", "1/4/2", "-1/4", "a/b"])
+def test_a_part_that_is_none_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"1 ≤ K ≤ N. Received: '{text}'"):
+        conftest._part(text)
 
 
 def test_what_a_backend_cannot_run_is_skipped_by_name(monkeypatch):
@@ -33,7 +68,7 @@ def test_what_a_backend_cannot_run_is_skipped_by_name(monkeypatch):
 
     names = [f"layers/a_test.py::test_{case}" for case in ("one", "one[2]", "two[3-x]", "two[3-y]")]
     conftest.pytest_collection_modifyitems(
-        [item(name) for name in [*names, "examples/b_test.py::c"]]
+        Config(None), [item(name) for name in [*names, "examples/b_test.py::c"]]
     )
     reasons = {name: [mark.kwargs["reason"] for mark in marks] for name, marks in found.items()}
     alone = ["not on torch: all cases"]

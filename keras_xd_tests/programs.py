@@ -12,8 +12,8 @@ import traceback
 
 ROOT = pathlib.Path(__file__).parent.parent
 BACKENDS = ("tensorflow", "jax", "torch")
-# So small programs take longer to compile than to run.
-COMPILE_QUICKLY = "--xla_backend_optimization_level=0"
+# So small programs take longer to compile than to run: less optimized code, and no MLIR for it.
+COMPILE_QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 # Keras and TensorFlow import them wherever they are installed, in half of their own time.
 NEEDLESS = ("jax", "matplotlib", "sklearn")
 WITH_SKLEARN = ("faults", "tuner_integration")

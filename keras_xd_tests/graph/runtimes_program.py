@@ -1,9 +1,5 @@
 """Export to the formats of one backend, torch or JAX: what is written, and how far it is off."""
 
-import json
-import pathlib
-import sys
-
 import keras
 import numpy as np
 
@@ -48,7 +44,7 @@ def error_of(model, path, format, batch, signature):
     return max(float(np.abs(a - b).max() / np.abs(a).max()) for a, b in pairs)
 
 
-def main(folder):
+def results(folder):
     format, name = FILES[keras.backend.backend()]
     models = {
         "spectrum": finalized(sample_models.shared()),
@@ -67,7 +63,3 @@ def main(folder):
             except ValueError as error:
                 refused[other] = str(error)
     return {"errors": errors, "refused": refused, "files": sorted(p.name for p in folder.iterdir())}
-
-
-if __name__ == "__main__":
-    print("RESULT " + json.dumps(main(pathlib.Path(sys.argv[1]))))

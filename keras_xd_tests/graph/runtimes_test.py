@@ -4,7 +4,6 @@ import keras
 import pytest
 
 from keras_xd.graph import runtimes
-from keras_xd_tests import programs
 
 
 def test_the_file_that_is_opened_comes_last():
@@ -20,9 +19,10 @@ def test_known_sizes_need_no_arguments():
 
 
 @pytest.mark.backends
+@pytest.mark.xdist_group("on_backends")
 @pytest.mark.parametrize(("backend", "suffix"), [("torch", "pt2"), ("jax", "stablehlo")])
-def test_formats_of_other_backends(backend, suffix, tmp_path):
-    found = programs.run("graph.runtimes_program", tmp_path, backend=backend)
+def test_formats_of_other_backends(backend, suffix, on_backends):
+    found = on_backends[backend]["formats"]
     assert {name: len(errors) for name, errors in found["errors"].items()} == {
         "spectrum": 2,
         "kernel": 2,

@@ -6,6 +6,7 @@ second is killed in the third epoch, and then two that go on; prints what came o
 """
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -24,7 +25,9 @@ from keras_xd_tests.search.gated_dense import GatedDense
 MODES = ("joint", "second_order")
 
 
+@functools.cache
 def make_strategy(kind):
+    """Return a strategy, one for all of a process: collective operations of two would be mixed."""
     if keras.backend.backend() != "tensorflow":
         if kind == "data_parallel":
             keras.distribution.set_distribution(keras.distribution.DataParallel())

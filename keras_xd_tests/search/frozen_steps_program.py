@@ -7,6 +7,7 @@ from keras_xd import layers
 from keras_xd.core import frozen_forms
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel
+from keras_xd_tests.search.device_program import make_strategy
 
 FORMS = set()
 FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
@@ -116,7 +117,7 @@ def mirrored():
     import tensorflow as tf
 
     found = []
-    for strategy in (tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), None):
+    for strategy in (make_strategy("mirrored"), None):
         with strategy.scope() if strategy else tf.device("CPU:0"):
             search = search_model(SearchModel)
         found.append(np.ravel(losses(search, [Change()])).tolist())

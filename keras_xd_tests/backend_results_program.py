@@ -1,0 +1,54 @@
+"""All that tests compare of the backends, in one process for each, because importing takes seconds.
+
+`KERAS_BACKEND=jax python -m keras_xd_tests.backend_results_program FOLDER` computes it on one
+backend and prints it as JSON. The programs of all backends run at once and read each other's files
+in the folder. TensorFlow and JAX have two devices, one of them for `device_program` alone.
+"""
+
+import json
+import pathlib
+import sys
+
+import keras
+
+from keras_xd_tests import backend_program, backend_spaces_program
+from keras_xd_tests.graph import runtimes_program
+from keras_xd_tests.programs import BACKENDS
+from keras_xd_tests.search import device_program, frozen_steps_program
+from keras_xd_tests.search.backends import backend_module_program
+
+ON_TWO_DEVICES = {"tensorflow": "mirrored", "jax": "data_parallel"}
+
+
+def split_cpu():
+    """Make two devices of TensorFlow's only one, which is possible before it has computed."""
+    import tensorflow as tf
+
+    two = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
+
+
+def main(folder):
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        split_cpu()
+    found = {
+        "backend": backend,
+        **backend_program.results(folder),
+        "spaces": backend_spaces_program.results(),
+        "frozen": frozen_steps_program.results(),
+    }
+    if backend != "tensorflow":
+        formats = folder / f"formats_{backend}"
+        formats.mkdir()
+        found["formats"] = runtimes_program.results(formats)
+        found["module"] = backend_module_program.results()
+    found["saved"] = backend_program.saved_by(BACKENDS, folder)
+    if backend in ON_TWO_DEVICES:
+        kinds = {"one": "one", "two": ON_TWO_DEVICES[backend]}
+        found["devices"] = {name: device_program.run_all(kind) for name, kind in kinds.items()}
+    return found
+
+
+if __name__ == "__main__":
+    print("RESULT " + json.dumps(main(pathlib.Path(sys.argv[1]))))
