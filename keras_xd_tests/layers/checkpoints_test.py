@@ -3,6 +3,8 @@
 Each layer by itself is checked in `layer_checks`.
 """
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -61,10 +63,13 @@ def of_a_subclass():
     return keras_xd.rewrite(model)
 
 
+made = functools.cache(lambda make: make())  # no test changes a model
+
+
 @pytest.mark.parametrize("finalized", [False, True])
 @pytest.mark.parametrize("make", [of_cells, of_blocks, of_one_operation, of_masks, of_a_subclass])
 def test_checkpoints_have_all_weights(make, finalized, tmp_path):
-    model = make()
+    model = made(make)
     model = keras_xd.finalize(model) if finalized else keras_xd.SearchModel(model)
     model.save(tmp_path / "model.keras")
     check_checkpoint(model, keras.saving.load_model(tmp_path / "model.keras"))

@@ -72,7 +72,7 @@ def test_what_was_not_drawn_is_left_alone(relaxation, rng):
     names = ("dilated_3", "dilated_5", "separable_3")
     cell = drawn_cell(relaxation, names)
     x = images(rng)
-    cell(x)
+    cell.build([value.shape for value in x])
     before = {v.path: keras.ops.convert_to_numpy(v) for v in cell.edges.weights}
     state = keras.ops.convert_to_numpy(cell.seed_generator.state)
     with tf.GradientTape() as tape:

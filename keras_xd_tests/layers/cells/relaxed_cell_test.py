@@ -65,12 +65,13 @@ def test_cell_and_its_finalized_one_equal_numpy(
     arguments = (4, architecture, reduction, previous, parts)
     cell = layers.HeterogeneousCell(*arguments, edge_layers=edge_layers, name="cell")
     x = inputs_of(rng, previous)
-    y = cell(x)
-    assert y.shape == cell.compute_output_shape([value.shape for value in x])
+    shapes = [value.shape for value in x]
+    cell.build(shapes)
     randomized(cell, rng)
     decide(architecture, rng)
     expected = cell_references.cell(cell, x, softmax(architecture.logits))
     y = keras.ops.convert_to_numpy(cell(x))
+    assert y.shape == cell.compute_output_shape(shapes)
     assert_close(y, expected.astype("float32"), 2e-5)
 
     plain = cell.finalize()
@@ -288,7 +289,7 @@ def test_a_frozen_cell_keeps_its_statistics(rng):
 def test_equal_edges_are_one_function_in_the_graph(rng):
     cell = layers.HeterogeneousCell(2, layers.CellArchitecture(operations=SMALL, seed=1))
     x = inputs_of(rng)
-    cell(x)
+    cell.build([value.shape for value in x])
     graph = tf.function(lambda x: cell(x, training=True)).get_concrete_function(x).graph
     calls = [node for node in graph.get_operations() if node.type == "PartitionedCall"]
     # Of 9 nodes, 18 edges, and 8 sums of 2, 3, 4, 5 and 1 edges.
