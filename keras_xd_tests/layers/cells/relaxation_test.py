@@ -32,7 +32,9 @@ def test_operations_are_drawn_by_their_shares(rng):
     def draw(noise):
         return drawn_paths(names, "gumbel", 1, logits, noise, 1.0)[0]["numbers"]
 
-    found = keras.ops.convert_to_numpy(ops.vectorized_map(draw, gumbel(rng, (count, 18, 3))))
+    found = keras.ops.convert_to_numpy(
+        ops.vectorized_map(draw, ops.convert_to_tensor(gumbel(rng, (count, 18, 3))))
+    )
     shares = np.bincount(np.ravel(found), minlength=3) / (18 * count)
     np.testing.assert_allclose(shares, [0.5, 0.3, 0.2], atol=0.012)  # 4 deviations
 
@@ -162,7 +164,7 @@ def test_edges_of_a_single_path_are_drawn_by_their_shares(rng):
     def draw(noise):
         return drawn_cell(names, logits, edge_logits, noise, 1.0)[0]["numbers"]
 
-    numbers = ops.vectorized_map(draw, gumbel(rng, (count, 18, 3)))
+    numbers = ops.vectorized_map(draw, ops.convert_to_tensor(gumbel(rng, (count, 18, 3))))
     found = keras.ops.convert_to_numpy(numbers)[:, 2:5, 0] < 3
     # An edge is missing if the two others come one after the other.
     a, b, c = of_edges
