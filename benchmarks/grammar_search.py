@@ -52,6 +52,7 @@ KERNELS = {"hierarchical": LEVELS, "plain": ()}
 OBSERVATIONS = (25, 50, 100)
 LOWEST, HIGHEST = 0.05, 1.0
 LEAST_PREDICTED, MOST_PREDICTED = 20, 150
+STUDIED = 250
 SPACES = {
     "hierarchical": spaces.hierarchical_nas_bench_201,
     "shared_cell": spaces.hierarchical_nas_bench_201_shared_cell,
@@ -197,7 +198,7 @@ def measure(options):
     if not options.train:
         # Terms cost nothing here, so the study gets as many as it can use.
         rng = np.random.default_rng(0)
-        random = [(term, error(term)) for term in (space.sample(rng) for _ in range(250))]
+        random = [(term, error(term)) for term in (space.sample(rng) for _ in range(STUDIED))]
     known = dict((term, value) for term, value in random if np.isfinite(value))
     counts = [count for count in options.observations if count + LEAST_PREDICTED <= len(known)]
     study = kendall(space, list(known), list(known.values()), counts, options.seeds)

@@ -49,7 +49,7 @@ def medians(contestants, inputs, rounds):
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def layer_rows(rounds, shapes=SHAPES):
+def layer_rows(rounds, shapes):
     """Return the lines of the table of layers."""
     import keras
     import tensorflow as tf
@@ -171,7 +171,7 @@ def main(words=None, data=None):
         "A call of a layer, milliseconds, medians of all in turn. Ratios are to the layer with its "
         "spectrum, of time and of multiply–adds.",
         "",
-        *layer_rows(options.rounds),
+        *layer_rows(options.rounds, SHAPES),
         "",
         f"ResNet-20 on CIFAR-10, {options.images} images of {32 // options.pool} × "
         f"{32 // options.pool} pixels, {options.epochs} epochs of joint search, or of training the "

@@ -4,13 +4,16 @@ import functools
 import importlib
 import inspect
 import json
+import os
 import re
+import types
 
 import keras
 import numpy as np
 import pytest
 
 import keras_xd
+import tuner_integration
 from keras_xd.grammar import read_term, spaces
 from keras_xd_tests.example_scripts import BENCHMARKS, on_path
 
@@ -38,6 +41,24 @@ with on_path(BENCHMARKS):
 CONSTANT = spaces.nas_bench_201_cell().first()
 POOLS = spaces.nas_bench_201_cell().parse("(CELL Cell" + 6 * " (OPS avg_pool)" + ")")
 SMALL = ("--space", "cell", "--trials", "6", "--initial-trials", "4", "--seeds", "2")
+
+
+@pytest.fixture(autouse=True)
+def few_terms(monkeypatch):
+    """Study kernels with fewer terms than the benchmark."""
+    monkeypatch.setattr(grammar_search, "STUDIED", 60)
+
+
+def stand_in(name):
+    """Return a function of small networks, with the arguments of one of `keras_xd.models`."""
+    arguments = inspect.signature(getattr(keras_xd.models, name))
+
+    def network(*values, **keywords):
+        given = arguments.bind(*values, **keywords).arguments
+        layers = [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(given["classes"])]
+        return keras.Sequential([keras.Input(given["input_shape"]), *layers])
+
+    return network
 
 
 def test_the_error_is_lowest_for_the_target_alone(rng):
@@ -112,10 +133,10 @@ def test_the_error_of_an_activation_function_is_that_of_its_features():
 
 
 def test_surrogates_are_compared(tmp_path, monkeypatch):
-    monkeypatch.setattr(surrogate, "PREDICTED", 25)
+    monkeypatch.setattr(surrogate, "PREDICTED", 12)
     monkeypatch.setattr(surrogate, "TRIALS", 11)
     output = tmp_path / "surrogate.md"
-    lines = surrogate.main(["--seeds", "2", "--observations", "25", "--output", str(output)])
+    lines = surrogate.main(["--seeds", "2", "--observations", "12", "--output", str(output)])
     assert output.read_text() == "\n".join(lines) + "\n"
     assert sum(line.startswith(("| activations", "| cells")) for line in lines) == 16
     assert all(f"| {name} | 0 of 22 |" in output.read_text() for name in surrogate.STRATEGIES)
@@ -135,7 +156,9 @@ def test_kept_trials_are_read_and_not_timed(tmp_path):
     assert line.endswith(f"| {later.mean():.3f} ± {later.std(ddof=1):.3f} | – |")
 
 
-def test_trials_of_proposals_are_taken_over(tmp_path, capsys):
+def test_trials_of_proposals_are_taken_over(tmp_path, capsys, monkeypatch):
+    fast = functools.partial(tuner_integration.GrammarOracle, candidates=12, levels=(0,))
+    monkeypatch.setattr(tuner_integration, "GrammarOracle", fast)
     proposals.measure("initial", tmp_path, "bayesian", 11, 1)
     (first,) = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert all(seconds > 0 for seconds in first)
@@ -158,6 +181,16 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypa
     monkeypatch.setitem(finalized.CASES, "cnn1d", ("small", small_cnn1d, {}))
     monkeypatch.setattr(finalized, "BATCHES", (1, 2))
     output = tmp_path / "finalized.md"
+    served = finalized.served
+
+    def some_served(model, folder):  # each is exported in the same way
+        if os.path.basename(folder) in exported:
+            return served(model, folder)
+        return 1, types.SimpleNamespace(serve=lambda inputs: model(inputs, training=False))
+
+    names = ["backbone", *finalized.FORMS]
+    exported = [str(names.index(name)) for name in ("backbone", "spectrum", "kernel, float16")]
+    monkeypatch.setattr(finalized, "served", some_served)
 
     def measured(name, threads, options):  # here, where the case is small
         rows = finalized.measure(name, options.depth, options.steps, options.rounds)
@@ -184,7 +217,7 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypa
     assert output.stat().st_mtime_ns == before
 
 
-def test_low_ranks_are_measured(tmp_path, monkeypatch, rng):
+def test_low_ranks_are_measured(tmp_path, monkeypatch, rng, eager):
     monkeypatch.setattr(low_rank, "SHAPES", ())
     monkeypatch.setattr(low_rank, "TOLERANCES", (0.01, 0.5))
     small = keras_xd.models.lenet
@@ -204,7 +237,8 @@ def test_low_ranks_are_measured(tmp_path, monkeypatch, rng):
     assert table[2].count(" ×") >= 6
 
 
-def test_found_cells_are_timed_beside_the_plain_network(tmp_path, capsys, rng):
+def test_found_cells_are_timed_beside_the_plain_network(tmp_path, capsys, rng, monkeypatch):
+    monkeypatch.setattr(keras_xd.models, "resnet20", stand_in("resnet20"))
     genotype = keras_xd.genotypes.random_genotype(rng, ("identity", "max_pooling_3")).to_dict()
     result = {"kind": "cifar10", "accuracy": 0.75, "parameters": 1234}
     runs = [
@@ -218,7 +252,7 @@ def test_found_cells_are_timed_beside_the_plain_network(tmp_path, capsys, rng):
     table = [line for line in found_cells.main(words) if line.startswith("| ")]
     model = found_cells.network(runs[0], settings)
     ratio = keras_xd.complexity(model) / keras_xd.complexity(found_cells.network(runs[1], settings))
-    assert table[1].startswith(f"| all operations | 1 | 25.00 | 1,234 | {ratio:.2f} | ")
+    assert table[1].startswith(f"| all operations | 1 | 25.00 | 1,234 | {ratio:,.2f} | ")
     assert table[2] == "| plain ResNet-20 | 1 | 25.00 | 1,234 | 1.00 | 1.00 | 1.00 | 1.00 |"
     file.write_text(json.dumps({"settings": settings, "runs": runs[:1]}))
     with pytest.raises(SystemExit):
@@ -285,16 +319,9 @@ def test_the_floor_of_a_step_has_both_parts():
 @pytest.mark.parametrize("kind", ["partial", nos.PERTURBATION, nos.DERIVED])
 def test_a_step_of_a_relaxation_is_measured(kind, monkeypatch):
     monkeypatch.setattr(nos, "GENOTYPES", 1)
+    monkeypatch.setattr(nos, "EVALUATIONS", 1)
     name = "nos_network" if kind == nos.DERIVED else "nos_search_network"
-    arguments = inspect.signature(getattr(keras_xd.models, name))
-
-    def stand_in(*values, **keywords):
-        """Return a network that is traced fast, for arguments that the real one takes."""
-        given = arguments.bind(*values, **keywords).arguments
-        layers = [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(given["classes"])]
-        return keras.Sequential([keras.Input(given["input_shape"]), *layers])
-
-    monkeypatch.setattr(keras_xd.models, name, stand_in)
+    monkeypatch.setattr(keras_xd.models, name, stand_in(name))
     found = nos.measure_relaxation(3, 4, 1, kind, (8, 8, 3))
     assert 0 < found["later step"] < found["first step"] and found["memory"] > 0
     assert ("evaluation" in found) == (kind == nos.PERTURBATION)
@@ -322,7 +349,9 @@ def test_a_mixture_is_measured_beside_its_candidates(capsys):
 
 
 def test_cells_of_layers_are_those_of_version_0_1():
-    model = keras_xd.models.nos_search_network(3, 2, (4, 4, 3), operations=("identity", "xd_3"))
+    model = keras_xd.models.nos_search_network(
+        3, 2, (4, 4, 3), operations=("identity", "dilated_3")
+    )
     apart = nos.with_edge_layers(model)
     cells = [layer for layer in apart.layers if layer.name.startswith("cell")]
     assert all(cell.edge_layers for cell in cells) and len(cells) == 3
@@ -390,7 +419,7 @@ def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys, eager):
 
     monkeypatch.setattr(quantized, "milliseconds", of_the_first)
     train, test = quantized.CASES["digits"]()
-    few = [values[:384] for values in train], [values[:64] for values in test]
+    few = [values[:128] for values in train], [values[:32] for values in test]
     monkeypatch.setitem(quantized.CASES, "digits", lambda: few)
     words = ["--cases", "digits", "--epochs", "1", "--rounds", "1", "--layers", "1"]
     found = quantized.main([*words, "--depth", "1"])
@@ -454,7 +483,8 @@ def test_every_space_has_steps():
 def test_products_of_a_step_are_all_found(tmp_path, monkeypatch):
     case = (2, 3, (4, 6), 3, 1, 0)
     monkeypatch.setitem(xd_conv.CASES, "small", case)
-    counts = products.operations(products.traced(xd_conv.xd_layer(case), 2, 3, (4, 6)))
+    graph = products.traced(xd_conv.xd_layer(case), 2, 3, (4, 6))
+    counts = products.operations(graph)
     layer = xd_conv.xd_layer(case)
     layer.build((None, 4, 6, 3))
     multiply_adds = 0
@@ -469,6 +499,7 @@ def test_products_of_a_step_are_all_found(tmp_path, monkeypatch):
     assert any(kind == "Transpose" and len(order) == 4 for kind, _, order in counts)
     output = tmp_path / "products.md"
     monkeypatch.setattr(xd_conv, "machine_rates", lambda: (1e6, 1e6))
+    monkeypatch.setattr(products, "traced", lambda *arguments: graph)
     row = products.measure("small", 1)
     monkeypatch.setattr(products, "measured_apart", lambda *arguments: row)
     products.main(["--cases", "small", "--threads", "1", "--output", str(output)])

@@ -148,7 +148,7 @@ def test_what_fit_returns_is_evaluated():
     assert bench.run(seeds=1).values("offline", "bias") == {0: 6.0}
 
 
-def test_trained_operations_are_finalized(rng):
+def test_trained_operations_are_finalized(rng, eager):
     """The real thing: found by a `SearchModel`, retrained by Keras, finalized and measured."""
     x = rng.normal(size=(4, 6, 1)).astype("float32")
     y = np.roll(x, 1, axis=1)

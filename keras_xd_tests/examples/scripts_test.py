@@ -1,11 +1,13 @@
 """Every script below `examples` starts from the repository root, as its first lines say."""
 
-import json
+import contextlib
+import io
 import os
 import re
-import subprocess
+import runpy
 import sys
 
+import keras
 import pytest
 
 from keras_xd_tests.example_scripts import EXAMPLES
@@ -17,42 +19,42 @@ SCRIPTS = {
     if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
 }
 
-# One process for all scripts, because each would load TensorFlow by itself. What a script has put
-# on the path, and what it has loaded from `examples`, is gone before the next one starts.
-PROGRAM = """
-import contextlib, io, json, os, runpy, sys
 
-printed, before = {}, list(sys.path)
-for script in sys.argv[1:]:
-    sys.argv = [script, "--help"]
-    sys.path[:] = [os.path.dirname(script), *before[1:]]
-    known = set(sys.modules)
-    with contextlib.redirect_stdout(io.StringIO()) as text:
-        try:
-            runpy.run_path(script, run_name="__main__")
-        except SystemExit as end:
-            printed[script] = [end.code, text.getvalue()]
-    for name in set(sys.modules) - known:
-        file = getattr(sys.modules[name], "__file__", None) or ""
-        if file.startswith(os.path.abspath("examples")):
-            del sys.modules[name]
-print("RESULT " + json.dumps(printed))
-"""
+def loaded():
+    """Return the names of the modules that come from `examples`."""
+    names = []
+    for name, module in list(sys.modules.items()):
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+        if name != "__main__" and any(str(place).startswith(str(EXAMPLES)) for place in places):
+            names.append(name)
+    return names
 
 
 @pytest.fixture(scope="module")
 def printed():
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *SCRIPTS],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.rpartition("RESULT ")[2])
+    """What each script prints and ends with, in this process: another one would load TensorFlow.
+
+    What a script loads from `examples` is loaded anew, by the path of that script, and gone before
+    the next one starts; afterwards there is what was there before.
+    """
+    found, registered = {}, keras.saving.get_custom_objects()
+    kept, objects = {name: sys.modules.pop(name) for name in loaded()}, dict(registered)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        others = [place for place in sys.path if not place.startswith(str(EXAMPLES))]
+        for script in SCRIPTS:
+            patch.setattr(sys, "argv", [script, "--help"])
+            patch.setattr(sys, "path", [os.path.dirname(script), str(ROOT), *others])
+            with contextlib.redirect_stdout(io.StringIO()) as text:
+                try:
+                    runpy.run_path(script, run_name="__main__")
+                except SystemExit as end:
+                    found[script] = end.code, text.getvalue()
+            for name in loaded():
+                del sys.modules[name]
+    sys.modules.update(kept)
+    registered.update(objects)
+    return found
 
 
 def test_scripts_are_found():

@@ -11,6 +11,7 @@ import pytest
 from keras_xd.grammar import network_digest, spaces
 from tuner_integration import GrammarOracle
 
+pytestmark = pytest.mark.usefixtures("few_trees")
 CELLS = spaces.nas_bench_201_cell()
 STRATEGIES = ["bayesian", "evolution", "random"]
 BEST = "(CELL Cell " + " ".join(["(OPS conv3x3)"] * 6) + ")"

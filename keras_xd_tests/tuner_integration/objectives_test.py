@@ -10,6 +10,7 @@ from tuner_integration import GrammarOracle
 from tuner_integration.objectives import errors_of_scores, front_of_trials, score_of_trial
 from tuner_integration.scores import normal_scores
 
+pytestmark = pytest.mark.usefixtures("few_trees")
 CELLS = spaces.nas_bench_201_cell()
 TWO = [kt.Objective("error", "min"), kt.Objective("size", "min")]
 

@@ -11,6 +11,7 @@ import pytest
 from keras_xd.grammar import Connected, Grammar, network_digest, spaces
 from tuner_integration import GrammarOracle, PointSpace
 
+pytestmark = pytest.mark.usefixtures("few_trees")
 CELLS = spaces.nas_bench_201_cell()
 SMALL = Grammar("S -> Linear2 A A | Linear1 A\nA -> conv | pool")  # 6 terms
 STRATEGIES = ["bayesian", "evolution", "random"]
@@ -72,7 +73,7 @@ def test_bayesian_search_beats_random_search(tmp_path):
     for strategy in ("bayesian", "random"):
         scores = []
         for seed in range(2):
-            oracle = cell_oracle(25, seed, strategy=strategy, candidates=30)
+            oracle = cell_oracle(20, seed, strategy=strategy, candidates=20)
             tuner = search(tmp_path, oracle, declare=False, name=f"{strategy}{seed}")
             scores.append(tuner.oracle.get_best_trials()[0].score)
         best[strategy] = np.mean(scores)

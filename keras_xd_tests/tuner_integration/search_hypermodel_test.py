@@ -8,6 +8,7 @@ import pytest
 import keras_xd
 from tuner_integration import SearchHyperModel
 
+pytestmark = pytest.mark.usefixtures("eager")
 EAGER = {"run_eagerly": True}
 
 

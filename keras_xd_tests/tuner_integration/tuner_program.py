@@ -25,8 +25,10 @@ from tensorboard.summary.writer import event_file_writer  # noqa: F401
 
 from keras_xd.grammar import spaces
 from keras_xd_tests import programs
-from tuner_integration import GrammarOracle, GrammarTuner
+from tuner_integration import GrammarOracle, GrammarTuner, forest
 
+# Each of the many searches would fit a whole forest.
+forest._TREES = 5
 CELLS = spaces.nas_bench_201_cell()
 TRIALS = 3
 # Two for the start of the search, and seven.

@@ -18,6 +18,7 @@ from keras_xd.grammar import Grammar, Term
 from keras_xd_tests import programs
 from tuner_integration import GrammarOracle, GrammarTuner
 
+pytestmark = pytest.mark.usefixtures("eager", "few_trees")
 PROGRAM = "tuner_integration.tuner_program"
 SPACE = Grammar("S -> Linear2 OP OP | Residual2 OP OP OP\nOP -> dense | relu | id")
 SECOND = Grammar("A -> tanh | elu")
