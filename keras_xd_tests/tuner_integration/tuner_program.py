@@ -16,6 +16,7 @@ import time
 import types
 
 import keras_tuner as kt
+import numpy as np
 from keras_tuner.src.distribute import oracle_chief
 
 # What each copy of this process would import when it writes a summary.
@@ -25,7 +26,14 @@ from tensorboard.summary.writer import event_file_writer  # noqa: F401
 
 from keras_xd.grammar import spaces
 from keras_xd_tests import programs
-from tuner_integration import GrammarOracle, GrammarTuner, forest
+from tuner_integration import (
+    GrammarOracle,
+    GrammarTuner,
+    HierarchicalKernel,
+    PointSpace,
+    Surrogate,
+    forest,
+)
 
 # Each of the many searches would fit a whole forest.
 forest._TREES = 5
@@ -197,11 +205,21 @@ def workers(folder):
     return {"killed": killed, "statuses": statuses, "ran": ran}
 
 
+def fit_once():
+    """Load what each copy of this process would load when it first fits a surrogate."""
+    space, rng = PointSpace({"cell": CELLS}, kt.HyperParameters()), np.random.default_rng(0)
+    points = [space.sample(rng) for _ in range(3)]
+    surrogate = Surrogate({"cell": HierarchicalKernel((0,))}, space)
+    surrogate.fit(points, [1.0, 2.0, 3.0])
+    surrogate.improvement(points)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kind", choices=["killed", "workers"])
     parser.add_argument("folder", type=pathlib.Path)
     options = parser.parse_args()
+    fit_once()
     gc.collect()
     gc.freeze()  # or each copy of this process looks through all that is imported
     if options.kind == "killed":
