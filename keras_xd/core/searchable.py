@@ -10,7 +10,7 @@ from keras_xd.core import protocol, randomness
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Config, Description, Shape, Tensor
 
-_PLAIN = frozenset({type(None), bool, int, float, str})
+_PLAIN = {type(None), bool, int, float, str}
 
 
 class SearchableLayer(keras.layers.Layer):
@@ -102,9 +102,8 @@ class SearchableLayer(keras.layers.Layer):
         """Return a random value of each architecture variable: see `randomize_architecture`.
 
         By default the entries of a variable are normal of mean 0 and of the root mean square that
-        the entries of the same variable have where the layer's search begins, 1 if these are all
-        0. So logits that begin as zeros become standard normal. The beginning is that of a copy
-        made by `get_config()`.
+        they have where the layer's search begins, 1 if these are all 0. So logits that begin as
+        zeros become standard normal. The beginning is that of a copy made by `get_config()`.
 
         Args:
             generator: a `numpy.random.Generator`.
@@ -155,9 +154,9 @@ def sublayers(layer):
         if isinstance(value, keras.layers.Layer):
             found[id(value)] = value
         elif isinstance(value, (dict, list, tuple, set)) and id(value) not in seen:
-            seen.add(id(value))  # a container may hold itself
+            seen.add(id(value))  # it may hold itself
             for item in value.values() if isinstance(value, dict) else value:
-                if type(item) not in _PLAIN:  # most of what layers hold
+                if type(item) not in _PLAIN:
                     visit(item)
 
     if isinstance(layer, keras.Model):
@@ -174,8 +173,8 @@ def named_layers(model):
     A path is the names of the layers around a layer and its own, joined by "/". The name of
     `model` is not part of it, nor that of a model wrapped by `model`, as by `SearchModel`, or by a
     model of the same name, as by `rewrite`; so a model and its wrapper have the same paths.
-    Containers come before their content, and a shared layer once, where it is found first. Layers
-    of the same path get the endings `:1`, `:2`, ….
+    Containers come before their content, a shared layer where it is found first. Layers of the same
+    path get the endings `:1`, `:2`, ….
     """
     found, paths = {}, {}
 
