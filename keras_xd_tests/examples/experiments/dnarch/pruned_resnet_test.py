@@ -1,5 +1,6 @@
 """The comparison of smaller networks runs in a tiny setting, and cuts what it says."""
 
+import functools
 import importlib
 
 import keras
@@ -18,11 +19,11 @@ TINY += ["--epochs", "1", "--more-epochs", "2", "--search-epochs", "1", "--seeds
 TINY += ["--architecture-rate", "0.4"]  # two steps are to move the masks
 
 
-def residual(options, width):
-    """Return two blocks that are named as those of ResNet-20."""
+def residual(options, width, blocks=2):
+    """Return blocks that are named as those of ResNet-20."""
     x = inputs = keras.Input((options.size, options.size, 3))
     x = keras.layers.Conv2D(width, 3, padding="same", name="conv")(x)
-    for number in (1, 2):
+    for number in range(1, blocks + 1):
         name = f"stage1_block{number}"
         y = keras.layers.Conv2D(width, 3, padding="same", use_bias=False, name=f"{name}_conv1")(x)
         y = keras.layers.BatchNormalization(name=f"{name}_conv1_normalization")(y)
@@ -52,12 +53,13 @@ def drawn(runs, path):
 
 
 def test_methods_come_to_the_budget(tiny, eager, tmp_path, monkeypatch):
+    monkeypatch.setattr(pruned, "resnet", functools.partial(residual, blocks=1))
     monkeypatch.setattr(pruned, "draw", lambda *_: None)  # takes time, once is enough
     arguments = [*TINY, "--output", str(tmp_path)]
     results = pruned.main(arguments)
     assert [run["method"] for run in results.runs] == list(pruned.METHODS)
     whole, masked, cut, narrow = results.runs
-    assert whole["multiply_adds"] == whole["whole_multiply_adds"] == 64 * 9 * (24 + 4 * 64) + 80
+    assert whole["multiply_adds"] == whole["whole_multiply_adds"] == 64 * 9 * (24 + 2 * 64) + 80
     assert whole["kind"] == "1" and {run["kind"] for run in results.runs[1:]} == {"0.5"}
     assert masked["searched"] == masked["multiply_adds"] < 0.9 * whole["multiply_adds"]
     for run in (cut, narrow):

@@ -1,11 +1,13 @@
 """The experiment on heterogeneous cells runs in a small setting, resumes, and reports."""
 
 import importlib
+import inspect
 import json
 
 import keras
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import keras_xd
 from keras_xd import layers
@@ -36,9 +38,21 @@ def images(rng, monkeypatch):
 
 @pytest.fixture
 def few_operations(monkeypatch):
-    """Search among two operations, which are built faster than eleven."""
+    """Search among two operations, which are built faster than eleven, with a small teacher."""
     names = ("identity", "average_pooling_3")
     monkeypatch.setattr(nos_training, "NOS_OPERATIONS", names)
+    arguments = inspect.signature(keras_xd.models.pyramidnet)
+
+    def teacher(*values, **keywords):
+        given = arguments.bind(*values, **keywords).arguments
+        x = inputs = keras.Input(given["input_shape"])
+        for stage in (1, 2, 3):
+            strides = 1 if stage == 1 else 2
+            x = keras.layers.Conv2D(4, 3, strides, padding="same", name=f"stage{stage}")(x)
+        x = keras.layers.GlobalAveragePooling2D()(x)
+        return keras.Model(inputs, keras.layers.Dense(given["classes"])(x))
+
+    monkeypatch.setattr(keras_xd.models, "pyramidnet", teacher)
     return names
 
 
@@ -67,6 +81,7 @@ def test_a_guided_search_is_measured_and_kept(
         return float(np.mean(np.argmax(model(nos_training.normalize(data[0])), -1) == data[1]))
 
     monkeypatch.setattr(nos_training, "accuracy", accuracy)
+    monkeypatch.setattr(nos_report, "plot_genotype", lambda genotype: Figure())  # drawn elsewhere
     arguments = ["search", *SMALL, "--methods", "nos_guided", "random", "--seeds", "3"]
     arguments += ["--output", str(tmp_path / "new"), "--keep", str(tmp_path / "kept")]
     results = nos.main(arguments)
