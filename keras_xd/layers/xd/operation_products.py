@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.kmatrix.kmatrix import LARGEST_IN_NUMPY
+from keras_xd.layers.xd import functional
 from keras_xd.layers.xd.warm_starts import MATRICES
 
 
@@ -61,9 +62,15 @@ class Architecture:
     @functools.cached_property
     def spectrum(self):
         """`C ∘ (L w + b)` of the layer's kernel, shape `(n_1, …, n_N, channels, filters)`."""
-        _, placed, _ = self.matrices
-        values = along_axes(placed, _double(self.layer._grouped_kernel()))
-        return self.gates * (values + self.bias[..., None, None])
+        layer = self.layer
+        dtype = functional.exact_dtype(layer.variable_dtype)
+        matrices = [np.stack([m.real, m.imag], axis=1) for m in self.matrices[1]]
+        matrices = [ops.convert_to_tensor(matrix, dtype) for matrix in matrices]
+        extras = layer.architecture_extras(dtype)
+        pieces = [_double(piece) for piece in layer.multiplied_out(([], matrices, []), *extras)[1]]
+        real, imaginary = np.moveaxis(np.concatenate(pieces), 1, 0)
+        values = real + 1j * imaginary
+        return values.reshape(*self.sizes, *values.shape[1:])
 
 
 def _euclidean(a, b):
