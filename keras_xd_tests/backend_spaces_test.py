@@ -10,7 +10,7 @@ from keras_xd_tests.backend_spaces_program import RELAXATIONS
 from keras_xd_tests.backends_test import assert_same_structure_and_close
 from keras_xd_tests.programs import BACKENDS
 
-pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("on_backends")]
+pytestmark = pytest.mark.backends
 
 
 @pytest.fixture

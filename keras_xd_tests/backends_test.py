@@ -8,7 +8,7 @@ import pytest
 
 from keras_xd_tests.programs import BACKENDS
 
-pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("on_backends")]
+pytestmark = pytest.mark.backends
 
 
 def assert_same_structure_and_close(actual, expected, **tolerances):

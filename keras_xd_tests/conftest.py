@@ -1,6 +1,7 @@
 """Settings shared by all tests: quiet one-thread backends, fixed seeds, real data by path."""
 
 import argparse
+import fcntl
 import functools
 import gc
 import itertools
@@ -214,8 +215,20 @@ def data_path(request):
 
 @pytest.fixture(scope="session")
 def on_backends(tmp_path_factory):
-    """What `backend_results_program` found on each backend, by name; all run at once."""
-    folder = tmp_path_factory.mktemp("on_backends")
+    """What `backend_results_program` found on each backend, by name; once for all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    path = folder / "on_backends.json"
+    with open(folder / "on_backends.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            path.write_text(json.dumps(_run_on_backends(tmp_path_factory.mktemp("saved"))))
+    return json.loads(path.read_text())
+
+
+def _run_on_backends(folder):
+    """Return the results of the programs of all backends, which run at once."""
     flags = f"{programs.COMPILE_QUICKLY} --xla_force_host_platform_device_count=2"  # for JAX
     processes = {
         name: programs.start("backend_results_program", folder, backend=name, XLA_FLAGS=flags)

@@ -19,7 +19,6 @@ def test_known_sizes_need_no_arguments():
 
 
 @pytest.mark.backends
-@pytest.mark.xdist_group("on_backends")
 @pytest.mark.parametrize(("backend", "suffix"), [("torch", "pt2"), ("jax", "stablehlo")])
 def test_formats_of_other_backends(backend, suffix, on_backends):
     found = on_backends[backend]["formats"]

@@ -138,7 +138,6 @@ def assert_equal_but_for_rounding(found, expected, devices):
 
 
 @pytest.mark.backends
-@pytest.mark.xdist_group("on_backends")
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_two_devices_train_as_one(backend, on_backends):
     devices = on_backends[backend]["devices"]
@@ -148,7 +147,6 @@ def test_two_devices_train_as_one(backend, on_backends):
 
 
 @pytest.mark.backends
-@pytest.mark.xdist_group("on_backends")
 def test_two_workers_train_as_one_also_after_one_was_killed(on_backends, tmp_path):
     """The second kills itself in the third epoch; the first cannot go on without it."""
     workers = programs.run("search.device_program", tmp_path)

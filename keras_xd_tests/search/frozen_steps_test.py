@@ -373,7 +373,6 @@ def test_callbacks_of_the_package_work_in_warm_up(tmp_path):
 
 
 @pytest.mark.backends
-@pytest.mark.xdist_group("on_backends")
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_forms_on_all_backends(backend, on_backends):
     found = on_backends[backend]["frozen"]

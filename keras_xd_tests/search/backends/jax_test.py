@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("on_backends")]
+pytestmark = pytest.mark.backends
 
 
 def test_gradients_and_state(on_backends):
