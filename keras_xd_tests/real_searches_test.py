@@ -64,7 +64,8 @@ def test_a_network_of_each_task_is_trained_and_scored(name):
     x, labels = rng.normal(size=(24, *task.shape)).astype("float32"), rng.integers(10, size=24)
     labels = labels.astype("int32")
     tensors = (*map(tf.constant, (x[:16], labels[:16], x[16:], labels[16:])),)
-    values, _ = real_tasks.drawn(task, np.random.default_rng(3))
+    drawn = (real_tasks.drawn(task, np.random.default_rng(seed))[0] for seed in range(3, 7))
+    values = min(drawn, key=lambda values: len(values["term"]))  # which is traced twice
     first, again = (real_tasks.trained(name, task, values, tensors) for _ in range(2))
     assert first == again and 0 <= first["error"] <= 1 and first["error"] * 8 % 1 == 0
 
@@ -234,6 +235,7 @@ def test_a_search_goes_on_until_its_seconds_are_used(small, monkeypatch, tmp_pat
         clock[0] += 2.0
         return stand_in(*arguments)
 
+    monkeypatch.setattr(real_searches, "INITIAL", 4)
     monkeypatch.setattr(real_tasks, "trained", trained)
     monkeypatch.setattr(real_tasks, "TASKS", dict(TASKS))
     longer = dataclasses.replace(TASKS["activations"], seconds=30.0)

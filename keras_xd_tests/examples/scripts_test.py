@@ -6,6 +6,7 @@ import os
 import re
 import runpy
 import sys
+from collections.abc import Iterable
 
 import keras
 import pytest
@@ -24,7 +25,9 @@ def loaded():
     """Return the names of the modules that come from `examples`."""
     names = []
     for name, module in list(sys.modules.items()):
-        places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+        folders = getattr(module, "__path__", ())
+        places = [getattr(module, "__file__", None)]
+        places += folders if isinstance(folders, Iterable) else ()
         if name != "__main__" and any(str(place).startswith(str(EXAMPLES)) for place in places):
             names.append(name)
     return names
