@@ -1,6 +1,6 @@
 """Batches of small arrays without the functions that Keras traces for every dataset of them.
 
-To trace them takes longer than most trainings in the tests of searches.
+To trace them takes longer than most trainings in the tests.
 """
 
 import numpy as np
@@ -32,12 +32,3 @@ def batches(adapter):
     options.autotune.enabled = False
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return dataset.with_options(options)
-
-
-def use(patch):
-    """Let Keras make the datasets of arrays in this way.
-
-    Args:
-        patch: pytest's `MonkeyPatch` that undoes it.
-    """
-    patch.setattr(ArrayDataAdapter, "get_tf_dataset", batches)

@@ -30,12 +30,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import context
 from tensorflow.python.ops import gen_resource_variable_ops
 from tensorflow.python.util import tf_stack
 
-from keras_xd_tests import example_scripts
+from keras_xd_tests import array_batches, example_scripts
 
 TESTS = pathlib.Path(__file__).parent
 FINISHED = itertools.count(1)
@@ -68,6 +69,7 @@ pywrap_tfe.TFE_ContextClearCaches = lambda handle: None
 gen_resource_variable_ops.var_handle_op = lambda *arguments, debug_name="", **options: MAKE_HANDLE(
     *arguments, **options
 )
+ArrayDataAdapter.get_tf_dataset = array_batches.batches
 if keras.backend.backend() == "jax":
     import jax
 if keras.backend.backend() == "torch":
