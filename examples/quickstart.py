@@ -232,7 +232,8 @@ def main(arguments=None):
             accuracies = ", ".join(f"{name} {r['accuracy']:.3f}" for name, r in result.items())
             seconds = time.perf_counter() - started
             print(f"{kind}, seed {seed}: {accuracies} ({seconds:.0f} s)", flush=True)
-    print(f"\nAccuracy on the {options.evaluate_on} images, mean ± standard deviation over seeds:")
+    of_seeds = ", mean ± standard deviation over seeds" if options.seeds > 1 else ""
+    print(f"\nAccuracy on the {options.evaluate_on} images{of_seeds}:")
     print(f"\n{table(runs)}\n")
     print(f"Exported models and pictures of the learned operators: {options.output}")
     print(f"Total: {time.perf_counter() - started:.0f} s")
