@@ -101,12 +101,21 @@ def test_calls_take_turns(monkeypatch):
     assert order[-12:] == ["slow", *["fast"] * 5] * 2
 
 
+# As on a machine that has a GPU and the backend, but not TensorFlow.
+WITHOUT_TENSORFLOW = """
+import runpy, sys
+sys.modules["tensorflow"] = None
+sys.path.insert(0, "benchmarks")
+runpy.run_path("benchmarks/gpu.py", run_name="__main__")
+"""
+
+
 @pytest.mark.backends
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_small_setting(backend, tmp_path):
     page = tmp_path / "page.md"
     words = "--cases tiny --rounds 1 --batch 2 --channels 2 --steps 1 --parts --output"
-    script = [sys.executable, "-W", "ignore::DeprecationWarning", "benchmarks/gpu.py"]
+    script = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", WITHOUT_TENSORFLOW]
     found = subprocess.run(
         [*script, *words.split(), page],
         cwd=programs.ROOT,

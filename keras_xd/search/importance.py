@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from keras_xd.core import validation
@@ -76,6 +75,8 @@ def _batched_once(x, y, batch_size):
     arrays = (x,) if y is None else (x, y)
     if keras.backend.backend() != "tensorflow" or any(type(a) is not np.ndarray for a in arrays):
         return x, y
+    import tensorflow as tf
+
     floats = keras.config.floatx()
     with tf.device("CPU"):
         arrays = tuple(a.astype(floats) if a.dtype.kind == "f" else a for a in arrays)
