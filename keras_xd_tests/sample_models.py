@@ -1,8 +1,12 @@
 """Small Keras models with convolutions, of every structure that the package walks."""
 
+import contextlib
+
 import keras
 import numpy as np
 from keras import layers
+
+import keras_xd
 
 
 def residual(size=8, **options):
@@ -102,3 +106,13 @@ def assert_same_outputs(model, other, inputs, tolerance):
 def fingerprint(model):
     """Return what must not change when a model is left untouched: configuration and weights."""
     return model.to_json(), [weight.tobytes() for weight in model.get_weights()]
+
+
+@contextlib.contextmanager
+def architecture_restored(model):
+    """Give the architecture its values of before at the end, for models that tests share."""
+    variables = keras_xd.architecture_variables(model)
+    before = [keras.ops.convert_to_numpy(variable).copy() for variable in variables]
+    yield
+    for variable, value in zip(variables, before, strict=True):
+        variable.assign(value)

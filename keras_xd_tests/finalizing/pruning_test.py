@@ -28,11 +28,8 @@ def rewritten_space():
 @pytest.fixture
 def space(rewritten_space):
     """A model that is made once, with its masks as they began."""
-    variables = keras_xd.architecture_variables(rewritten_space)
-    before = [keras.ops.convert_to_numpy(variable).copy() for variable in variables]
-    yield rewritten_space
-    for variable, value in zip(variables, before, strict=True):
-        variable.assign(value)
+    with sample_models.architecture_restored(rewritten_space):
+        yield rewritten_space
 
 
 def masks(space):

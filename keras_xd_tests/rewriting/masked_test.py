@@ -48,11 +48,8 @@ def rewritten(model):
 @pytest.fixture
 def space(rewritten):
     """A space that is made once, with its masks as they began."""
-    variables = keras_xd.architecture_variables(rewritten)
-    before = [keras.ops.convert_to_numpy(variable).copy() for variable in variables]
-    yield rewritten
-    for variable, value in zip(variables, before, strict=True):
-        variable.assign(value)
+    with sample_models.architecture_restored(rewritten):
+        yield rewritten
 
 
 def test_the_same_function_at_first(model, space, rng):
