@@ -29,7 +29,7 @@ def weights_of(stack):
 def test_every_operation_is_that_of_its_layer(strides, training, rng):
     """Outcomes times the weight, their gradients, and the statistics; zeros of other kinds.
 
-    In training by one graph, whichever branch is taken, and eagerly in inference.
+    Searches by a single path, in `drawn_cells_test`, train them by one graph of all branches.
     """
     stack = EdgeStack(4, NAMES, [strides], [0])
     stack.build()
@@ -48,8 +48,6 @@ def test_every_operation_is_that_of_its_layer(strides, training, rng):
         watched = [x, share, *(weights[key] for key in learned)]
         return made, moved, tape.gradient(loss, watched, unconnected_gradients="zero")
 
-    if training:
-        choose = tf.function(choose, autograph=False)
     for number, name in enumerate(NAMES):
         layer = cell.make_operation(name, strides, name)
         layer.build(x.shape)

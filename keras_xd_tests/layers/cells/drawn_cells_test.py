@@ -37,9 +37,12 @@ def block(cell, nodes):
 
 
 def network(relaxation, reductions=(False, True, False), size=4):
-    """Return a network of cells, by default a normal, a reduction and a normal one."""
+    """Return a network of cells, by default a normal, a reduction and a normal one.
+
+    With the batch size of the data nothing is traced again for them.
+    """
     kinds = [layers.CellArchitecture(r, FEW[1:], 1 + r, relaxation) for r in (False, True)]
-    before = x = inputs = keras.Input((size, size, 3))
+    before = x = inputs = keras.Input((size, size, 3), batch_size=2)
     reduced = False
     for number, reduction in enumerate(reductions):
         cell = layers.HeterogeneousCell(
