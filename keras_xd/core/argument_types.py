@@ -70,24 +70,55 @@ def check_types(function: Decorated) -> Decorated:
         function.__init__ = check_types(function.__init__)
         return function
     signature = inspect.signature(function)
-    kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
+    checks: list = []  # made at the first call, as some modules import their hints late
 
     @functools.wraps(function)
     def checked(*args, **kwargs):
-        try:
-            given = signature.bind(*args, **kwargs).arguments
-        except TypeError:
-            return function(*args, **kwargs)  # raises Python's own error for its arguments
-        hints = _hints(inspect.unwrap(function))
-        for name in [name for name in given if name in hints]:
-            if kinds[name] is inspect.Parameter.VAR_KEYWORD:
-                continue
-            several = kinds[name] is inspect.Parameter.VAR_POSITIONAL
-            for value in given[name] if several else [given[name]]:
-                _check(value, name, hints[name])
+        by_place, rest, by_name = checks or _prepare(checks, function, signature)
+        fitting = all(fit(value) for fit, value in zip(by_place, args, strict=False))
+        if rest is not None and fitting:
+            fitting = all(map(rest, args[len(by_place) :]))
+        if fitting and kwargs:
+            fitting = all(name not in by_name or by_name[name](kwargs[name]) for name in kwargs)
+        if not fitting:
+            _refuse(function, signature, args, kwargs)
         return function(*args, **kwargs)
 
     return checked
+
+
+def _prepare(checks, function, signature):
+    """Fill a list with the checks of arguments by place, of further ones, and by name."""
+    hints, by_place, rest, by_name = _hints(inspect.unwrap(function)), [], None, {}
+    for name, parameter in signature.parameters.items():
+        fit = check_of(hints[name]) if name in hints else _anything
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            rest = fit
+        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            by_name[name] = fit
+            if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+                by_place.append(fit)
+    checks[:] = by_place, rest, by_name
+    return checks
+
+
+def _refuse(function, signature, args, kwargs):
+    """Raise `ValueError` for the first argument that does not fit.
+
+    A function whose arguments are missing or too many says so itself.
+    """
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return
+    hints = _hints(inspect.unwrap(function))
+    for name in [name for name in given if name in hints]:
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            continue
+        several = kind is inspect.Parameter.VAR_POSITIONAL
+        for value in given[name] if several else [given[name]]:
+            _check(value, name, hints[name])
 
 
 def _check(value, name, hint):
@@ -106,50 +137,86 @@ def _hints(function):
 
 def fits(value, hint):
     """Return whether a value may be what a type hint names."""
+    return check_of(hint)(value)
+
+
+def check_of(hint):
+    """Return a function that returns whether a value may be what a type hint names.
+
+    The hint is read once, which takes longer than to look at a value.
+    """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return any(fits(value, argument) for argument in arguments)
+        checks = [check_of(argument) for argument in arguments]
+        return lambda value: any(fit(value) for fit in checks)
     if hint == Tensor:
-        return isinstance(value, (numbers.Number, list, tuple)) or hasattr(value, "shape")
+        return lambda value: (
+            hasattr(value, "shape") or isinstance(value, (numbers.Number, list, tuple))
+        )
     if hint is None or hint is typing.Any:
-        return hint is typing.Any or value is None
+        return _anything if hint is typing.Any else lambda value: value is None
     kind = origin or hint
     if not isinstance(kind, type) or kind is object:  # Any, and what has no class
-        return True
+        return _anything
     if kind in SEQUENCES:
-        return _fits_sequence(value, kind, arguments)
+        return _check_of_sequence(kind, arguments)
     if kind is collections.abc.Callable:
-        return callable(value)
+        return callable
     if _is_of_numpy(kind, "ndarray"):
-        return isinstance(value, (list, tuple)) or hasattr(value, "shape")
-    if kind is bool:
-        return isinstance(value, bool) or _is_of_numpy(type(value), "bool", "bool_")
-    if kind is int:
-        return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if kind is float:
-        single = hasattr(value, "__float__") and not isinstance(value, str)
-        return isinstance(value, numbers.Real) or single
-    if kind is complex:
-        return isinstance(value, numbers.Number) or hasattr(value, "__complex__")
-    return isinstance(value, kind)
+        return lambda value: isinstance(value, (list, tuple)) or hasattr(value, "shape")
+    return CHECKS.get(kind, lambda value: isinstance(value, kind))
+
+
+def _anything(value):
+    return True
+
+
+def _fits_bool(value):
+    return isinstance(value, bool) or _is_of_numpy(type(value), "bool", "bool_")
+
+
+def _fits_int(value):
+    return type(value) is int or (
+        isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    )
+
+
+def _fits_float(value):
+    single = hasattr(value, "__float__") and not isinstance(value, str)
+    return single or isinstance(value, numbers.Real)
+
+
+def _fits_complex(value):
+    return isinstance(value, numbers.Number) or hasattr(value, "__complex__")
+
+
+CHECKS = {bool: _fits_bool, int: _fits_int, float: _fits_float, complex: _fits_complex}
 
 
 def _is_of_numpy(kind, *names):
     return kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in names
 
 
-def _fits_sequence(value, kind, arguments):
-    if isinstance(value, (str, bytes, collections.abc.Mapping)):
-        return False
-    if kind is not collections.abc.Iterator and hasattr(value, "shape"):
-        return len(value.shape) > 0
-    if not isinstance(value, collections.abc.Iterable):
-        return False
-    if not isinstance(value, (list, tuple)) or len(value) > LONGEST_VALUE:
-        return True
-    if kind is tuple and arguments and arguments[-1] is not Ellipsis:
-        return len(value) == len(arguments) and all(map(fits, value, arguments))
-    return not arguments or all(fits(item, arguments[0]) for item in value)
+def _check_of_sequence(kind, arguments):
+    """Return the check of a sequence's kind, and of its items where it is short and not lazy."""
+    items = [_anything if item is Ellipsis else check_of(item) for item in arguments]
+    fixed = kind is tuple and arguments and arguments[-1] is not Ellipsis
+
+    def fit(value):
+        if isinstance(value, (list, tuple)) and not hasattr(value, "shape"):
+            if len(value) > LONGEST_VALUE:
+                return True
+            if fixed:
+                pairs = zip(items, value, strict=False)
+                return len(value) == len(items) and all(own(item) for own, item in pairs)
+            return not items or all(map(items[0], value))
+        if isinstance(value, (str, bytes, collections.abc.Mapping)):
+            return False
+        if kind is not collections.abc.Iterator and hasattr(value, "shape"):
+            return len(value.shape) > 0
+        return isinstance(value, collections.abc.Iterable)
+
+    return fit
 
 
 def described(hint):
