@@ -1,0 +1,336 @@
+"""The benchmarks of layers, cells and finalized models, in small settings."""
+
+import gc
+import importlib
+import inspect
+import json
+import os
+import re
+import types
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd_tests.example_scripts import BENCHMARKS, on_path
+
+with on_path(BENCHMARKS):
+    calibration_scale = importlib.import_module("calibration_scale")
+    finalized = importlib.import_module("finalized")
+    found_cells = importlib.import_module("found_cells")
+    formats = importlib.import_module("formats")
+    dash = importlib.import_module("dash")
+    low_rank = importlib.import_module("low_rank")
+    nos = importlib.import_module("nos")
+    projection = importlib.import_module("projection")
+    products = importlib.import_module("products")
+    quantized = importlib.import_module("quantized")
+    xd_conv = importlib.import_module("xd_conv")
+
+
+def stand_in(name, noted=None):
+    """Return a function of small networks, with the arguments of one of `keras_xd.models`.
+
+    They are added to the list `noted`, and the network has another layer if there is one.
+    """
+    arguments = inspect.signature(getattr(keras_xd.models, name))
+
+    def network(*values, **keywords):
+        given = arguments.bind(*values, **keywords).arguments
+        layers = [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(given["classes"])]
+        if noted is not None:
+            noted.append(given)
+            layers.insert(0, keras.layers.Conv2D(4, 3))
+        return keras.Sequential([keras.Input(given["input_shape"]), *layers])
+
+    return network
+
+
+def small_cnn1d():
+    """As `finalized.cnn1d`, with one convolution, of which each form is exported."""
+    convolution, pooling, *_, mean, dense = finalized.cnn1d().layers
+    kept = [x.from_config(x.get_config()) for x in (convolution, pooling, mean, dense)]
+    return keras.Sequential([keras.Input((64, 8)), *kept])
+
+
+def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypatch, eager):
+    monkeypatch.setitem(finalized.CASES, "cnn1d", ("small", small_cnn1d, {}))
+    monkeypatch.setattr(finalized, "BATCHES", (1, 2))
+    output = tmp_path / "finalized.md"
+    served = finalized.served
+
+    def some_served(model, folder):  # each is exported in the same way
+        if os.path.basename(folder) in exported:
+            return served(model, folder)
+        return 1, types.SimpleNamespace(serve=lambda inputs: model(inputs, training=False))
+
+    names = ["backbone", *finalized.FORMS]
+    exported = [str(names.index(name)) for name in ("backbone", "spectrum")]
+    monkeypatch.setattr(finalized, "served", some_served)
+
+    def measured(name, threads, options):  # here, where the case is small
+        rows = finalized.measure(name, options.depth, options.steps, options.rounds)
+        return json.loads(json.dumps(rows))
+
+    monkeypatch.setattr(finalized, "measured_apart", measured)
+    words = ["--cases", "cnn1d", "--rounds", "1", "--steps", "1", "--threads", "1"]
+    words += ["--output", str(output)]
+    ((rows,),) = (by_threads.values() for by_threads in finalized.main(words).values())
+    backbone, found, kernel = (rows[kind] for kind in ("backbone", "spectrum", "kernel"))
+    assert found["parameters"] > backbone["parameters"] and found["bytes"] > backbone["bytes"]
+    assert kernel["parameters"] <= rows["search space"]["parameters"] < found["parameters"]
+    assert rows["kernel, float16"]["weights"] < 0.6 * kernel["weights"]
+    assert found["error"] < 1e-5 < rows["spectrum, float16"]["error"] < 1e-2
+    assert rows["low rank"]["kept"].endswith(" of 1") and rows["low rank"]["error"] < 0.05
+    ratio = found["parameters"] / backbone["parameters"]
+    text = output.read_text()
+    assert f"| {found['parameters']:,} | {ratio:.1f} |" in text
+    assert "## Times, 1 thread\n" in text
+    assert "finalized.py --cases cnn1d --depth 1 --steps 1 --threads 1 --rounds 1`" in text
+    before = output.stat().st_mtime_ns
+    monkeypatch.setattr(finalized, "measured_apart", lambda *arguments: rows)
+    finalized.main([*words, "--dry-run"])
+    assert output.stat().st_mtime_ns == before
+
+
+def test_low_ranks_are_measured(tmp_path, monkeypatch, rng, eager):
+    monkeypatch.setattr(low_rank, "SHAPES", ())
+    monkeypatch.setattr(low_rank, "TOLERANCES", (0.01, 0.5))
+    small = keras_xd.models.lenet
+    monkeypatch.setattr(keras_xd.models, "resnet20", small)
+    data = [
+        (rng.random((n, 20, 20, 1)).astype("float32"), rng.integers(10, size=n)) for n in (8, 6)
+    ]
+    output = tmp_path / "low_rank.md"
+    lines = low_rank.main(["--epochs", "1", "--rounds", "1", "--output", str(output)], data)
+    assert output.read_text() == "\n".join(lines) + "\n"
+    rows = [line.split(" | ") for line in lines if line.startswith("| low rank, tolerance")]
+    assert [row[2] for row in rows] == ["2 of 2"] * 2
+    numbers = [int(row[1].replace(",", "")) for row in rows]
+    assert numbers[0] > numbers[1] and float(rows[0][5]) < float(rows[1][5]) < 1
+    table = low_rank.layer_rows(1, ((1, 16, 4, 1),))
+    assert len(table) == 3 and table[2].startswith("| 1, 16×16, 4, 1 | ")
+    assert table[2].count(" ×") >= 6
+
+
+def test_found_cells_are_timed_beside_the_plain_network(tmp_path, capsys, rng, monkeypatch):
+    given = []
+    monkeypatch.setattr(keras_xd.models, "resnet20", stand_in("resnet20"))
+    monkeypatch.setattr(keras_xd.models, "nos_network", stand_in("nos_network", given))
+    genotype = keras_xd.genotypes.random_genotype(rng, ("identity", "max_pooling_3")).to_dict()
+    result = {"kind": "cifar10", "accuracy": 0.75, "parameters": 1234}
+    runs = [
+        {"method": "nos", "seed": 0, "genotype": genotype, **result},
+        {"method": "resnet", "seed": 0, **result},
+    ]
+    settings = {"pool": 4, "cells": 3, "channels": 4, "resnet_width": 2}
+    file = tmp_path / "nos_search.json"
+    file.write_text(json.dumps({"settings": settings, "runs": runs}))
+    words = ["--results", str(file), "--batch-size", "2", "--rounds", "1", "--dry-run"]
+    table = [line for line in found_cells.main(words) if line.startswith("| ")]
+    model = found_cells.network(runs[0], settings)
+    derived = (given[0][name] for name in ("genotype", "cells", "channels", "auxiliary"))
+    assert tuple(derived) == (keras_xd.genotypes.Genotype.from_dict(genotype), 3, 4, False)
+    ratio = keras_xd.complexity(model) / keras_xd.complexity(found_cells.network(runs[1], settings))
+    assert table[1].startswith(f"| all operations | 1 | 25.00 | 1,234 | {ratio:,.2f} | ")
+    assert table[2] == "| plain ResNet-20 | 1 | 25.00 | 1,234 | 1.00 | 1.00 | 1.00 | 1.00 |"
+    file.write_text(json.dumps({"settings": settings, "runs": runs[:1]}))
+    with pytest.raises(SystemExit):
+        found_cells.main(words)
+    assert "there must be a run of the method 'resnet'" in capsys.readouterr().err
+
+
+def test_calibrated_cells_enlarge_features(rng):
+    genotype = calibration_scale.calibrating("dynamic_3", 0)
+    for cell in (genotype.normal, genotype.reduction):
+        assert [block.second for block in cell.blocks] == ["dynamic_3"] * 4
+        names = [sorted(name for name, _ in block.first) for block in cell.blocks]
+        assert all("dynamic_3" in pair for pair in names)
+    inputs = rng.random((4, 8, 8, 3)).astype("float32")
+    made = calibration_scale.networks(3, (8, 8, 3), 1)["derived, `dynamic_3` in all tiers"][0]
+    found = {}
+    for gate in (None, "zero"):
+        calibration_scale.keras.utils.set_random_seed(0)
+        found[gate] = calibration_scale.deviations(made(gate), inputs)
+        assert len(found[gate]) == 4
+    assert found[None][0] > 1.5 * found["zero"][0]
+
+
+def one_cell(cells, channels, shape, classes):
+    """Return a search network of one cell of two operations, which take less time to trace."""
+    inputs = keras.Input(shape)
+    x = keras.layers.Conv2D(channels, 3, padding="same")(inputs)
+    architecture = keras_xd.layers.CellArchitecture(False, ("identity", "dilated_3"))
+    x = keras_xd.layers.HeterogeneousCell(channels, architecture, False, False)([x, x])
+    x = keras.layers.GlobalAveragePooling2D(data_format="channels_last")(x)
+    return keras.Model(inputs, keras.layers.Dense(classes)(x))
+
+
+def test_a_step_of_cells_is_measured(monkeypatch):
+    monkeypatch.setattr(keras_xd.models, "nos_search_network", one_cell)
+    monkeypatch.setattr(nos, "LATER_STEPS", 1)
+    monkeypatch.setattr(nos, "ROWS", 64)
+    monkeypatch.setattr(nos, "COPIED", 2**16)
+    found = nos.measure(3, 2, 1, False, (8, 8, 3))
+    # Where every edge is computed by itself there are 5,858 nodes, so that edges count once.
+    assert found["nodes"] < 1_160 and found["nodes in functions"] < 490
+    assert found["variables"] == 15
+    assert 0 < found["build and trace"] < found["first step"]
+    assert found["later step"] > 0 and found["memory"] > 0
+    assert found["multiply-adds a second"] > 0 and found["bytes a second"] > 0
+
+
+def test_the_floor_of_a_step_has_both_parts():
+    found = {"multiply-adds": 4e10, "bytes": 6e9, "later step": 2.5}
+    found |= {"multiply-adds a second": 4e10, "bytes a second": 2.4e10}
+    line = nos.floor_line([3, 8, 64], found)
+    assert "1.00 s by its multiply–adds" in line and "(40 · 10⁹ a second)" in line
+    assert "0.25 s by its bytes" in line and "(24.0 GB a second)" in line
+    assert line.endswith("A step takes 2.5 times the larger, 2.0 times the sum.")
+
+
+@pytest.mark.parametrize("kind", ["partial", nos.PERTURBATION, nos.DERIVED])
+def test_a_step_of_a_relaxation_is_measured(kind, monkeypatch):
+    monkeypatch.setattr(nos, "GENOTYPES", 1)
+    monkeypatch.setattr(nos, "EVALUATIONS", 1)
+    name = "nos_network" if kind == nos.DERIVED else "nos_search_network"
+    monkeypatch.setattr(keras_xd.models, name, stand_in(name))
+    found = nos.measure_relaxation(3, 4, 1, kind, (8, 8, 3))
+    assert 0 < found["later step"] < found["first step"] and found["memory"] > 0
+    assert ("evaluation" in found) == (kind == nos.PERTURBATION)
+
+
+def test_a_selection_is_the_sum_of_its_evaluations():
+    model = keras_xd.models.nos_search_network(
+        3, 1, (8, 8, 3), operations=("identity", "dilated_3")
+    )
+    evaluated = []
+    model.evaluate = lambda x, y, **options: evaluated.append(len(x))
+    found = nos.measure_selection(model, 64, (8, 8, 3))
+    assert found["evaluations"] == 1 + 2 * 18 * 2
+    assert evaluated == [nos.HELD_OUT] * (1 + nos.EVALUATIONS)
+    line = nos.selection_line([3, 8, 64], {"evaluations": 397, "evaluation": 10.0})
+    assert "397 evaluations of 256 held-out images in batches of 64, 10.00 s each, 3,970 s" in line
+
+
+def test_a_mixture_is_measured_beside_its_candidates(capsys):
+    dash.main(["--small", "--dry-run"])
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("| "))
+    direct, fourier, form, one, themselves, *ratios = row.split(" | ")[3:]
+    assert form in ("direct", "fourier") and min(map(float, (direct, fourier, one, themselves))) > 0
+    assert len(ratios) == 2
+
+
+def test_cells_of_layers_are_those_of_version_0_1():
+    model = keras_xd.models.nos_search_network(
+        3, 2, (4, 4, 3), operations=("identity", "dilated_3")
+    )
+    apart = nos.with_edge_layers(model)
+    cells = [layer for layer in apart.layers if layer.name.startswith("cell")]
+    assert all(cell.edge_layers for cell in cells) and len(cells) == 3
+    assert len(keras_xd.architecture_variables(apart)) == len(
+        keras_xd.architecture_variables(model)
+    )
+    assert apart.count_params() == model.count_params()
+
+
+def test_projections_of_every_family_are_measured(capsys):
+    lines = projection.main(["--rows", "48", "--columns", "96", "--share", "0.5", "--dry-run"])
+    cells = [[c.strip() for c in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
+    head, *rows = cells
+    assert len(rows) == 2 * len(projection.FAMILIES)
+    for row in rows:
+        found = dict(zip(head, row, strict=True))
+        assert 0 < float(found["share"]) <= 0.5
+        assert float(found["bound"]) <= float(found["error"]) < 1
+        aware = found["family"] in projection.WITH_INPUTS
+        assert (found["with inputs"] != "–") == aware
+        if found["family"] == "low_rank":
+            assert found["error"] == found["bound"] == found["error of low rank"]
+            assert float(found["with inputs"]) < float(found["of outputs"])
+    assert lines[-1] in capsys.readouterr().out
+
+
+def test_formats_are_measured_once_and_refusals_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(formats, "RESULTS", tmp_path / "formats.md")
+    monkeypatch.setattr(formats, "RECORDS", tmp_path / "formats.json")
+    # In this process, because another one would import TensorFlow again.
+    measured = []
+
+    def run_backend(backend, cells):
+        measured.extend(cells)
+        formats.main(["--in-process", json.dumps(cells)])
+        for line in capsys.readouterr().out.splitlines():
+            if line.startswith(formats.MARK):
+                yield json.loads(line.removeprefix(formats.MARK))
+
+    monkeypatch.setattr(formats, "run_backend", run_backend)
+    words = ["--kinds", "KDense", "--formats", "onnx"]
+    found = formats.main(words)
+    assert max(found["KDense"]["onnx"]) < 1e-5
+    assert formats.main(words) == found and measured == [("KDense", "onnx")]
+    records = json.loads((tmp_path / "formats.json").read_text())
+    records["KDense"]["onnx"]["values"][1] = "no such operation"
+    (tmp_path / "formats.json").write_text(json.dumps(records))
+    formats.main(words)
+    text = (tmp_path / "formats.md").read_text()
+    assert re.search(r"\| KDense \| \de[-+]\d\d / \[1\] \|", text)
+    assert "- [1] no such operation" in text
+    # Measured with other versions, so again.
+    records["KDense"]["onnx"]["versions"]["keras"] = "3.0.0"
+    (tmp_path / "formats.json").write_text(json.dumps(records))
+    assert formats.main(words) == found and len(measured) == 2
+
+
+def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys, eager):
+    monkeypatch.setattr(quantized, "RESULTS", tmp_path / "quantized.md")
+    monkeypatch.setattr(quantized, "MODES", (None, "int8"))
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # Keras does for each weight that it replaces
+    milliseconds = quantized.milliseconds
+
+    def of_the_first(models, *arguments):  # each makes a graph
+        return milliseconds(models[:1], *arguments) * len(models)
+
+    monkeypatch.setattr(quantized, "milliseconds", of_the_first)
+    train, test = quantized.CASES["digits"]()
+    few = [values[:128] for values in train], [values[:32] for values in test]
+    monkeypatch.setitem(quantized.CASES, "digits", lambda: few)
+    words = ["--cases", "digits", "--epochs", "1", "--rounds", "1", "--layers", "1"]
+    found = quantized.main([*words, "--depth", "1"])
+    forms = [(keep, mode) for keep, mode, *_ in found["digits"]]
+    kept = ("spectrum", "kernel", "blocks, KDense", "not searched")
+    assert forms == [(form, mode) for form in kept for mode in ("float32", "int8")]
+    sizes = {(keep, mode): row for keep, mode, *row in found["digits"]}
+    assert sizes["spectrum", "int8"][1] < 0.3 * sizes["spectrum", "float32"][1]
+    assert sizes["spectrum", "int8"][2] < 0.5 * sizes["spectrum", "float32"][2]
+    assert abs(sizes["spectrum", "int8"][0] - sizes["spectrum", "float32"][0]) < 5
+    assert sizes["blocks, KDense", "int8"][1] < 0.5 * sizes["blocks, KDense", "float32"][1]
+    assert capsys.readouterr().out.strip() == (tmp_path / "quantized.md").read_text().strip()
+
+
+def test_products_of_a_step_are_all_found(tmp_path, monkeypatch):
+    case = (2, 3, (4, 6), 3, 1, 0)
+    monkeypatch.setitem(xd_conv.CASES, "small", case)
+    graph = products.traced(xd_conv.xd_layer(case), 2, 3, (4, 6))
+    counts = products.operations(graph)
+    layer = xd_conv.xd_layer(case)
+    layer.build((None, 4, 6, 3))
+    multiply_adds = 0
+    for (kind, shapes, settings), count in counts.items():
+        if kind in products.PRODUCTS:
+            a, b = shapes
+            inner = a[-2] if settings[0] else a[-1]
+            times = max(np.prod(a[:-2], dtype=int), np.prod(b[:-2], dtype=int))
+            multiply_adds += count * times * np.prod(a[-2:]) * np.prod(b[-2:]) // inner
+    least = 3 * 2 * layer.complexity((None, 4, 6, 3))  # without folding and the spectrum
+    assert least <= multiply_adds < 3 * least
+    assert any(kind == "Transpose" and len(order) == 4 for kind, _, order in counts)
+    output = tmp_path / "products.md"
+    monkeypatch.setattr(xd_conv, "machine_rates", lambda: (1e6, 1e6))
+    monkeypatch.setattr(products, "traced", lambda *arguments: graph)
+    row = products.measure("small", 1)
+    monkeypatch.setattr(products, "measured_apart", lambda *arguments: row)
+    products.main(["--cases", "small", "--threads", "1", "--output", str(output)])
+    line = output.read_text().splitlines()[-1]
+    assert line.startswith("| 2, 3, 4×6, 3, 1 | 1 | ") and line.count(" | ") == 9
