@@ -72,13 +72,20 @@ def volumes():
 ALL = (residual, sequential, nested, shared, volumes)
 
 
-def inputs_of(model, rng, batch=3):
-    """Return a random input batch in the structure of the model's inputs."""
+def inputs_of(model, rng, batch=3, sizes=()):
+    """Return a random input batch in the structure of the model's inputs.
+
+    Sizes that are not known are those of `sizes`.
+    """
+
+    def draw(shape):
+        unknown = iter(sizes)
+        shape = [next(unknown) if size is None else size for size in shape]
+        return rng.normal(size=(batch, *shape)).astype("float32")
+
     if isinstance(model, keras.Sequential):
-        return rng.normal(size=(batch, *model.input_shape[1:])).astype("float32")
-    return keras.tree.map_structure(
-        lambda tensor: rng.normal(size=(batch, *tensor.shape[1:])).astype("float32"), model.input
-    )
+        return draw(model.input_shape[1:])
+    return keras.tree.map_structure(lambda tensor: draw(tensor.shape[1:]), model.input)
 
 
 def randomize(model, rng):

@@ -75,6 +75,19 @@ def convolution_model():
     )
 
 
+def image_model():
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 1), name="image"),
+            layers.Conv2D(3, 3, activation="relu", name="conv"),
+            layers.MaxPooling2D(2),
+            layers.Conv2D(4, 2, padding="same"),
+            layers.Flatten(),
+            layers.Dense(5),
+        ]
+    )
+
+
 def spectral_model(*sizes):
     inputs = keras.Input((*sizes, 3), name="field")
     x = keras_xd.layers.SpectralConv2D(4, (3, 4), use_bias=True)(inputs)
@@ -104,24 +117,22 @@ def ccnn_model():
     return keras.Model(inputs, x)
 
 
-def masked_model():
-    return keras_xd.finalize(keras_xd.rewrite(keras_xd.models.lenet((16, 16, 1), 10), to="masked"))
-
-
 FINALIZED = {
-    "lenet": lambda: finalized(keras_xd.models.lenet((16, 16, 1), 10), depth=3),
+    "images": lambda: finalized(image_model(), depth=2),
     "sequence": lambda: finalized(sequence_model(), depth=2),
     "groups": lambda: finalized(sequence_model(groups=2)),
-    "k_operation": lambda: finalized(sequence_model(), to="k_operation", depth=2),
+    "k_operation": lambda: finalized(convolution_model(), to="k_operation", depth=2),
     "long": lambda: finalized(
         keras.Sequential([keras.Input((300, 2)), layers.Conv1D(2, 3, padding="same")]), depth=3
     ),
-    "masked": masked_model,
-    "kernel": lambda: kept("kernel", keras_xd.models.lenet((16, 16, 1), 10)),
+    "masked": lambda: finalized(image_model(), to="masked"),
+    "kernel": lambda: kept("kernel", image_model()),
     "kernel_groups": lambda: kept("kernel", sequence_model(groups=2), depth=2),
     "kernel_float16": lambda: kept("kernel", convolution_model(), "float16"),
     "spectrum_float16": lambda: kept("spectrum", convolution_model(), "float16"),
+    "augmented": lambda: keras_xd.finalize(keras_xd.SearchModel(keras_xd.rewrite(augmented()))),
     "spectral": lambda: finalized(spectral_model(9, 8)),
+    "any_size": lambda: spectral_model(None, None),
     "ccnn": lambda: keras_xd.finalize(ccnn_model()),
     "spectrum_bfloat16": lambda: kept("spectrum", convolution_model(), "bfloat16"),
 }
@@ -146,9 +157,12 @@ def interpreter(path):
         return tf.lite.Interpreter(str(path))
 
 
-def assert_served(runner, model, rng, batch):
-    """Compare the outputs of a file, called by names of inputs, with those of a model."""
-    inputs = sample_models.inputs_of(model, rng, batch)
+def assert_served(runner, model, rng, batch, sizes=()):
+    """Compare the outputs of a file, called by names of inputs, with those of a model.
+
+    Those of its sizes that are not known are `sizes`.
+    """
+    inputs = sample_models.inputs_of(model, rng, batch, sizes)
     names = [tensor.name for tensor in model.inputs]
     actual = runner(dict(zip(names, keras.tree.flatten(inputs), strict=True)))
     expected = model(inputs, training=False)
@@ -192,8 +206,16 @@ def saved_model(path):
 
 # The runtime of each format, and what it is given: every kind of layer and every mechanism once.
 RUNTIMES = {
-    "litert": ("m.tflite", litert, ("lenet", "groups", "long", "masked", "spectral")),
-    "onnx": ("m.onnx", onnx, ("sequence", "k_operation", "kernel_groups", "spectral", "ccnn")),
+    "litert": (
+        "m.tflite",
+        litert,
+        ("images", "groups", "long", "masked", "augmented", "spectral", "any_size"),
+    ),
+    "onnx": (
+        "m.onnx",
+        onnx,
+        ("sequence", "k_operation", "kernel_groups", "augmented", "any_size", "ccnn"),
+    ),
     "openvino": ("m.xml", openvino, ("spectrum_float16", "spectral")),
     "tf_saved_model": ("m", saved_model, ("kernel", "kernel_float16", "spectrum_bfloat16")),
 }
@@ -219,8 +241,8 @@ def test_files_are_served(format, tmp_path, rng):
     model = side_by_side(names)
     exporting.export(model, tmp_path / file, format, False)
     runner = load(tmp_path / file)
-    for batch in (1, 5):
-        assert_served(runner, model, rng, batch)
+    for batch, sizes in ((1, (7, 12)), (5, (16, 9))):
+        assert_served(runner, model, rng, batch, sizes)
 
 
 def test_files_have_the_names_of_inputs_and_outputs(tmp_path, rng):
@@ -229,31 +251,19 @@ def test_files_have_the_names_of_inputs_and_outputs(tmp_path, rng):
     assert_served(litert(path), model, rng, 2)
 
 
-@pytest.mark.parametrize("format", ["litert", "onnx"])
-def test_fourier_transforms_of_sizes_that_are_not_known(format, tmp_path, rng):
-    model, (file, load, _) = spectral_model(None, None), RUNTIMES[format]
-    exporting.export(model, tmp_path / file, format, False)
-    runner = load(tmp_path / file)
-    for sizes in ((7, 12), (16, 9)):
-        fields = rng.normal(size=(2, *sizes, 3)).astype("float32")
-        expected = model(fields)
-        (actual,) = runner({"field": fields}).values()
-        scale = np.max(np.abs(expected))
-        np.testing.assert_allclose(actual, expected, rtol=0, atol=RELATIVE_ERROR * scale)
-
-
-@pytest.mark.parametrize(("format", "suffix"), [("litert", "tflite"), ("onnx", "onnx")])
-def test_files_that_cannot_be_served_are_not_written(format, suffix, tmp_path):
-    space = keras_xd.rewrite(foreign_model())
-    path = tmp_path / f"m.{suffix}"
+# Where there is no file, and where there is one to overwrite.
+@pytest.mark.parametrize(
+    ("format", "file", "kept"), [("litert", "m.tflite", "mine"), ("onnx", "m.onnx", None)]
+)
+def test_files_that_cannot_be_served_are_not_written(format, file, kept, tmp_path):
+    space, path = keras_xd.rewrite(foreign_model()), tmp_path / file
     message = "cannot be exported.*tf_saved_model.*Nothing has been written"
+    if kept:
+        path.write_text(kept)
+    model = keras_xd.SearchModel(space) if kept else keras_xd.finalize(space)
     with pytest.raises(ValueError, match=message):
-        keras_xd.finalize(space).export(path, format=format, verbose=False)
-    assert not list(tmp_path.iterdir())
-    path.write_text("mine")
-    with pytest.raises(ValueError, match=message):
-        keras_xd.SearchModel(space).export(path, format=format, overwrite=True)
-    assert path.read_text() == "mine"
+        model.export(path, format=format, overwrite=bool(kept), verbose=False)
+    assert path.read_text() == kept if kept else not list(tmp_path.iterdir())
 
 
 def assert_inference(path, model, arguments, keywords, signature):
@@ -289,14 +299,6 @@ def test_random_layers_are_off_in_exports(make, prepare, tmp_path, rng):
     assert_inference(tmp_path / "m", model, arguments, keywords, signature)
 
 
-@pytest.mark.parametrize("format", ["litert", "onnx"])
-def test_random_layers_are_off_in_files(format, tmp_path, rng):
-    path = tmp_path / ("m.tflite" if format == "litert" else "m.onnx")
-    search = keras_xd.SearchModel(keras_xd.rewrite(augmented()))
-    keras_xd.finalize(search).export(path, format=format, verbose=False)
-    assert path.exists()  # which is written only where it gives the outputs of inference
-
-
 def test_half_precision_is_refused_by_litert(tmp_path):
     model = convolution_model()
     for layer in model.layers:
@@ -330,7 +332,7 @@ def test_a_file_with_other_outputs_is_not_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_names_and_signatures_of_files(tmp_path):
+def test_names_and_signatures_of_files(tmp_path, capsys):
     model = finalized(convolution_model())
     with pytest.raises(ValueError, match=r"ends with '.tflite'.*Received: filepath='.*m.bin'"):
         model.export(tmp_path / "m.bin", format="litert")
@@ -341,7 +343,8 @@ def test_names_and_signatures_of_files(tmp_path):
     with pytest.raises(ValueError, match="give one with sizes that the model takes"):
         model.export(tmp_path / "m.tflite", format="litert", input_signature=signature)
     signature = tf.TensorSpec((4, 16, 3), name="signal")
-    model.export(tmp_path / "m.tflite", format="litert", input_signature=signature, verbose=False)
+    model.export(tmp_path / "m.tflite", format="litert", input_signature=signature)
+    assert f"Saved artifact at '{tmp_path / 'm.tflite'}'" in capsys.readouterr().out
     details = interpreter(tmp_path / "m.tflite").get_input_details()
     assert details[0]["shape"].tolist() == [4, 16, 3]
 
@@ -431,12 +434,6 @@ def test_a_full_disk_is_told_and_not_laid_on_the_model(error, tmp_path, monkeypa
     with pytest.raises(OSError, match=f"TMPDIR.*Nothing.*{type(error).__name__}") as raised:
         exporting.export(model, tmp_path / "m")
     assert raised.value.errno == errno.ENOSPC and not list(tmp_path.iterdir())
-
-
-def test_where_it_was_written_is_told(tmp_path, capsys):
-    model = finalized(convolution_model())
-    model.export(tmp_path / "m.tflite", format="litert")
-    assert f"Saved artifact at '{tmp_path / 'm.tflite'}'" in capsys.readouterr().out
 
 
 def test_tensorflow_itself_tries_files_where_no_other_interpreter_is(tmp_path, monkeypatch):
