@@ -33,6 +33,7 @@ import tensorflow as tf
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import context
+from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_resource_variable_ops
 from tensorflow.python.util import tf_stack
 
@@ -70,6 +71,17 @@ gen_resource_variable_ops.var_handle_op = lambda *arguments, debug_name="", **op
     *arguments, **options
 )
 ArrayDataAdapter.get_tf_dataset = array_batches.batches
+
+
+class _TensorLike(type):
+    """What TensorFlow asks of all that is no tensor, without the slow check of a protocol."""
+
+    def __instancecheck__(cls, value):
+        return hasattr(value, "is_tensor_like")
+
+
+*TENSORS, _ = tensor_util.tf_type_classes
+tensor_util.tf_type_classes = (*TENSORS, _TensorLike("IsTensorLike", (), {}))
 if keras.backend.backend() == "jax":
     import jax
 if keras.backend.backend() == "torch":

@@ -108,18 +108,22 @@ def test_finalized_networks_count_whole_channels():
     assert keras_xd.complexity(keras_xd.finalize(space)) == 8 * 2 * 4 + block + 4 * 3
 
 
-@pytest.mark.parametrize("padding", ["same", "causal", "circular"])
-@pytest.mark.parametrize("size", [16, 17, 40])
-def test_a_search_counts_what_random_masks_leave(padding, size):
+@pytest.mark.parametrize(
+    "padding, size, seed",
+    [
+        *[("same", 16, 0), ("same", 40, 1), ("causal", 17, 2)],
+        *[("causal", 40, 3), ("circular", 17, 4), ("circular", 40, 5)],
+    ],
+)
+def test_a_search_counts_what_random_masks_leave(padding, size, seed):
     """Whole channels, taps and blocks, by FFT or not, of even and odd kernels."""
     space = ccnn(2, 12, (size, 2), 3, learn="KWD", padding=padding, per_channel=True)
-    for seed in range(2):
-        keras_xd.randomize_architecture(space, seed=seed)
-        plain = keras_xd.finalize(space)
-        count = keras_xd.complexity(plain)
-        found = [keras_xd.complexity(space), layers.count_parameters(space)]
-        found = [float(ops.convert_to_numpy(number)) for number in found]
-        assert found == pytest.approx([count, layers.count_parameters(plain)], rel=1e-5)
+    keras_xd.randomize_architecture(space, seed=seed)
+    plain = keras_xd.finalize(space)
+    count = keras_xd.complexity(plain)
+    found = [keras_xd.complexity(space), layers.count_parameters(space)]
+    found = [float(ops.convert_to_numpy(number)) for number in found]
+    assert found == pytest.approx([count, layers.count_parameters(plain)], rel=1e-5)
 
 
 @pytest.mark.parametrize("shape, dense", [((8, 3), False), ((4, 6, 2), True)])
@@ -326,7 +330,7 @@ def test_bad_arguments_are_refused(changes, message):
         models.ccnn(**arguments)
 
 
-@pytest.mark.parametrize("shape, learned", [((64, 3), ("", "KRWD")), ((12, 16, 3), ("K", "KRWD"))])
+@pytest.mark.parametrize("shape, learned", [((64, 3), ("", "KRWD")), ((12, 16, 3), ("K",))])
 def test_a_network_begins_with_outputs_of_the_size_of_its_inputs(shape, learned, rng):
     """The means of GELUs add up: 1.5 (1 + 4 · 0.65)² = 19, of the decoder, encoder, 4 branches."""
     x = rng.normal(size=(4, *shape)).astype("float32")

@@ -145,13 +145,9 @@ def test_a_configuration_without_the_gate_is_that_of_the_paper():
 def test_all_operations_of_the_paper_are_there():
     cell = layers.HeterogeneousCell(2, layers.CellArchitecture())
     assert cell.operation_names == genotypes.NOS_OPERATIONS == layers.NOS_OPERATIONS
-    found = {
-        (edge, name): cell.edge_operation(edge, name)
-        for edge in range(18)
-        for name in cell.operation_names
-    }
-    for (_, name), layer in found.items():
-        if name in genotypes.FEATURE_OPERATIONS:
+    for edge in (0, 17):
+        for name in genotypes.FEATURE_OPERATIONS:
+            layer = cell.edge_operation(edge, name)
             assert (layer.operation, layer.affine) == (name, False)
     cell = layers.HeterogeneousCell(2, layers.CellArchitecture(), edge_layers=True)
     found = {
