@@ -105,8 +105,8 @@ def with_steps(
             generators[name] = GeneratorBatches(given[name], _generated, name, ahead)
             found[name], sizes[name] = generators[name].dataset(), generators[name].size
         else:
-            found[name] = _batches(given[name], name, batch_size or 32, shuffle)
-            sizes[name] = _first_size(found[name], name)
+            found[name], size = _batches(given[name], name, batch_size or 32, shuffle)
+            sizes[name] = size or _first_size(found[name], name)
         if is_batched(given[name]):
             batch_size = batch_size or sizes[name]
     lengths = {name: int(dataset.cardinality()) for name, dataset in found.items()}
@@ -142,7 +142,9 @@ def with_steps(
     endless = endless.rebatch(largest)
     pairs = tf.data.Dataset.zip({longer: found[longer], shorter: endless})
     parallel = None if generators else tf.data.AUTOTUNE
-    pairs = pairs.map(lambda pair: _alternate(pair, replicas), num_parallel_calls=parallel)
+    # There is no control flow to convert, which would take most of the time of tracing it.
+    alternate = tf.autograph.experimental.do_not_convert(lambda pair: _alternate(pair, replicas))
+    pairs = pairs.map(alternate, num_parallel_calls=parallel)
     if lengths[longer] != tf.data.UNKNOWN_CARDINALITY and not generators:
         pairs = pairs.apply(tf.data.experimental.assert_cardinality(lengths[longer]))
     if replicas > 1:
@@ -218,11 +220,14 @@ def split(data, share, name):
 
 
 def _batches(data, name, batch_size, shuffle):
-    """Return training or architecture data as a dataset of batches."""
+    """Return training or architecture data as a dataset of batches, and the size of the first one.
+
+    The size is `None` where only the batch itself tells, and 0 where there is none.
+    """
     if isinstance(data, tf.data.Dataset):
-        return data
+        return data, None
     if isinstance(data, keras.utils.PyDataset):
-        return _batches_of_py_dataset(data, shuffle)
+        return _batches_of_py_dataset(data, shuffle), None
     arrays = _arrays(
         data, f"The {name} data have to be a tf.data.Dataset, a PyDataset, a generator or"
     )
@@ -232,10 +237,13 @@ def _batches(data, name, batch_size, shuffle):
         places = places.shuffle(max(count, 1))
     with tf.device("CPU"):
         arrays = keras.tree.map_structure(tf.convert_to_tensor, arrays)
-    return places.batch(batch_size).map(
-        lambda chosen: keras.tree.map_structure(lambda leaf: tf.gather(leaf, chosen), arrays),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
+
+    @tf.autograph.experimental.do_not_convert
+    def batch(chosen):
+        return keras.tree.map_structure(lambda leaf: tf.gather(leaf, chosen), arrays)
+
+    batches = places.batch(batch_size).map(batch, num_parallel_calls=tf.data.AUTOTUNE)
+    return batches, min(count, batch_size)
 
 
 def _batches_of_py_dataset(data, shuffle):

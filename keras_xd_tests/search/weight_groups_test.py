@@ -48,11 +48,11 @@ def search_model(weights, architecture=None, mode="joint", dtype=None, **options
     return search
 
 
-def fit(search, **arguments):
+def fit(search, steps=2, **arguments):
     """Train by two steps in every epoch."""
     if search.mode != "joint":
         arguments["architecture_split"] = 0.5
-    samples = 10 if search.mode == "joint" else 20
+    samples = steps * (5 if search.mode == "joint" else 10)
     return search.fit(*classification_data(samples), **FIT, **arguments).history
 
 
@@ -151,8 +151,9 @@ def test_groups_that_are_alike_are_as_one(mode, dtype):
     for one in (True, False):
         weights = SGD(0.1, **options)
         weights = weights if one else grouped(weights, inner=SGD(0.1, **options))
-        search = search_model(weights, mode=mode, dtype=dtype, warmup_epochs=1)
-        fit(search, epochs=2)
+        warmup_epochs = int(mode == "joint")
+        search = search_model(weights, mode=mode, dtype=dtype, warmup_epochs=warmup_epochs)
+        fit(search, epochs=warmup_epochs + 1)
         found.append(values(search))
     assert isinstance(search.optimizer, keras.optimizers.LossScaleOptimizer) == bool(dtype)
     for name, expected in found[0].items():
@@ -314,14 +315,14 @@ def test_frozen_groups_are_no_typos_and_freezing_later_is_an_error():
 def test_a_file_resumes_to_the_bit(mode, tmp_path):
     weights = grouped(AdamW(0.01, weight_decay=0.1), inner=AdamW(0.003, weight_decay=0.0))
     search = search_model(weights, mode=mode)
-    fit(search)
+    fit(search, 1)
     search.save(tmp_path / "search.keras")
-    rest = fit(search)
+    rest = fit(search, 1)
     loaded = keras.saving.load_model(tmp_path / "search.keras")
     optimizers = loaded.search_optimizer.weights_optimizers
     assert [part.weight_decay for part in optimizers] == [0.1, 0.0]
     assert [float(part.learning_rate) for part in optimizers] == pytest.approx([0.01, 0.003])
-    assert fit(loaded) == rest
+    assert fit(loaded, 1) == rest
     for one, other in zip(search.optimizer.variables, loaded.optimizer.variables, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
     config = loaded.get_compile_config()
@@ -331,12 +332,13 @@ def test_a_file_resumes_to_the_bit(mode, tmp_path):
 def test_a_plain_model_resumes_too(tmp_path):
     model = layered_model()
     weights = grouped(SGD(0.1, momentum=0.9), inner=keras.optimizers.Adam(0.01))
-    model.compile(architecture_optimizer(model, weights, "adam"), LOSS)
-    model.fit(*classification_data(), **FIT)
+    model.compile(architecture_optimizer(model, weights, "adam"), LOSS, run_eagerly=True)
+    data = classification_data(10)
+    model.fit(*data, **FIT)
     model.save(tmp_path / "model.keras")
-    rest = model.fit(*classification_data(), **FIT).history
+    rest = model.fit(*data, **FIT).history
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert loaded.fit(*classification_data(), **FIT).history == rest
+    assert loaded.fit(*data, **FIT).history == rest
     assert loaded.optimizer.get_config() == model.optimizer.get_config()
 
 

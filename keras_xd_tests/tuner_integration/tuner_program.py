@@ -32,13 +32,18 @@ from tuner_integration import (
     HierarchicalKernel,
     PointSpace,
     Surrogate,
+    acquisition,
     forest,
+    oracle,
 )
 
-# Each of the many searches would fit a whole forest.
+# Each of the many searches would fit a whole forest and look for the best point for long.
 forest._TREES = 5
+oracle.evolve = lambda *given, **options: acquisition.evolve(
+    *given, **{**options, "most_generations": 1}
+)
 CELLS = spaces.nas_bench_201_cell()
-TRIALS = 3
+TRIALS = 2
 # Two for the start of the search, and seven.
 FILES_OF_THE_FIRST_TRIAL = 9
 
@@ -78,25 +83,25 @@ class Tuner(GrammarTuner):
         return {"loss": value}
 
 
-def tuner(folder, trials, runs, retries=0):
-    oracle = GrammarOracle(
+def tuner(folder, trials, runs, retries=0, initial_trials=2):
+    searching = GrammarOracle(
         {"cell": CELLS},
         kt.Objective("loss", "min"),
         trials,
-        initial_trials=2,
+        initial_trials=initial_trials,
         levels=(0,),
         candidates=6,
         seed=2,
         max_retries_per_trial=retries,
     )
-    tuner = Tuner(oracle, directory=folder, project_name="search")
+    tuner = Tuner(searching, directory=folder, project_name="search")
     tuner.runs = runs
     tuner.fails_once = 1 if retries else None
     return tuner
 
 
 def search(folder, runs, retries):
-    tuner(folder, TRIALS - (retries > 0), runs, retries).search(verbose=0)
+    tuner(folder, TRIALS, runs, retries, 1 + (retries > 0)).search(verbose=0)
 
 
 def killed_search(folder, runs, retries, point):
@@ -144,6 +149,9 @@ def lines(path):
 
 def killed(folder, retries):
     """Search once, and once for each point at which a search dies and is begun again.
+
+    The first of the two trials is random, the second one is what a surrogate proposes where each
+    runs once.
 
     It dies before a file is put into its place: what is on the disk is what the file before has
     left. With retries it dies after the first trial only, whose files are those of any search.
