@@ -157,7 +157,7 @@ def _zero(layer, found):
         return None
     fit = min(fits, key=lambda one: one.multiply_adds)
     plain = _plain(layer, found, fit)
-    plain.kernel.assign(ops.zeros_like(plain.kernel))
+    plain.kernel.assign(ops.zeros(plain.kernel.shape))
     return plain
 
 

@@ -64,17 +64,20 @@ def clone(model, replace, rename_inputs=None, insert=None, shapes=None, call=Non
         return new
 
     result = copy(model) if shapes is None else copy(model, shapes)
-    for old, new in reversed(graphs.values()):  # from the outermost, as each sets those inside
-        new.trainable = old.trainable
-        new.dtype_policy = old.dtype_policy
-    for old, new in copies.values():
-        if isinstance(old, keras.layers.Layer):
-            copy_state(old, new)
+    # Before layers get their flags, which they pass on to all of their variables.
     flags = [
         (v, old.trainable and v.trainable) for old, new in replaced.values() for v in new.variables
     ]
+    for old, new in reversed(graphs.values()):  # from the outermost, as each sets those inside
+        new.trainable = old.trainable
+        new.dtype_policy = old.dtype_policy
     for old, new in replaced.values():
         new.trainable = old.trainable
+    for variable, _ in flags:
+        variable.trainable = False
+    for old, new in copies.values():
+        if isinstance(old, keras.layers.Layer):
+            copy_state(old, new)
     for variable, trainable in flags:  # what is shared with a frozen layer is not frozen
         variable.trainable = variable.trainable or trainable
     return result, list(replaced.values())
@@ -107,7 +110,7 @@ def graph_calls(model, shapes=None, inputs=None, insert=None):
 
     def probe(operation):
         if isinstance(operation, keras.layers.Layer):
-            return Probe(operation, calls)
+            return GraphProbe(operation, lambda *call: calls.append(call))
         return copy_layer(operation)
 
     graph = _clone_functional(_view(model), probe, shapes, call=_inserting(model, insert, probe))
@@ -149,7 +152,7 @@ def traced_graph(model, shapes=None):
 
     def probe(operation):
         return (
-            Probe(operation, [])
+            GraphProbe(operation, lambda *call: None)
             if isinstance(operation, keras.layers.Layer)
             else copy_layer(operation)
         )
@@ -221,6 +224,27 @@ class Probe(keras.layers.Layer):
     def compute_output_spec(self, *args, **kwargs):
         self.note(args, kwargs)
         return self.target().compute_output_spec(*args, **kwargs)
+
+
+class GraphProbe(keras.Operation):
+    """A `Probe` for graphs, where no layer is needed: those take Keras much longer to make.
+
+    Args:
+        layer: the layer.
+        note: function that is called with the layer, the positional and the keyword arguments.
+    """
+
+    def __init__(self, layer, note):
+        super().__init__(name=layer.name)
+        self.layer, self.note = layer, note
+
+    def call(self, *args, **kwargs):
+        self.note(self.layer, args, kwargs)
+        return self.layer(*args, **kwargs)
+
+    def compute_output_spec(self, *args, **kwargs):
+        self.note(self.layer, args, kwargs)
+        return self.layer.compute_output_spec(*args, **kwargs)
 
 
 def _view(model):

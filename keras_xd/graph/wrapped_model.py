@@ -369,13 +369,23 @@ def symbolic_call(model):
     def tensors(shapes):
         return keras.tree.map_shape_structure(
             lambda shape: keras.Input(batch_shape=(None, *shape[1:]), dtype=model.compute_dtype),
-            shapes,
+            _untracked(shapes),
         )
 
     if "input_shape" in config:
         return (tensors(config["input_shape"]),), {}
     shapes = config["shapes_dict"].items()
     return (), {name.rpartition("_")[0]: tensors(shape) for name, shape in shapes}
+
+
+def _untracked(structure):
+    """Return a structure of plain dictionaries, lists and tuples, for which JAX takes no others."""
+    if isinstance(structure, dict):
+        return {key: _untracked(value) for key, value in structure.items()}
+    if isinstance(structure, (list, tuple)):
+        plain = list if isinstance(structure, list) else tuple
+        return plain(map(_untracked, structure))
+    return structure
 
 
 def reachable_layers(model, wanted):

@@ -161,7 +161,8 @@ class ArchitectureOptimizer(keras.optimizers.MultiOptimizer):
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
         """Set the final values of all optimizers, such as moving averages, after `fit`."""
-        if self.architecture_optimizer.iterations == 0:
+        averaged = self.architecture_optimizer.use_ema
+        if averaged and self.architecture_optimizer.iterations == 0:
             # The moving average of an optimizer that has made no step is still zero.
             var_list = [variable for variable in var_list if not self.is_architecture(variable)]
         super().finalize_variable_values(var_list)

@@ -50,6 +50,23 @@ def with_state(search, function, state):
     return [result, tuple([scope.get_current_value(v) for v in group] for group in groups)]
 
 
+def apply(optimizer, gradients, variables):
+    """Update variables by their gradients.
+
+    Keras' loss scaling updates its scale within the branches of a condition, of which JAX needs
+    the values.
+    """
+    if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        optimizer.apply(gradients, variables)
+        return
+    groups = (variables, optimizer.variables)
+    values, state = ([v.value for v in group] for group in groups)
+    updated = optimizer.stateless_apply(state, gradients, values)
+    for group, new in zip(groups, updated, strict=True):
+        for variable, value in zip(group, new, strict=True):
+            variable.assign(value)
+
+
 def after(variables):
     """Return a context that does nothing: XLA finds the order of its operations itself."""
     return contextlib.nullcontext()

@@ -47,6 +47,11 @@ def with_state(search, function):
     return [function()]
 
 
+def apply(optimizer, gradients, variables):
+    """Update variables by their gradients."""
+    optimizer.apply(gradients, variables)
+
+
 def after(variables):
     """Return a context whose operations wait until variables have been updated.
 

@@ -41,6 +41,11 @@ def with_state(search, function):
         return [function()]
 
 
+def apply(optimizer, gradients, variables):
+    """Update variables by their gradients."""
+    optimizer.apply(gradients, variables)
+
+
 def after(variables):
     """Return a context that does nothing: PyTorch computes in the order of its calls."""
     return contextlib.nullcontext()

@@ -5,6 +5,7 @@ import keras
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import positive_integer
+from keras_xd.search.callbacks import training_state
 
 
 class DropPathSchedule(keras.callbacks.Callback):
@@ -58,9 +59,6 @@ class DropPathSchedule(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         progress = min(epoch / (self.epochs or self.params["epochs"]), 1.0)
-        # JAX keeps the state of training outside the variables.
-        synchronize = getattr(self.model, "jax_state_sync", None)
-        if synchronize is not None:
-            synchronize()
+        training_state.synchronize(self.model)
         for factor in self._factors:
             factor.assign(progress)

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import check_export_path, one_of
+from keras_xd.search.callbacks import training_state
 
 LOSSES = ("loss", "architecture_loss")
 ENDINGS = (".keras", ".weights.h5")
@@ -138,10 +139,7 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
         return True
 
     def _put_back(self):
-        # JAX keeps the state of training outside the variables.
-        synchronize = getattr(self.model, "jax_state_sync", None)
-        if synchronize is not None:
-            synchronize()
+        training_state.synchronize(self.model)
         for variable, value in zip(self._training_state(), self._state or (), strict=False):
             variable.assign(value)
 

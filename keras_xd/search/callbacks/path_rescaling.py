@@ -5,6 +5,7 @@ import numpy as np
 
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.type_aliases import Logs
+from keras_xd.search.callbacks import training_state
 
 
 class PathRescaling(keras.callbacks.Callback):
@@ -70,10 +71,7 @@ class PathRescaling(keras.callbacks.Callback):
             variable.assign(rescaled(before, after))
 
     def _values(self):
-        # JAX keeps the state of training outside the variables.
-        synchronize = getattr(self.model, "jax_state_sync", None)
-        if synchronize is not None:
-            synchronize()
+        training_state.synchronize(self.model)
         return [np.array(keras.ops.convert_to_numpy(v), "float64") for v in self._logits]
 
 

@@ -5,6 +5,7 @@ import keras
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import positive_integer, positive_number
+from keras_xd.search.callbacks import training_state
 
 
 class TemperatureSchedule(keras.callbacks.Callback):
@@ -63,9 +64,6 @@ class TemperatureSchedule(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         progress = min(epoch / max((self.epochs or self.params["epochs"]) - 1, 1), 1.0)
-        # JAX keeps the state of training outside the variables.
-        synchronize = getattr(self.model, "jax_state_sync", None)
-        if synchronize is not None:
-            synchronize()
+        training_state.synchronize(self.model)
         for temperature in self._temperatures:
             temperature.assign(self.start + (self.end - self.start) * progress)

@@ -11,6 +11,7 @@ from keras_xd.core.searchable import model_variables, reset_weights
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import is_integer, one_of, positive_integer
 from keras_xd.search import rates
+from keras_xd.search.callbacks import training_state
 from keras_xd.search.optimizers import ArchitectureOptimizer
 
 
@@ -161,10 +162,7 @@ class WarmRestarts(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
         if self.granularity == "batch" and batch:
-            # JAX keeps the state of training outside the variables.
-            synchronize = getattr(self.model, "jax_state_sync", None)
-            if synchronize is not None:
-                synchronize()
+            training_state.synchronize(self.model)
             self._set_rates((self._epochs_over + batch / self.params["steps"]) / self._period)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
