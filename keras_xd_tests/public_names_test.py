@@ -1,4 +1,4 @@
-"""What is public, as `__all__` says, and what `import keras_xd` brings in a process of its own."""
+"""What is public, as `__all__` says."""
 
 import ast
 import importlib
@@ -10,7 +10,7 @@ import pytest
 
 import keras_xd
 import tuner_integration
-from keras_xd_tests import docs_test, programs
+from keras_xd_tests import docs_test
 from keras_xd_tests.imports_test import MODULES, module_name, tree
 
 PACKAGES = [path for path in MODULES if path.name == "__init__.py"]
@@ -111,53 +111,6 @@ def test_the_reader_finds_names():
             o = 1
         """
     assert bound_names(ast.parse(textwrap.dedent(text))) == set("aehijlno")
-
-
-@pytest.fixture(scope="module")
-def imported():
-    """What functions of `public_names_program` return, each where it imports the package first."""
-    return programs.run("public_names_program")
-
-
-def test_earlier_paths_are_found_and_pictures_alone_need_matplotlib(imported):
-    count, rewritten, same, names, error, plot, matplotlib = imported["earlier_paths"]
-    assert count and rewritten == "Rewritten" and same
-    assert names == [False, True]
-    assert "matplotlib" in error and "extra `plot`" in error and "keras_xd[plot]" in error
-    assert plot == "plot_operators" and matplotlib
-
-
-def test_grammars_do_without_keras_and_files_load_after_a_mere_import(imported):
-    """Keras is imported after the package, and finds the layers of files registered."""
-    growth, version, names, modules = imported["grammars"]
-    assert growth < 1 and version == keras_xd.__version__
-    assert names == [True, False] and modules == []
-    keras_before, layer, search, registered = imported["files"]
-    assert not keras_before and layer == "XDConv1D" and search
-    assert set(registered) == set(decorated_names())
-
-
-def decorated_names():
-    """Return the names of the package's classes and functions that are registered for saving."""
-    for path in MODULES:
-        for node in ast.walk(tree(path)):
-            decorators = map(ast.unparse, getattr(node, "decorator_list", ()))
-            if any("register_keras_serializable(package='keras_xd')" in d for d in decorators):
-                yield node.name
-
-
-@pytest.mark.parametrize(
-    ("program", "name"),
-    [
-        ("layers_first", "XDConv2D"),
-        ("package_first", "rewrite"),
-        ("earlier_path_first", "Rewritten"),
-    ],
-)
-def test_whatever_is_imported_first_all_layers_are_registered(program, name, imported):
-    found, registered = imported[program]
-    assert found == name
-    assert len(registered) == len(set(decorated_names()))
 
 
 def test_other_names_are_still_missing():

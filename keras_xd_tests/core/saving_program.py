@@ -1,9 +1,7 @@
-"""Saves models, each in a copy of this process that kills itself at the fourth weight it writes."""
+"""Saves models, each in a copy of the process that kills itself at the fourth weight it writes."""
 
-import json
 import os
 import signal
-import sys
 
 import h5py
 import keras
@@ -38,13 +36,14 @@ def save_and_die(make, path, kind):
         model.save(path)
 
 
-def main():
-    statuses = [
+def statuses(cases):
+    """Return how the copies of this process end that save models.
+
+    Args:
+        cases: for each a function of `saving_test` that makes a model, its file, and how it is
+            saved.
+    """
+    return [
         programs.in_child(save_and_die, getattr(saving_test, make), path, kind)
-        for make, path, kind in json.loads(sys.argv[1])
+        for make, path, kind in cases
     ]
-    print("RESULT " + json.dumps(statuses))
-
-
-if __name__ == "__main__":
-    main()

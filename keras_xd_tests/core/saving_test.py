@@ -1,10 +1,11 @@
-"""A process that is killed while it saves a model leaves the earlier file as it was."""
+"""Models that cannot be saved, or not yet, leave the earlier file as it was.
+
+`first_import_test` kills processes that save what is listed here.
+"""
 
 import errno
-import json
 import os
 import resource
-import signal
 
 import keras
 import numpy as np
@@ -13,7 +14,6 @@ import pytest
 from keras_xd.core.saving import write_weights
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel
-from keras_xd_tests import programs
 from keras_xd_tests.search.gated_dense import classification_data, gated_model
 
 
@@ -58,48 +58,13 @@ def load(make, path):
     return model
 
 
+# How processes are killed: in `save`, or where a callback saves.
 CASES = {
     "search": (search_model, ".keras", "save"),
     "weights": (search_model, ".weights.h5", "checkpoint"),
     "finalized": (finalized_model, ".keras", "save"),
     "rewritten": (rewritten_model, ".keras", "save"),
 }
-
-
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory):
-    """The earlier models by case, and their files after processes that were killed saving others.
-
-    One program does all, because most of its time it imports TensorFlow.
-    """
-    models, cases = {}, []
-    for name, (make, ending, kind) in CASES.items():
-        path, model = str(tmp_path_factory.mktemp(name) / f"model{ending}"), make()
-        if kind == "save":
-            model.save(path)
-        models[name] = model, path
-        cases.append((make.__name__, path, kind))
-    statuses = programs.run("core.saving_program", json.dumps(cases))
-    assert statuses == [-signal.SIGKILL] * len(CASES)
-    return models
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_killed_process_leaves_the_earlier_file(name, killed):
-    model, path = killed[name]
-    make, ending, kind = CASES[name]
-    folder = os.path.dirname(path)
-    assert len(os.listdir(folder)) == 2
-    loaded = load(make, path)
-    if kind == "save":
-        for old, new in zip(model.get_weights(), loaded.get_weights(), strict=True):
-            np.testing.assert_array_equal(old, new)
-    else:
-        assert int(loaded.search_optimizer.epochs) == 1
-    save = loaded.save if ending == ".keras" else loaded.save_weights
-    save(path)
-    assert os.listdir(folder) == [os.path.basename(path)]
-    load(make, path)
 
 
 @pytest.mark.parametrize("name", ["model.keras", "model.weights.h5"])
