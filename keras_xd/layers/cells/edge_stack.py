@@ -308,20 +308,23 @@ class EdgeStack(keras.layers.Layer):
         """
         node = self.nodes[number]
         edge = self._edge(self.strides[node], False)
-        weights = {}
-        for name, (variable, numbers) in self._stacked.items():
+
+        def weight(name):
+            """Return the weight of that name on the edge, or at its node."""
             place = node if name.startswith("pooling") else number
-            if place in numbers:
-                value = ops.convert_to_numpy(variable)[numbers.index(place)]
-                weights[name.removeprefix("strided_")] = value
+            found = [
+                self._stacked[own] for own in (name, f"strided_{name}") if own in self._stacked
+            ]
+            ((variable, numbers),) = [one for one in found if place in one[1]]
+            return ops.convert_to_numpy(variable)[numbers.index(place)]
 
         def normalize(normalization, name, row=0):
             variables = normalization.moving_mean, normalization.moving_variance
             for variable, kind in zip(variables, ("mean", "variance"), strict=True):
                 if name == "pooling":
-                    values = weights[f"pooling_moving_{kind}"]
+                    values = weight(f"pooling_moving_{kind}")
                 else:
-                    values = weights[f"moving_{kind}"][edge.statistics[name]]
+                    values = weight(f"moving_{kind}")[edge.statistics[name]]
                 variable.assign(values.reshape(-1, *variable.shape)[row])
 
         def assign(convolution, matrix):
@@ -331,33 +334,33 @@ class EdgeStack(keras.layers.Layer):
             steps = {step.name: step for step in layer.steps}
             for step in range(1 + is_separable(operation)):
                 row = depthwise_names(self.operations, step).index(operation)
-                kernel = weights[f"{operation}_depthwise_{step}"]
+                kernel = weight(f"{operation}_depthwise_{step}")
                 steps[f"depthwise_{step}"].kernel.assign(kernel)
-                assign(steps[f"pointwise_{step}"], weights[f"pointwise_{step}"][row])
+                assign(steps[f"pointwise_{step}"], weight(f"pointwise_{step}")[row])
                 normalize(steps[f"normalization_{step}"], f"pointwise_{step}", row)
         elif operation in POOLING:
             row = [name for name in self.operations if name in POOLING].index(operation)
             normalize(layer.steps[-1], "pooling", row)
         elif operation == "identity":
             for step in layer.steps:  # none without strides
-                assign(step.even, weights["even"])
-                assign(step.odd, weights["odd"])
+                assign(step.even, weight("even"))
+                assign(step.odd, weight("odd"))
                 normalize(step.normalization, "reduction")
         elif operation == "spatial_attention":
-            assign(layer.squeeze, weights["spatial_squeeze"])
+            assign(layer.squeeze, weight("spatial_squeeze"))
             normalize(layer.normalization, "spatial")
-            layer.score.kernel.assign(weights["spatial_score"])
+            layer.score.kernel.assign(weight("spatial_score"))
         elif operation == "channel_attention":
-            assign(layer.squeeze, weights["channel_squeeze"])
-            assign(layer.excite, weights["channel_excite"])
+            assign(layer.squeeze, weight("channel_squeeze"))
+            assign(layer.excite, weight("channel_excite"))
         else:
             row = kernel_sizes(self.operations).index(layer.kernel_size)
             inner = layer.bottleneck.filters
             columns = slice(row * inner, (row + 1) * inner)
-            assign(layer.bottleneck, weights["bottleneck"][:, columns])
+            assign(layer.bottleneck, weight("bottleneck")[:, columns])
             normalize(layer.normalization, "bottleneck", row)
-            assign(layer.transform, weights[f"transform_{layer.kernel_size}"].T)
-            assign(layer.decode, weights[f"decode_{layer.kernel_size}"].T)
+            assign(layer.transform, weight(f"transform_{layer.kernel_size}").T)
+            assign(layer.decode, weight(f"decode_{layer.kernel_size}").T)
 
     def get_config(self) -> Config:
         return {

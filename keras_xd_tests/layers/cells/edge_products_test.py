@@ -1,4 +1,7 @@
-"""Each operation alone, against its layer; whole cells are compared in `relaxed_cell_test`."""
+"""Each operation alone, against its layer; whole cells are compared in `relaxed_cell_test`.
+
+Those with other strides in training and in inference are in `chosen_operation_test`.
+"""
 
 import keras
 import numpy as np
@@ -23,9 +26,7 @@ def layer_of(name, filters, strides):
     return layers.FeatureOperation(filters, name, strides, affine=False)
 
 
-@pytest.mark.parametrize(
-    "size, strides, training", [(5, 1, False), (5, 1, True), (5, 2, False), (6, 2, True)]
-)
+@pytest.mark.parametrize("size, strides, training", [(5, 1, True), (5, 2, False)])
 @pytest.mark.parametrize("name", genotypes.NOS_OPERATIONS)
 def test_an_operation_equals_its_layer(name, size, strides, training, rng):
     filters, share = 4, 0.75

@@ -5,31 +5,27 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.layers.xd.operation_products import Architecture, fitted_norm, fitted_squares
-from keras_xd_tests.layers.xd.distances_test import (
-    CASES,
-    at_start,
-    layer_of,
-    with_kernel,
-)
+from keras_xd_tests.layers.xd.distances_test import at_start, layer_of, with_kernel
 
 
-def channel_pair_maps(layer, channel, filter):
-    """Return the constant part and the parts of all kernel places of one pair's map, as rows."""
+def channel_pair_maps(layer):
+    """Return the constant part and the parts of all kernel places of each pair's map, as rows.
+
+    The places of all pairs at once: each has the rows and columns of its own channels.
+    """
     shape = layer.get_build_config()["input_shape"][1:]
-    inputs, outputs = shape[-1], layer.filters
     zero = np.zeros(layer.kernel.shape, "float32")
-
-    def part(kernel):
-        values = with_kernel(layer, kernel)
-        values = values.reshape(len(values) // inputs, inputs, -1, outputs)
-        return values[:, channel, :, filter].ravel()
-
-    constant, places = part(zero), []
-    for index in np.ndindex(layer.kernel_size):
+    parts = [with_kernel(layer, zero)]
+    for taps in np.ndindex(*layer.kernel_size):
         unit = zero.copy()
-        unit[(*index, channel, filter)] = 1
-        places.append(part(unit) - constant)
-    return constant, np.array(places)
+        unit[taps] = 1
+        parts.append(with_kernel(layer, unit) - parts[0])
+    parts = np.reshape(parts, (len(parts), np.prod(shape[:-1]), shape[-1], -1, layer.filters))
+    return {
+        (channel, filter): (rows[0], rows[1:])
+        for channel, filter in np.ndindex(*zero.shape[-2:])
+        for rows in [parts[:, :, channel, :, filter].reshape(len(parts), -1)]
+    }
 
 
 @pytest.mark.parametrize(
@@ -43,16 +39,16 @@ def channel_pair_maps(layer, channel, filter):
     ],
 )
 def test_the_fit_is_least_squares(case, name):
-    layer = layer_of(CASES[case])
+    layer = layer_of(case)
     kernel = layer.kernel.numpy()
     variance = np.mean(kernel.astype("float64") ** 2)
     named = at_start(layer, name)
     total, explained = fitted_squares(Architecture(layer), Architecture(named))
     expected = [0.0, 0.0]
     constants, fixed = [], []
-    for pair in np.ndindex(*layer.kernel.shape[-2:]):
-        constant, places = channel_pair_maps(layer, *pair)
-        fixed_part, weights = channel_pair_maps(named, *pair)
+    maps, named_maps = channel_pair_maps(layer), channel_pair_maps(named)
+    for pair, (constant, places) in maps.items():
+        fixed_part, weights = named_maps[pair]
         constants.append(constant)
         fixed.append(fixed_part)
         expected[0] += np.sum(constant**2) + variance * np.sum(places**2)
