@@ -115,7 +115,8 @@ def decorated_names():
     return {
         node.name
         for path in MODULES
-        for node in ast.walk(tree(path))
+        if "register_keras_serializable" in path.read_text(encoding="utf-8")
+        for node in tree(path).body
         for decorator in getattr(node, "decorator_list", ())
         if "register_keras_serializable(package='keras_xd')" in ast.unparse(decorator)
     }
