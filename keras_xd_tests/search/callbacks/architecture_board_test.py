@@ -289,7 +289,7 @@ def test_layers_are_described_one_after_the_other(tmp_path):
             return {"array": array}
 
     model = keras.Sequential([keras.Input((4,)), Large(3), Large(2)])
-    model.compile("sgd", "mse")
+    model.compile("sgd", "mse", run_eagerly=True)
     board = ArchitectureBoard(tmp_path)
     model.fit(np.ones((2, 4)), np.ones((2, 2)), callbacks=[board], verbose=0)
     assert len(living) == 4
@@ -299,7 +299,7 @@ def test_layers_without_a_count_are_in_the_table(tmp_path):
     inputs = keras.Input((3, 4, 1))
     x = keras.layers.Flatten()(keras.layers.ConvLSTM1D(2, 2, name="loop")(inputs))
     model = keras.Model(inputs, GatedDense(2)(x))
-    model.compile("sgd", "mse")
+    model.compile("sgd", "mse", run_eagerly=True)
     board = ArchitectureBoard(tmp_path, images=False)
     model.fit(np.ones((2, 3, 4, 1)), np.ones((2, 2)), callbacks=[board], verbose=0)
     (text,) = np.ravel(read(tmp_path)[0]["architecture"][0])

@@ -8,7 +8,8 @@ from keras_xd_tests.search.gated_dense import classification_data, gated_model
 
 def search_model():
     search = SearchModel(gated_model())
-    search.compile("sgd", "sgd", "sparse_categorical_crossentropy", warmup_epochs=1)
+    loss = "sparse_categorical_crossentropy"
+    search.compile("sgd", "sgd", loss, warmup_epochs=1, run_eagerly=True)
     return search
 
 

@@ -141,7 +141,7 @@ def test_bad_arguments(rng):
 
 def test_tuning_moves_weights_and_the_edges_that_are_left(rng):
     """Edges that are decided stay so in the steps between."""
-    search = searched("perturbation", NAMES[:2], channels=1)
+    search = searched("perturbation", NAMES[:2], channels=1, run_eagerly=True)
     x, y = samples(rng)
     stubbed(search, [rng.random((18, 2)) for _ in range(2)])
     kinds, seen, decided = architectures(search), [], []
