@@ -4,7 +4,13 @@ import keras
 import pytest
 
 from keras_xd import layers
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd_tests.layer_checks import (
+    check_calls,
+    check_config,
+    check_file,
+    check_layer,
+    check_unbuilt,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,10 +21,17 @@ from keras_xd_tests.layer_checks import check_layer
         (layers.XDConv3D, (3, 2, 3, 4, 2)),
     ],
 )
-def test_layer_checks(layer_class, shape):
-    """Without XLA, which compiles the same of `XDConv`."""
+def test_layer_checks(layer_class, shape, rng):
+    """All but XLA of three axes, and of fewer, which `XDConv` is checked with, what names it."""
     arguments = {"filters": 3, "kernel_size": 3, "padding": "same", "depth": (1, 2, 1)}
-    check_layer(layer_class, arguments, shape, run_jit=False)
+    if layer_class is layers.XDConv3D:
+        check_layer(layer_class, arguments, shape, run_jit=False)
+        return
+    inputs = rng.normal(size=shape).astype("float32")
+    check_config(layer_class, arguments)
+    check_unbuilt(layer_class, arguments, inputs)
+    model, outputs = check_calls(layer_class(**arguments), inputs)
+    check_file(model, inputs, outputs)
 
 
 @pytest.mark.parametrize(
