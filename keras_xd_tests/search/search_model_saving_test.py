@@ -141,7 +141,7 @@ def test_checkpoints_of_an_epoch_count_it(whole, checkpoints):
 def test_file_of_a_model_that_was_not_trained(whole, tmp_path):
     search_model().save(tmp_path / "search.keras")
     loaded = keras.saving.load_model(tmp_path / "search.keras")
-    assert losses(loaded, 3) == whole[0][:3]
+    assert losses(loaded, 1) == whole[0][:1]
 
 
 def test_compile_config_round_trip():
@@ -264,7 +264,8 @@ def test_weights_of_another_architecture_are_refused(saved, message, tmp_path):
 
 def test_export_does_not_overwrite_unasked(tmp_path):
     search = search_model()
-    search.export(tmp_path / "space", verbose=False)
+    (tmp_path / "space").mkdir()
+    (tmp_path / "space" / "mine").touch()
     with pytest.raises(ValueError, match="never overwrites unless `overwrite=True`"):
         search.export(tmp_path / "space", verbose=False)
     search.export(tmp_path / "space", verbose=False, overwrite=True)
