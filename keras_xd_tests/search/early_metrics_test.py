@@ -31,7 +31,7 @@ def search(metrics, **options):
     outputs = keras.layers.Dense(3)(keras.layers.GlobalAveragePooling1D()(x))
     result = keras_xd.SearchModel(keras.Model(inputs, outputs))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    result.compile("sgd", "sgd", loss, metrics=metrics, **{"jit_compile": False, **options})
+    result.compile("sgd", "sgd", loss, metrics=metrics, **options)
     Counted.traces = 0
     return result
 
@@ -51,7 +51,7 @@ def test_a_step_is_traced_once(jit_compile):
     model = search(["accuracy"], weighted_metrics=["accuracy"], jit_compile=jit_compile)
     model.fit(*data(), batch_size=4, epochs=2, verbose=0)
     assert Counted.traces == 1
-    model.compile("sgd", "sgd", model.loss, metrics=["accuracy"], jit_compile=False)
+    model.compile("sgd", "sgd", model.loss, metrics=["accuracy"])
     model.train_on_batch(*data())
     assert Counted.traces == 2
 
@@ -84,8 +84,7 @@ def test_structures_and_generators():
     x = keras.layers.GlobalAveragePooling1D()(keras_xd.layers.XDConv1D(2, 3)(inputs["a"]))
     outputs = {"first": keras.layers.Dense(1, name="first")(x), "second": inputs["b"] * 2.0}
     model = keras_xd.SearchModel(keras.Model(inputs, outputs))
-    metrics = {"first": ["mae"], "second": ["mse"]}
-    model.compile("sgd", "sgd", "mse", metrics=metrics, jit_compile=False)
+    model.compile("sgd", "sgd", "mse", metrics={"first": ["mae"], "second": ["mse"]})
     x, _ = data()
     samples = {"a": x, "b": np.ones((8, 2))}
     targets = {"first": np.zeros((8, 1)), "second": np.ones((8, 2))}

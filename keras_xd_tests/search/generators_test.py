@@ -36,7 +36,7 @@ def samples(count=None, size=4, drawn=None):
 def search_model(mode="first_order", **options):
     keras.utils.set_random_seed(4)
     search = SearchModel(gated_model())
-    options = {"run_eagerly": True, "jit_compile": False, "mode": mode, **options}
+    options = {"run_eagerly": True, "mode": mode, **options}
     search.compile("sgd", "sgd", "sparse_categorical_crossentropy", **options)
     return search
 

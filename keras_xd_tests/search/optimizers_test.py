@@ -94,7 +94,6 @@ def test_each_group_moves_by_its_own_optimizer(make):
         optimizer=architecture_optimizer(model, frozen_rate, keras.optimizers.SGD(0.5)),
         loss="mse",
         run_eagerly=make is not gated_model,
-        jit_compile=False,
     )
     before = [variable.numpy() for variable in model.trainable_variables]
     model.fit(x, np.eye(3)[y], batch_size=10, verbose=0)
@@ -116,7 +115,6 @@ def test_reloaded_model_resumes_to_the_same_losses(make, tmp_path):
         ),
         loss="mse",
         run_eagerly=make is not gated_model,
-        jit_compile=False,
     )
     fit = {"batch_size": 8, "shuffle": False, "verbose": 0}
     model.fit(x, y, epochs=1, **fit)

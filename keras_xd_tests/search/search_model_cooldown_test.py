@@ -16,7 +16,6 @@ def search_model(seed=4, mode="joint", average=False, **options):
     keras.utils.set_random_seed(seed)
     search = SearchModel(keras.Sequential([keras.Input((4,)), GatedDense(1)]))
     options = {"warmup_epochs": 1, "cooldown_epochs": 2, "run_eagerly": True, **options}
-    options["jit_compile"] = False
     search.compile(
         keras.optimizers.SGD(0.01, momentum=0.9),
         keras.optimizers.SGD(0.05, momentum=0.9, use_ema=average, ema_momentum=0.5),

@@ -41,7 +41,6 @@ def search_model(seed=4, **arguments):
         warmup_epochs=2,
         complexity_target=1000,
         complexity_weight=0.0,
-        jit_compile=False,
     )
     return search
 
@@ -67,8 +66,7 @@ def test_search_resumes_to_the_same_losses_and_beats_fixed_operations(tmp_path):
     fixed = search_model(layers=1, depth=2)
     for variable in architecture_variables(fixed):
         variable.trainable = False
-    loss = "sparse_categorical_crossentropy"
-    fixed.compile(keras.optimizers.Adam(0.02), "adam", loss, jit_compile=False)
+    fixed.compile(keras.optimizers.Adam(0.02), "adam", "sparse_categorical_crossentropy")
     fixed_loss = fixed.fit(x, y, epochs=12, **FIT).history["loss"][-1]
     assert rest[-1] < 0.8 * fixed_loss
 

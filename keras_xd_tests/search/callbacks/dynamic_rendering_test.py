@@ -33,7 +33,7 @@ def test_the_taps_computed_follow_the_mask(epochs, margin, eager, expected):
     network = layers.KernelNetwork(units=2, features=2)
     conv = layers.CKConv1D(network, 33, initial_kernel_size="full", rendering="dynamic")
     model = keras.Sequential([keras.Input((40, 1)), conv])
-    model.compile(keras.optimizers.SGD(0.0), "mse", run_eagerly=eager, jit_compile=False)
+    model.compile(keras.optimizers.SGD(0.0), "mse", run_eagerly=eager)
     x = np.zeros((1, 40, 1))
     # Grid steps are 1 / 16, so that 0.1 · 2.146 reaches three taps to each side.
     narrow = Narrow(conv, [0.1, 0.1, 0.03, 0.03])
