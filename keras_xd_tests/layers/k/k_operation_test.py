@@ -200,10 +200,14 @@ def test_shared_operation_stays_shared_in_files(frozen, rng, tmp_path):
         each.train_on_batch(x, y)
     for now, then in zip(restored.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_allclose(now, then, atol=1e-6)
+
+
+def test_shared_operation_stays_shared_in_files_of_weights(rng, tmp_path):
+    model, other = (shared_model(warm_start="random_unitary")[0] for _ in range(2))
     model.save_weights(tmp_path / "model.weights.h5")
-    other, _ = shared_model(depth=2, warm_start="random_unitary")
     other.load_weights(tmp_path / "model.weights.h5")
     assert_shared(other)
+    x = rng.standard_normal((4, 8, 6, 2)).astype("float32")
     np.testing.assert_array_equal(other(x), model(x))
 
 

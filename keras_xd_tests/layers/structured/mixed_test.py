@@ -58,8 +58,9 @@ def test_finalized_layers_equal_mixtures_of_one(name, candidate):
     assert type(plain) is (layer.dense_class if candidate == 2 else layer.plain_class)
     assert plain.name == layer.name
     assert_close(np.array(plain(x)), np.array(layer(x)), 1e-5)
-    inputs = keras.Input(x.shape[1:])
-    check_file(keras.Model(inputs, plain(inputs)), x)
+    if candidate == 1:  # the first one is of the same class, the last one of Keras
+        inputs = keras.Input(x.shape[1:])
+        check_file(keras.Model(inputs, plain(inputs)), x)
 
 
 def layer_bias(layer):

@@ -4,13 +4,7 @@ import keras
 import pytest
 
 from keras_xd import layers
-from keras_xd_tests.layer_checks import (
-    check_calls,
-    check_config,
-    check_file,
-    check_layer,
-    check_unbuilt,
-)
+from keras_xd_tests.layer_checks import check_layer, check_variant
 
 
 @pytest.mark.parametrize(
@@ -26,12 +20,8 @@ def test_layer_checks(layer_class, shape, rng):
     arguments = {"filters": 3, "kernel_size": 3, "padding": "same", "depth": (1, 2, 1)}
     if layer_class is layers.XDConv3D:
         check_layer(layer_class, arguments, shape, run_jit=False)
-        return
-    inputs = rng.normal(size=shape).astype("float32")
-    check_config(layer_class, arguments)
-    check_unbuilt(layer_class, arguments, inputs)
-    model, outputs = check_calls(layer_class(**arguments), inputs)
-    check_file(model, inputs, outputs)
+    else:
+        check_variant(layer_class, arguments, shape, rng)
 
 
 @pytest.mark.parametrize(

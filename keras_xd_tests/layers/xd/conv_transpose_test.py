@@ -4,14 +4,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.layers import warm_starts
-from keras_xd_tests.layer_checks import (
-    assert_close,
-    check_calls,
-    check_config,
-    check_file,
-    check_layer,
-    check_unbuilt,
-)
+from keras_xd_tests.layer_checks import assert_close, check_layer, check_variant
 from keras_xd_tests.layers.xd.drop_in_checks import assert_signature, assert_twin
 
 TWINS = [
@@ -142,12 +135,8 @@ def test_layer_checks(twin, layer_class, sizes, rng):
     shape = (3, *(3, 4, 2)[: len(sizes)], 2)
     if len(sizes) != 2:
         check_layer(layer_class, arguments, shape, run_jit=len(sizes) == 1)
-        return
-    inputs = rng.normal(size=shape).astype("float32")
-    check_config(layer_class, arguments)
-    check_unbuilt(layer_class, arguments, inputs)
-    model, outputs = check_calls(layer_class(**arguments), inputs)
-    check_file(model, inputs, outputs)
+    else:
+        check_variant(layer_class, arguments, shape, rng)
 
 
 def test_multiply_adds_by_hand():

@@ -6,7 +6,7 @@ import scipy.signal
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.xd.resampled import is_periodic
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd_tests.layer_checks import assert_close, check_layer, check_variant
 
 
 def serialized(layer):
@@ -25,10 +25,16 @@ def serialized(layer):
         ),
     ],
 )
-def test_searched_layer(layer, sizes, input_shape):
-    """Without XLA, which compiles the same of the plain layer, and of what is inside."""
+def test_searched_layer(layer, sizes, input_shape, rng):
+    """Without XLA, which compiles the same of the plain layer, and of what is inside.
+
+    All other checks of one, and of the others those of what the layer inside can change.
+    """
     init_kwargs = {"layer": serialized(layer), "sizes": sizes, "activation": "tanh"}
-    check_layer(layers.SearchableResampled, init_kwargs, input_shape, run_jit=False)
+    if layer.rank == 1:
+        check_layer(layers.SearchableResampled, init_kwargs, input_shape, run_jit=False)
+    else:
+        check_variant(layers.SearchableResampled, init_kwargs, input_shape, rng)
 
 
 def test_plain_layer(rng):
