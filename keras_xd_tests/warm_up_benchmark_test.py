@@ -1,5 +1,6 @@
 """The benchmarks of warm-up and of padded sizes, in small settings."""
 
+import argparse
 import importlib
 
 import keras
@@ -41,8 +42,22 @@ def test_every_case_can_be_made(name):
     assert layer.compute_output_shape(shape) == plain.compute_output_shape(shape)
 
 
+def test_networks_begin_as_resnet_20():
+    options = argparse.Namespace(size=8, width=1, blocks=2)
+    model = warm_up.network(options)
+    convolutions = [x for x in model.layers if isinstance(x, keras.layers.Conv2D)]
+    assert len(convolutions) == 5 and model.output_shape == (None, 10)
+
+
+def one_convolution(options):
+    layers_of = [keras.layers.Conv2D(options.width, 3, padding="same", activation="relu")]
+    layers_of += [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(10)]
+    return keras.Sequential([keras.Input((options.size, options.size, 3)), *layers_of])
+
+
 def test_a_network_is_measured_and_the_page_is_written(tmp_path, monkeypatch, capsys):
     page = tmp_path / "page.md"
+    monkeypatch.setattr(warm_up, "network", one_convolution)  # three graphs are traced of it
     monkeypatch.setattr(warm_up, "row_of_layer", lambda name, jit, repetitions: f"| {name} | {jit}")
     words = ["--cases", "moved", "--repetitions", "1", "--batch-size", "1", "--size", "8"]
     words += ["--blocks", "1", "--width", "1", "--without-xla"]

@@ -81,8 +81,18 @@ def test_a_guided_search_is_measured_and_kept(
         return float(np.mean(np.argmax(model(nos_training.normalize(data[0])), -1) == data[1]))
 
     monkeypatch.setattr(nos_training, "accuracy", accuracy)
+    made = []
+
+    def network(genotype, *arguments, **options):  # another test trains the network of a genotype
+        made.append((genotype, *arguments, options))
+        inputs = keras.Input(arguments[2])
+        x = keras.layers.GlobalAveragePooling2D()(inputs)
+        return keras.Model(inputs, keras.layers.Dense(arguments[3])(x))
+
+    monkeypatch.setattr(keras_xd.models, "nos_network", network)
     monkeypatch.setattr(nos_report, "plot_genotype", lambda genotype: Figure())  # drawn elsewhere
     arguments = ["search", *SMALL, "--methods", "nos_guided", "random", "--seeds", "3"]
+    arguments += ["--drop-path", "0"]
     arguments += ["--output", str(tmp_path / "new"), "--keep", str(tmp_path / "kept")]
     results = nos.main(arguments)
     files = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
@@ -103,8 +113,9 @@ def test_a_guided_search_is_measured_and_kept(
         assert sum(guided["shares"][kind][0]) == pytest.approx(1, abs=1e-3)
     drawn = random_genotype(np.random.default_rng(3), few_operations)
     assert Genotype.from_dict(random["genotype"]) == drawn
-    plain = keras_xd.models.nos_network(found, 3, 2, (8, 8, 3), 10, auxiliary=False)
-    assert guided["parameters"] == nos_training.count(plain)
+    given = {"auxiliary": False, "drop_path": results.settings["drop_path"], "seed": 3}
+    assert made == [(which, 3, 2, (8, 8, 3), 10, given) for which in (found, drawn)]
+    assert guided["parameters"] == 3 * 10 + 10
     for run in (guided, random):
         assert len(run["training_accuracy"]) == 1 and run["seconds"] > 0
         assert run["accuracy"] in [n / 5 for n in range(6)]
