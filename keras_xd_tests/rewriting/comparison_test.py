@@ -1,5 +1,7 @@
 """The table of a model and its rewritten form."""
 
+import contextlib
+import functools
 import json
 
 import keras
@@ -20,11 +22,26 @@ class OwnConvolution(layers.Conv2D):
     """A subclass, which may compute anything."""
 
 
+@functools.cache
+def pair(make):
+    """Return a model and its search space, which tests leave as they are."""
+    model = sample_models.randomize(make(), np.random.default_rng(3))
+    return model, rewrite(model)
+
+
+@contextlib.contextmanager
+def changed(layer, kernel):
+    """Give a layer another kernel within a `with` statement."""
+    before = keras.ops.copy(layer.kernel)
+    layer.kernel.assign(kernel)
+    yield
+    layer.kernel.assign(before)
+
+
 @pytest.mark.parametrize("make", sample_models.ALL)
 def test_rewritten_layers_agree(make, rng):
-    model = sample_models.randomize(make(), rng)
+    model, space = pair(make)
     before = sample_models.fingerprint(model)
-    space = rewrite(model)
     comparison = compare(model, space, sample_models.inputs_of(model, rng))
     assert len(comparison.rows) == len(searchable_layers(space))
     for row in comparison.rows:
@@ -49,23 +66,21 @@ def test_errors_are_those_of_each_layer_alone(rng):
 
 
 def test_errors_of_all_calls_count(rng):
-    model = sample_models.randomize(sample_models.shared(), rng)
-    space = rewrite(model)
+    model, space = pair(sample_models.shared)
     twin = space.get_layer("twin")
-    twin.kernel.assign(twin.kernel + 1.0)
     inputs = sample_models.inputs_of(model, rng)
     expected = []
-    for value in inputs.values():
-        before = keras.ops.convert_to_numpy(model.get_layer("twin")(value))
-        after = keras.ops.convert_to_numpy(twin(value))
-        expected.append(np.max(np.abs(after - before)) / np.max(np.abs(before)))
-    (row,) = compare(model, space, inputs).rows
+    with changed(twin, twin.kernel + 1.0):
+        for value in inputs.values():
+            before = keras.ops.convert_to_numpy(model.get_layer("twin")(value))
+            after = keras.ops.convert_to_numpy(twin(value))
+            expected.append(np.max(np.abs(after - before)) / np.max(np.abs(before)))
+        (row,) = compare(model, space, inputs).rows
     assert row.relative_error == pytest.approx(max(expected), rel=1e-5)
 
 
 def test_numbers_of_a_row(rng):
-    model = sample_models.shared()
-    space = rewrite(model)
+    model, space = pair(sample_models.shared)
     (row,) = compare(model, space, sample_models.inputs_of(model, rng)).rows
     twin = space.get_layer("twin")
     assert (row.name, row.kind_before, row.kind_after) == ("twin", "Conv2D", "XDConv2D")
@@ -119,8 +134,7 @@ def test_table_and_dictionary(rng):
 
 
 def test_wrapped_and_finalized_models(rng):
-    model = sample_models.randomize(sample_models.nested(), rng)
-    space = rewrite(model)
+    model, space = pair(sample_models.nested)
     inputs = sample_models.inputs_of(model, rng)
     assert compare(model, SearchModel(space), inputs).rows == compare(model, space, inputs).rows
     rows = compare(model, finalize(space), inputs).rows
@@ -129,10 +143,9 @@ def test_wrapped_and_finalized_models(rng):
 
 
 def test_worst_layer(rng):
-    model = sample_models.randomize(sample_models.residual(), rng)
-    space = rewrite(model)
-    space.get_layer("block1_a").kernel.assign(model.get_layer("block1_a").kernel * 1.5)
-    comparison = compare(model, space, sample_models.inputs_of(model, rng))
+    model, space = pair(sample_models.residual)
+    with changed(space.get_layer("block1_a"), model.get_layer("block1_a").kernel * 1.5):
+        comparison = compare(model, space, sample_models.inputs_of(model, rng))
     assert comparison.worst.name == "block1_a"
     assert comparison.worst.relative_error == pytest.approx(0.5, rel=1e-4)
 
@@ -184,15 +197,14 @@ def test_skips_are_compared_with_the_identity(rng):
 
 
 def test_other_models_are_refused(rng):
-    model = sample_models.sequential()
+    model, _ = pair(sample_models.sequential)
     other = keras.Sequential([keras.Input((13, 2)), layers.Dense(2)], name="other")
     with pytest.raises(ValueError, match="rewritten='other', which has no layer 'causal'"):
         compare(model, other, sample_models.inputs_of(model, rng))
 
 
 def test_a_search_space_before_its_original_is_refused(rng):
-    model = sample_models.sequential()
-    space = rewrite(model)
+    model, space = pair(sample_models.sequential)
     x = sample_models.inputs_of(model, rng)
     for second in (model, finalize(space)):
         with pytest.raises(ValueError, match="give the search space second. Received.*'causal'"):
@@ -200,8 +212,8 @@ def test_a_search_space_before_its_original_is_refused(rng):
 
 
 def test_a_snapped_layer_is_compared(rng):
-    model = sample_models.randomize(sample_models.sequential(), rng)
-    plain = finalize(rewrite(model), snap=0.01)
+    model, space = pair(sample_models.sequential)
+    plain = finalize(space, snap=0.01)
     inputs = sample_models.inputs_of(model, rng)
     for row in compare(model, plain, inputs).rows:
         assert row.left_because is None and 0 < row.relative_error < 1e-4

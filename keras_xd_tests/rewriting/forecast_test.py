@@ -1,5 +1,6 @@
 """Forecasts are the counts of the rewritten model."""
 
+import functools
 import itertools
 import json
 import tracemalloc
@@ -29,6 +30,7 @@ def every_kind():
     return keras.Model(inputs, layers.Dense(3, name="dense")(layers.Flatten()(x)))
 
 
+made = functools.cache(lambda make: make())  # models that no test changes
 ALL_OPERATIONS = ("convolution", "pooling", "skip")
 
 
@@ -52,7 +54,7 @@ def name_of(value):
 
 @pytest.mark.parametrize(("make", "arguments"), of_models(ARGUMENTS), ids=name_of)
 def test_forecast_is_what_becomes(make, arguments, rng):
-    model = make()
+    model = made(make)
     before = sample_models.fingerprint(model)
     expected = forecast(model, **arguments)
     assert sample_models.fingerprint(model) == before
@@ -92,7 +94,7 @@ def test_a_shared_operation_counts_once():
 
 
 def test_selection_and_reasons():
-    model = every_kind()
+    model = made(every_kind)
     result = keras_xd.forecast(model, operations=ALL_OPERATIONS, only=["plain", "pool"])
     assert {row.name: row.left_because for row in result.rows} == {
         "plain": None,
@@ -109,7 +111,7 @@ def test_selection_and_reasons():
 
 
 def test_table_and_dictionary():
-    result = forecast(every_kind(), operations=ALL_OPERATIONS, skip="plain")
+    result = forecast(made(every_kind), operations=ALL_OPERATIONS, skip="plain")
     head, rule, *lines = str(result).splitlines()
     assert head.split() == "layer kind parameters multiply–adds bytes".split()
     assert set(rule) == {"-", " "}
@@ -172,11 +174,16 @@ def test_forecast_needs_no_weights(monkeypatch):
     assert np.isfinite(model.count_params())
 
 
+@functools.cache
+def rewritten(make):
+    return rewrite(made(make), depth=2)
+
+
 @pytest.mark.parametrize(("make", "keep"), of_models(["auto", "kernel", "spectrum"]), ids=name_of)
 def test_finalized_sizes_are_those_of_the_finalized_model(make, keep):
-    model = make()
+    model = made(make)
     expected = forecast(model, depth=2, keep=keep)
-    plain = keras_xd.finalize(rewrite(model, depth=2), keep=keep)
+    plain = keras_xd.finalize(rewritten(make), keep=keep)
     assert expected.parameters_finalized == plain.count_params()
     assert expected.multiply_adds_finalized == complexity(plain)
     found = {row.name: row for row in plain.report.rows}

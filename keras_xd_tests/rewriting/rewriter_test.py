@@ -120,6 +120,12 @@ def test_compiled_model_is_rewritten_uncompiled(rng):
     space.fit(x, np.ones((3, 2)), verbose=0)
 
 
+@pytest.fixture(scope="module")
+def residual():
+    """A model that no test changes."""
+    return sample_models.residual()
+
+
 def kinds(space):
     return {
         layer.name: type(layer).__name__.startswith("XD")
@@ -141,12 +147,21 @@ def kinds(space):
         ({"only": ["stem", "shortcut"], "skip": "stem"}, {"shortcut"}),
     ],
 )
-def test_selection(arguments, rewritten, rng):
-    model = sample_models.residual()
+def test_selection(arguments, rewritten, residual, rng):
+    model = residual
     space = rewrite(model, **arguments)
     assert {name for name, is_searchable in kinds(space).items() if is_searchable} == rewritten
     inputs = sample_models.inputs_of(model, rng)
     sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
+
+
+@pytest.fixture(scope="module")
+def refusing():
+    """A model that is not rewritten by the arguments it is given."""
+    inputs = keras.Input((8, 8, 3))
+    x = layers.DepthwiseConv2D(3, name="depthwise")(layers.Conv2D(2, 3, name="stem")(inputs))
+    x = layers.MaxPooling2D(1, name="maximum")(layers.Conv2D(2, 3, name="block0_a")(x))
+    return keras.Model(inputs, layers.Dense(2, name="classifier")(x))
 
 
 @pytest.mark.parametrize(
@@ -175,13 +190,9 @@ def test_selection(arguments, rewritten, rng):
         ({"radix": (5,)}, "do not fit the layer 'stem'.*radix"),
     ],
 )
-def test_bad_arguments(arguments, message):
-    inputs = keras.Input((8, 8, 3))
-    x = layers.DepthwiseConv2D(3, name="depthwise")(layers.Conv2D(2, 3, name="stem")(inputs))
-    x = layers.MaxPooling2D(1, name="maximum")(layers.Conv2D(2, 3, name="block0_a")(x))
-    model = keras.Model(inputs, layers.Dense(2, name="classifier")(x))
+def test_bad_arguments(arguments, message, refusing):
     with pytest.raises(ValueError, match=message):
-        rewrite(model, **arguments)
+        rewrite(refusing, **arguments)
 
 
 def test_model_without_convolutions():

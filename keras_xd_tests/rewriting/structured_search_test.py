@@ -1,5 +1,7 @@
 """The families and sizes of structured matrices, searched: `rewrite` to mixtures, and on."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -24,17 +26,23 @@ def decide(space, name, weight=200.0):
         layer.logits.assign(weight * np.eye(len(layer.operation_names))[place])
 
 
-@pytest.mark.parametrize(
-    ("attention", "options"),
-    [
-        (layers.MultiHeadAttention, {**SEVERAL, "share": 0.5}),
-        (layers.GroupQueryAttention, {**SEVERAL, "family": ("block_tensor_train", "dense")}),
-    ],
-)
-def test_transformers_are_rewritten_and_finalized(attention, options, tmp_path, rng):
+OPTIONS = {
+    layers.MultiHeadAttention: {**SEVERAL, "share": 0.5},
+    layers.GroupQueryAttention: {**SEVERAL, "family": ("block_tensor_train", "dense")},
+}
+
+
+@functools.cache
+def transformer(attention):
+    """Return a model and its search space, whose architecture alone is changed by tests."""
     model = vit(attention=attention)
+    return model, keras_xd.rewrite(model, to="structured", skip="head", **OPTIONS[attention])
+
+
+@pytest.mark.parametrize("attention", OPTIONS)
+def test_transformers_are_rewritten_and_finalized(attention, tmp_path, rng):
+    model, space = transformer(attention)
     x = rng.normal(size=(8, 16, 16, 3)).astype("float32")
-    space = keras_xd.rewrite(model, to="structured", skip="head", **options)
     kinds = kinds_of(space)
     assert kinds.count(MixedEinsumDense) == 4 and kinds.count(MixedDense) == 2
     decide(space, "dense")
@@ -54,10 +62,9 @@ def test_transformers_are_rewritten_and_finalized(attention, options, tmp_path, 
 
 
 def test_a_transformer_is_searched(rng):
-    model = vit(attention=layers.GroupQueryAttention)
+    model, space = transformer(layers.GroupQueryAttention)
     x = rng.normal(size=(8, 16, 16, 3)).astype("float32")
-    options = {**SEVERAL, "family": ("block_tensor_train", "dense")}
-    space = keras_xd.rewrite(model, to="structured", skip="head", **options)
+    weights = space.get_weights()
     decide(space, "dense", 1.0)
     search = keras_xd.SearchModel(space)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -75,13 +82,15 @@ def test_a_transformer_is_searched(rng):
     assert float(keras_xd.layers.count_parameters(space)) == pytest.approx(target, rel=0.03)
     decide(space, "block_tensor_train_0.5")
     assert_close(outputs(keras_xd.finalize(search), x), outputs(space, x), 1e-5)
+    space.set_weights(weights)
 
 
 def test_layers_made_in_build_and_recurrent_ones(tmp_path, rng):
     model = bert()
     x = rng.integers(0, 11, (4, 7))
     x[:, 5:] = 0
-    space = keras_xd.rewrite(model, to="structured", **SEVERAL)
+    options = {**SEVERAL, "family": ("low_rank", "dense")}
+    space = keras_xd.rewrite(model, to="structured", **options)
     decide(space, "low_rank_0.75")
     plain = keras_xd.finalize(space)
     assert_close(outputs(plain, x), outputs(space, x), 1e-5)

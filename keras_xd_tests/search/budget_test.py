@@ -8,7 +8,12 @@ from keras import ops
 import keras_xd
 from keras_xd import layers
 from keras_xd.search import budget
-from keras_xd_tests.search.gated_dense import GatedDense, classification_data, gated_model
+from keras_xd_tests.search.gated_dense import (
+    GatedDense,
+    Uncounted,
+    classification_data,
+    gated_model,
+)
 
 LOSS = "sparse_categorical_crossentropy"
 
@@ -92,9 +97,8 @@ def test_smallest_masks_bound_the_target():
 
 @pytest.mark.parametrize("measure", ["multiply_adds", keras_xd.complexity])
 def test_layers_without_a_count_are_named_once_and_not_at_every_trace(measure):
-    inputs = keras.Input((3, 4, 1))
-    x = keras.layers.Flatten()(keras.layers.ConvLSTM1D(2, 2, name="loop")(inputs))
-    model = keras.Model(inputs, GatedDense(3)(x))
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, GatedDense(3)(Uncounted(name="own")(inputs)))
     search = keras_xd.SearchModel(model)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -106,10 +110,10 @@ def test_layers_without_a_count_are_named_once_and_not_at_every_trace(measure):
             complexity_weight=1.0,
             complexity_measure=measure,
         )
-        x = np.ones((4, 3, 4, 1), "float32")
+        x = np.ones((4, 4), "float32")
         search.fit(x, np.ones((4, 3)), validation_data=(x, np.ones((4, 3))), verbose=0)
     (warning,) = (item for item in caught if item.category is UserWarning)
-    assert "without those of 'loop'" in str(warning.message)
+    assert "without those of 'own'" in str(warning.message)
 
 
 def test_a_mean_forgets_but_not_its_weight():

@@ -44,6 +44,16 @@ class GatedDense(SearchableLayer):
         return {**super().get_config(), "units": self.units}
 
 
+class Uncounted(keras.layers.Layer):
+    """A layer whose multiply–adds nobody knows."""
+
+    def build(self, input_shape):
+        self.scale = self.add_weight(shape=input_shape[-1:], name="scale")
+
+    def call(self, inputs):
+        return inputs * self.scale
+
+
 def gated_model(**kwargs):
     """Return a small classifier of 4 features into 3 classes, with batch normalization."""
     return keras.Sequential(

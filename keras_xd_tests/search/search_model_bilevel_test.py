@@ -88,14 +88,14 @@ def test_ways_to_run_agree(options, eager_search):
 
 def test_other_arguments_of_fit():
     x, y = classification_data(20)
-    weights = np.linspace(0.5, 2.0, 20)
+    weights, options = np.linspace(0.5, 2.0, 20), {**FIT, "batch_size": 8}
     first = search_model("first_order").fit(
         x,
         y,
         sample_weight=weights,
         validation_split=0.2,
         architecture_split=0.5,
-        **FIT,
+        **options,
     )
     second = search_model("first_order").fit(
         x[:8],
@@ -103,17 +103,17 @@ def test_other_arguments_of_fit():
         sample_weight=weights[:8],
         validation_data=(x[16:], y[16:], weights[16:]),
         architecture_data=(x[8:16], y[8:16], weights[8:16]),
-        **FIT,
+        **options,
     )
     assert first.history == second.history
     assert "val_loss" in first.history and "val_architecture_loss" not in first.history
     by_class = {0: 0.5, 1: 2.0, 2: 1.0}
     third = search_model("first_order").fit(
-        x[:16], y[:16], class_weight=by_class, architecture_split=0.5, **FIT
+        x[:16], y[:16], class_weight=by_class, architecture_split=0.5, **options
     )
     weights = np.array([by_class[int(label)] for label in y[:16]], "float32")
     fourth = search_model("first_order").fit(
-        x[:16], y[:16], sample_weight=weights, architecture_split=0.5, **FIT
+        x[:16], y[:16], sample_weight=weights, architecture_split=0.5, **options
     )
     assert third.history == fourth.history
 
@@ -124,7 +124,7 @@ def test_warmup_trains_the_weights_alone(mode):
     optimizer = search.search_optimizer.architecture_optimizer
     variables = [*architecture_variables(search), *optimizer.variables]
     before = [variable.numpy() for variable in variables]
-    ours = fit(search, epochs=1)
+    ours = fit(search, batch_size=5)
     for old, variable in zip(before, variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
     keras.utils.set_random_seed(4)
@@ -134,24 +134,24 @@ def test_warmup_trains_the_weights_alone(mode):
         keras.optimizers.SGD(0.1, momentum=0.9), LOSS, metrics=["accuracy"], run_eagerly=True
     )
     x, y = classification_data(16)
-    theirs = twin.fit(x[:10], y[:10], epochs=1, **FIT).history
+    theirs = twin.fit(x[:10], y[:10], **{**FIT, "batch_size": 5}).history
     assert {name: ours[name] for name in theirs} == theirs
     assert len(ours["architecture_loss"]) == 1
     for a, b in zip(search.model.variables, twin.variables, strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
-    fit(search)
-    assert int(optimizer.iterations.numpy()) == 3
-    assert int(search.search_optimizer.iterations.numpy()) == 6
+    fit(search, batch_size=5)
+    assert int(optimizer.iterations.numpy()) == 2
+    assert int(search.search_optimizer.iterations.numpy()) == 4
     assert not np.any(variables[0].numpy() == 1.0)
 
 
 def test_file_resumes_to_the_same_losses(tmp_path):
     checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))
     search = search_model(warmup_epochs=1, perturbation=0.005)
-    whole = fit(search, epochs=2, callbacks=[checkpoint])
+    whole = fit(search, epochs=2, batch_size=10, callbacks=[checkpoint])
     loaded = keras.saving.load_model(tmp_path / "1.keras")
     assert (loaded.mode, loaded.perturbation) == ("second_order", 0.005)
-    rest = fit(loaded)
+    rest = fit(loaded, batch_size=10)
     assert rest == {name: values[1:] for name, values in whole.items()}
 
 
