@@ -78,7 +78,7 @@ def with_equal_weights(name, dtype, weights):
 
 
 def random_weights(name, rng):
-    twin, _, shape = precision_cases.pair(name, None)
+    twin, _, shape = precision_cases.pair(name, "float64")
     return [rng.standard_normal(w.shape) for w in twin.weights], rng.standard_normal(shape)
 
 

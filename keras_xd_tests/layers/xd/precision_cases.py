@@ -1,5 +1,7 @@
 """XD-operations beside their Keras twins, to compare how exact both are in a data type."""
 
+import functools
+
 import keras
 
 from keras_xd import layers
@@ -51,8 +53,12 @@ CASES = {
 }
 
 
+@functools.cache
 def pair(name, dtype):
-    """Return a twin and an XD-operation of a policy, built, and the shape of their inputs."""
+    """Return a twin and an XD-operation of a policy, built, and the shape of their inputs.
+
+    They are made once: tests give them weights and change nothing else.
+    """
     twin_class, layer_class, arguments, keywords, own, shape = CASES[name]
     twin = twin_class(*arguments, **keywords, dtype=dtype)
     if name == "causal":
