@@ -56,16 +56,6 @@ class InferenceModel(keras.Model):
         with transforms.as_matrix_products(self.matrix_products):
             return self.model(*args[:count], **named, training=False)
 
-    def _trackable_children(self, save_type="checkpoint", **kwargs):
-        """Return the layers, in which Keras looks for tables to save with a SavedModel.
-
-        Of models it would trace a function of their own on the way, which nothing uses.
-        """
-        if save_type != "savedmodel":
-            return super()._trackable_children(save_type, **kwargs)
-        layers = [layer for layer in flatten_layers(self.model) if not _is_graph(layer)]
-        return {str(index): layer for index, layer in enumerate(layers)}
-
 
 def export(
     model,
@@ -218,11 +208,6 @@ def _signature(model, call):
 
 def _specification(tensor, name=None):
     return keras.InputSpec(shape=(None, *tensor.shape[1:]), dtype=tensor.dtype, name=name)
-
-
-def _is_graph(layer):
-    """Return whether a layer is a model without a `call` of its own, which has layers alone."""
-    return isinstance(layer, keras.Model) and type(layer).call.__module__.startswith("keras.")
 
 
 def _has_tensors(value):
