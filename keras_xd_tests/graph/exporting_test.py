@@ -218,7 +218,7 @@ RUNTIMES = {
     "litert": (
         "m.tflite",
         litert,
-        ("images", "groups", "long", "masked", "spectral", "any_size"),
+        ("images", "groups", "long", "masked", "any_size"),
     ),
     "onnx": (
         "m.onnx",
