@@ -1,5 +1,7 @@
 """The scoreboard: its tasks and methods, small runs of the script, what its page says."""
 
+import dataclasses
+import functools
 import importlib
 import json
 import math
@@ -25,11 +27,18 @@ def without_data(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture
+def shallow(monkeypatch):
+    """Networks of two levels or blocks, which are those of more but for the number."""
+    monkeypatch.setattr(networks, "MUSIC", {**networks.MUSIC, "levels": 2})
+    monkeypatch.setattr(keras_xd.models, "fno", functools.partial(keras_xd.models.fno, blocks=2))
+
+
 # Tasks
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)
-def test_networks_fit_their_data(name, eager):
+def test_networks_fit_their_data(name, shallow, eager):
     task = tasks.TASKS[name]
     data = task.load(0, True)
     assert all(len(inputs) == len(targets) for inputs, targets in (data.train, data.test))
@@ -49,7 +58,7 @@ def test_networks_fit_their_data(name, eager):
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)
-def test_the_wide_backbone_has_as_many_parameters_as_what_xd_finds(name, monkeypatch):
+def test_the_wide_backbone_has_as_many_parameters_as_what_xd_finds(name, shallow, monkeypatch):
     task = tasks.TASKS[name]
     data = task.load(0, True)
     wanted, asked = methods.parameters_of_xd(task, data, 0), []
@@ -142,9 +151,18 @@ def test_random_operations_are_candidates_of_dash(monkeypatch):
 # The script
 
 
+def one_convolution(data):
+    inputs = keras.Input(data.shape)
+    x = keras.layers.Conv1D(4, 5, padding="same", activation="relu")(inputs)
+    x = keras.layers.GlobalAveragePooling1D()(x)
+    return keras.Model(inputs, keras.layers.Dense(data.classes)(x))
+
+
 @pytest.fixture
 def quick(eager, blank_pictures, monkeypatch):
-    """Few updates, one setting, no timing."""
+    """Few updates, one setting, a small backbone, no timing."""
+    small = dataclasses.replace(tasks.TASKS["mnist"], backbone=one_convolution)
+    monkeypatch.setitem(tasks.TASKS, "mnist", small)
     monkeypatch.setattr(script, "SMALL_UPDATES", 2)
     monkeypatch.setattr(methods, "PERIODS", 1)
     monkeypatch.setattr(methods, "RATES", (1e-3,))
