@@ -18,7 +18,7 @@ from keras_xd import rewrite
 from keras_xd.finalizing import FinalizedModel, finalize
 from keras_xd_tests import programs, sample_models
 from keras_xd_tests.core import saving_test
-from keras_xd_tests.finalizing.finalizer_test import RELATIVE_ERROR, searched
+from keras_xd_tests.finalizing.finalizer_test import RELATIVE_ERROR, SOME, searched
 from keras_xd_tests.imports_test import MODULES, tree
 
 BATCHES = (1, 3)
@@ -58,7 +58,7 @@ def snapped(exported):
     finalize(rewrite(sample_models.volumes())).save(folder / "finalized.keras")
     found = {}
     for make in (sample_models.residual, sample_models.nested):
-        space = rewrite(sample_models.randomize(make(), rng))
+        space = rewrite(sample_models.randomize(make(), rng), **SOME.get(make, {}))
         plain = finalize(space, snap=0.01)
         inputs = sample_models.inputs_of(space, rng)
         plain.save(folder / f"{make.__name__}.keras")
