@@ -23,6 +23,7 @@ def run(folder, task, *arguments):
 @pytest.mark.parametrize("task", tasks.TASKS)
 def test_a_task_runs_on_its_files(task, tmp_path, eager, monkeypatch, capsys):
     monkeypatch.setattr(script, "STAGES", 2 if task == "cifar100" else 1)
+    monkeypatch.setattr(tasks.proteins, "TEST_WINDOW", 256)  # 512 take longer
     WRITERS[task](tmp_path)
     found = run(tmp_path, task)
     assert np.isfinite([found["validation"], found["test"]]).all() and found["test"] >= 0

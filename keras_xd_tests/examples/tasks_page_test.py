@@ -95,6 +95,7 @@ def test_conversion_of_spheres(tmp_path, monkeypatch):
 
 
 def test_conversion_of_proteins(tmp_path, monkeypatch):
+    monkeypatch.setattr(tasks.proteins, "TEST_WINDOW", 256)  # 512 take longer
     proteins = tiny_files.psicov(tmp_path, ((12, 14) * 4, (10,)))
     expected = samples(tasks.load("psicov", tmp_path))
     contents = {}
