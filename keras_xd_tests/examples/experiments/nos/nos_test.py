@@ -77,13 +77,13 @@ def refusal(capsys, *arguments):
 def test_a_guided_search_is_measured_and_kept(
     images, few_operations, eager, blank_pictures, tmp_path, monkeypatch, capsys
 ):
-    def accuracy(model, data):  # predict would trace a graph of every network
+    def accuracy(model, data):  # predict would trace a graph
         return float(np.mean(np.argmax(model(nos_training.normalize(data[0])), -1) == data[1]))
 
     monkeypatch.setattr(nos_training, "accuracy", accuracy)
     made = []
 
-    def network(genotype, *arguments, **options):  # another test trains the network of a genotype
+    def network(genotype, *arguments, **options):  # trained in another test
         made.append((genotype, *arguments, options))
         inputs = keras.Input(arguments[2])
         x = keras.layers.GlobalAveragePooling2D()(inputs)
