@@ -22,7 +22,7 @@ def uses_of_weights(layer, shape):
     """Count multiply–adds by the outputs' sum with all weights and inputs one: each adds one."""
     layer.build(shape)
     for weight in layer.weights:
-        weight.assign(ops.zeros_like(weight) if weight.name == "bias" else ops.ones_like(weight))
+        weight.assign(np.full(weight.shape, float(weight.name != "bias")))
     return float(np.sum(np.asarray(layer(np.ones((1, *shape[1:]), "float32")))))
 
 
