@@ -55,7 +55,8 @@ pytest.register_assert_rewrite("keras_xd_tests.layer_checks")
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 # Graphs of tests are small and run a few times, so TensorFlow takes longer to optimize than to run
-# them. Tests that start a program of their own optimize graphs, as users do.
+# them. Tests that start a program of their own optimize graphs, as users do. Without it TensorFlow
+# 2.21 crashes on a SavedModel with a table of lookups, which no test has.
 tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 # The place in the source of every operation of a graph takes a sixth of the time of tracing it, and
 # is for messages of errors in graphs alone.
