@@ -6,7 +6,6 @@ from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import positive_integer
 from keras_xd.layers.ccnn import margins
 from keras_xd.layers.ccnn.rendering import update_rendering
-from keras_xd.search.callbacks import training_state
 
 
 class DynamicRendering(keras.callbacks.Callback):
@@ -52,6 +51,5 @@ class DynamicRendering(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         if self._begun % self.epochs == 0:
-            training_state.synchronize(self.model)
             update_rendering(self.model, self.margin)
         self._begun += 1
