@@ -230,8 +230,7 @@ def _architecture_step(search, training, held_out):
         }
         variables = search.trainable_variables
         with optimizer.only("architecture"):
-            gradients = [scaled.get(id(v)) for v in variables]
-            _backend().apply(search.optimizer, gradients, variables)
+            _backend().apply(search.optimizer, [scaled.get(id(v)) for v in variables], variables)
     first = next(leaf for leaf in keras.tree.flatten(held_out) if leaf is not None)
     # A Keras loss divides by the number of replicas where the model is distributed.
     loss = loss * _backend().replicas()

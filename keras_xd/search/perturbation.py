@@ -55,20 +55,15 @@ def decide_by_perturbation(
 
     Example:
 
-    >>> import keras
     >>> import keras_xd
     >>> import numpy as np
-    >>> from keras_xd import layers
     >>> names = ("identity", "max_pooling_3")
-    >>> options = {"operations": names, "relaxation": "perturbation"}
-    >>> kinds = [layers.CellArchitecture(r, **options) for r in (False, True)]
-    >>> image = keras.Input((8, 8, 1))
-    >>> x = layers.HeterogeneousCell(2, kinds[0])([image, image])
-    >>> x = layers.HeterogeneousCell(2, kinds[1], reduction=True)([image, x])
-    >>> x = keras.layers.GlobalAveragePooling2D()(x)
-    >>> search = keras_xd.SearchModel(keras.Model(image, x))
+    >>> model = keras_xd.models.nos_search_network(
+    ...     3, 1, (8, 8, 3), 2, operations=names, relaxation="perturbation"
+    ... )
+    >>> search = keras_xd.SearchModel(model)
     >>> search.compile("sgd", "sgd", "mse", jit_compile=False)
-    >>> x, y = np.random.rand(4, 8, 8, 1), np.random.rand(4, 8)
+    >>> x, y = np.random.rand(4, 8, 8, 3), np.random.rand(4, 2)
     >>> found = keras_xd.search.decide_by_perturbation(search, x, y)
     >>> found == keras_xd.layers.derived_genotype(search)
     True

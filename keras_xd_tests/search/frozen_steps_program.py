@@ -7,6 +7,7 @@ from keras_xd import layers
 from keras_xd.core import frozen_forms
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel
+from keras_xd.search.callbacks import training_state
 from keras_xd_tests.search.device_program import make_strategy
 
 FORMS = set()
@@ -33,8 +34,7 @@ class Change(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         if batch == 1:
-            if keras.backend.backend() == "jax":
-                self.model.jax_state_sync()
+            training_state.synchronize(self.model)
             move(self.model)
 
 

@@ -1,7 +1,6 @@
 """Backbones and experts of the scoreboard's tasks; all end in logits or the values of fields."""
 
 import bisect
-import math
 
 import keras
 
@@ -38,13 +37,10 @@ def wide(model, parameters):
     def count(steps):
         return widened(steps).count_params()
 
-    # Parameters grow by the square of the factor at most, apart from what is rounded.
-    least = int(_STEPS * (math.sqrt(parameters / model.count_params()) - 1)) - 2
-    below, distance = (least if least > 0 and count(least) < parameters else 0), 1
-    while count(below + distance) < parameters:
-        below, distance = below + distance, 2 * distance
-    most = below + distance
-    return widened(bisect.bisect_left(range(most), parameters, lo=below + 1, key=count))
+    most = 1
+    while count(most) < parameters:
+        most *= 2
+    return widened(bisect.bisect_left(range(most), parameters, lo=most // 2, key=count))
 
 
 def image(data):

@@ -39,20 +39,15 @@ class GenotypeLogger(keras.callbacks.Callback):
 
     Example:
 
-    >>> import keras
     >>> import keras_xd
     >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> names = ("identity", "max_pooling_3")
-    >>> kinds = [layers.CellArchitecture(r, names) for r in (False, True)]
-    >>> image = keras.Input((8, 8, 1))
-    >>> x = layers.HeterogeneousCell(2, kinds[0])([image, image])
-    >>> x = layers.HeterogeneousCell(2, kinds[1], reduction=True)([image, x])
-    >>> x = keras.layers.GlobalAveragePooling2D()(x)
-    >>> search = keras_xd.SearchModel(keras.Model(image, x))
+    >>> model = keras_xd.models.nos_search_network(
+    ...     3, 1, (8, 8, 3), 2, operations=("identity", "max_pooling_3")
+    ... )
+    >>> search = keras_xd.SearchModel(model)
     >>> search.compile("sgd", "sgd", "mse", run_eagerly=True)
     >>> logger = keras_xd.callbacks.GenotypeLogger()
-    >>> x, y = np.random.default_rng(0).normal(size=(2, 8, 8, 1)), np.ones((2, 8))
+    >>> x, y = np.random.default_rng(0).normal(size=(2, 8, 8, 3)), np.ones((2, 2))
     >>> history = search.fit(x, y, callbacks=[logger], verbose=0).history
     >>> logger.genotypes == [keras_xd.layers.derived_genotype(search)]
     True

@@ -58,20 +58,14 @@ class PerturbationSelection(keras.callbacks.Callback):
 
     Example:
 
-    >>> import keras
     >>> import keras_xd
     >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> names = ("identity", "max_pooling_3")
-    >>> options = {"operations": names, "relaxation": "perturbation"}
-    >>> kinds = [layers.CellArchitecture(r, **options) for r in (False, True)]
-    >>> image = keras.Input((8, 8, 1))
-    >>> x = layers.HeterogeneousCell(2, kinds[0])([image, image])
-    >>> x = layers.HeterogeneousCell(2, kinds[1], reduction=True)([image, x])
-    >>> x = keras.layers.GlobalAveragePooling2D()(x)
-    >>> search = keras_xd.SearchModel(keras.Model(image, x))
+    >>> model = keras_xd.models.nos_search_network(
+    ...     3, 1, (8, 8, 3), 2, ("identity", "max_pooling_3"), relaxation="perturbation"
+    ... )
+    >>> search = keras_xd.SearchModel(model)
     >>> search.compile("sgd", "sgd", "mse", jit_compile=False)
-    >>> x, y = np.random.rand(4, 8, 8, 1), np.random.rand(4, 8)
+    >>> x, y = np.random.rand(4, 8, 8, 3), np.random.rand(4, 2)
     >>> selection = keras_xd.callbacks.PerturbationSelection(x[:2], y[:2])
     >>> history = search.fit(x[2:], y[2:], callbacks=[selection], verbose=0)
     >>> keras_xd.layers.derived_genotype(search) == selection.genotype
