@@ -1,14 +1,10 @@
-"""Skips that are counted, with their reasons: real data, other backends. Seeds of all tests."""
+"""Skips that are counted, with their reasons: real data, other backends."""
 
 import argparse
 import json
-import random
 import types
 
-import keras
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_xd_tests import conftest
 
@@ -58,7 +54,7 @@ def test_a_part_that_is_none_is_refused(text):
 def test_what_a_backend_cannot_run_is_skipped_by_name(monkeypatch):
     listed = {"layers/a_test.py::test_one": "all cases", "layers/a_test.py::test_two[3-x]": "one"}
     monkeypatch.setattr(conftest, "_unsupported", {"torch": listed}.get)
-    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
     found = {}
 
     def item(name):
@@ -89,49 +85,21 @@ def test_what_a_backend_cannot_run_is_there():
             assert f"def {function}(" in source, name
 
 
-def drawn():
-    """What the generators give next: of Python, NumPy and TensorFlow."""
-    shuffled = tf.data.Dataset.range(50).shuffle(50).as_numpy_iterator()
-    return random.random(), np.random.rand(), [int(number) for number in shuffled]
-
-
-class Seen(keras.Model):
-    """Notes the samples in the order in which it gets them."""
-
-    def __init__(self):
-        super().__init__()
-        self.order, self.dense = [], keras.layers.Dense(1)
-
-    def call(self, inputs):
-        self.order.append(int(inputs[0, 0]))
-        return self.dense(inputs)
-
-
-def fitted_order():
-    model, samples = Seen(), np.arange(12.0)[:, None]
-    model.compile(loss="mse", run_eagerly=True)
-    model.fit(samples, samples, batch_size=1, verbose=0)
-    return model.order
-
-
-def test_every_test_begins_with_the_same_seeds():
-    first = drawn()
-    keras.utils.set_random_seed(20)
-    assert drawn() == first
-
-
-def test_the_order_of_a_fit_is_seeded():
-    first = fitted_order()
-    keras.utils.set_random_seed(20)
-    assert fitted_order() == first != sorted(first)
-
-
-def test_other_seeds_are_kept():
-    keras.utils.set_random_seed(3)
-    first = fitted_order(), drawn()
-    tf.random.set_seed(3)
-    random.seed(3)
-    np.random.seed(3)
-    assert (fitted_order(), drawn()) == first
-    keras.utils.set_random_seed(20)
-    assert fitted_order() != first[0]
+@pytest.mark.parametrize(
+    ("options", "loaded"),
+    [
+        ({"dist": "worksteal"}, []),
+        ({"dist": "worksteal", "collectonly": True}, ["keras_xd_tests.backend_settings"]),
+        ({"dist": "no"}, ["keras_xd_tests.backend_settings"]),
+        ({}, ["keras_xd_tests.backend_settings"]),
+    ],
+)
+def test_a_process_that_hands_out_tests_has_no_backend(options, loaded):
+    found = []
+    config = types.SimpleNamespace(
+        getoption=options.get,
+        option=types.SimpleNamespace(collectonly=options.get("collectonly", False)),
+        pluginmanager=types.SimpleNamespace(import_plugin=found.append),
+    )
+    conftest.pytest_configure(config)
+    assert found == loaded
