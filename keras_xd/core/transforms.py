@@ -62,7 +62,7 @@ def rfft(x, fft_length=None, kept=None):
     x = x if fft_length is None else x[..., :fft_length]
     size = ops.shape(x)[-1]
     cosines, sines = _waves(size, length // 2 + 1 if kept is None else kept, length, x.dtype)
-    return tuple(ops.matmul(x, matrix) for matrix in (cosines, -sines))
+    return tuple(_vectors(ops.matmul(_rows(x), matrix), x) for matrix in (cosines, -sines))
 
 
 def fft(parts, kept=None):
@@ -76,13 +76,14 @@ def fft(parts, kept=None):
     if not _products.get():
         parts = parts if _is_empty(parts[0]) else ops.fft(parts)
         return parts if kept is None else tuple(ops.take(part, kept, axis=-1) for part in parts)
-    real, imaginary = parts
-    size = ops.shape(real)[-1]
-    cosines, sines = _waves(size, size if kept is None else kept, size, real.dtype)
-    return (
+    size = ops.shape(parts[0])[-1]
+    cosines, sines = _waves(size, size if kept is None else kept, size, parts[0].dtype)
+    real, imaginary = map(_rows, parts)
+    outputs = (
         ops.matmul(real, cosines) + ops.matmul(imaginary, sines),
         ops.matmul(imaginary, cosines) - ops.matmul(real, sines),
     )
+    return tuple(_vectors(output, parts[0]) for output in outputs)
 
 
 def irfft(parts, fft_length):
@@ -97,7 +98,7 @@ def irfft(parts, fft_length):
         return _of_length(parts[0], fft_length)
     if not _products.get():
         return ops.irfft(parts, fft_length=fft_length)
-    real, imaginary = parts
+    real, imaginary = map(_rows, parts)
     count = real.shape[-1]
     cosines, sines = _waves(count, fft_length, fft_length, real.dtype)
     # A frequency stands for its negative too, unless it is its own.
@@ -108,7 +109,25 @@ def irfft(parts, fft_length):
     else:
         own = ops.logical_or(frequencies == 0, ops.equal(2 * frequencies, fft_length))
         factor = ops.cast(ops.where(own, 1, 2), real.dtype) / ops.cast(fft_length, real.dtype)
-    return ops.matmul(real * factor, cosines) - ops.matmul(imaginary * factor, sines)
+    outputs = ops.matmul(real * factor, cosines) - ops.matmul(imaginary * factor, sines)
+    return _vectors(outputs, parts[0])
+
+
+def _rows(x):
+    """Return vectors as the rows of a matrix.
+
+    Keras multiplies others than matrices in many more operations, which all stand in the files.
+    """
+    return ops.reshape(x, (-1, ops.shape(x)[-1]))
+
+
+def _vectors(rows, like):
+    """Return the rows of a matrix in the order of the vectors of another tensor."""
+    sizes = ops.shape(like)[:-1]
+    unknown = [size for size in sizes if not isinstance(size, int)]
+    if len(unknown) == 1:
+        sizes = [size if isinstance(size, int) else -1 for size in sizes]
+    return ops.reshape(rows, (*sizes, ops.shape(rows)[-1]))
 
 
 def _is_empty(x):
