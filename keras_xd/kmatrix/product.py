@@ -17,10 +17,9 @@ import math
 from collections.abc import Sequence
 
 import keras
-import numpy as np
 from keras import ops
 
-from keras_xd.core import devices
+from keras_xd.core import devices, splitting
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.kmatrix.radix import Plan
@@ -120,11 +119,10 @@ def _fold_of_one_plan(weights, plan):
     """Return the factors of each K-matrix, all of one plan: a list of lists, as `fold`."""
     depths = [weight.shape[0] for weight in weights]
     joined = ops.concatenate(weights, axis=0) if len(weights) > 1 else weights[0]
-    ends = np.cumsum(depths)[:-1].tolist()
     blocks_of_groups = []  # for each group a list, one tensor for each K-matrix
     for stages in _stage_groups(joined, plan):
         blocks = _fold_group(stages)
-        blocks_of_groups.append(ops.split(blocks, ends, axis=0) if ends else [blocks])
+        blocks_of_groups.append(splitting.split(blocks, depths, axis=0))
     results = [[] for _ in weights]
     # Butterflies of equal depth are multiplied together, in one batch.
     for depth, members in _positions_of_values(depths):
@@ -143,10 +141,8 @@ def _stage_groups(weights, plan):
     out.
     """
     count, n = weights.shape[0], plan.n
-    ends = np.cumsum([n * r for r in plan.radices])[:-1].tolist()
-    split = [
-        ops.split(part, ends, axis=1) if ends else [part] for part in ops.unstack(weights, axis=1)
-    ]
+    sizes = [n * r for r in plan.radices]
+    split = [splitting.split(part, sizes, axis=1) for part in ops.unstack(weights, axis=1)]
     groups, start, group_inner = [], 0, 1
     for length in plan.groups:
         stages, inner = [], 1
@@ -279,7 +275,7 @@ def _chain_product(blocks):
     while blocks.shape[1] > 1:
         count, depth, *shape = blocks.shape
         if depth % 2:
-            blocks, last = ops.split(blocks, [depth - 1], axis=1)
+            blocks, last = splitting.split(blocks, (depth - 1, 1), axis=1)
             left_over.append(last)
         pairs = ops.reshape(blocks, (count, depth // 2, 2, *shape))
         blocks = _wide_product(*ops.unstack(pairs, axis=2), transposed)

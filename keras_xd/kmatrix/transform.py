@@ -181,19 +181,19 @@ def analysis(
     """
     size = -(-plan.n // stride) if size is None else size
     reach = (size - 1) * stride + 1
-    first = factors[-1].blocks if pair else factors[-1].blocks[..., :1]
     _check_pair(factors, pair)
-    _, inner, rows, parts, _, pairs = first.shape
+    first, pairs = factors[-1].blocks, 2 if pair else 1
+    _, inner, rows, parts, _, _ = first.shape
     if len(plan.groups) == 1:
         # One dense matrix; its columns are ordered as the data, pair before position.
-        matrix = ops.transpose(first[0, 0, :, :, :reach:stride], (0, 1, 3, 2))
+        matrix = ops.transpose(first[0, 0, :, :, :reach:stride, :pairs], (0, 1, 3, 2))
         matrix = ops.reshape(matrix, (rows * parts, pairs * size))
     elif inner > 1:
         used = -(-reach // inner)
-        matrix = ops.reshape(first[0, :, :, :, :used], (inner, rows * parts, used * pairs))
+        matrix = ops.reshape(first[0, :, :, :, :used, :pairs], (inner, rows * parts, used * pairs))
     else:
         used = -(-reach // rows)
-        matrix = ops.reshape(first[:used], (used, rows * parts, rows * pairs))
+        matrix = ops.reshape(first[:used, ..., :pairs], (used, rows * parts, rows * pairs))
     matrices = [matrix] + [_block_matrix(factor.blocks) for factor in reversed(factors[:-1])]
     groups = tuple(factor.group for factor in reversed(factors))
     return Analysis(matrices, groups, plan, size, stride, pair, parts=parts)
@@ -222,20 +222,22 @@ def synthesis(
     """
     size = -(-plan.n // stride) if size is None else size
     reach = (size - 1) * stride + 1
-    factors = [factor.transposed for factor in factors]
-    last = factors[-1].blocks if pair else factors[-1].blocks[:, :, :, :1]
     _check_pair(factors, pair)
-    _, inner, _, pairs, columns, parts = last.shape
+    pairs = 2 if pair else 1
+    _, inner, _, _, columns, parts = factors[-1].blocks.shape
     if len(plan.groups) == 1:
-        matrix = ops.transpose(last[0, 0, :reach:stride], (1, 0, 2, 3))
+        matrix = factors[-1].blocks[0, 0, :, :pairs, :reach:stride]
+        matrix = ops.transpose(matrix, (1, 2, 0, 3))  # the transpose, pair before position
         matrix = ops.reshape(matrix, (pairs * size, columns * parts))
     elif inner > 1:
         used = -(-reach // inner)
-        matrix = ops.reshape(last[0, :, :used], (inner, used * pairs, columns * parts))
+        matrix = factors[-1].transposed.blocks[0, :, :used, :pairs]
+        matrix = ops.reshape(matrix, (inner, used * pairs, columns * parts))
     else:
         used = -(-reach // columns)
-        matrix = ops.reshape(last[:used], (used, columns * pairs, columns * parts))
-    matrices = [_block_matrix(factor.blocks) for factor in factors[:-1]] + [matrix]
+        matrix = factors[-1].transposed.blocks[:used, :, :, :pairs]
+        matrix = ops.reshape(matrix, (used, columns * pairs, columns * parts))
+    matrices = [_block_matrix(factor.transposed.blocks) for factor in factors[:-1]] + [matrix]
     groups = tuple(factor.group for factor in factors)
     return Synthesis(matrices, groups, plan, size, stride, pair, parts=parts)
 

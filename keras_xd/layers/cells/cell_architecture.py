@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import fixed_architecture, validation
+from keras_xd.core import fixed_architecture, splitting, validation
 from keras_xd.core.randomness import gumbel_noise
 from keras_xd.core.tracing import traced_part
 from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
@@ -179,8 +179,8 @@ class CellArchitecture(keras.layers.Layer):
         """The share of each edge among those of its block and tier, 1 without `edge_logits`."""
         if self.edge_logits is None:
             return ops.ones((EDGES,), "float32")
-        ends = np.cumsum([len(sources) for sources in SOURCES])[:-1].tolist()
-        parts = ops.split(ops.convert_to_tensor(self.edge_logits), ends)
+        sizes = [len(sources) for sources in SOURCES]
+        parts = splitting.split(ops.convert_to_tensor(self.edge_logits), sizes, axis=0)
         return ops.concatenate([*map(ops.softmax, parts), ops.ones((BLOCKS,), "float32")])
 
     @property

@@ -9,12 +9,11 @@ import itertools
 import math
 
 import keras
-import numpy as np
 from keras import ops
 from keras.layers import InputSpec
 
 from keras_xd import kmatrix
-from keras_xd.core import devices, validation
+from keras_xd.core import devices, splitting, validation
 from keras_xd.kmatrix import product, transform
 from keras_xd.layers.xd.placed_kernel import PlacedTransform
 
@@ -305,7 +304,7 @@ def _piece_product(x, spectrum, groups):
 
 def _split(x, sizes):
     """Cut a tensor along its first axis into pieces of these sizes."""
-    return ops.split(x, np.cumsum(sizes)[:-1].tolist(), axis=0) if len(sizes) > 1 else [x]
+    return splitting.split(x, sizes, axis=0)
 
 
 def _real_product(x, matrix, groups):
