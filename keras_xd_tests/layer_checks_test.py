@@ -88,7 +88,7 @@ def test_accepts_a_sound_layer():
     ("defect", "check"),
     [
         ("config", "check_config"),
-        ("lossy", "check_file"),
+        ("lossy", "check_another"),
         ("unbuilt", "check_unbuilt"),
         ("checkpoint", "check_checkpoint"),
         ("shape", "check_calls"),
