@@ -45,6 +45,7 @@ ORDER = (
 BACKENDS = {"tensorflow", "jax", "jaxlib", "torch", "tf_keras"}
 MAY_IMPORT_BACKENDS = (
     "keras_xd.core.complex_products",
+    "keras_xd.core.splitting",
     "keras_xd.core.tracing",
     "keras_xd.search",
     "keras_xd.graph.runtimes",
