@@ -49,10 +49,12 @@ def files():
 
 def earlier_paths():
     sys.modules["matplotlib"] = None  # as if it was not installed
+    from keras_xd.layers.rewritten import Rewritten
+
+    names_found = registered()
     import keras_xd.layers.masked.masks
     import keras_xd.masks
     from keras_xd.genotypes import NOS_OPERATIONS
-    from keras_xd.layers.rewritten import Rewritten
 
     same = keras_xd.masks is keras_xd.layers.masked.masks
     names = "keras_xd.visualization" in sys.modules, "visualization" in dir(keras_xd)
@@ -63,8 +65,8 @@ def earlier_paths():
     del sys.modules["matplotlib"]
     plot = keras_xd.visualization.plot_operators.__name__
     return (
+        (Rewritten.__name__, names_found),
         len(NOS_OPERATIONS),
-        Rewritten.__name__,
         same,
         names,
         message,
@@ -77,18 +79,6 @@ def layers_first():
     from keras_xd.layers import XDConv2D
 
     return XDConv2D.__name__, registered()
-
-
-def package_first():
-    import keras_xd
-
-    return keras_xd.rewrite.__name__, registered()
-
-
-def earlier_path_first():
-    from keras_xd.layers.rewritten import Rewritten
-
-    return Rewritten.__name__, registered()
 
 
 class Blocked(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -159,10 +149,14 @@ def snapped(folder, names):
         return str(error)
 
 
-def killed(cases):
+def package_first(cases):
+    """Return also how processes end that are killed while they save."""
+    import keras_xd
+
+    found = keras_xd.rewrite.__name__, registered()
     from keras_xd_tests.core import saving_program
 
-    return saving_program.statuses(cases)
+    return found, saving_program.statuses(cases)
 
 
 def main(folder):
@@ -178,9 +172,11 @@ def main(folder):
     import keras  # noqa: F401
 
     found["snapped"] = programs.returned(lambda: snapped(folder, models["snapped"]))
-    found["killed"] = programs.returned(lambda: killed(models["killed"]))
-    for function in (earlier_paths, layers_first, package_first, earlier_path_first):
-        found[function.__name__] = programs.returned(function)
+    found["package_first"], found["killed"] = programs.returned(
+        lambda: package_first(models["killed"])
+    )
+    found["earlier_path_first"], *found["earlier_paths"] = programs.returned(earlier_paths)
+    found["layers_first"] = programs.returned(layers_first)
     assert "keras_xd" not in sys.modules
     print("RESULT", json.dumps(found))
 
