@@ -99,18 +99,21 @@ def with_steps(
             f"Received: shuffle={shuffle!r}"
         )
     given = {"training": training, "architecture": architecture}
-    found, sizes, generators = {}, {}, {}
+    found, samples, sizes, generators = {}, {}, {}, {}
     for name in sorted(given, key=lambda name: not is_batched(given[name])):
         if is_generator(given[name]):
             generators[name] = GeneratorBatches(given[name], _generated, name, ahead)
             found[name], sizes[name] = generators[name].dataset(), generators[name].size
         else:
-            found[name], size = _batches(given[name], name, batch_size or 32, shuffle)
+            found[name], size, samples[name] = _batches(
+                given[name], name, batch_size or 32, shuffle
+            )
             sizes[name] = size or _first_size(found[name], name)
         if is_batched(given[name]):
             batch_size = batch_size or sizes[name]
     lengths = {name: int(dataset.cardinality()) for name, dataset in found.items()}
-    _check_alike(found)
+    specs = {name: (samples.get(name) or found[name]).element_spec for name in found}
+    _check_alike(specs)
     largest = max(sizes.values())
     for name, size in sizes.items():
         # One batch may be smaller if it is the only one.
@@ -142,8 +145,17 @@ def with_steps(
     endless = endless.rebatch(largest)
     pairs = tf.data.Dataset.zip({longer: found[longer], shorter: endless})
     parallel = None if generators else tf.data.AUTOTUNE
+
     # There is no control flow to convert, which would take most of the time of tracing it.
-    alternate = tf.autograph.experimental.do_not_convert(lambda pair: _alternate(pair, replicas))
+    @tf.autograph.experimental.do_not_convert
+    def alternate(pair):
+        # Arrays are read here, because one function of a pipeline costs less than three.
+        batches = {
+            name: samples[name].at(batch) if samples.get(name) else batch
+            for name, batch in pair.items()
+        }
+        return _alternate(batches, replicas)
+
     pairs = pairs.map(alternate, num_parallel_calls=parallel)
     if lengths[longer] != tf.data.UNKNOWN_CARDINALITY and not generators:
         pairs = pairs.apply(tf.data.experimental.assert_cardinality(lengths[longer]))
@@ -220,14 +232,15 @@ def split(data, share, name):
 
 
 def _batches(data, name, batch_size, shuffle):
-    """Return training or architecture data as a dataset of batches, and the size of the first one.
+    """Return a dataset of batches, the size of the first one, and the samples of arrays.
 
-    The size is `None` where only the batch itself tells, and 0 where there is none.
+    The batches of arrays are places in their samples, which are `None` for other data. The size is
+    `None` where only the batch itself tells, and 0 where there is none.
     """
     if isinstance(data, tf.data.Dataset):
-        return data, None
+        return data, None, None
     if isinstance(data, keras.utils.PyDataset):
-        return _batches_of_py_dataset(data, shuffle), None
+        return _batches_of_py_dataset(data, shuffle), None, None
     arrays = _arrays(
         data, f"The {name} data have to be a tf.data.Dataset, a PyDataset, a generator or"
     )
@@ -235,15 +248,26 @@ def _batches(data, name, batch_size, shuffle):
     places = tf.data.Dataset.range(count)
     if shuffle:
         places = places.shuffle(max(count, 1))
-    with tf.device("CPU"):
-        arrays = keras.tree.map_structure(tf.convert_to_tensor, arrays)
+    return places.batch(batch_size), min(count, batch_size), _Samples(arrays)
 
-    @tf.autograph.experimental.do_not_convert
-    def batch(chosen):
-        return keras.tree.map_structure(lambda leaf: tf.gather(leaf, chosen), arrays)
 
-    batches = places.batch(batch_size).map(batch, num_parallel_calls=tf.data.AUTOTUNE)
-    return batches, min(count, batch_size)
+class _Samples:
+    """Samples of arrays, and the specification of a batch of them.
+
+    Args:
+        arrays: a structure of arrays.
+    """
+
+    def __init__(self, arrays):
+        with tf.device("CPU"):
+            self.arrays = keras.tree.map_structure(tf.convert_to_tensor, arrays)
+        self.element_spec = keras.tree.map_structure(
+            lambda leaf: tf.TensorSpec((None, *leaf.shape[1:]), leaf.dtype), self.arrays
+        )
+
+    def at(self, places):
+        """Return the batch of the samples at some places."""
+        return keras.tree.map_structure(lambda leaf: tf.gather(leaf, places), self.arrays)
 
 
 def _batches_of_py_dataset(data, shuffle):
@@ -316,9 +340,8 @@ def _first_size(dataset, name):
     )
 
 
-def _check_alike(datasets):
-    """Raise `ValueError` if the batches of two datasets cannot be parts of one."""
-    specs = {name: dataset.element_spec for name, dataset in datasets.items()}
+def _check_alike(specs):
+    """Raise `ValueError` if batches of two specifications cannot be parts of one."""
     one, other = (keras.tree.flatten(spec) for spec in specs.values())
     try:
         keras.tree.assert_same_structure(*specs.values())
