@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from keras.src.applications import mobilenet_v2
 
 import keras_xd
 from keras_xd.finalizing import pruning
@@ -196,11 +197,18 @@ def test_resnet20(rng):
 
 
 def test_a_network_of_keras_applications(rng):
-    whole = keras.applications.MobileNetV2((32, 32, 3), alpha=0.35, weights=None)
-    x = keras.layers.GlobalAveragePooling2D()(whole.get_layer("block_3_project_BN").output)
-    model = keras.Model(whole.input, keras.layers.Dense(5)(x))
+    """The first blocks of MobileNetV2."""
+    inputs = keras.Input((16, 16, 3))
+    x = layers.ReLU(6.0)(
+        layers.BatchNormalization()(layers.Conv2D(8, 3, 2, padding="same")(inputs))
+    )
+    blocks = ((8, 1, 1), (8, 2, 6), (8, 1, 6), (16, 2, 6))
+    for number, (filters, stride, expansion) in enumerate(blocks):
+        options = {"filters": filters, "stride": stride, "expansion": expansion}
+        x = mobilenet_v2._inverted_res_block(x, alpha=1.0, block_id=number, **options)
+    model = keras.Model(inputs, layers.Dense(5)(layers.GlobalAveragePooling2D()(x)))
     space = rewritten(model, rng)
-    x = rng.standard_normal((1, 32, 32, 3)).astype("float32")
+    x = rng.standard_normal((1, 16, 16, 3)).astype("float32")
     np.testing.assert_array_equal(space(x, training=False), model(x, training=False))
     check(space, rng, seeds=(0,))
 

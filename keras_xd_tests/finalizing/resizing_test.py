@@ -193,7 +193,7 @@ def test_there_and_back_is_the_old_model(rng):
     np.testing.assert_allclose(back(x), model(x), atol=1e-5)
 
 
-def test_files_finalizing_and_export(rng, tmp_path):
+def test_files_and_finalizing(rng, tmp_path):
     fine = resized_network()
     x = rng.normal(size=(2, 12, 10, 2)).astype("float32")
     expected = predict(fine, x)
@@ -207,9 +207,13 @@ def test_files_finalizing_and_export(rng, tmp_path):
     final.save(tmp_path / "final.keras")
     assert_close(predict(keras.models.load_model(tmp_path / "final.keras"), x), expected)
 
-    final.export(tmp_path / "served", verbose=False)
+
+def test_export(tmp_path):
+    fine = keras_xd.resize(trained(model_of(circular(), shape=(8, 2))), (12, 2))
+    keras_xd.finalize(fine).export(tmp_path / "served", verbose=False)
     served = keras.layers.TFSMLayer(tmp_path / "served", call_endpoint="serve")
-    assert_close(keras.ops.convert_to_numpy(served(x)), expected)
+    x = signal(12, 3)
+    assert_close(keras.ops.convert_to_numpy(served(x)), predict(fine, x))
 
 
 def test_finalized_models_resize_to_the_same(rng):
@@ -221,12 +225,12 @@ def test_finalized_models_resize_to_the_same(rng):
 
 def test_search_goes_on_at_the_new_size():
     rng = np.random.default_rng(2)
-    model = model_of(circular(4), circular(1), shape=(12, 1))
+    model = model_of(circular(1), shape=(12, 1))
     search = keras_xd.SearchModel(keras_xd.resize(model, (18, 1)))
     search.compile("adam", "adam", "mse", run_eagerly=True)
     start = [v.numpy() for v in keras_xd.architecture_variables(search)]
     x = rng.normal(size=(32, 18, 1)).astype("float32")
-    history = search.fit(x, x[:, ::-1], epochs=3, batch_size=32, verbose=0)
+    history = search.fit(x, x[:, ::-1], epochs=2, batch_size=32, verbose=0)
     assert history.history["loss"][-1] < history.history["loss"][0]
     for now, then in zip(keras_xd.architecture_variables(search), start, strict=True):
         assert not np.array_equal(now, then)

@@ -61,7 +61,6 @@ def gated_model(**kwargs):
             keras.Input((4,)),
             GatedDense(5, **kwargs),
             keras.layers.BatchNormalization(),
-            keras.layers.Activation("tanh"),
             keras.layers.Dense(3, activation="softmax"),
         ]
     )

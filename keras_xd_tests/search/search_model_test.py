@@ -61,7 +61,7 @@ def test_equals_plain_fit_with_the_architecture_optimizer():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"jit_compile": True}, {"steps_per_execution": 2}, {"run_eagerly": True}]
+    "options", [{"jit_compile": True}, {"run_eagerly": True}, {"steps_per_execution": 2}]
 )
 def test_warmup_keeps_the_architecture_and_its_optimizer_to_the_bit(options):
     x, y = classification_data(16)
@@ -96,13 +96,14 @@ def test_warmup_trains_the_weights_as_a_frozen_architecture_does():
 def test_joint_training_begins_after_warmup_with_the_first_rate_of_the_schedule():
     x, y = classification_data()
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay([0], [0.5, 0.0])
-    search = search_model(warmup_epochs=2, architecture_optimizer=keras.optimizers.SGD(schedule))
+    architecture = keras.optimizers.SGD(schedule)
+    search = search_model(warmup_epochs=2, architecture_optimizer=architecture, run_eagerly=True)
     gates = architecture_variables(search)[0]
     seen = []
     search.fit(
         x,
         y,
-        epochs=4,
+        epochs=3,
         callbacks=keras.callbacks.LambdaCallback(
             on_train_batch_end=lambda batch, logs: seen.append(gates.numpy())
         ),
@@ -110,7 +111,7 @@ def test_joint_training_begins_after_warmup_with_the_first_rate_of_the_schedule(
     )
     # Six steps of warm-up, then one step at rate 0.5, then none.
     steps = [i for i in range(1, len(seen)) if not np.array_equal(seen[i - 1], seen[i])]
-    assert len(seen) == 12 and steps == [6]
+    assert len(seen) == 9 and steps == [6]
 
 
 def test_one_trace_a_phase():
