@@ -1,5 +1,6 @@
 """The benchmarks of layers, cells and finalized models, in small settings."""
 
+import functools
 import gc
 import importlib
 import inspect
@@ -51,23 +52,22 @@ def small_cnn1d():
     """As `finalized.cnn1d`, with one convolution, of which each form is exported."""
     convolution, pooling, *_, mean, dense = finalized.cnn1d().layers
     kept = [x.from_config(x.get_config()) for x in (convolution, pooling, mean, dense)]
-    return keras.Sequential([keras.Input((64, 8)), *kept])
+    return keras.Sequential([keras.Input((32, 8)), *kept])
 
 
 def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypatch, eager):
     monkeypatch.setitem(finalized.CASES, "cnn1d", ("small", small_cnn1d, {}))
-    monkeypatch.setattr(finalized, "BATCHES", (1, 2))
+    monkeypatch.setattr(finalized, "BATCHES", (1,))
     output = tmp_path / "finalized.md"
     served = finalized.served
 
-    def some_served(model, folder):  # each is exported in the same way
-        if os.path.basename(folder) in exported:
+    def one_served(model, folder):  # each is exported in the same way
+        if os.path.basename(folder) == exported:
             return served(model, folder)
         return 1, types.SimpleNamespace(serve=lambda inputs: model(inputs, training=False))
 
-    names = ["backbone", *finalized.FORMS]
-    exported = [str(names.index(name)) for name in ("backbone", "spectrum")]
-    monkeypatch.setattr(finalized, "served", some_served)
+    exported = str(["backbone", *finalized.FORMS].index("spectrum"))
+    monkeypatch.setattr(finalized, "served", one_served)
 
     def measured(name, threads, options):  # here, where the case is small
         rows = finalized.measure(name, options.depth, options.steps, options.rounds)
@@ -99,8 +99,16 @@ def test_low_ranks_are_measured(tmp_path, monkeypatch, rng, eager):
     monkeypatch.setattr(low_rank, "TOLERANCES", (0.01, 0.5))
     small = keras_xd.models.lenet
     monkeypatch.setattr(keras_xd.models, "resnet20", small)
+    medians = low_rank.medians
+
+    def of_the_first(contestants, *arguments):  # each makes a graph
+        first = next(iter(contestants))
+        (taken,) = medians({first: contestants[first]}, *arguments).values()
+        return dict.fromkeys(contestants, taken)
+
+    monkeypatch.setattr(low_rank, "medians", of_the_first)
     data = [
-        (rng.random((n, 20, 20, 1)).astype("float32"), rng.integers(10, size=n)) for n in (8, 6)
+        (rng.random((n, 16, 16, 1)).astype("float32"), rng.integers(10, size=n)) for n in (8, 6)
     ]
     output = tmp_path / "low_rank.md"
     lines = low_rank.main(["--epochs", "1", "--rounds", "1", "--output", str(output)], data)
@@ -141,19 +149,32 @@ def test_found_cells_are_timed_beside_the_plain_network(tmp_path, capsys, rng, m
     assert "there must be a run of the method 'resnet'" in capsys.readouterr().err
 
 
-def test_calibrated_cells_enlarge_features(rng):
+def test_calibrated_cells_enlarge_features(rng, monkeypatch):
     genotype = calibration_scale.calibrating("dynamic_3", 0)
     for cell in (genotype.normal, genotype.reduction):
         assert [block.second for block in cell.blocks] == ["dynamic_3"] * 4
         names = [sorted(name for name, _ in block.first) for block in cell.blocks]
         assert all("dynamic_3" in pair for pair in names)
+    arguments = inspect.signature(keras_xd.models.nos_network)
+
+    def one_derived_cell(*values, **keywords):
+        given = arguments.bind(*values, **keywords).arguments
+        channels, options = given["channels"], {"calibration_gate": given["calibration_gate"]}
+        inputs = keras.Input(given["input_shape"])
+        x = keras.layers.Conv2D(3 * channels, 3, padding="same")(inputs)
+        cell = keras_xd.layers.DerivedCell(
+            given["genotype"].normal, channels, name="cell", **options
+        )
+        return keras.Model(inputs, keras.layers.Dense(given["classes"])(cell([x, x])))
+
+    monkeypatch.setattr(keras_xd.models, "nos_network", one_derived_cell)
     inputs = rng.random((4, 8, 8, 3)).astype("float32")
     made = calibration_scale.networks(3, (8, 8, 3), 1)["derived, `dynamic_3` in all tiers"][0]
     found = {}
     for gate in (None, "zero"):
         calibration_scale.keras.utils.set_random_seed(0)
         found[gate] = calibration_scale.deviations(made(gate), inputs)
-        assert len(found[gate]) == 4
+        assert len(found[gate]) == 2
     assert found[None][0] > 1.5 * found["zero"][0]
 
 
@@ -258,10 +279,14 @@ def test_formats_are_measured_once_and_refusals_told(tmp_path, monkeypatch, caps
     # In this process, because another one would import TensorFlow again.
     measured = []
 
+    @functools.cache
+    def printed(cells):
+        formats.main(["--in-process", cells])
+        return capsys.readouterr().out.splitlines()
+
     def run_backend(backend, cells):
         measured.extend(cells)
-        formats.main(["--in-process", json.dumps(cells)])
-        for line in capsys.readouterr().out.splitlines():
+        for line in printed(json.dumps(cells)):
             if line.startswith(formats.MARK):
                 yield json.loads(line.removeprefix(formats.MARK))
 
@@ -294,7 +319,7 @@ def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys, eager):
 
     monkeypatch.setattr(quantized, "milliseconds", of_the_first)
     train, test = quantized.CASES["digits"]()
-    few = [values[:128] for values in train], [values[:32] for values in test]
+    few = [values[:64] for values in train], [values[:32] for values in test]
     monkeypatch.setitem(quantized.CASES, "digits", lambda: few)
     words = ["--cases", "digits", "--epochs", "1", "--rounds", "1", "--layers", "1"]
     found = quantized.main([*words, "--depth", "1"])
