@@ -94,8 +94,9 @@ def test_gradients_reach_logits_and_candidates(name):
 
 def test_a_target_of_parameters_is_met():
     inputs = keras.Input((16,))
-    hidden = layers.MixedDense(64, activation="relu", seed=0, name="first")(inputs)
-    outputs = layers.MixedDense(32, seed=1, name="second")(hidden)
+    options = {"families": ("low_rank", "dense"), "shares": (0.15, 0.5)}
+    hidden = layers.MixedDense(64, activation="relu", seed=0, name="first", **options)(inputs)
+    outputs = layers.MixedDense(32, seed=1, name="second", **options)(hidden)
     space = keras.Model(inputs, outputs)
     search = keras_xd.SearchModel(space)
     target = 64 + 32 + 0.3 * (16 * 64 + 64 * 32)
