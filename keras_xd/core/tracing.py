@@ -3,7 +3,7 @@
 import contextlib
 import contextvars
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -31,12 +31,15 @@ def shapes_alone() -> Iterator[None]:
 def stand_in(layer: keras.layers.Layer, inputs: Tensor) -> Tensor | None:
     """Return zeros for the outputs of a layer where shapes alone are asked for, else `None`.
 
-    Also `None` for inputs of another shape than it was built for, which it refuses itself.
+    Also `None` for inputs of another shape than it was built for, which it refuses itself, and
+    where a size is unknown, which zeros cannot have.
     """
     built = layer.get_build_config() if _SHAPES_ALONE.get() else None
     if built is None or tuple(inputs.shape[1:]) != tuple(built["input_shape"][1:]):
         return None
     shape = layer.compute_output_shape(tuple(inputs.shape))
+    if None in shape[1:]:
+        return None
     return keras.ops.zeros((keras.ops.shape(inputs)[0], *shape[1:]), layer.compute_dtype)
 
 
@@ -75,6 +78,35 @@ def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
         return jax.jit(function)
     return function
+
+
+def compiled_once(function: Callable[[], Any], variables: Sequence[keras.Variable]) -> Any:
+    """Return what a function computes from variables, compiled as a whole on JAX.
+
+    JAX compiles every operation by itself where it is not told to compile a function, which takes
+    seconds for one that is called once. The other backends run operations as they are.
+
+    Args:
+        function: returns a structure of tensors. It changes no variable.
+        variables: those that it reads.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd.core.tracing import compiled_once
+    >>> variable = keras.Variable(3.0)
+    >>> float(compiled_once(lambda: 2 * variable, [variable]))
+    6.0
+    """
+    if keras.backend.backend() != "jax":
+        return function()
+    import jax
+
+    def compute(values):
+        with keras.StatelessScope(list(zip(variables, values, strict=True))):
+            return function()
+
+    return jax.jit(compute)([variable.value for variable in variables])
 
 
 def _traced_by_tensorflow(function):

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_xd.core import tracing
-from keras_xd.layers import XDConv1D
+from keras_xd.layers import StructuredDense, StructuredEinsumDense, XDConv1D
 
 
 def scaled_sum(factor, x, weights):
@@ -128,3 +128,40 @@ def test_where_shapes_alone_are_asked_for_operations_give_zeros(finalized):
     assert np.any(keras.ops.convert_to_numpy(ops.cast(outputs, "float32")))
     assert not np.any(keras.ops.convert_to_numpy(ops.cast(zeros, "float32")))
     np.testing.assert_array_equal(*(ops.cast(y, "float32") for y in (layer(x), outputs)))
+
+
+@pytest.mark.parametrize(
+    ("layer", "batch_first"),
+    [
+        (StructuredDense(3, "dense"), True),
+        (StructuredEinsumDense("abc,cd->abd", (None, 3), "dense"), True),
+        (StructuredEinsumDense("abc,cd->bad", (None, 3), "dense"), False),
+    ],
+)
+def test_so_do_structured_layers_of_known_sizes(layer, batch_first):
+    """Where the batch comes first."""
+    x = ops.ones((2, 5, 4))
+    outputs = layer(x)
+    assert np.any(keras.ops.convert_to_numpy(outputs))
+    with tracing.shapes_alone():
+        found = layer(x)
+    assert found.shape == outputs.shape and found.dtype == outputs.dtype
+    assert np.any(keras.ops.convert_to_numpy(found)) != batch_first
+    some = type(layer).from_config(layer.get_config())
+    some.build((None, None, 4))
+    with tracing.shapes_alone():
+        symbolic = keras.layers.Lambda(some.call)(keras.Input((None, 4)))
+    assert symbolic.shape[-1] == outputs.shape[-1]
+
+
+def test_what_is_compiled_once_has_the_values_of_the_variables():
+    first, second = keras.Variable(2.0), keras.Variable([3.0, 5.0])
+
+    def products():
+        return {"twice": 2 * first, "product": [first * second]}
+
+    found = tracing.compiled_once(products, [first, second])
+    assert float(found["twice"]) == 4.0
+    np.testing.assert_array_equal(ops.convert_to_numpy(found["product"][0]), [6.0, 10.0])
+    first.assign(-1.0)
+    assert float(tracing.compiled_once(products, [first, second])["twice"]) == -2.0

@@ -1,10 +1,13 @@
 """An XD-operation multiplied out: for every call of a search, and once where it is over."""
 
+import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import keras
 from keras import ops
 
+from keras_xd.core import tracing
 from keras_xd.core.type_aliases import Shape, Tensor
 from keras_xd.kmatrix import product
 from keras_xd.kmatrix.radix import Plan
@@ -91,15 +94,33 @@ class FoldedOperation(MatrixArchitecture):
             keep = "spectrum"
         keep = self.finalized_sizes(self.get_build_config()["input_shape"], keep).keep
         if keep == "spectrum":
-            return StaticXD.from_tensors(self, *self._folded(), storage=storage)
+            folded = self._compiled_once(self._folded)
+            return StaticXD.from_tensors(self, *folded, storage=storage)
         plans = finalized_sizes.compact_plans(self._geometry, self._plans, self.depth)
-        analyses, matrices, syntheses = self.architecture_transforms(plans, columns=True)
+        transforms = functools.partial(self.architecture_transforms, plans, columns=True)
+        analyses, matrices, syntheses = self._compiled_once(transforms)
         kernel = functional.exact(self._grouped_kernel())
         b, gates = self.architecture_extras(kernel.dtype)
         if b is None and gates is not None:
             kernel, gates = gates * kernel, None
         spectrum = [*matrices, kernel, *(part for part in (b, gates) if part is not None)]
         return StaticKernelXD.from_tensors(self, analyses, spectrum, syntheses, storage=storage)
+
+    def _compiled_once(self, function):
+        """Return the transforms, tensors and transforms of a function, as `compiled_once` does."""
+        found = []
+
+        def tensors():
+            analyses, between, syntheses = function()
+            found[:] = analyses, syntheses
+            return [t.matrices for t in analyses], between, [t.matrices for t in syntheses]
+
+        first, between, last = tracing.compiled_once(tensors, self.variables)
+        analyses, syntheses = (
+            [dataclasses.replace(t, matrices=m) for t, m in zip(transforms, matrices, strict=True)]
+            for transforms, matrices in zip(found, (first, last), strict=True)
+        )
+        return analyses, between, syntheses
 
     def _low_rank(self, storage, tolerance):
         """Return the static layer of low ranks, or `None` where the spectrum is better."""
