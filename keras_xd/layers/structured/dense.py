@@ -8,7 +8,7 @@ from keras import activations, regularizers
 from keras.layers import InputSpec
 from numpy.typing import ArrayLike
 
-from keras_xd.core import validation
+from keras_xd.core import tracing, validation
 from keras_xd.core.type_aliases import (
     Activation,
     BaseOptions,
@@ -139,6 +139,9 @@ class StructuredDense(base.FactorFiles):
         return self.structure.family
 
     def call(self, inputs: Tensor) -> Tensor:
+        outputs = tracing.stand_in(self, inputs)
+        if outputs is not None:
+            return outputs
         outputs = self.kernel(inputs)
         if self.bias is not None:
             outputs = outputs + self.bias

@@ -10,6 +10,7 @@ import numpy as np
 from keras import activations, ops, regularizers
 from numpy.typing import ArrayLike
 
+from keras_xd.core import tracing
 from keras_xd.core.type_aliases import (
     Activation,
     BaseOptions,
@@ -203,6 +204,10 @@ class StructuredEinsumDense(base.FactorFiles):
 
     def call(self, inputs: Tensor) -> Tensor:
         parsed, sizes = self._sizes(inputs.shape)
+        if parsed.outputs[0] == parsed.inputs[0]:  # the batch
+            outputs = tracing.stand_in(self, inputs)
+            if outputs is not None:
+                return outputs
         dynamic = dict(zip(parsed.inputs, ops.shape(inputs), strict=True))
         free, units = parsed.free, parsed.units
         x = _ordered(inputs, parsed.inputs, (*free, *parsed.contracted))
