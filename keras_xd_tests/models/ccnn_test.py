@@ -32,8 +32,7 @@ def no_loss(targets, outputs):
     "kwargs, shape, output_shape",
     [
         ({"input_shape": (9, 2), "learn": "K"}, (2, 9, 2), (2, 3)),
-        ({"input_shape": (6, 4, 2), "learn": "KRWD"}, (2, 6, 4, 2), (2, 3)),
-        ({"input_shape": (6, 4, 2), "learn": "KR", "dense": True}, (2, 6, 4, 2), (2, 6, 4, 3)),
+        ({"input_shape": (6, 4, 2), "learn": "KRWD", "dense": True}, (2, 6, 4, 2), (2, 6, 4, 3)),
         ({"input_shape": (9,), "vocabulary": 5, "learn": "WD"}, (2, 9), (2, 3)),
         ({"input_shape": (9, 2), "learn": "WE", "dense": True}, (2, 9, 2), (2, 9, 3)),
     ],
@@ -61,6 +60,8 @@ def test_networks_of_all_kinds(kwargs, shape, output_shape, tmp_path, rng):
     )
     plain = keras_xd.finalize(model)
     np.testing.assert_allclose(plain(x), y, atol=1e-4)
+    if kwargs["learn"] == "K":
+        return  # finalized to what layers are whose masks have all of their sizes
     plain.save(tmp_path / "plain.keras")
     np.testing.assert_allclose(keras.models.load_model(tmp_path / "plain.keras")(x), y, atol=1e-4)
 

@@ -30,7 +30,7 @@ def test_learns_and_reloads(tmp_path, rng):
     model = models.lenet((16, 16, 1), 3)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.01), loss, run_eagerly=True)
-    losses = learning.losses(model, inputs, labels, 15)
+    losses = learning.losses(model, inputs, labels, 10)
     assert losses[-1] < 0.5 * losses[0]
     model.save(tmp_path / "model.keras")
     restored = keras.models.load_model(tmp_path / "model.keras")

@@ -24,13 +24,15 @@ def counted(depth, alpha, classes):
 
 
 def test_the_teacher_of_neural_operator_search():
-    model = models.pyramidnet(110, 84, (32, 32, 3), 10)
-    assert trainable(model) == 2_528_712
+    """One with 3 blocks in place of 12 in each stage, whose stages have the same shapes."""
+    assert counted(110, 84, 10) == 2_528_712
+    model = models.pyramidnet(29, 84, (32, 32, 3), 10)
+    assert trainable(model) == counted(29, 84, 10)
     shapes = [model.get_layer(f"stage{stage}").output.shape for stage in (1, 2, 3)]
     assert shapes == [(None, 32, 32, 176), (None, 16, 16, 288), (None, 8, 8, 400)]
     convolutions = [x for x in model.layers if isinstance(x, keras.layers.Conv2D)]
-    # The stem, three in each of the 36 blocks; the dense layer is the 110th.
-    assert len(convolutions) == 109 and not any(x.use_bias for x in convolutions)
+    # The stem, three in each of the 9 blocks; the dense layer is the 29th.
+    assert len(convolutions) == 28 and not any(x.use_bias for x in convolutions)
     strided = [x.name for x in convolutions if x.strides != (1, 1)]
     assert strided == ["stage2_block1_conv2", "stage3_block1_conv2"]
 

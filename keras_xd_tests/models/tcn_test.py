@@ -103,9 +103,9 @@ def test_kernels_are_drawn_as_published():
 def test_learns_and_reloads(tmp_path, rng):
     inputs = rng.normal(size=(16, 12, 1)).astype("float32")
     targets = np.pad(inputs, ((0, 0), (3, 0), (0, 0)))[:, :12]
-    model = models.tcn((12, 1), 1, channels=8, levels=2, dropout=0.0)
-    model.compile(keras.optimizers.Adam(0.02), "mse", jit_compile=False)
-    losses = learning.losses(model, inputs, targets, 60)
+    model = models.tcn((12, 1), 1, channels=8, levels=1, kernel_size=4, dropout=0.0)
+    model.compile(keras.optimizers.Adam(0.05), "mse", run_eagerly=True)
+    losses = learning.losses(model, inputs, targets, 10)
     assert losses[-1] < 0.5 * losses[0]
     model.save(tmp_path / "model.keras")
     restored = keras.models.load_model(tmp_path / "model.keras")

@@ -92,7 +92,7 @@ def test_multiply_adds_by_hand(space):
     assert float(keras_xd.complexity(space)) == by_hand - 64 * (1 * 3 * 4 * 4 + 9 * 4 * 4)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_search_counts_what_is_left_of_the_model(model, space, seed):
     keras_xd.randomize_architecture(space, seed=seed)
     counted = float(keras_xd.complexity(space))
@@ -176,7 +176,15 @@ def test_nested_and_shared_layers(rng):
     assert float(keras_xd.complexity(space)) == keras_xd.complexity(model)
 
 
-def test_a_step_towards_a_target_lowers_the_multiply_adds(model, rng, tmp_path):
+def test_a_step_towards_a_target_lowers_the_multiply_adds(rng, tmp_path):
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            layers.Conv2D(12, 3, activation="relu", name="first"),
+            layers.Conv2D(3, 1, name="second"),
+            layers.GlobalAveragePooling2D(),
+        ]
+    )
     space = keras_xd.rewrite(model, to="masked", masks="width", initial_value=0.1)
     before = float(keras_xd.complexity(space))
     search = keras_xd.SearchModel(space)

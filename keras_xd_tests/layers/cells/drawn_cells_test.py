@@ -27,11 +27,11 @@ def images(rng, size=6):
     return [rng.standard_normal((2, size, size, n)).astype("float32") for n in (3, 5)]
 
 
-def block(cell, nodes):
-    """Return the first node that a cell makes in training of the nodes before it."""
+def block(cell, nodes, number=0):
+    """Return the node of a block, by default the first, in training and of the nodes before it."""
     common = cell.common_values(True)
-    surrogate = cell.first_tier(0, nodes, common, True)
-    node = cell.second_tier(0, surrogate, common, True)
+    surrogate = cell.first_tier(number, nodes, common, True)
+    node = cell.second_tier(number, surrogate, common, True)
     cell.after_call(common, True)
     return node
 
@@ -55,7 +55,9 @@ def network(relaxation, reductions=(False, True, False), size=4):
 @pytest.mark.parametrize(
     "relaxation, reduction, gate", [("gumbel", False, "zero"), ("sampled", True, None)]
 )
-def test_inference_is_that_of_the_most_likely_operations(relaxation, reduction, gate, rng):
+def test_inference_is_that_of_the_most_likely_operations(
+    relaxation, reduction, gate, rng, untraced
+):
     cell = drawn_cell(relaxation, reduction=reduction, calibration_gate=gate)
     x = images(rng)
     cell.build([value.shape for value in x])
@@ -70,19 +72,25 @@ def test_inference_is_that_of_the_most_likely_operations(relaxation, reduction, 
 
 
 @pytest.mark.parametrize("relaxation", PATHS)
-def test_what_was_not_drawn_is_left_alone(relaxation, rng):
-    """In a step neither gradients nor statistics reach operations that were not drawn."""
+def test_what_was_not_drawn_is_left_alone(relaxation, rng, untraced):
+    """In a step neither gradients nor statistics reach operations that were not drawn.
+
+    Those of all blocks where edges are drawn, else those of the last one.
+    """
     names = ("dilated_3", "dilated_5", "separable_3")
     cell = drawn_cell(relaxation, names)
     x = images(rng)
     cell.build([value.shape for value in x])
     before = {v.path: keras.ops.convert_to_numpy(v) for v in cell.edges.weights}
     state = keras.ops.convert_to_numpy(cell.seed_generator.state)
+    whole = relaxation == "single_path"
+    nodes = [tf.constant(rng.standard_normal((2, 6, 6, 4)), "float32") for _ in range(5)]
     with tf.GradientTape() as tape:
-        y = cell(x, training=True)
+        y = cell(x, training=True) if whole else block(cell, nodes, 3)
         loss = tf.reduce_sum(tf.sin(y))
     learned = [cell.architecture.logits, *cell.edges.trainable_variables]
-    logits, *slopes = tape.gradient(loss, [v.value for v in learned])
+    values = [v.value for v in learned]
+    logits, *slopes = tape.gradient(loss, values, unconnected_gradients="zero")
     assert np.any(logits)
     again = keras.random.SeedGenerator(0)
     again.state.assign(state)
@@ -90,7 +98,9 @@ def test_what_was_not_drawn_is_left_alone(relaxation, rng):
     drawn = np.zeros((18, 4), bool)
     np.put_along_axis(drawn, numbers, True, axis=1)
     drawn = drawn[:, :3]  # the last column is that of edges which are not drawn
-    assert drawn.sum() == (12 if relaxation == "single_path" else 18 * PATHS[relaxation])
+    assert drawn.sum() == (12 if whole else 18 * PATHS[relaxation])
+    if not whole:
+        drawn[[edge for edge in range(18) if edge not in (9, 10, 11, 12, 13, 17)]] = False
     for column, name in enumerate(names):
         (place,) = [i for i, v in enumerate(learned[1:]) if v.name == f"{name}_depthwise_0"]
         slope = np.asarray(slopes[place])
@@ -103,7 +113,7 @@ def test_what_was_not_drawn_is_left_alone(relaxation, rng):
 
 
 @pytest.mark.parametrize("relaxation", [*PATHS, "partial"])
-def test_mixed_precision(relaxation, rng):
+def test_mixed_precision(relaxation, rng, untraced):
     """All of a cell, and one block where others draw in other ways."""
     x = images(rng)
     whole = relaxation in ("single_path", "partial")
@@ -149,11 +159,10 @@ def test_cells_of_a_kind_draw_alike_and_anew(relaxation, rng):
 def test_networks_are_saved_and_finalized(relaxation, rng, tmp_path):
     """A single path computes in inference what the derived cells do.
 
-    It has two cells that share an architecture, which others share alike. Cells that draw two
-    operations of an edge are finalized as those that draw one.
+    Cells that draw operations of each edge are finalized as those that compute all of them.
     """
     single = relaxation == "single_path"
-    model = network(relaxation, (False, True, False) if single else (False, True))
+    model = network(relaxation, (False, True) if single else (True,))
     for layer in model.layers[1:-1]:
         randomized(layer, rng)
     keras_xd.randomize_architecture(model, seed=2)
@@ -162,31 +171,27 @@ def test_networks_are_saved_and_finalized(relaxation, rng, tmp_path):
     model.save(tmp_path / "model.keras")
     restored = keras.models.load_model(tmp_path / "model.keras")
     assert restored.layers[1].architecture.relaxation == relaxation
-    if single:
-        assert restored.layers[1].architecture is restored.layers[3].architecture
     assert_close(keras.ops.convert_to_numpy(restored(x)), y)
+    if not single:
+        assert restored.layers[1].genotype == model.layers[1].genotype
+        return
     genotype = layers.derived_genotype(restored)
     assert genotype == layers.derived_genotype(model)
-    if relaxation == "sampled":
-        return
     found = keras_xd.finalize(model)
-    cells = [genotype.normal, genotype.reduction, genotype.normal]
-    assert [layer.genotype_cell for layer in found.layers[1:-1]] == cells[: 2 + single]
-    derived = keras.ops.convert_to_numpy(found(x))
-    assert derived.shape == y.shape
-    if single:
-        assert_close(derived, y)
+    cells = [genotype.normal, genotype.reduction]
+    assert [layer.genotype_cell for layer in found.layers[1:-1]] == cells
+    assert_close(keras.ops.convert_to_numpy(found(x)), y)
 
 
-def test_a_block_runs_under_xla(rng):
+def test_a_block_runs_under_xla(rng, untraced):
     """What XLA compiles of one block it compiles of the others, in four times the time.
 
     And of one drawn operation on an edge, or none, what it compiles of two.
     """
-    cell = drawn_cell("single_path", FEW)
+    cell = drawn_cell("single_path", FEW[::2])
     cell.build([(None, 4, 4, 3)] * 2)
     # XLA has random numbers of its own, which decide nothing here.
-    cell.architecture.logits.assign(60 * np.eye(3)[rng.integers(3, size=18)])
+    cell.architecture.logits.assign(60 * np.eye(2)[rng.integers(2, size=18)])
     nodes = [keras.ops.convert_to_tensor(rng.random((2, 4, 4, 4), "float32")) for _ in range(2)]
 
     expected = keras.ops.convert_to_numpy(block(cell, nodes))
@@ -228,11 +233,9 @@ def test_files_of_before_are_searches_by_softmax():
     assert weights.relaxation == "softmax" and len(weights.weights) == 1
 
 
-@pytest.mark.parametrize(
-    "relaxation, mode", [("gumbel", "first_order"), ("sampled", "joint"), ("single_path", "joint")]
-)
-def test_searches_train_what_is_drawn(relaxation, mode, rng):
-    """One operation and two, in a pass or two, step by step and in a graph."""
+@pytest.mark.parametrize("relaxation, mode", [("gumbel", "first_order"), ("single_path", "joint")])
+def test_searches_train_what_is_drawn(relaxation, mode, rng, request):
+    """In a pass or two, step by step and in a graph."""
     weights = layers.CellArchitecture(
         operations=("dynamic_3", "dilated_3"), seed=1, relaxation=relaxation
     )
@@ -243,6 +246,8 @@ def test_searches_train_what_is_drawn(relaxation, mode, rng):
     weights.logits.assign(np.tile([3.0, 0.0], (18, 1)))
     optimizers = [keras.optimizers.SGD(0.1) for _ in range(2)]
     eager = relaxation != "single_path"
+    if eager:
+        request.getfixturevalue("untraced")
     search.compile(*optimizers, "mse", mode=mode, jit_compile=False, run_eagerly=eager)
     before = [keras.ops.convert_to_numpy(v) for v in search.trainable_variables]
     data = rng.standard_normal((2, 4, 4, 3)), rng.standard_normal((2, 8))
