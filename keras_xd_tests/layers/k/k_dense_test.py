@@ -20,16 +20,14 @@ def dense_kernel(layer, inputs):
     return product.real[: layer.units, :inputs].T
 
 
-@pytest.mark.parametrize("warm_start", ["random_orthogonal", "random_unitary", "identity"])
+SMALL = [(16, 16, 1, None, 16), (13, 7, 3, None, 15), (10, 37, 2, 6, 40), (5, 5, 2, 5, 5)]
+
+
 @pytest.mark.parametrize(
-    "inputs, units, depth, radix, size",
-    [
-        (16, 16, 1, None, 16),
-        (13, 7, 3, None, 15),
-        (10, 37, 2, 6, 40),
-        (5, 5, 2, 5, 5),
-        (500, 600, 3, None, 600),
-    ],
+    "inputs, units, depth, radix, size, warm_start",
+    [(*case, name) for case in SMALL for name in ("random_orthogonal", "random_unitary")]
+    + [(*SMALL[1], "identity"), (300, 280, 3, None, 300, "random_unitary")]
+    + [(280, 300, 2, None, 300, "random_orthogonal")],
 )
 def test_equals_the_definition(inputs, units, depth, radix, size, warm_start, rng):
     layer = layers.KDense(

@@ -146,20 +146,21 @@ def test_gradients_by_finite_differences(rng):
     ids=["warm", "random"],
 )
 def test_layer_checks(arguments, shape):
-    check_layer(layers.KOpConv, arguments, shape, run_jit=arguments["rank"] == 1)
+    """Without XLA, which compiles the same of `XDConv`."""
+    check_layer(layers.KOpConv, arguments, shape, run_jit=False)
 
 
 def shared_model(**arguments):
     """Three layers with one operation; the first one and the last one are in nested models."""
     operation = layers.KOperation(**arguments)
-    inputs = keras.Input((8, 6, 2), name="images")
+    inputs = keras.Input((4, 3, 2), name="images")
     options = {"padding": "circular", "operation": operation}
-    first = layers.KOpConv2D(4, 5, activation="relu", **options)
-    x = keras.Sequential([keras.Input((8, 6, 2)), first])(inputs)
+    first = layers.KOpConv2D(4, 3, activation="relu", **options)
+    x = keras.Sequential([keras.Input((4, 3, 2)), first])(inputs)
     branch = layers.KOpConv2D(4, (1, 3), name="branch", groups=2, **options)(x)
     x = keras.layers.Add()([x, branch])
     inside = keras.Sequential(
-        [keras.Input((8, 6, 4)), layers.KOpConv2D(3, 2, strides=2, **options)]
+        [keras.Input((4, 3, 4)), layers.KOpConv2D(3, 2, strides=2, **options)]
     )
     return keras.Model(inputs, inside(x)), operation
 
@@ -177,8 +178,8 @@ def assert_shared(model):
 @pytest.mark.parametrize("frozen", [False, True])
 def test_shared_operation_stays_shared_in_files(frozen, rng, tmp_path):
     model, operation = shared_model(depth=2, warm_start="random_unitary")
-    x = rng.standard_normal((4, 8, 6, 2)).astype("float32")
-    y = rng.standard_normal((4, 4, 3, 3)).astype("float32")
+    x = rng.standard_normal((4, 4, 3, 2)).astype("float32")
+    y = rng.standard_normal((4, 2, 2, 3)).astype("float32")
     if frozen:
         freeze_architecture(model)
     before = [keras.ops.convert_to_numpy(v) for v in operation.variables]
@@ -190,8 +191,8 @@ def test_shared_operation_stays_shared_in_files(frozen, rng, tmp_path):
     restored = keras.models.load_model(tmp_path / "model.keras")
     found = assert_shared(restored)
     assert restored.count_params() == model.count_params()
-    kernels = 25 * 2 * 4 + 3 * 2 * 4 + 4 * 4 * 3 + 4 + 4 + 3
-    matrices = 3 * 2 * 2 * (8 * 6 + 6 * 5)
+    kernels = 9 * 2 * 4 + 3 * 2 * 4 + 4 * 4 * 3 + 4 + 4 + 3
+    matrices = 3 * 2 * 2 * (4 * 4 + 3 * 3)
     assert model.count_params() == kernels + matrices
     assert len(architecture_variables(restored)) == len(architecture_variables(model)) == 6
     assert all(v.trainable != frozen for v in found[0].architecture_variables)
@@ -207,13 +208,13 @@ def test_shared_operation_stays_shared_in_files_of_weights(rng, tmp_path):
     model.save_weights(tmp_path / "model.weights.h5")
     other.load_weights(tmp_path / "model.weights.h5")
     assert_shared(other)
-    x = rng.standard_normal((4, 8, 6, 2)).astype("float32")
+    x = rng.standard_normal((4, 4, 3, 2)).astype("float32")
     np.testing.assert_array_equal(other(x), model(x))
 
 
 def test_shared_operation_finalizes(rng):
     model, operation = shared_model(warm_start="random_unitary", depth=3, seed=2)
-    x = rng.standard_normal((2, 8, 6, 2)).astype("float32")
+    x = rng.standard_normal((2, 4, 3, 2)).astype("float32")
     static = finalize(model)
     assert not architecture_variables(static)
     assert_close(keras.ops.convert_to_numpy(static(x)), keras.ops.convert_to_numpy(model(x)))
@@ -229,7 +230,7 @@ def test_clones_of_a_model_share_an_operation_of_their_own(rng):
     (first, *_) = assert_shared(copy)
     assert first.operation is not operation
     assert copy.count_params() == model.count_params()
-    x = rng.standard_normal((2, 8, 6, 2)).astype("float32")
+    x = rng.standard_normal((2, 4, 3, 2)).astype("float32")
     np.testing.assert_array_equal(
         keras.ops.convert_to_numpy(copy(x)), keras.ops.convert_to_numpy(model(x))
     )

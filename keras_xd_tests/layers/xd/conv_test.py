@@ -245,7 +245,7 @@ def test_layer_checks(arguments, shape):
 
 def test_large_sizes_train_under_xla(rng):
     """Two groups of blocks: not one dense matrix."""
-    layer = layers.XDConv1D(2, 5, padding="same")
+    layer = layers.XDConv1D(2, 5, padding="same", radix=(8, 8, 8))
     x = rng.standard_normal((2, 500, 2)).astype("float32")
     layer.build(x.shape)
     assert len(layer.plans[0].groups) == 2

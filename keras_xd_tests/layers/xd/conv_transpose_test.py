@@ -124,7 +124,7 @@ def test_zero_and_composed_starts(rng):
 
 @pytest.mark.parametrize("twin, layer_class, sizes", TWINS)
 def test_layer_checks(twin, layer_class, sizes, rng):
-    """All but XLA of three axes, with it of one, and of two what names the layer."""
+    """All of one axis, and of more what names the layer; XLA compiles the same of `XDConv`."""
     arguments = {
         "filters": 3,
         "kernel_size": 3,
@@ -133,8 +133,8 @@ def test_layer_checks(twin, layer_class, sizes, rng):
         "depth": (1, 2, 1),
     }
     shape = (3, *(3, 4, 2)[: len(sizes)], 2)
-    if len(sizes) != 2:
-        check_layer(layer_class, arguments, shape, run_jit=len(sizes) == 1)
+    if len(sizes) == 1:
+        check_layer(layer_class, arguments, shape, run_jit=False)
     else:
         check_variant(layer_class, arguments, shape, rng)
 

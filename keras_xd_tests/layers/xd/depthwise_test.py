@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_xd import layers
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd_tests.layer_checks import assert_close, check_layer, check_variant
 from keras_xd_tests.layers.xd.drop_in_checks import assert_signature, assert_twin
 
 TWINS = [
@@ -87,9 +87,14 @@ def test_a_kernel_larger_than_its_window(rng):
 
 
 @pytest.mark.parametrize("twin, layer_class, sizes", TWINS)
-def test_layer_checks(twin, layer_class, sizes):
+def test_layer_checks(twin, layer_class, sizes, rng):
+    """All of one axis, and of two what names the layer."""
     arguments = {"kernel_size": 3, "padding": "same", "depth_multiplier": 2, "depth": (1, 2, 1)}
-    check_layer(layer_class, arguments, (3, *(3, 4)[: len(sizes)], 2), run_jit=len(sizes) == 1)
+    shape = (3, *(3, 4)[: len(sizes)], 2)
+    if len(sizes) == 1:
+        check_layer(layer_class, arguments, shape)
+    else:
+        check_variant(layer_class, arguments, shape, rng)
 
 
 def test_multiply_adds_by_hand():

@@ -104,10 +104,10 @@ def small_search(**options):
     """A model whose data ask for another operation, and its data."""
     keras.utils.set_random_seed(4)
     rng = np.random.default_rng(4)
-    inputs = rng.normal(size=(32, 12, 1)).astype("float32")
-    targets = inputs[:, rng.permutation(12)]
+    inputs = rng.normal(size=(32, 6, 1)).astype("float32")
+    targets = inputs[:, rng.permutation(6)]
     layer = layers.XDConv1D(1, 3, padding="circular", **options)
-    return keras.Sequential([keras.Input((12, 1)), layer]), inputs, targets
+    return keras.Sequential([keras.Input((6, 1)), layer]), inputs, targets
 
 
 class Factored(penalties.ArchitecturePenalty):
