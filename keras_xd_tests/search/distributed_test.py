@@ -14,9 +14,9 @@ import tensorflow as tf
 import keras_xd
 from keras_xd.search import SearchModel, distributed
 from keras_xd_tests import programs
+from keras_xd_tests.search.device_program import MODES, MODES_OF_WORKERS
 from keras_xd_tests.search.gated_dense import classification_data, gated_model
 
-MODES = ("joint", "second_order")
 FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
 
 
@@ -124,8 +124,8 @@ def test_several_workers_do_not_shuffle_arrays(monkeypatch):
     distributed.check_order(search, (x, (x, y)), False)
 
 
-def assert_equal_but_for_rounding(found, expected, devices):
-    for mode in MODES:
+def assert_equal_but_for_rounding(found, expected, devices, modes=MODES):
+    for mode in modes:
         ours, theirs = found[mode], expected[mode]
         assert ours["history"].keys() == theirs["history"].keys()
         for name, losses in theirs["history"].items():
@@ -151,11 +151,12 @@ def test_two_workers_train_as_one_also_after_one_was_killed(on_backends, tmp_pat
     """The second kills itself in the third epoch; the first cannot go on without it."""
     workers = programs.run("search.device_program", tmp_path)
     assert workers["killed"] == -signal.SIGKILL and workers["failed"] != 0
-    assert workers["left"] == {"joint": 2}
+    assert workers["left"] == {"second_order": 2}
     assert workers["statuses"] == [0, 0]
     found = workers["found"]
     assert found[0] == found[1] and found[0]["replicas"] == 2
-    assert_equal_but_for_rounding(found[0], on_backends["tensorflow"]["devices"]["one"], 1)
+    one = on_backends["tensorflow"]["devices"]["one"]
+    assert_equal_but_for_rounding(found[0], one, 1, MODES_OF_WORKERS)
 
 
 def test_public_name_and_example():

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import keras_xd
+from keras_xd_tests.search.gated_dense import GatedDense
 
 
 class Counted(keras.layers.Layer):
@@ -26,10 +27,9 @@ class RefusesZeros(keras.metrics.SparseCategoricalAccuracy):
 
 
 def search(metrics, **options):
-    inputs = keras.Input((6, 1))
-    x = Counted()(keras_xd.layers.XDConv1D(2, 3)(inputs))
-    outputs = keras.layers.Dense(3)(keras.layers.GlobalAveragePooling1D()(x))
-    result = keras_xd.SearchModel(keras.Model(inputs, outputs))
+    result = keras_xd.SearchModel(
+        keras.Sequential([keras.Input((6,)), Counted(), GatedDense(3)])
+    )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     result.compile("sgd", "sgd", loss, metrics=metrics, **options)
     Counted.traces = 0
@@ -37,7 +37,7 @@ def search(metrics, **options):
 
 
 def data():
-    return np.random.default_rng(0).normal(size=(8, 6, 1)), np.arange(8) % 3
+    return np.random.default_rng(0).normal(size=(8, 6)), np.arange(8) % 3
 
 
 only_tensorflow = pytest.mark.skipif(
@@ -80,9 +80,8 @@ def test_a_metric_that_refuses_zeros_is_made_when_traced():
 
 
 def test_structures_and_generators():
-    inputs = {"a": keras.Input((6, 1), name="a"), "b": keras.Input((2,), name="b")}
-    x = keras.layers.GlobalAveragePooling1D()(keras_xd.layers.XDConv1D(2, 3)(inputs["a"]))
-    outputs = {"first": keras.layers.Dense(1, name="first")(x), "second": inputs["b"] * 2.0}
+    inputs = {"a": keras.Input((6,), name="a"), "b": keras.Input((2,), name="b")}
+    outputs = {"first": GatedDense(1, name="first")(inputs["a"]), "second": inputs["b"] * 2.0}
     model = keras_xd.SearchModel(keras.Model(inputs, outputs))
     model.compile("sgd", "sgd", "mse", metrics={"first": ["mae"], "second": ["mse"]})
     x, _ = data()

@@ -359,7 +359,8 @@ def test_a_backup_is_restored_after_the_functions_are_made(tmp_path, seen, cut=2
     assert rest["loss"] == whole["loss"][cut:]
 
 
-def test_callbacks_of_the_package_work_in_warm_up(tmp_path):
+def test_callbacks_of_the_package_work_in_warm_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(keras_xd.visualization, "spectra", lambda *arguments: None)
     callbacks = [
         keras_xd.callbacks.TerminateOnNonFinite(),
         keras_xd.callbacks.CollapseGuard(),

@@ -66,6 +66,11 @@ def gated_model(**kwargs):
     )
 
 
+def small_model():
+    """Return the smallest such classifier, for tests to which the layers are all the same."""
+    return keras.Sequential([keras.Input((4,)), GatedDense(3), keras.layers.Softmax()])
+
+
 def classification_data(samples=20):
     """Return inputs and integer labels of a learnable problem."""
     generator = np.random.default_rng(3)

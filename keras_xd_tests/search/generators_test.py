@@ -7,7 +7,7 @@ import pytest
 from keras_xd.search import SearchModel
 from keras_xd.search.generators import GeneratorBatches, is_generator
 from keras_xd.search.interleaved_batches import with_steps
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd_tests.search.gated_dense import classification_data, small_model
 
 
 def batches(start, count=None, size=2, drawn=None):
@@ -35,7 +35,7 @@ def samples(count=None, size=4, drawn=None):
 
 def search_model(mode="first_order", **options):
     keras.utils.set_random_seed(4)
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     options = {"run_eagerly": True, "mode": mode, **options}
     search.compile("sgd", "sgd", "sparse_categorical_crossentropy", **options)
     return search

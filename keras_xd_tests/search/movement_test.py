@@ -7,7 +7,7 @@ import pytest
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel
 from keras_xd.search.movement import Movement
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd_tests.search.gated_dense import classification_data, small_model
 
 FIT = {"batch_size": 10, "shuffle": False, "verbose": 0}
 NAME = "architecture_change"
@@ -15,7 +15,7 @@ NAME = "architecture_change"
 
 def search_model(**options):
     keras.utils.set_random_seed(4)
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     options = {"run_eagerly": True, **options}
     search.compile("sgd", keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy", **options)
     return search
@@ -27,7 +27,7 @@ def by_hand(search, start):
 
 
 def test_distance_is_relative_and_absolute_from_zero():
-    model = keras.Sequential([keras.Input((4,)), *gated_model().layers[:1]])
+    model = keras.Sequential([keras.Input((4,)), *small_model().layers[:1]])
     (gates,) = architecture_variables(model)
     movement = Movement(model)
     assert movement.distance() is None

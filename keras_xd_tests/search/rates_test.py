@@ -8,7 +8,7 @@ import pytest
 
 from keras_xd.search import SearchModel, rates
 from keras_xd.search.optimizers import architecture_optimizer
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd_tests.search.gated_dense import classification_data, small_model
 
 # Keras reads a rate by `np.array(variable)`, of which NumPy 2 complains.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -27,7 +27,7 @@ def policy(request):
 
 
 def search_model(weights=0.4, architecture=0.1, **options):
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     search.compile(
         keras.optimizers.SGD(weights),
         keras.optimizers.Adam(architecture),
@@ -110,7 +110,7 @@ def test_columns_of_two_searches_are_the_same(tmp_path):
 
 def test_plain_fit_has_fixed_names_too():
     for _ in range(2):
-        model = gated_model()
+        model = small_model()
         model.compile(
             architecture_optimizer(model, "sgd", "adam"), "sparse_categorical_crossentropy"
         )
@@ -151,7 +151,7 @@ def test_resumed_training_has_the_rates_of_the_file(tmp_path):
 
 def test_averages_can_be_swapped_beside_a_rate_that_is_set(tmp_path):
     """Another callback of Keras goes through the two optimizers."""
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     groups = [keras.optimizers.SGD(0.1, use_ema=True) for _ in range(2)]
     search.compile(*groups, "sparse_categorical_crossentropy", run_eagerly=True)
     callbacks = [
@@ -209,7 +209,7 @@ def grouped_search(default=0.4, biases=0.2, architecture=0.1):
     """Return a search whose biases have a rate of their own."""
     groups = keras.optimizers.OptimizerMap(keras.optimizers.SGD(default))
     groups[".*/bias"] = keras.optimizers.SGD(biases)
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     search.compile(
         keras.optimizers.MultiOptimizer(groups),
         keras.optimizers.Adam(architecture),
@@ -260,7 +260,7 @@ def test_ratios_of_groups_outlast_a_file_saved_at_zero(tmp_path):
 
 def test_a_file_with_one_number_for_the_ratio_is_read():
     config = search_model().get_compile_config()
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     search.compile_from_config({**config, "rate_ratio": 0.5})
     assert search.search_optimizer.rate_ratio == [0.5]
     optimizer = search.search_optimizer.get_config()

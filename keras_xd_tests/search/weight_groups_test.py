@@ -82,8 +82,9 @@ def gradients(search, batch):
     return {name_of(v): g.numpy() for v, g in zip(variables, found, strict=True)}
 
 
-@pytest.mark.parametrize("eager", [True, False])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "eager"), [*((mode, True) for mode in MODES), ("joint", False), ("second_order", False)]
+)
 def test_each_group_moves_by_its_rate_and_decay(mode, eager):
     rates = {"rest": (0.5, 0.0), "inner": (0.2, 0.3)}
     weights = grouped(SGD(0.5), inner=SGD(0.2, weight_decay=0.3))

@@ -238,7 +238,8 @@ def test_files_are_left_alone_and_added_to(tmp_path):
     assert distances[1] < distances[2] < distances[3]
 
 
-def test_training_goes_on_as_without_it(tmp_path):
+def test_training_goes_on_as_without_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(visualization, "spectra", lambda *arguments: None)
     x, y = xd_data()
     found = []
     for callbacks in ([], [ArchitectureBoard(tmp_path)]):
@@ -283,7 +284,8 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
         ArchitectureBoard(tmp_path, images=False)
 
 
-def test_layers_are_described_one_after_the_other(tmp_path):
+def test_layers_are_described_one_after_the_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(visualization, "spectra", lambda *arguments: None)
     living = []
 
     class Large(GatedDense):

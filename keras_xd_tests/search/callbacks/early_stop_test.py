@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd_tests.search.gated_dense import classification_data, small_model
 
 EPOCHS = 9
 
@@ -32,7 +32,7 @@ class Course(keras.callbacks.Callback):
 def train(losses, warmup=0, cooldown=2, patience=1, callbacks=(), listed=False, **options):
     """Train with one early stopping; return the course and the search."""
     keras.utils.set_random_seed(4)
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     search.compile(
         "sgd",
         keras.optimizers.SGD(0.1),
@@ -130,7 +130,7 @@ def test_two_early_stops_make_one_cooldown():
 
 
 def test_without_an_architecture_to_train_a_stop_is_a_stop():
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     search.model.layers[0].gates.trainable = False
     search.compile(
         "sgd", "sgd", "sparse_categorical_crossentropy", warmup_epochs=3, cooldown_epochs=2

@@ -7,25 +7,31 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd import models
+from keras_xd import layers
 from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype, Genotype
 from keras_xd.search.callbacks import GenotypeLogger
 from keras_xd.search.callbacks.genotype_logger import changes
 from keras_xd_tests.search.gated_dense import classification_data, gated_model
 
 OPERATIONS = ("identity", "max_pooling_3")
+STAGES = ("stage1", "stage2")
 
 
 def guided_search(**options):
-    """Return a search of small cells guided by three convolutions, and data for it."""
+    """Return a search of small cells guided by two convolutions, and data for it."""
     keras.utils.set_random_seed(3)
-    student = models.nos_search_network(3, 1, (8, 8, 3), 2, OPERATIONS)
+    kinds = [layers.CellArchitecture(number, OPERATIONS, 1) for number in (False, True)]
+    inputs = keras.Input((4, 4, 3))
+    normal = layers.HeterogeneousCell(1, kinds[0], name="stage1")([inputs, inputs])
+    reduction = layers.HeterogeneousCell(2, kinds[1], True, name="stage2")([inputs, normal])
+    pooled = keras.layers.GlobalAveragePooling2D()(reduction)
+    student = keras.Model(inputs, keras.layers.Dense(2)(pooled))
     teacher = keras.Sequential(
         [
-            keras.Input((8, 8, 3)),
+            keras.Input((4, 4, 3)),
             *(
-                keras.layers.Conv2D(4, 3, stride, padding="same", name=f"stage{number}")
-                for number, stride in ((1, 1), (2, 2), (3, 2))
+                keras.layers.Conv2D(4, 3, stride, padding="same", name=f"stage{stride}")
+                for stride in (1, 2)
             ),
         ]
     )
@@ -34,12 +40,12 @@ def guided_search(**options):
         keras.optimizers.SGD(0.01),
         keras.optimizers.Adam(0.1),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        guidance=keras_xd.search.AttentionTransfer(teacher),
+        guidance=keras_xd.search.AttentionTransfer(teacher, STAGES, STAGES),
         run_eagerly=True,
         **options,
     )
     generator = np.random.default_rng(4)
-    x = generator.normal(size=(2, 8, 8, 3)).astype("float32")
+    x = generator.normal(size=(2, 4, 4, 3)).astype("float32")
     return search, x, generator.integers(2, size=2)
 
 

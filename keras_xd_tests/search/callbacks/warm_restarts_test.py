@@ -172,7 +172,7 @@ def test_weights_and_slots_start_from_scratch_and_the_architecture_does_not(mode
 
 def test_a_period_is_the_training_of_fresh_weights():
     """After a restart, with a fixed architecture, all is as in a new model of the new weights."""
-    search = search_model(keras.optimizers.Adam(0.01), warmup_epochs=9, run_eagerly=False)
+    search = search_model(keras.optimizers.Adam(0.01), warmup_epochs=9)
     recorder, history = fit(search, WarmRestarts(2, seed=7), 4)
     twin = search_model(keras.optimizers.Adam(0.01), warmup_epochs=9, seed=5)
     for variable, value in zip(model_variables(twin), recorder.begins[2][0], strict=False):
