@@ -28,6 +28,8 @@ IN_GRAPHS = (
     "keras_xd.search.perturbation",
     "keras_xd.search.callbacks.perturbation_selection",
 )
+# These take one step and many evaluations.
+TRAINED_EAGERLY = "keras_xd.search.callbacks.perturbation_selection"
 # Run by `docs_test` and `serving_test`, with what they print.
 RUN_ELSEWHERE = {"docs/masked_models.md-0", "docs/deploying.md-1"}
 SHAPE = re.compile(r"(?:TensorShape|torch\.Size)\(\[([^\]]*)\]\)")
@@ -67,6 +69,20 @@ def shapes_as_tuples(text):
         return f"({sizes},)" if sizes and "," not in sizes else f"({sizes})"
 
     return SHAPE.sub(as_tuple, text)
+
+
+def train_eagerly(patch):
+    """Make no graphs of steps that train; those that evaluate are made as ever."""
+    make = keras.Model.make_train_function
+
+    def make_eagerly(self, force=False):
+        before, self.run_eagerly = self.run_eagerly, True
+        try:
+            return make(self, force)
+        finally:
+            self.run_eagerly = before
+
+    patch.setattr(keras.Model, "make_train_function", make_eagerly)
 
 
 def run_example(code, name):
@@ -170,8 +186,11 @@ def test_public_objects_are_documented(name):
 @pytest.mark.parametrize("code", snippets())
 def test_example_runs(code, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
-    if not request.node.callspec.id.startswith(IN_GRAPHS):
+    name = request.node.callspec.id
+    if not name.startswith(IN_GRAPHS):
         example_scripts.run_eagerly(monkeypatch)
+    if name.startswith(TRAINED_EAGERLY):
+        train_eagerly(monkeypatch)
     policy = keras.config.dtype_policy()
     try:
         run_example(code, "example")

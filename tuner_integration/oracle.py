@@ -81,7 +81,7 @@ class GrammarOracle(AskTellOracle):
     from tuner_integration import GrammarOracle
 
     cells = spaces.nas_bench_201_cell()
-    oracle = GrammarOracle({"cell": cells}, kt.Objective("loss", "min"), max_trials=12, seed=1)
+    oracle = GrammarOracle({"cell": cells}, kt.Objective("loss", "min"), max_trials=11, seed=1)
 
 
     class Tuner(kt.Tuner):

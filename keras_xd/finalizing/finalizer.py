@@ -40,7 +40,6 @@ class FinalizedModel(AtomicSaving, keras.Model):
     >>> space = keras.Sequential([keras.Input((8, 8, 1)), keras_xd.layers.XDConv2D(2, 3)])
     >>> model = keras_xd.finalize(space)
     >>> model.export("exported", verbose=False)
-    >>> model.export("exported", verbose=False, overwrite=True)
     """
 
     report: FinalizingReport | None = None  # that of `finalize`, which is not saved
