@@ -1,5 +1,6 @@
 """Finished layers in eight bits by `quantize`: outputs, bytes, files, and what is refused."""
 
+import functools
 import warnings
 
 import keras
@@ -53,6 +54,19 @@ MODELS = {
 }
 
 
+@functools.cache
+def original(name):
+    return MODELS[name]()
+
+
+def copy_of(name):
+    """Return a model to quantize, without finalizing one again."""
+    model = original(name)
+    copy = type(model).from_config(model.get_config())
+    copy.set_weights(model.get_weights())
+    return copy
+
+
 def quantize(model, mode):
     """Quantize a model, in which Keras names every layer that it leaves: inputs, convolutions."""
     with warnings.catch_warnings(record=True) as found:
@@ -72,7 +86,7 @@ def weight_bytes(model):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_weights_become_integers_and_stay_so_in_files(name, tmp_path, rng):
-    model = MODELS[name]()
+    model = copy_of(name)
     inputs = rng.normal(size=(4, *model.input_shape[1:])).astype("float32")
     expected, before = np.array(model(inputs)), weight_bytes(model)
     quantize(model, "int8")
@@ -86,7 +100,7 @@ def test_weights_become_integers_and_stay_so_in_files(name, tmp_path, rng):
     np.testing.assert_allclose(loaded.predict(inputs, verbose=0), quantized, atol=1e-5)
     assert [w.dtype for w in loaded.weights] == [w.dtype for w in model.weights]
     model.save_weights(tmp_path / "m.weights.h5")
-    again = MODELS[name]()
+    again = copy_of(name)
     quantize(again, "int8")
     again.load_weights(tmp_path / "m.weights.h5")
     np.testing.assert_allclose(again(inputs), quantized, atol=1e-6)
@@ -100,7 +114,7 @@ def kernels(model):
 
 @pytest.mark.parametrize("name", ["spectrum", "spectral", "block", "butterflies"])
 def test_float8_rounds_in_every_call(name, tmp_path, rng):
-    model = MODELS[name]()
+    model = copy_of(name)
     inputs = rng.normal(size=(4, *model.input_shape[1:])).astype("float32")
     expected = np.array(model(inputs))
     dtypes = [weight.dtype for weight in model.weights]
@@ -113,13 +127,13 @@ def test_float8_rounds_in_every_call(name, tmp_path, rng):
 
 
 def test_quantized_once_and_in_two_modes(rng):
-    model = MODELS["spectrum"]()
+    model = copy_of("spectrum")
     assert "StaticXD" in quantize(model, "int4")
     assert model.get_layer("layer").quantization_mode is None
     quantize(model, "int8")
     with pytest.raises(ValueError, match="quantized once. Received: mode='int8' for layer 'layer'"):
         quantize(model, "int8")
-    other = MODELS["spectrum"]()
+    other = copy_of("spectrum")
     other.get_layer("layer").dtype_policy = "int8_from_float32"
     assert other.get_layer("layer").spectrum[0].dtype == "int8"
     assert not other.trainable_variables or all(
@@ -130,7 +144,7 @@ def test_quantized_once_and_in_two_modes(rng):
 def test_a_block_and_its_convolution_are_quantized_together(rng):
     """`Model.quantize` asks the convolution, a user may ask the block."""
     inputs = rng.normal(size=(2, 16, 12, 64)).astype("float32")
-    of_model, of_layer = MODELS["block"](), MODELS["block"]()
+    of_model, of_layer = copy_of("block"), copy_of("block")
     of_layer.set_weights(of_model.get_weights())
     assert "StaticCCNNBlock" not in quantize(of_model, "int8")
     block = of_layer.get_layer("layer")
@@ -144,7 +158,7 @@ def test_a_block_and_its_convolution_are_quantized_together(rng):
 def test_copies_and_exports_of_quantized_models(tmp_path, rng):
     import tensorflow as tf
 
-    model = MODELS["spectrum"]()
+    model = copy_of("spectrum")
     quantize(model, "int8")
     inputs = rng.normal(size=(3, *model.input_shape[1:])).astype("float32")
     copy = keras.models.clone_model(model)
