@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import inspect
 import json
 import re
 
@@ -11,7 +12,7 @@ import pytest
 import tuner_integration
 from keras_xd.grammar import read_term, spaces
 from keras_xd_tests.example_scripts import BENCHMARKS, on_path
-from tuner_integration import forest
+from tuner_integration import acquisition, forest
 
 with on_path(BENCHMARKS):
     cheap_trials = importlib.import_module("cheap_trials")
@@ -30,9 +31,16 @@ SMALL = ("--space", "cell", "--trials", "5", "--initial-trials", "4", "--seeds",
 
 @pytest.fixture(autouse=True)
 def few_terms(monkeypatch):
-    """Study kernels with fewer terms than the benchmark, and forests of fewer trees."""
+    """Study kernels with fewer terms than the benchmark, forests of fewer trees.
+
+    And let searches look for the next point in fewer generations.
+    """
     monkeypatch.setattr(grammar_search, "STUDIED", 32)
     monkeypatch.setattr(forest, "_TREES", 10)
+    few = {"refused": (), "children": 10, "tournament": 10}
+    few |= {"generations": 2, "most_generations": 4, "patience": 1}
+    assert list(few) == list(inspect.signature(acquisition.evolve).parameters)[-len(few) :]
+    monkeypatch.setattr(acquisition.evolve, "__defaults__", tuple(few.values()))
 
 
 def test_the_error_is_lowest_for_the_target_alone(rng):

@@ -61,7 +61,7 @@ def test_names_are_those_of_the_addition_and_unique():
 def test_residual_network(rng, tmp_path):
     model = sample_models.randomize(sample_models.residual(), rng)
     operations = ("convolution", "skip")
-    space = rewrite(model, operations=operations, depth=(1, 2, 1), only="block0_.*")
+    space = rewrite(model, operations=operations, depth=1, only="block0_.*")
     assert [layer.name for layer in searchable_layers(space) if "skip" in layer.name] == [
         "block0_add_skip"
     ]
@@ -72,12 +72,13 @@ def test_residual_network(rng, tmp_path):
     space.save(tmp_path / "space.keras")
     loaded = keras.models.load_model(tmp_path / "space.keras")
     sample_models.assert_same_outputs(space, loaded, inputs, 1e-6)
-    again = rewrite(model, operations=operations, skip=["block0_add_skip", "block._."])
+    operations = {"operations": operations, "depth": 1}
+    again = rewrite(model, **operations, skip=["block0_add_skip", "block._."])
     assert not any("skip" in layer.name for layer in searchable_layers(again))
-    again = rewrite(model, operations=operations, only=lambda layer: layer.kernel_size == (3, 3))
+    again = rewrite(model, **operations, only=lambda layer: layer.kernel_size == (3, 3))
     assert "shortcut" not in [layer.name for layer in searchable_layers(again)]
     assert "block0_add_skip" in [layer.name for layer in searchable_layers(again)]
-    (layer,) = searchable_layers(rewrite(model, operations=operations, only="block._add_skip"))
+    (layer,) = searchable_layers(rewrite(model, **operations, only="block._add_skip"))
     assert layer.name == "block0_add_skip"
     (layer,) = searchable_layers(rewrite(model, operations="skip", padding="circular"))
     assert layer.padding == "circular" and layer.kernel_size == (3, 3) and not layer.use_bias
