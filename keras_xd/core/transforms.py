@@ -57,12 +57,16 @@ def rfft(x, fft_length=None, kept=None):
         return tuple(_of_length(x, length // 2 + 1)[..., :kept] for _ in range(2))
     if not _products.get():
         return tuple(part[..., :kept] for part in ops.rfft(x, fft_length=fft_length))
-    size = ops.shape(x)[-1]
+    *others, size = ops.shape(x)
     length = size if fft_length is None else fft_length
-    x = x if fft_length is None else x[..., :fft_length]
-    size = ops.shape(x)[-1]
-    cosines, sines = _waves(size, length // 2 + 1 if kept is None else kept, length, x.dtype)
-    return tuple(_vectors(ops.matmul(_rows(x), matrix), x) for matrix in (cosines, -sines))
+    if fft_length is not None:
+        x = x[..., :fft_length]
+        size = ops.shape(x)[-1]
+    count = length // 2 + 1 if kept is None else kept
+    cosines, sines = _waves(size, count, length, x.dtype)
+    rows = _rows(x, size)
+    products = (ops.matmul(rows, matrix) for matrix in (cosines, -sines))
+    return tuple(_vectors(product, others, count) for product in products)
 
 
 def fft(parts, kept=None):
@@ -76,14 +80,15 @@ def fft(parts, kept=None):
     if not _products.get():
         parts = parts if _is_empty(parts[0]) else ops.fft(parts)
         return parts if kept is None else tuple(ops.take(part, kept, axis=-1) for part in parts)
-    size = ops.shape(parts[0])[-1]
+    *others, size = ops.shape(parts[0])
     cosines, sines = _waves(size, size if kept is None else kept, size, parts[0].dtype)
-    real, imaginary = map(_rows, parts)
-    outputs = (
+    real, imaginary = (_rows(part, size) for part in parts)
+    products = (
         ops.matmul(real, cosines) + ops.matmul(imaginary, sines),
         ops.matmul(imaginary, cosines) - ops.matmul(real, sines),
     )
-    return tuple(_vectors(output, parts[0]) for output in outputs)
+    count = size if kept is None else len(kept)
+    return tuple(_vectors(product, others, count) for product in products)
 
 
 def irfft(parts, fft_length):
@@ -98,8 +103,8 @@ def irfft(parts, fft_length):
         return _of_length(parts[0], fft_length)
     if not _products.get():
         return ops.irfft(parts, fft_length=fft_length)
-    real, imaginary = map(_rows, parts)
-    count = real.shape[-1]
+    *others, count = ops.shape(parts[0])
+    real, imaginary = (_rows(part, count) for part in parts)
     cosines, sines = _waves(count, fft_length, fft_length, real.dtype)
     # A frequency stands for its negative too, unless it is its own.
     frequencies = np.arange(count)
@@ -109,25 +114,24 @@ def irfft(parts, fft_length):
     else:
         own = ops.logical_or(frequencies == 0, ops.equal(2 * frequencies, fft_length))
         factor = ops.cast(ops.where(own, 1, 2), real.dtype) / ops.cast(fft_length, real.dtype)
-    outputs = ops.matmul(real * factor, cosines) - ops.matmul(imaginary * factor, sines)
-    return _vectors(outputs, parts[0])
+    product = ops.matmul(real * factor, cosines) - ops.matmul(imaginary * factor, sines)
+    return _vectors(product, others, fft_length)
 
 
-def _rows(x):
-    """Return vectors as the rows of a matrix.
+def _rows(x, length):
+    """Return vectors of a length as the rows of a matrix.
 
     Keras multiplies others than matrices in many more operations, which all stand in the files.
     """
-    return ops.reshape(x, (-1, ops.shape(x)[-1]))
+    return ops.reshape(x, (-1, length))
 
 
-def _vectors(rows, like):
-    """Return the rows of a matrix in the order of the vectors of another tensor."""
-    sizes = ops.shape(like)[:-1]
-    unknown = [size for size in sizes if not isinstance(size, int)]
-    if len(unknown) == 1:
+def _vectors(rows, sizes, length):
+    """Return the rows of a matrix as a tensor of the other sizes that the vectors had."""
+    unknown = [size for size in (*sizes, length) if not isinstance(size, int)]
+    if len(unknown) == 1 and isinstance(length, int):
         sizes = [size if isinstance(size, int) else -1 for size in sizes]
-    return ops.reshape(rows, (*sizes, ops.shape(rows)[-1]))
+    return ops.reshape(rows, (*sizes, length))
 
 
 def _is_empty(x):
