@@ -67,6 +67,7 @@ def test_a_search_goes_on_with_the_moments_of_both_optimizers(outputs):
     assert isinstance(search, keras_xd.SearchModel)
     _, x, y = written.search_model()
     np.testing.assert_allclose(written.outputs_of(search, x), outputs["search"], **TOLERANCE)
+    search.run_eagerly = True
     losses = search.fit(x, y, epochs=2, verbose=0).history["loss"]
     np.testing.assert_allclose(losses, outputs["search_losses"], rtol=1e-5)
 

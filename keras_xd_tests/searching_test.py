@@ -54,11 +54,11 @@ def test_one_call_is_the_long_road(rng):
     model.compile("adam", LOSS, metrics=["accuracy"])
     weights = [weight.numpy() for weight in model.weights]
     keras.utils.set_random_seed(1)
-    result = keras_xd.search(model, x, y, epochs=2, validation_data=(x, y), batch_size=4, verbose=0)
+    result = keras_xd.search(model, x, y, epochs=2, batch_size=4, verbose=0)
     keras.utils.set_random_seed(1)
     long = SearchModel(keras_xd.rewrite(model))
     long.compile("adam", keras.optimizers.Adam(1e-3), LOSS, ["accuracy"], **EAGER)
-    history = long.fit(x, y, epochs=2, validation_data=(x, y), batch_size=4, verbose=0)
+    history = long.fit(x, y, epochs=2, batch_size=4, verbose=0)
     np.testing.assert_allclose(result.history.history["loss"], history.history["loss"], rtol=1e-5)
     np.testing.assert_allclose(
         result.model.predict(x, verbose=0), long.predict(x, verbose=0), rtol=1e-3, atol=1e-5

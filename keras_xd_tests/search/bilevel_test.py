@@ -69,7 +69,7 @@ def test_steps_by_hand(mode, momentum, decay, float64, rng):
     gates = layer.gates.numpy()
     weights = np.append(layer.kernel.numpy()[:, 0], 0.0)
     velocity = np.zeros(4)
-    for _ in range(3):
+    for _ in range(2):
         training = tuple(array[0::2] for array in data)
         held_out = tuple(array[1::2] for array in data)
         if mode == "second_order":
@@ -202,8 +202,8 @@ def test_measuring_the_architecture_leaves_no_trace(mode):
     twin.compile(
         keras.optimizers.SGD(0.1, momentum=0.9), LOSS, metrics=["accuracy"], run_eagerly=True
     )
-    ours = search.fit(x[:12], y[:12], architecture_data=(x[12:], y[12:]), **FIT).history
-    theirs = twin.fit(x[:12], y[:12], **FIT).history
+    ours = search.fit(x[:8], y[:8], architecture_data=(x[12:], y[12:]), **FIT).history
+    theirs = twin.fit(x[:8], y[:8], **FIT).history
     assert {name: ours[name] for name in theirs} == theirs
     assert set(ours) - set(theirs) == {"architecture_change", "architecture_loss"}
     for a, b in zip(search.model.variables, twin.variables, strict=True):

@@ -15,14 +15,14 @@ import keras_xd
 from keras_xd.search import SearchModel, distributed
 from keras_xd_tests import programs
 from keras_xd_tests.search.device_program import MODES, MODES_OF_WORKERS
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd_tests.search.gated_dense import classification_data, small_model
 
 FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
 
 
 def search_model(mode="joint", seed=4):
     keras.utils.set_random_seed(seed)
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.Adam(0.01)
     options = {"mode": mode, "warmup_epochs": 1, "run_eagerly": True}
     search.compile(*optimizers, "sparse_categorical_crossentropy", **options)

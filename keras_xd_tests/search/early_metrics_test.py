@@ -27,9 +27,7 @@ class RefusesZeros(keras.metrics.SparseCategoricalAccuracy):
 
 
 def search(metrics, **options):
-    result = keras_xd.SearchModel(
-        keras.Sequential([keras.Input((6,)), Counted(), GatedDense(3)])
-    )
+    result = keras_xd.SearchModel(keras.Sequential([keras.Input((6,)), Counted(), GatedDense(3)]))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     result.compile("sgd", "sgd", loss, metrics=metrics, **options)
     Counted.traces = 0

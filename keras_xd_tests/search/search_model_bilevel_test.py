@@ -7,15 +7,15 @@ import tensorflow as tf
 
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel, bilevel
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd_tests.search.gated_dense import classification_data, gated_model, small_model
 
 LOSS = "sparse_categorical_crossentropy"
 FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
 
 
-def search_model(mode="second_order", seed=4, **options):
+def search_model(mode="second_order", seed=4, make=gated_model, **options):
     keras.utils.set_random_seed(seed)
-    search = SearchModel(gated_model())
+    search = SearchModel(make())
     options = {"metrics": ["accuracy"], "run_eagerly": True, **options}
     optimizers = (
         keras.optimizers.SGD(0.1, momentum=0.9),
@@ -49,7 +49,7 @@ class Batches(keras.utils.PyDataset):
 def test_ways_to_give_the_data_agree():
     x, y = classification_data(16)
     options = {**FIT, "batch_size": 8}
-    expected = fit(search_model("first_order"), **options)
+    expected = fit(search_model("first_order", make=small_model), **options)
     assert set(expected) == {"loss", "accuracy", "architecture_loss", "architecture_change"}
 
     def dataset(x, y):
@@ -61,7 +61,10 @@ def test_ways_to_give_the_data_agree():
         ((dataset(x[:10], y[:10]),), {"architecture_data": dataset(*held_out)}),
         ((Batches(x[:10], y[:10]),), {"architecture_data": list(held_out)}),
     ]:
-        assert search_model("first_order").fit(*data, **given, **options).history == expected
+        assert (
+            search_model("first_order", make=small_model).fit(*data, **given, **options).history
+            == expected
+        )
 
 
 def fit_halves(search):
@@ -90,7 +93,7 @@ def test_ways_to_run_agree(options, eager_search):
 def test_other_arguments_of_fit():
     x, y = classification_data(20)
     weights, options = np.linspace(0.5, 2.0, 20), {**FIT, "batch_size": 8}
-    first = search_model("first_order").fit(
+    first = search_model("first_order", make=small_model).fit(
         x,
         y,
         sample_weight=weights,
@@ -98,7 +101,7 @@ def test_other_arguments_of_fit():
         architecture_split=0.5,
         **options,
     )
-    second = search_model("first_order").fit(
+    second = search_model("first_order", make=small_model).fit(
         x[:8],
         y[:8],
         sample_weight=weights[:8],
@@ -109,11 +112,11 @@ def test_other_arguments_of_fit():
     assert first.history == second.history
     assert "val_loss" in first.history and "val_architecture_loss" not in first.history
     by_class = {0: 0.5, 1: 2.0, 2: 1.0}
-    third = search_model("first_order").fit(
+    third = search_model("first_order", make=small_model).fit(
         x[:16], y[:16], class_weight=by_class, architecture_split=0.5, **options
     )
     weights = np.array([by_class[int(label)] for label in y[:16]], "float32")
-    fourth = search_model("first_order").fit(
+    fourth = search_model("first_order", make=small_model).fit(
         x[:16], y[:16], sample_weight=weights, architecture_split=0.5, **options
     )
     assert third.history == fourth.history

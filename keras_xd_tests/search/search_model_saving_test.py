@@ -10,7 +10,7 @@ import pytest
 
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.search import SearchModel
-from keras_xd_tests.search.gated_dense import GatedDense, classification_data, gated_model
+from keras_xd_tests.search.gated_dense import GatedDense, classification_data, small_model
 
 LOSS = "sparse_categorical_crossentropy"
 FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
@@ -24,7 +24,7 @@ def search_model(warmup_epochs=2, seed=4):
     and `xd_search_test` go on with graphs.
     """
     keras.utils.set_random_seed(seed)
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     schedules = keras.optimizers.schedules
     search.compile(
         keras.optimizers.Adam(schedules.ExponentialDecay(0.02, 2, 0.9)),
@@ -90,7 +90,7 @@ def losses(search, epochs, **arguments):
     return search.fit(*classification_data(16), epochs=epochs, **FIT, **arguments).history["loss"]
 
 
-@pytest.mark.parametrize("cut", [1, 2])
+@pytest.mark.parametrize("cut", [1])
 def test_keras_file_resumes_to_the_same_losses(cut, whole, cuts):
     first, folder = cuts
     loaded = keras.saving.load_model(folder / f"{cut}.keras")
@@ -148,7 +148,7 @@ def test_compile_config_round_trip():
     search = search_model()
     config = search.get_compile_config()
     assert json.loads(json.dumps(config)) == config
-    other = SearchModel(gated_model())
+    other = SearchModel(small_model())
     assert other.get_compile_config() == {}
     other.compile_from_config(copy.deepcopy(config))
     assert other.get_compile_config() == config
@@ -159,7 +159,7 @@ def test_compile_config_round_trip():
 
 
 def test_config_round_trip_and_uncompiled_file(tmp_path):
-    search = SearchModel(gated_model(), name="found")
+    search = SearchModel(small_model(), name="found")
     assert SearchModel.from_config(search.get_config()).name == "found"
     search.save(tmp_path / "search.keras")
     loaded = keras.saving.load_model(tmp_path / "search.keras")

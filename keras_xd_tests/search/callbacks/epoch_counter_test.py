@@ -3,11 +3,11 @@
 import keras
 
 from keras_xd.search import SearchModel
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd_tests.search.gated_dense import classification_data, small_model
 
 
 def search_model():
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     loss = "sparse_categorical_crossentropy"
     search.compile("sgd", "sgd", loss, warmup_epochs=1, run_eagerly=True)
     return search

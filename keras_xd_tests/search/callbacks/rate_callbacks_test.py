@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_xd.search import SearchModel
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd_tests.search.gated_dense import classification_data, small_model
 
 # Keras reads a rate by `np.array(variable)`, of which NumPy 2 complains.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -48,7 +48,7 @@ class WatchingScheduler(keras.callbacks.LearningRateScheduler):
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_only_callbacks_of_one_rate_see_one(listed):
-    search = SearchModel(gated_model())
+    search = SearchModel(small_model())
     search.compile("sgd", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
     before, inside, behind = [], [], []
     callbacks = [Watcher(before), WatchingScheduler(inside), Watcher(behind)]
