@@ -5,6 +5,7 @@ backend and prints it as JSON. The programs of all backends run at once and read
 in the folder. TensorFlow and JAX have two devices, one of them for `device_program` alone.
 """
 
+import contextlib
 import json
 import pathlib
 import sys
@@ -28,22 +29,38 @@ def split_cpu():
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
 
 
+@contextlib.contextmanager
+def eager_functions():
+    """Run TensorFlow's functions eagerly: a few steps take less time than to trace them.
+
+    The suite's other tests trace them.
+    """
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
 def main(folder):
     backend = keras.backend.backend()
     if backend == "tensorflow":
         split_cpu()
-    found = {
-        "backend": backend,
-        **backend_program.results(folder),
-        "spaces": backend_spaces_program.results(),
-        "frozen": frozen_steps_program.results(),
-    }
-    if backend != "tensorflow":
-        formats = folder / f"formats_{backend}"
-        formats.mkdir()
-        found["formats"] = runtimes_program.results(formats)
-        found["module"] = backend_module_program.results()
-    found["saved"] = backend_program.saved_by(BACKENDS, folder)
+    with eager_functions() if backend == "tensorflow" else contextlib.nullcontext():
+        found = {
+            "backend": backend,
+            **backend_program.results(folder),
+            "spaces": backend_spaces_program.results(),
+        }
+        if backend != "tensorflow":
+            formats = folder / f"formats_{backend}"
+            formats.mkdir()
+            found["formats"] = runtimes_program.results(formats)
+            found["module"] = backend_module_program.results()
+        found["saved"] = backend_program.saved_by(BACKENDS, folder)
+    found["frozen"] = frozen_steps_program.results()
     if backend in ON_TWO_DEVICES:
         kinds = {"one": "one", "two": ON_TWO_DEVICES[backend]}
         found["devices"] = {name: device_program.run_all(kind) for name, kind in kinds.items()}

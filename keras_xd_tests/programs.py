@@ -22,12 +22,12 @@ WITH_SKLEARN = ("faults", "tuner_integration")
 def start(module, *arguments, backend="tensorflow", **environment):
     """Start `python -m keras_xd_tests.<module>` on the CPU with a backend.
 
-    On TensorFlow it finds no packages that it does not need.
+    It finds no packages that it does not need.
     """
-    needless = NEEDLESS[:2] if module.startswith(WITH_SKLEARN) else NEEDLESS
+    needed = {backend, "sklearn"} if module.startswith(WITH_SKLEARN) else {backend}
     command = [sys.executable, "-m", f"keras_xd_tests.{module}", *map(str, arguments)]
     settings = {"KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": "", "XLA_FLAGS": COMPILE_QUICKLY}
-    settings["KERAS_XD_WITHOUT"] = " ".join(needless if backend == "tensorflow" else ())
+    settings["KERAS_XD_WITHOUT"] = " ".join(name for name in NEEDLESS if name not in needed)
     return subprocess.Popen(
         command,
         cwd=ROOT,

@@ -58,9 +58,7 @@ def results(folder):
     }
     path = folder / name
     batches = {key: (1, 5) if key == "spectrum" else (5,) for key in models}
-    errors = {
-        key: errors_of(model, path, format, batches[key]) for key, model in models.items()
-    }
+    errors = {key: errors_of(model, path, format, batches[key]) for key, model in models.items()}
     errors["static"] = errors_of(models["spectrum"], path, format, (4,), static=True)
     refused = {}
     for other in ("torch", "stablehlo", "litert"):
