@@ -104,7 +104,7 @@ def test_report_without_validation_data_is_not_printed(rng, capsys):
 
 def test_data_sets_options_and_modes(rng):
     x, y = data(rng)
-    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(6)
     result = keras_xd.search(
         backbone(),
         batches,

@@ -38,7 +38,7 @@ def masks(space):
     return {layer.name: layer for layer in found if isinstance(layer, RelativeMask)}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_sizes(seed, space, rng):
     keras_xd.randomize_architecture(space, seed=seed)
     x = rng.standard_normal((2, 8, 8, 3)).astype("float32")
@@ -182,7 +182,7 @@ def test_a_sequential_model_with_strides(rng):
             layers.Dense(2),
         ]
     )
-    check(rewritten(model, rng), rng, seeds=range(3))
+    check(rewritten(model, rng), rng)
 
 
 def test_resnet20(rng):

@@ -105,7 +105,6 @@ def from_the_variables(steps, epochs, **options):
         ({}, {"jit_compile": True}),
         ({}, {"steps_per_execution": 2}),
         ({}, {"run_eagerly": True}),
-        ({"mode": "alternating"}, {"run_eagerly": True}),
         ({"mode": "second_order"}, {"run_eagerly": True}),
         ({"warm_start": "random_unitary"}, {"run_eagerly": True}),
     ],

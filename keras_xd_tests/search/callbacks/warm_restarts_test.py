@@ -107,8 +107,8 @@ def test_rates(granularity, run):
         granularity=granularity,
         reset_weights=False,
     )
-    recorder, history = fit(search, restarts, 4, batch_size=2)
-    times = np.arange(16) // 4 if granularity == "epoch" else np.arange(16) / 4
+    recorder, history = fit(search, restarts, 4)
+    times = np.arange(8) // 2 if granularity == "epoch" else np.arange(8) / 2
     if run:
         times = times[::2]
     for column, highest in enumerate([0.1, 0.02]):
@@ -121,7 +121,7 @@ def test_rates(granularity, run):
     assert history["learning_rate"] == [row[0] for row in recorder.rates[calls - 1 :: calls]]
     assert history["restarts"] == [0, 1, 1, 2]
     # Nothing but the rates has been touched: the optimizers have counted on.
-    assert int(search.search_optimizer.weights_optimizer.iterations) == 16
+    assert int(search.search_optimizer.weights_optimizer.iterations) == 8
 
 
 def test_rates_are_those_of_keras_schedule():
