@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -33,6 +35,7 @@ def test_seeds_make_starts_equal():
 EVERY = ("low_rank", "monarch", "block_tensor_train", "blast", "kaleidoscope")
 
 
+@functools.cache
 def change_by_a_step(size, family, learning_rates):
     """Return how much a step of Adam changes the outputs of a sample, root mean square."""
     x = np.random.default_rng(0).normal(size=(1, size)).astype("float32")

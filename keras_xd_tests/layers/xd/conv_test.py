@@ -334,20 +334,20 @@ def test_random_outputs_have_the_variance_of_the_twin(layer, twin, shape, paddin
 @pytest.mark.parametrize(
     ("layer", "shape"),
     [
-        (layers.XDConv1D(2, 3, padding="circular", name="conv"), (None, 1009, 1)),
-        (layers.XDConv2D(2, 3, padding="circular", name="conv"), (None, 4, 1009, 1)),
-        (layers.KOpConv1D(2, 3, padding="circular", name="conv"), (None, 1009, 1)),
-        (layers.XDDepthwiseConv1D(3, padding="circular", name="conv"), (None, 1009, 1)),
-        (layers.XDSeparableConv1D(2, 3, padding="circular", name="conv"), (None, 1009, 1)),
-        (layers.XDConv1DTranspose(2, 3, padding="circular", name="conv"), (None, 1009, 1)),
+        (layers.XDConv1D(2, 3, padding="circular", name="conv"), (None, 503, 1)),
+        (layers.XDConv2D(2, 3, padding="circular", name="conv"), (None, 4, 503, 1)),
+        (layers.KOpConv1D(2, 3, padding="circular", name="conv"), (None, 503, 1)),
+        (layers.XDDepthwiseConv1D(3, padding="circular", name="conv"), (None, 503, 1)),
+        (layers.XDSeparableConv1D(2, 3, padding="circular", name="conv"), (None, 503, 1)),
+        (layers.XDConv1DTranspose(2, 3, padding="circular", name="conv"), (None, 503, 1)),
     ],
 )
 def test_circular_axes_of_a_large_prime_are_warned_of(layer, shape):
-    found = f"axis {len(shape) - 3} of size 1009.* {6 * 1009**2:,} parameters.* padding"
+    found = f"axis {len(shape) - 3} of size 503.* {6 * 503**2:,} parameters.* padding"
     message = f"'(conv|depthwise)' is circular on {found}"
     with pytest.warns(UserWarning, match=message):
         sizes = layer.forecast(shape)
-    assert sizes["matrix_parameters"] >= 6 * 1009**2
+    assert sizes["matrix_parameters"] >= 6 * 503**2
     with pytest.warns(UserWarning, match=message):
         layer.build(shape)
 

@@ -143,7 +143,8 @@ def test_own_kernel_compares_the_layers_as_they_are(case, name):
 
 
 def test_own_kernel_sums_the_operator_matrices_over_channels():
-    layer = layer_of("2d")
+    options = {"padding": "circular", "use_bias": False, "scale": 0.2}
+    layer = built(layers.XDConv1D, (5, 2), 2, 3, **options)
     named = at_start(layer, "identity")
     pairs = [(channel, filter) for channel in range(2) for filter in range(2)]
     changes = [

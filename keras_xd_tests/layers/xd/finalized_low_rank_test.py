@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.layers.xd import finalized_low_rank, low_rank
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd_tests.layer_checks import assert_close, check_layer, check_variant
 from keras_xd_tests.layers.xd.finalized_kernel_test import moved
 from keras_xd_tests.layers.xd.low_rank_test import QUICK, whole_case
 
@@ -161,11 +161,15 @@ def test_the_best_ranks_are_the_best_of_all(rng):
 
 @pytest.mark.parametrize("name", ["triangular", "2-D", "3-D", "depthwise", "gates"])
 def test_layer_checks(name, rng):
+    """All of two, of one and several groups, and of the others what their sizes can change."""
     layer, shape = moved(name, rng)
     arguments = exact(layer).get_config()
     for key in ("name", "dtype", "trainable"):
         del arguments[key]
-    check_layer(layers.StaticLowRankXD, arguments, shape, run_jit=name == "2-D")
+    if name in ("2-D", "depthwise"):
+        check_layer(layers.StaticLowRankXD, arguments, shape, run_jit=name == "2-D")
+    else:
+        check_variant(layers.StaticLowRankXD, arguments, shape, rng)
 
 
 def test_the_core_is_trained_further(rng):
