@@ -1,3 +1,4 @@
+import functools
 import itertools
 
 import keras
@@ -15,6 +16,11 @@ def model(term, size=(8, 8), channels=8, head=True):
     return build(term, keras.Input((*size, channels)), primitives.einspace(size), head=head)
 
 
+@functools.cache
+def baseline(name, size):
+    return model(spaces.einspace_baselines()[name], size)
+
+
 def test_random_terms_build_and_train_a_step(rng, eager):
     terms = iter(lambda: spaces.einspace().sample(rng), None)
     for term in itertools.islice((term for term in terms if 10 <= term.size <= 50), 3):
@@ -27,7 +33,7 @@ def test_random_terms_build_and_train_a_step(rng, eager):
 @pytest.mark.parametrize("name", ["resnet18", "wide_resnet16_4", "vit", "mlp_mixer"])
 @pytest.mark.parametrize("size", [(8, 8), (9, 6)])
 def test_baselines_build_on_images_of_any_shape(name, size):
-    network = model(spaces.einspace_baselines()[name], size)
+    network = baseline(name, size)
     assert network.output_shape == (None, 3)
 
 
@@ -41,10 +47,8 @@ def normalized(inputs, outputs, size):
 
 def test_residual_networks_have_the_parameters_of_the_papers():
     """Counted by hand with 8 channels, biases and the normalization of the head included."""
-    counts = {
-        name: model(spaces.einspace_baselines()[name]).count_params()
-        for name in ("resnet18", "wide_resnet16_4")
-    }
+    names = ("resnet18", "wide_resnet16_4")
+    counts = {name: baseline(name, (8, 8)).count_params() for name in names}
     expected = convolution(8, 8, 3) + 4 * normalized(8, 8, 3) + (4 + 3) * 64 + 3
     for width in (16, 32, 64):
         expected += normalized(width // 2, width, 3) + normalized(width // 2, width, 1)

@@ -180,7 +180,7 @@ def test_terms_that_are_no_graph():
 
 
 def test_deep_terms_need_no_recursion():
-    levels = 5_000
+    levels = 2_000
     term = read_term("(S Linear2 a " * levels + "(S a)" + ")" * levels)
     assert len(network_graph(term).edges) == levels + 1
     assert len(operation_graph(term)[0]) == levels + 3
