@@ -1,11 +1,16 @@
-"""Small jobs with planted defects, killed and left without room; prints what is found.
+"""Small jobs with planted defects, the command, and killed searches; prints what is found.
+
+All in one process, which imports TensorFlow once.
 
 `python -m keras_xd_tests.faults.planted_program FOLDER`
 """
 
+import contextlib
+import io
 import json
 import os
 import pathlib
+import runpy
 import sys
 import time
 
@@ -118,15 +123,44 @@ class Stopping(Sound):
         return super().run(folder)
 
 
-def main():
-    """Run every job; print its findings."""
+def planted(folder):
+    """Run every job; return the findings of each."""
     kinds = (Sound, InPlace, TooEarly, Forgetful, Repeating, Silent, Stopping)
     jobs = {kind.name: kind() for kind in kinds}
-    faults = running.Faults(0, pathlib.Path(sys.argv[1]), jobs, mount=False)
+    faults = running.Faults(0, folder, jobs, mount=False)
     rng, found = np.random.default_rng(0), {}
     for name in jobs:
         kills = [faults.kill(name, rng) for _ in range(3)]
         found[name] = {"kills": kills, "fill": faults.fill(name, rng)}
+    return found
+
+
+def command(folder):
+    """Run the command on the job that takes the least; return its status and what it prints."""
+    words = ["--only", "10", "--only-fill", "10"]
+    words += ["--output", str(folder / "faults.json"), "--page", str(folder / "faults.md")]
+    sys.argv[1:] = words
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            runpy.run_module("keras_xd_tests.faults", run_name="__main__")
+        status = 0
+    except SystemExit as ended:
+        status = int(ended.code)
+    return {"status": status, "printed": printed.getvalue()}
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folders = {name: folder / name for name in ("planted", "command", "searches")}
+    for path in folders.values():
+        path.mkdir()
+    # Copies of a process are made faster before it imports TensorFlow.
+    found = {"planted": planted(folders["planted"])}
+    from keras_xd_tests.tuner_integration import tuner_program
+
+    found["command"] = command(folders["command"])
+    found["searches"] = tuner_program.killed_searches(folders["searches"])
     print("RESULT " + json.dumps(found))
 
 

@@ -1,7 +1,8 @@
 """Searches whose trials compute a number, in processes that are killed or work together.
 
-python -m keras_xd_tests.tuner_integration.tuner_program killed <folder>
-python -m keras_xd_tests.tuner_integration.tuner_program workers <folder>
+`faults.planted_program` kills searches; here others work together:
+
+python -m keras_xd_tests.tuner_integration.tuner_program <folder>
 """
 
 import argparse
@@ -220,22 +221,23 @@ def fit_once():
     surrogate = Surrogate({"cell": HierarchicalKernel((0,))}, space)
     surrogate.fit(points, [1.0, 2.0, 3.0])
     surrogate.improvement(points)
+    gc.collect()
+    gc.freeze()  # or each copy of this process looks through all that is imported
+
+
+def killed_searches(folder):
+    """Return what became of searches that were killed, whose trials run once or are retried."""
+    fit_once()
+    names = {"once": 0, "retried": 1}
+    return {name: killed(folder / name, retries) for name, retries in names.items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kind", choices=["killed", "workers"])
     parser.add_argument("folder", type=pathlib.Path)
     options = parser.parse_args()
     fit_once()
-    gc.collect()
-    gc.freeze()  # or each copy of this process looks through all that is imported
-    if options.kind == "killed":
-        names = {"once": 0, "retried": 1}
-        result = {name: killed(options.folder / name, names[name]) for name in names}
-    else:
-        result = workers(options.folder)
-    print("RESULT " + json.dumps(result))
+    print("RESULT " + json.dumps(workers(options.folder)))
 
 
 if __name__ == "__main__":

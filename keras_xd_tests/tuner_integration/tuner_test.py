@@ -1,4 +1,7 @@
-"""The tuner: terms to trained models, checkpoints, and searches that are killed."""
+"""The tuner: terms to trained models, checkpoints, and workers that share a search.
+
+Searches that are killed are those of `faults_test`.
+"""
 
 import json
 import math
@@ -231,53 +234,9 @@ def test_arguments_are_checked(tmp_path):
             GrammarTuner(oracle(3), compiled, max_checkpoints=number, directory=tmp_path)
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory):
-    """What became of searches that were killed, whose trials run once or are retried."""
-    return programs.run(PROGRAM, "killed", tmp_path_factory.mktemp("killed"))
-
-
-def test_nothing_that_ended_is_lost_or_repeated_whenever_it_is_killed(killed):
-    """The program kills itself before each file that a search of 2 trials writes."""
-    result = killed["once"]
-    whole, searches = result["whole"], result["searches"]
-    assert len(whole["values"]) == len(set(whole["values"])) == 2
-    # Two files for the start of the search; for each trial seven and, in the end, the features.
-    assert len(searches) > 2 + 7 * 2
-    repeated = 0
-    for search in searches:
-        assert search["status"] == -signal.SIGKILL
-        before, after = search["ran_before"], search["ran_after"]
-        # What was reported is on the disk and does not run again; all else runs exactly once.
-        assert set(search["reported"]) <= set(before)
-        assert sorted(search["reported"] + after) == ["0000", "0001"]
-        assert not search["unfinished"]
-        repeated += len(set(before) & set(after))
-        assert search["found"] == whole
-    # Only what was killed between the end of a trial and the file that says so.
-    assert repeated == 2
-
-
-def test_what_has_completed_never_runs_again_where_trials_are_retried(killed):
-    """The second trial reports NaN when it runs first, and waits for its second run."""
-    result = killed["retried"]
-    whole, searches = result["whole"], result["searches"]
-    assert whole["statuses"] == ["COMPLETED"] * 2 and len(searches) > 10
-    for search in searches:
-        assert search["status"] == -signal.SIGKILL
-        after = search["ran_after"]
-        assert not set(search["reported"]) & set(after)
-        assert {*search["reported"], *after} == {"0000", "0001"}
-        assert after.count("0000") <= 1 and after.count("0001") <= 2
-        if "0001" in search["ran_before"]:
-            assert after.count("0001") <= 1
-        for key in ("values", "scores", "statuses"):
-            assert search["found"][key] == whole[key]
-
-
 @pytest.mark.backends
 def test_chief_and_two_workers_share_a_search_also_after_a_kill(tmp_path):
-    found = programs.run(PROGRAM, "workers", tmp_path)
+    found = programs.run(PROGRAM, tmp_path)
     assert found["killed"] == -signal.SIGKILL and found["statuses"] == [0, 0, 0]
     ran = found["ran"]
     state = json.loads((tmp_path / "search" / "oracle.json").read_text())
