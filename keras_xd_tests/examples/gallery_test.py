@@ -43,8 +43,8 @@ def numbers(found):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_draws_what_it_has_measured(name, tmp_path, eager, monkeypatch, capsys):
     monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
-    two_blocks = functools.partial(keras_xd.models.fno, blocks=2)
-    monkeypatch.setattr(keras_xd.models, "fno", two_blocks)
+    one_block = functools.partial(keras_xd.models.fno, blocks=1)
+    monkeypatch.setattr(keras_xd.models, "fno", one_block)
     monkeypatch.setattr(scripts["snapping_back"], "MORE_EPOCHS", 1)
     found = scripts[name].main(["--small", "--output", str(tmp_path)])
     values = numbers(found)

@@ -82,7 +82,8 @@ def test_large_models_may_take_longer(monkeypatch):
     files = formats.FORMATS[".keras"]()
     assert files.longest(b"nothing") == files.seconds == 2.0
     monkeypatch.setattr(formats.KerasFile, "seconds", 0.0)
-    counts = [files.longest(content) / 0.015 for content in files.contents]
+    contents = files.contents[::4]
+    counts = [files.longest(content) / 0.015 for content in contents]
     assert min(counts) >= 2 and max(counts) < 200 and len(set(counts)) > 2
 
 
@@ -114,7 +115,7 @@ class Harmful(formats.Format):
         elif content == b"memory":
             pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
             now = pages * resource.getpagesize()
-            np.ones(guard.memory() - now + (1 << 27), "uint8")
+            np.ones(guard.memory() - now + (1 << 25), "uint8")
         elif content == b"value":
             raise ValueError("refused")
         elif content == b"type":
@@ -139,7 +140,7 @@ class Harmful(formats.Format):
 def test_harm_is_seen(content, finding, fuzz, monkeypatch):
     monkeypatch.setitem(fuzz.formats, "harmful", Harmful())
     if content == b"memory":
-        monkeypatch.setattr(fuzzing, "MOST_MEMORY", 1 << 26)
+        monkeypatch.setattr(fuzzing, "MOST_MEMORY", 1 << 24)
         monkeypatch.setattr(fuzz, "memory", guard.memory())
     found = fuzz.read("harmful", content)["findings"]
     assert bool(found) == bool(finding)
