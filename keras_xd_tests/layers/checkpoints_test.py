@@ -13,14 +13,17 @@ import keras_xd
 from keras_xd import layers
 from keras_xd_tests.layer_checks import check_checkpoint
 
-OPERATIONS = ("identity", "dynamic_3", "separable_3", "max_pooling_3", "xd_3", "channel_attention")
+OPERATIONS = ("identity", "dynamic_3", "separable_3", "max_pooling_3", "channel_attention")
 
 
 def of_cells():
-    architecture = layers.CellArchitecture(operations=OPERATIONS)
-    inputs = keras.Input((4, 4, 3))
-    cell = layers.HeterogeneousCell(2, architecture, partial_channels=2)
-    return keras.Model(inputs, cell([inputs, inputs]))
+    """Operations of all edges in one variable, and a layer of each, those that are the fewest."""
+    x = inputs = keras.Input((4, 4, 3))
+    for operations, edge_layers in ((OPERATIONS, False), (OPERATIONS[::3], True)):
+        architecture = layers.CellArchitecture(operations=operations)
+        options = {"partial_channels": 2, "edge_layers": edge_layers}
+        x = layers.HeterogeneousCell(2, architecture, **options)([inputs, x])
+    return keras.Model(inputs, x)
 
 
 def of_blocks():

@@ -138,7 +138,8 @@ def test_circular_pooling(rng):
     np.testing.assert_allclose(space(x), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", sample_models.ALL)
+# The model with strides is one of larger kernels below.
+@pytest.mark.parametrize("make", sample_models.ALL[1:])
 def test_k_operations(make, rng):
     model = sample_models.randomize(make(), rng)
     space = rewrite(model, to="k_operation", depth=(1, 3, 1), radix=4)

@@ -25,6 +25,14 @@ def backbone(rng):
     return model
 
 
+def chain(rng, *arguments, **options):
+    """The first one of them, and one more."""
+    inputs = keras.Input((9, 8, 2))
+    x = keras.layers.Conv2D(4, 3, padding="same", activation="relu", name="first")(inputs)
+    x = keras.layers.Conv2D(*arguments, **options)(x)
+    return sample_models.randomize(keras.Model(inputs, x), rng)
+
+
 CONVOLUTIONS = ("first", "strided", "shortcut", "odd")
 
 
@@ -87,7 +95,7 @@ def test_weights_flags_and_shared_layers_are_carried_over(rng):
 
 
 def test_saved_space_and_compare_and_forecast(rng, tmp_path):
-    model = backbone(rng)
+    model = chain(rng, 3, (2, 4), dilation_rate=(2, 1), name="odd")
     space = keras_xd.rewrite(model, to="darts", perturb=0.3, update="exponentiated_gradient")
     x = rng.standard_normal((2, 9, 8, 2)).astype("float32")
     space.save(tmp_path / "space.keras")
@@ -102,7 +110,7 @@ def test_saved_space_and_compare_and_forecast(rng, tmp_path):
     table = keras_xd.compare(model, space, x)
     forecast = keras_xd.forecast(model, to="darts", perturb=0.3)
     rows = {row.name: row for row in table.rows}
-    assert {row.name for row in forecast.rows} == set(CONVOLUTIONS)
+    assert {row.name for row in forecast.rows} == {"first", "odd"}
     for row in forecast.rows:
         actual = rows[row.name].__dict__
         known = {
@@ -113,7 +121,7 @@ def test_saved_space_and_compare_and_forecast(rng, tmp_path):
         assert known == {name: actual[name] for name in known}
     assert forecast.parameters_after == space.count_params()
     expected = float(keras_xd.complexity(space))
-    np.testing.assert_allclose(forecast.multiply_adds_after, expected, atol=len(CONVOLUTIONS))
+    np.testing.assert_allclose(forecast.multiply_adds_after, expected, atol=2)
 
 
 def test_a_target_for_the_complexity_moves_the_shares(rng):
@@ -158,13 +166,13 @@ def test_subclassed_models(rng):
 
 
 def test_exported_resized_and_frozen(rng, tmp_path):
-    model = backbone(rng)
+    model = chain(rng, 6, 3, 2, padding="same", groups=2, name="strided")
     space = keras_xd.rewrite(model, to="darts")
     space.get_layer("first").logits.assign([0, 0, 0, 0, 9, 0, 0, 0])
     space.get_layer("strided").logits.assign([0, 0, 9, 0, 0, 0, 0, 0])
     found = keras_xd.finalize(space)
-    kinds = [type(found.get_layer(name)).__name__ for name in CONVOLUTIONS]
-    assert kinds == ["DiscreteOperation", "DiscreteOperation", "Conv2D", "Conv2D"]
+    kinds = [type(found.get_layer(name)).__name__ for name in ("first", "strided")]
+    assert kinds == ["DiscreteOperation", "DiscreteOperation"]
     x = rng.standard_normal((2, 9, 8, 2)).astype("float32")
     found.export(tmp_path / "exported", verbose=False)
     served = tf.saved_model.load(tmp_path / "exported")

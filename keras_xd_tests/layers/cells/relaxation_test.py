@@ -41,7 +41,7 @@ def test_operations_are_drawn_by_their_shares(rng):
 
 def test_one_operation_of_each_block_makes_features(rng):
     """It is the best draw of all that fulfil this."""
-    for _ in range(50):
+    for _ in range(20):
         logits = rng.standard_normal((18, 4)).astype("float32")
         logits[:, ~MAKES] += 3
         noise = gumbel(rng, (18, 4))
