@@ -243,19 +243,25 @@ def test_linear_baselines_have_as_many_units():
 
 
 @pytest.mark.parametrize(
-    ("search", "number", "steps"),
-    # Samples in batches of two, four epochs. SGDR counts its last period, of one epoch; DARTS
-    # has three samples in each half, of which one batch is whole.
-    [(None, 4, 8), ("sgd", 4, 8), ("sgdr", 4, 2), ("darts1", 6, 4), ("darts2", 6, 4)],
+    ("search", "number", "epochs", "steps"),
+    # Samples in batches of two. SGDR counts its last period, of one epoch of four; DARTS has
+    # three samples in each half, of which one batch is whole.
+    [
+        (None, 4, 2, 4),
+        ("sgd", 4, 2, 4),
+        ("sgdr", 4, 4, 2),
+        ("darts1", 6, 2, 2),
+        ("darts2", 6, 2, 2),
+    ],
 )
-def test_budgets(search, number, steps, eager):
+def test_budgets(search, number, epochs, steps, eager):
     data = samples(number=number, batch_size=2)
     inputs = keras.Input((4, 4, 3))
     rows = keras.layers.Reshape((4, 12))(inputs)
     x = keras_xd.layers.KOpConv1D(2, 3, name="conv1", depth=1)(rows)
     model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Flatten()(x)))
     before = [keras.ops.convert_to_numpy(v) for v in keras_xd.architecture_variables(model)]
-    fitted = training.fit(model, data, "sgd", 4, seed=0, search=search)
+    fitted = training.fit(model, data, "sgd", epochs, seed=0, search=search)
     if search is None:
         assert int(fitted.optimizer.iterations) == steps
         return
@@ -264,7 +270,7 @@ def test_budgets(search, number, steps, eager):
     assert fitted.mode == training.MODES[search]
     adam = isinstance(optimizer.architecture_optimizer, keras.optimizers.Adam)
     assert adam == search.startswith("darts")
-    expected = 8 if search in ("sgd", "sgdr") else 4
+    expected = {"sgd": 4, "sgdr": 8}.get(search, 2)
     assert int(optimizer.architecture_optimizer.iterations) == expected
     after = keras_xd.architecture_variables(model)
     assert all(np.abs(a - b).max() > 0 for a, b in zip(before, after, strict=True))

@@ -59,10 +59,9 @@ def test_the_seed_decides(tiny, eager, tmp_path):
     two_batches = ["--tasks", "mlp", "--batch-size", "4"]
     options, _ = structured.parse([*TINY, *two_batches, "--output", str(tmp_path)])
     data = structured.Data("mlp", options)
-    first, again, other = (structured.run("mlp", "monarch", "0.5", s, data) for s in (0, 0, 1))
+    first, other, again = (structured.run("mlp", "monarch", "0.5", s, data) for s in (0, 1, 0))
     assert again["loss"] == first["loss"] and again["score"] == first["score"]
     assert other["loss"] != first["loss"]
-    assert structured.run("mlp", "monarch", "0.5", 0, data)["loss"] == first["loss"]
 
 
 def test_all_methods_are_measured_and_kept(tiny, eager, blank_pictures, tmp_path, monkeypatch):
