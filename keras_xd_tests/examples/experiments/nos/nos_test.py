@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import json
+from unittest import mock
 
 import keras
 import numpy as np
@@ -56,11 +57,11 @@ def few_operations(monkeypatch):
     return names
 
 
-def three_stages(shape, classes):
-    """Return a network of one convolution a stage, whose ends are named as those of ResNet-20."""
+def three_stages(shape, classes, width=8):
+    """Return a network of one convolution a stage, with the names of ends of ResNet-20."""
     x = inputs = keras.Input(shape, name="image")
     for stage in (1, 2, 3):
-        x = keras.layers.Conv2D(8, 3, padding="same", name=f"stage{stage}_conv")(x)
+        x = keras.layers.Conv2D(width, 3, padding="same", name=f"stage{stage}_conv")(x)
         x = keras.layers.BatchNormalization(name=f"stage{stage}_normalization")(x)
         x = keras.layers.ReLU(name=f"stage{stage}_block3_relu2")(x)
     x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
@@ -124,7 +125,7 @@ def test_a_guided_search_is_measured_and_kept(
     assert str(drawn) in page and "all operations, guided" in page
     assert len(list((tmp_path / "kept").glob("teacher_11_3_1_8_3.weights.h5"))) == 1
 
-    # What is finished is not run again; a search that is kept is not repeated.
+    # Neither what is finished nor a search that is kept is run again.
     monkeypatch.setattr(nos_training, "retrain", None)
     assert nos.main(arguments).runs == kept["runs"]
     monkeypatch.setattr(nos_training, "search", None)
@@ -163,19 +164,20 @@ def test_a_plain_network_is_trained_by_the_same_recipe(
     monkeypatch.setattr(
         nos_training, "optimizer", lambda *a: optimizers.append(make(*a)) or optimizers[-1]
     )
+    network = mock.Mock(side_effect=three_stages)
+    monkeypatch.setattr(keras_xd.models, "resnet20", network)
     arguments = ["search", *SMALL, "--methods", "resnet", "--resnet-width", "2", "--pool", "2"]
     arguments += ["--epochs", "3", "--training-warmup-epochs", "1", "--training-rate", "0.1"]
     arguments += ["--training-decay", "5e-4", "--nesterov", "--output", str(tmp_path)]
     results = nos.main(arguments)
     (run,) = results.runs
-    # Six images are one step an epoch; the rate rises for one of them, and falls for two.
+    # One step an epoch: the rate rises in one, and falls in two.
     (made,) = optimizers
-    schedule = made._learning_rate
-    rates = [float(schedule(step)) for step in range(4)]
+    rates = [float(made._learning_rate(step)) for step in range(4)]
     np.testing.assert_allclose(rates, [0.005, 0.1, 0.05, 0.0], atol=1e-6)
     assert made.nesterov and made.weight_decay == pytest.approx(5e-3)
-    plain = keras_xd.models.resnet20((4, 4, 3), 10, width=2)
-    assert run["parameters"] == nos_training.count(plain)
+    network.assert_called_once_with((4, 4, 3), 10, width=2)
+    assert run["parameters"] == nos_training.count(three_stages((4, 4, 3), 10, 2))
     assert {path.name for path in tmp_path.iterdir()} == {
         f"nos_search.{ending}" for ending in ("json", "md", "svg")
     }
@@ -206,12 +208,9 @@ def test_weights_of_guidance_are_compared_by_the_search_network(
     assert {"epochs", "cells", "guidance_weight"}.isdisjoint(results.settings)
     page = results.paths["md"].read_text()
     assert "transfer of the table's weight" in page and "from scratch" not in page
-    assert {path.name for path in (tmp_path / "new").iterdir()} == {
-        "nos_guidance.json",
-        "nos_guidance.md",
-        "nos_guidance.svg",
-        "nos_guidance_shares.svg",
-    }
+    endings = (".json", ".md", ".svg", "_shares.svg")
+    names = {path.name for path in (tmp_path / "new").iterdir()}
+    assert names == {f"nos_guidance{ending}" for ending in endings}
     # The comparison of cells goes on from the same searches.
     monkeypatch.setattr(nos_training, "search", None)
     for method, run in (("nos", unguided), ("nos_guided", guided)):
@@ -237,7 +236,7 @@ def test_images_that_are_large_enough_have_an_auxiliary_output(eager, rng, monke
     plain = network(genotype, 3, 2, (32, 32, 3), 10, auxiliary=False)
     assert made[0].output_names == ["classifier", "auxiliary"]
     assert found["parameters"] == nos_training.count(plain)
-    # Drop-path began with the probability 0, and the auxiliary output was trained.
+    # Drop-path began at 0, and the auxiliary output was trained.
     assert float(made[0].get_layer("cell1").drop_path_progress) == 0
     assert np.any(made[0].get_layer("auxiliary").bias.numpy())
 
@@ -267,15 +266,12 @@ def test_calibration_by_hand(rng, monkeypatch):
         same = np.array_equal(model(x), without(x))
         assert same == (not method.endswith("_paper"))
         for layer in without.layers:
-            for now, then in zip(
-                model.get_layer(layer.name).get_weights(), layer.get_weights(), strict=True
-            ):
-                np.testing.assert_array_equal(now, then)
+            begun = model.get_layer(layer.name).get_weights()
+            keras.tree.map_structure(np.testing.assert_array_equal, begun, layer.get_weights())
         if method != "dynamic_5_tanh":
             continue
         inside = keras.Model(
-            model.input,
-            [model.get_layer("stage2_block3_relu2").output, added[1].output],
+            model.input, [model.get_layer("stage2_block3_relu2").output, added[1].output]
         )
         before, after = map(np.array, inside(x, training=False))
         np.testing.assert_allclose(after, added[1](before), rtol=1e-5, atol=1e-6)
@@ -305,8 +301,7 @@ def test_a_calibration_is_measured_without_touching_the_statistics(
     before = model.get_weights()
     data = (np.zeros((2, 4, 4, 3), "uint8"),)
     assert nos_training.deviation_at_start(model, data) >= 0
-    for now, then in zip(model.get_weights(), before, strict=True):
-        np.testing.assert_array_equal(now, then)
+    keras.tree.map_structure(np.testing.assert_array_equal, model.get_weights(), before)
     page = (tmp_path / "nos_calibration.md").read_text()
     assert "Each pixel is the mean of 2 × 2 of the image." in page and "--pool 2" in page
 

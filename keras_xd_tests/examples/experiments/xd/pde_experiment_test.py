@@ -32,9 +32,9 @@ def no_data_folder(request, monkeypatch):
 
 
 @pytest.fixture
-def two_blocks(monkeypatch):
-    """Give all networks two blocks, not four."""
-    smaller = functools.partial(keras_xd.models.fno, blocks=2)
+def one_block(monkeypatch):
+    """Give all networks one block, not four."""
+    smaller = functools.partial(keras_xd.models.fno, blocks=1)
     monkeypatch.setattr(keras_xd.models, "fno", smaller)
 
 
@@ -216,7 +216,7 @@ def test_the_search_starts_as_the_baseline(rng):
     [("burgers", 16, "paper"), ("darcy", 7, "operator")],
 )
 def test_a_small_run_writes_its_results(
-    name, size, recipe, two_blocks, eager, blank_pictures, tmp_path
+    name, size, recipe, one_block, eager, blank_pictures, tmp_path
 ):
     output = tmp_path / "results"
     arguments = [*SMALL, *TINY, "--resolution", str(size), "--recipe", recipe]
@@ -239,14 +239,14 @@ def test_a_small_run_writes_its_results(
         assert record["mean_of_last"] == pytest.approx(np.mean(record["errors"]), rel=1e-3)
     assert f"- recipe `{recipe}`: the search starts as" in text
     cnn, _, xd = records
-    # K, L and M of two layers: pairs of numbers, n · Σ radices, for each axis.
+    # K, L and M: pairs of numbers, n · Σ radices, for each axis.
     added = {16: 16 * (2 + 2 + 2 + 2), 7: 2 * 7 * 7}[size]
-    kernels = 2 * 3**2 * (5**2 - 4**2) if recipe == "operator" else 0  # 2 · 3 - 1 and 3 + 1 taps
-    assert xd["parameters"] == cnn["parameters"] + 2 * 3 * 2 * added + kernels
+    kernels = 3**2 * (5**2 - 4**2) if recipe == "operator" else 0  # 2 · 3 - 1 and 3 + 1 taps
+    assert xd["parameters"] == cnn["parameters"] + 2 * 3 * added + kernels
     # Lifted to 3 channels, mixed at each point, normalised, projected.
-    normalized = 2 * 2 * 3
+    normalized = 2 * 3
     inputs, kernel = {16: (2, 4), 7: (3, 16)}[size]
-    fixed = (inputs + 1) * 3 + 2 * (kernel * 9 + 12) + 4 * 128 + 129
+    fixed = (inputs + 1) * 3 + (kernel * 9 + 12) + 4 * 128 + 129
     assert cnn["parameters"] == fixed + normalized
     with pytest.raises(SystemExit):
         scripts[name].main(arguments)  # nothing is overwritten
@@ -280,7 +280,7 @@ def test_the_table_holds_means_over_seeds():
     )
 
 
-def test_networks_are_evaluated_at_other_sizes(two_blocks, eager, blank_pictures, tmp_path):
+def test_networks_are_evaluated_at_other_sizes(one_block, eager, blank_pictures, tmp_path):
     """A copy for another size has another error there, and at its own size the same one."""
     arguments = [*SMALL, *TINY, "--recipe", "operator", "--methods", "XD", "--resolution", "16"]
     arguments += ["--also-at", "16", "32", "--output", str(tmp_path)]
@@ -323,7 +323,7 @@ def test_choices_are_made_on_training_samples():
     assert len(test[0]) == 2
 
 
-def test_an_experiment_is_resumed(two_blocks, eager, blank_pictures, tmp_path):
+def test_an_experiment_is_resumed(one_block, eager, blank_pictures, tmp_path):
     arguments = [*SMALL, *TINY, "--output", str(tmp_path), "--methods", "FNO", "--resolution"]
     (first,) = scripts["burgers"].main([*arguments, "8"])
     kept, second = scripts["burgers"].main([*arguments, "8", "16", "--resume", "--note", "A B."])
@@ -335,7 +335,7 @@ def test_an_experiment_is_resumed(two_blocks, eager, blank_pictures, tmp_path):
 
 
 @pytest.mark.real_data("KERAS_XD_DATA_DIR", "burgers1d.npz")
-def test_runs_on_the_real_data(tmp_path, data_path, two_blocks, eager, blank_pictures, monkeypatch):
+def test_runs_on_the_real_data(tmp_path, data_path, one_block, eager, blank_pictures, monkeypatch):
     arguments = [*SMALL, *TINY, "--resolution", "16", "--methods", "FNO", "--output", str(tmp_path)]
     scripts["burgers"].main(arguments)
     settings = json.loads((tmp_path / "burgers.json").read_text())["settings"]
