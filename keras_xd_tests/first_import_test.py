@@ -32,7 +32,7 @@ def exported(tmp_path_factory):
     if keras.backend.backend() == "torch":  # which writes none
         return folder, found
     for name, space in (
-        ("tensor", searched(sample_models.residual(), rng, depth=1, only=["stem", "block1_a"])),
+        ("tensor", searched(sample_models.nested(), rng, depth=1)),
         ("dictionary", searched(sample_models.shared(), rng, depth=1)),
     ):
         plain = finalize(space)
