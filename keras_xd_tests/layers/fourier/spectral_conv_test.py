@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_xd.layers.fourier import spectral_conv
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd_tests.layer_checks import assert_close, check_layer, check_variant
 
 CLASSES = {
     1: spectral_conv.SpectralConv1D,
@@ -212,9 +212,9 @@ def test_layer_check(rank, shape, options):
     check_layer(CLASSES[rank], options, shape, run_jit=rank == 2)
 
 
-def test_layer_check_of_the_base():
+def test_layer_check_of_the_base(rng):
     options = {"rank": 2, "filters": 2, "modes": (2, 2), "data_format": "channels_first"}
-    check_layer(spectral_conv.SpectralConv, options, (2, 1, 5, 6), run_jit=False)
+    check_variant(spectral_conv.SpectralConv, options, (2, 1, 5, 6), rng)
 
 
 @pytest.mark.parametrize(

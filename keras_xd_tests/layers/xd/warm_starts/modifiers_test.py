@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd import kmatrix, layers
 from keras_xd.layers import warm_starts
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd_tests.layer_checks import check_variant
 
 
 def built(layer, x):
@@ -135,12 +135,12 @@ def test_starts_round_trip(start):
     assert type(restored) is type(start) and restored.get_config() == start.get_config()
 
 
-def test_layer_checks():
+def test_layer_checks(rng):
     start = warm_starts.Perturbed(
         warm_starts.Composed("convolution", input=np.roll(np.arange(8), 3)), 0.05
     )
     arguments = {"filters": 2, "kernel_size": 3, "depth": (1, 1, 3), "warm_start": start, "seed": 1}
-    check_layer(layers.XDConv1D, arguments, (2, 8, 3), run_jit=False)
+    check_variant(layers.XDConv1D, arguments, (2, 8, 3), rng)
 
 
 def bad(message, start, **arguments):
