@@ -29,9 +29,9 @@ def without_data(monkeypatch):
 
 @pytest.fixture
 def shallow(monkeypatch):
-    """Networks of two levels or blocks, which are those of more but for the number."""
+    """Networks of two levels or one block, which are those of more but for the number."""
     monkeypatch.setattr(networks, "MUSIC", {**networks.MUSIC, "levels": 2})
-    monkeypatch.setattr(keras_xd.models, "fno", functools.partial(keras_xd.models.fno, blocks=2))
+    monkeypatch.setattr(keras_xd.models, "fno", functools.partial(keras_xd.models.fno, blocks=1))
 
 
 # Tasks

@@ -152,11 +152,11 @@ def test_a_search_moves_to_its_target(images, no_graph, blank_pictures, tmp_path
 
     monkeypatch.setattr(training, "network", longer)
     arguments = ["mnist", *TINY, "--size", "4", "--methods", "KRWD", "--complexity-weight", "1000"]
-    arguments += ["--batch-size", "9", "--epochs", "4", "--architecture-rate", "0.06"]
+    arguments += ["--batch-size", "9", "--epochs", "3", "--architecture-rate", "0.08"]
     arguments += ["--channels", "40"]  # whole ones, whose number changes in small steps
     (run,) = dnarch.main([*arguments, "--output", str(tmp_path)]).runs
     ratios = run["curves"]["complexity"]
-    assert len(ratios) == len(run["curves"]["score"]) == len(run["seconds"]) == 4
+    assert len(ratios) == len(run["curves"]["score"]) == len(run["seconds"]) == 3
     assert abs(ratios[0] - 1) > 0.05 and run["complexity"] == pytest.approx(1, abs=0.05)
 
 
