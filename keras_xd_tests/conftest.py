@@ -5,12 +5,14 @@ Those of Keras and its backend are in `backend_settings`.
 
 import argparse
 import fcntl
+import importlib.util
 import itertools
 import json
 import operator as op
 import os
 import pathlib
 import re
+import sys
 import zlib
 
 from keras_xd_tests import programs
@@ -28,6 +30,7 @@ os.environ.setdefault("JAX_ENABLE_X64", "1")  # or float64 is float32
 import pytest
 
 TESTS = pathlib.Path(__file__).parent
+FIRST_WORKER = pytest.StashKey()  # the lock of a worker that compiles for all
 LONGEST = ("examples", "quickstart_test.py", "tuner_integration")
 
 pytest.register_assert_rewrite("keras_xd_tests.layer_checks")
@@ -54,10 +57,30 @@ def _in_part(path, part, parts):
 
 
 def pytest_configure(config):
-    """Import Keras and its backend only where tests run, not where they are handed out."""
-    handed_out = config.getoption("dist", "no") != "no" and not config.option.collectonly
-    if not handed_out:
-        config.pluginmanager.import_plugin("keras_xd_tests.backend_settings")
+    """Import Keras and its backend only where tests run, not where they are handed out.
+
+    If nothing has been compiled to bytecode yet, the first worker imports and collects alone: the
+    others would only compile the same.
+    """
+    if config.getoption("dist", "no") != "no" and not config.option.collectonly:
+        return
+    if hasattr(config, "workerinput") and not _is_compiled():
+        path = pathlib.Path(config.option.basetemp).parent / "first_worker.lock"
+        config.stash[FIRST_WORKER] = open(path, "w", encoding="utf-8")
+        fcntl.flock(config.stash[FIRST_WORKER], fcntl.LOCK_EX)
+    config.pluginmanager.import_plugin("keras_xd_tests.backend_settings")
+
+
+def pytest_collection_finish(session):
+    if FIRST_WORKER in session.config.stash:
+        session.config.stash[FIRST_WORKER].close()
+
+
+def _is_compiled():
+    """Return whether the last test file has bytecode, so all that is imported before, or never."""
+    last = max(TESTS.glob("*_test.py"))
+    folder = pathlib.Path(importlib.util.cache_from_source(str(last))).parent
+    return sys.dont_write_bytecode or any(folder.glob(f"{last.stem}.*-pytest-*.pyc"))
 
 
 def pytest_collection_modifyitems(config, items):

@@ -1,7 +1,11 @@
 """Skips that are counted, with their reasons: real data, other backends."""
 
 import argparse
+import fcntl
+import importlib.util
 import json
+import pathlib
+import sys
 import types
 
 import pytest
@@ -103,3 +107,46 @@ def test_a_process_that_hands_out_tests_has_no_backend(options, loaded):
     )
     conftest.pytest_configure(config)
     assert found == loaded
+
+
+def test_the_first_worker_compiles_alone(tmp_path, monkeypatch):
+    def worker(name):
+        return types.SimpleNamespace(
+            getoption=lambda name, default: default,
+            option=types.SimpleNamespace(collectonly=False, basetemp=tmp_path / name),
+            pluginmanager=types.SimpleNamespace(import_plugin=lambda name: None),
+            workerinput={},
+            stash={},
+        )
+
+    first, second = worker("gw0"), worker("gw1")
+    monkeypatch.setattr(conftest, "_is_compiled", lambda: False)
+    conftest.pytest_configure(first)
+    with open(tmp_path / "first_worker.lock", "w", encoding="utf-8") as lock:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    conftest.pytest_collection_finish(types.SimpleNamespace(config=first))
+    conftest.pytest_configure(second)
+    monkeypatch.setattr(conftest, "_is_compiled", lambda: True)
+    compiled = worker("gw2")
+    conftest.pytest_configure(compiled)
+    assert not compiled.stash
+    conftest.pytest_collection_finish(types.SimpleNamespace(config=compiled))
+    conftest.pytest_collection_finish(types.SimpleNamespace(config=second))
+
+
+def test_what_has_been_compiled(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    assert not conftest._is_compiled()
+    # pytest collects folders and files by name.
+    last = max(conftest.TESTS.rglob("*_test.py"))
+    path = pathlib.Path(importlib.util.cache_from_source(str(last)))
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert not conftest._is_compiled()  # as `python -m compileall` would
+    path.with_name(f"{last.stem}.{sys.implementation.cache_tag}-pytest-9.0.0.pyc").touch()
+    assert conftest._is_compiled()
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "other"))
+    assert conftest._is_compiled()

@@ -71,9 +71,12 @@ def test_a_search_is_deterministic_tries_nothing_twice_and_obeys_the_grammar(tmp
 def test_bayesian_search_beats_random_search(tmp_path):
     best = {}
     for strategy in ("bayesian", "random"):
-        oracle = cell_oracle(20, 0, strategy=strategy, candidates=20)
-        tuner = search(tmp_path, oracle, declare=False, name=strategy)
-        best[strategy] = tuner.oracle.get_best_trials()[0].score
+        scores = []
+        for seed in range(2):
+            oracle = cell_oracle(20, seed, strategy=strategy, candidates=20)
+            tuner = search(tmp_path, oracle, declare=False, name=f"{strategy}{seed}")
+            scores.append(tuner.oracle.get_best_trials()[0].score)
+        best[strategy] = np.mean(scores)
     assert best["bayesian"] < 0.06  # the optimum is 0.05
     assert best["random"] > 0.15
 
