@@ -5,19 +5,23 @@
 
 import functools
 import gc
+import inspect
 import itertools
 import random
+import types
+import weakref
 
 import hypothesis
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import context
 from tensorflow.python.framework import tensor_util
-from tensorflow.python.ops import gen_resource_variable_ops
+from tensorflow.python.ops import array_ops_stack, gen_array_ops, gen_resource_variable_ops
 from tensorflow.python.util import tf_stack
 
 from keras_xd_tests import array_batches, example_scripts
@@ -63,6 +67,55 @@ class _TensorLike(type):
 
 *TENSORS, _ = tensor_util.tf_type_classes
 tensor_util.tf_type_classes = (*TENSORS, _TensorLike("IsTensorLike", (), {}))
+
+# Shapes, orders of axes and ends of slices as tensors that are made once: with numbers of Python
+# TensorFlow takes four times as long for an operation that is not in a graph.
+CONSTANT = functools.lru_cache(4096)(tf.constant)
+RESHAPE, TRANSPOSE, STACK = gen_array_ops.reshape, gen_array_ops.transpose, array_ops_stack.stack
+
+
+def _constant(numbers):
+    plain = type(numbers) in (tuple, list) and numbers and all(type(n) is int for n in numbers)
+    return CONSTANT(tuple(numbers)) if plain and tf.executing_eagerly() else numbers
+
+
+def _stack(values, axis=0, name="stack"):
+    constant = values if axis else _constant(values)
+    return STACK(values, axis, name) if constant is values else constant
+
+
+gen_array_ops.reshape = lambda tensor, shape, name=None: RESHAPE(tensor, _constant(shape), name)
+gen_array_ops.transpose = lambda x, perm, name=None: TRANSPOSE(x, _constant(perm), name)
+array_ops_stack.stack = _stack
+
+# Where an optimizer makes its variables within a graph, TensorFlow traces that again without them.
+MAKE_TRAIN_FUNCTION = TensorFlowTrainer.make_train_function
+
+
+def _make_train_function(model, force=False):
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and model.built and not (optimizer.built or model.run_eagerly):
+        optimizer.build(model.trainable_variables)
+    return MAKE_TRAIN_FUNCTION(model, force)
+
+
+TensorFlowTrainer.make_train_function = _make_train_function
+
+# Keras asks for the signature of `call` and `__init__` whenever a layer is made or called.
+SIGNATURE, SIGNATURES = inspect.signature, weakref.WeakKeyDictionary()
+
+
+def _signature(function, **options):
+    plain = getattr(function, "__func__", function)  # that of a method
+    if options or type(plain) is not types.FunctionType:
+        return SIGNATURE(function, **options)
+    known = SIGNATURES.setdefault(plain, {})
+    if type(function) not in known:
+        known[type(function)] = SIGNATURE(function)
+    return known[type(function)]
+
+
+inspect.signature = _signature
 if keras.backend.backend() == "jax":
     import jax
 if keras.backend.backend() == "torch":
