@@ -5,11 +5,8 @@
 
 import functools
 import gc
-import inspect
 import itertools
 import random
-import types
-import weakref
 
 import hypothesis
 import keras
@@ -100,22 +97,6 @@ def _make_train_function(model, force=False):
 
 
 TensorFlowTrainer.make_train_function = _make_train_function
-
-# Keras asks for the signature of `call` and `__init__` whenever a layer is made or called.
-SIGNATURE, SIGNATURES = inspect.signature, weakref.WeakKeyDictionary()
-
-
-def _signature(function, **options):
-    plain = getattr(function, "__func__", function)  # that of a method
-    if options or type(plain) is not types.FunctionType:
-        return SIGNATURE(function, **options)
-    known = SIGNATURES.setdefault(plain, {})
-    if type(function) not in known:
-        known[type(function)] = SIGNATURE(function)
-    return known[type(function)]
-
-
-inspect.signature = _signature
 if keras.backend.backend() == "jax":
     import jax
 if keras.backend.backend() == "torch":
