@@ -87,6 +87,22 @@ def check_types(function: Decorated) -> Decorated:
     return checked
 
 
+def constructor_parameters(kind: type) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a class' constructor by name, without `self`.
+
+    `inspect.signature` of a layer is that of Keras' `__new__` in early releases of Python 3.11.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd.core.argument_types import constructor_parameters
+    >>> list(constructor_parameters(keras.layers.Dense))[:2]
+    ['units', 'activation']
+    """
+    parameters = inspect.signature(kind.__init__).parameters
+    return dict(list(parameters.items())[1:])
+
+
 def _prepare(checks, function, signature):
     """Fill a list with the checks of arguments by place, of further ones, and by name."""
     hints, by_place, rest, by_name = _hints(inspect.unwrap(function)), [], None, {}

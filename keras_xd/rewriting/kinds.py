@@ -1,6 +1,5 @@
 """Which layers of Keras have a searchable twin, and how a twin is made from a layer."""
 
-import inspect
 from collections.abc import Mapping
 
 import keras
@@ -8,7 +7,7 @@ import numpy as np
 
 from keras_xd import layers
 from keras_xd.core import validation
-from keras_xd.core.argument_types import check_types
+from keras_xd.core.argument_types import check_types, constructor_parameters
 from keras_xd.core.searchable import SearchableLayer, named_layers
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
 
@@ -98,7 +97,7 @@ NO_TWIN = {
 SKIPS = {"xd": {1: layers.XDConv1D, 2: layers.XDConv2D, 3: layers.XDConv3D}}
 WEIGHTS = ("kernel", "depthwise_kernel", "pointwise_kernel", "bias")
 SKIP_KERNEL_SIZE = 3
-BASE_ARGUMENTS = {*inspect.signature(keras.layers.Layer).parameters, "window_size"}
+BASE_ARGUMENTS = {*constructor_parameters(keras.layers.Layer), "window_size"}
 
 
 @check_types
@@ -150,7 +149,7 @@ def _check_twin(keras_class, twin):
             "A value of `twins` must be a subclass of `keras_xd.layers.SearchableLayer`. "
             f"Received: {twin!r}"
         )
-    parameters = inspect.signature(twin).parameters
+    parameters = constructor_parameters(twin)
     takes_others = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     missing = sorted({*arguments_of(keras_class), "dtype"} - set(parameters))
     if missing and not takes_others:
@@ -181,7 +180,7 @@ def search_space_of(found_layers):
 
 def arguments_of(keras_class):
     """Return the names of the constructor's arguments, each an attribute of the same name."""
-    parameters = inspect.signature(keras_class).parameters.values()
+    parameters = constructor_parameters(keras_class).values()
     named = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
     return tuple(dict.fromkeys([*named, "name"]))
 
@@ -195,7 +194,7 @@ def check_options(options, twins):
     """
     for twin in dict.fromkeys(twins.values()):
         own = [base for base in twin.__mro__ if issubclass(base, SearchableLayer)]
-        parameters = [p for base in own for p in inspect.signature(base).parameters.values()]
+        parameters = [p for base in own for p in constructor_parameters(base).values()]
         by_position = {p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
         keyword_only = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
         sizes = {name: 1 for name in ("filters", "kernel_size") if name in by_position}

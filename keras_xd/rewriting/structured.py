@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import inspect
 import itertools
 import logging
 import math
@@ -12,6 +11,7 @@ from typing import Any
 import keras
 
 from keras_xd.core import validation
+from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.searchable import named_layers, sublayers
 from keras_xd.core.tables import aligned
 from keras_xd.graph.wrapped_model import Exchange, every_call
@@ -300,7 +300,7 @@ def _new_layer(layer, twin, arguments):
     if issubclass(twin, keras.layers.RNN):
         allowed = twin.argument_names()
     else:
-        allowed = {*inspect.signature(twin).parameters, "name", "dtype"} - {"kwargs"}
+        allowed = {*constructor_parameters(twin), "name", "dtype"} - {"kwargs"}
     config = {name: value for name, value in layer.get_config().items() if name in allowed}
     config["activity_regularizer"] = layer.activity_regularizer
     if hasattr(twin, "arguments_from"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.core.argument_types import check_types, described, fits
+from keras_xd.core.argument_types import check_types, constructor_parameters, described, fits
 from keras_xd.core.type_aliases import Radix, Tensor
 from keras_xd_tests.core.type_aliases_test import FUNCTIONS
 
@@ -106,10 +106,28 @@ def test_the_decorator():
         scaled("a" * 1000)
 
 
+def test_parameters_are_those_of_the_constructor():
+    assert list(constructor_parameters(keras.layers.Dense))[:2] == ["units", "activation"]
+    assert "kwargs" in constructor_parameters(keras_xd.layers.XDConv2D)
+    assert list(constructor_parameters(Sized)) == ["size", "name"]
+
+
+class Sized:
+    """A class with a `__new__` that takes anything, as Keras' layers are."""
+
+    def __new__(cls, *args, **kwargs):
+        return super().__new__(cls)
+
+    def __init__(self, size, name=None):
+        self.size, self.name = size, name
+
+
 def required(function):
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    function = function.__init__ if inspect.isclass(function) else function
     parameters = inspect.signature(function).parameters.values()
-    return [p for p in parameters if p.default is p.empty and p.kind not in kinds]
+    named = [p for p in parameters if p.default is p.empty and p.kind not in kinds]
+    return [p for p in named if p.name != "self"]
 
 
 @pytest.mark.parametrize("wrong", WRONG)

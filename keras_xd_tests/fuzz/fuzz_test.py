@@ -7,6 +7,7 @@ import pathlib
 import resource
 import subprocess
 import sys
+import time
 import zipfile
 
 import numpy as np
@@ -111,7 +112,9 @@ class Harmful(formats.Format):
         elif content == b"process":
             subprocess.run([sys.executable, "-V"], capture_output=True)
         elif content == b"slow":
-            sum(range(5_000_000))
+            start = time.process_time()
+            while time.process_time() < start + 0.1:
+                pass
         elif content == b"memory":
             pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
             now = pages * resource.getpagesize()

@@ -1,7 +1,5 @@
 """Twins of every kind of layer: the same function, with weights and arguments carried over."""
 
-import inspect
-
 import keras
 import numpy as np
 import pytest
@@ -9,6 +7,7 @@ from keras import layers
 
 import keras_xd
 from keras_xd import layers as xd_layers
+from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.searchable import searchable_layers
 from keras_xd.finalizing import finalize
 from keras_xd.rewriting import kinds, rewrite
@@ -27,7 +26,7 @@ def test_arguments_of_every_class_are_attributes(space):
         layer = keras_class(**{name: required[name] for name in names if name in required})
         assert all(hasattr(layer, name) for name in names)
         if not issubclass(keras_class, kinds.POOLING):
-            expected = set(inspect.signature(keras_class).parameters) - {"kwargs"}
+            expected = set(constructor_parameters(keras_class)) - {"kwargs"}
             config = twin.from_config(twin(**{n: 4 for n in expected & set(required)}).get_config())
             assert expected <= set(config.get_config()) | {"activation"}
 

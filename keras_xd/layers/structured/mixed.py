@@ -1,6 +1,5 @@
 """Dense, einsum and recurrent layers whose kernels are mixtures of structured matrices."""
 
-import inspect
 import math
 from collections.abc import Sequence
 from typing import Any, Unpack
@@ -8,6 +7,7 @@ from typing import Any, Unpack
 import keras
 from keras import ops
 
+from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.shares import CandidateShares
 from keras_xd.core.type_aliases import (
     Activation,
@@ -107,7 +107,7 @@ def _arguments(kind, config):
     if hasattr(kind, "argument_names"):
         allowed = kind.argument_names()
     else:
-        allowed = set(inspect.signature(kind).parameters)
+        allowed = set(constructor_parameters(kind))
     return [name for name in config if name in {*allowed, "name", "dtype"}]
 
 

@@ -1,7 +1,6 @@
 """LSTM and GRU whose kernels are structured matrices."""
 
 import dataclasses
-import inspect
 from typing import Any
 
 import keras
@@ -9,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.type_aliases import Config, Shape, Tensor
 from keras_xd.layers.structured import base
 
@@ -216,9 +216,9 @@ class _StructuredRNN(keras.layers.RNN):
     @classmethod
     def argument_names(cls) -> set[str]:
         """Return the names of all arguments but `trainable`."""
-        names = {*_OF_LAYER, *inspect.signature(cls).parameters}
+        names = {*_OF_LAYER, *constructor_parameters(cls)}
         for base_class in cls.cell_class.__mro__:
-            names |= set(inspect.signature(base_class.__init__).parameters)
+            names |= set(constructor_parameters(base_class))
         return names - {"self", "args", "kwargs", "trainable", "kernel_initializer"}
 
     @staticmethod

@@ -1,11 +1,10 @@
 """`DashConv1D` to `DashConv3D` are `DashConv` of a rank, with the arguments of Keras' layers."""
 
-import inspect
-
 import keras
 import pytest
 
 from keras_xd import layers
+from keras_xd.core.argument_types import constructor_parameters
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -14,8 +13,8 @@ def test_arguments_are_those_of_keras(rank):
         getattr(module, f"{name}{rank}D")
         for module, name in ((layers, "DashConv"), (keras.layers, "Conv"))
     )
-    arguments = dict.fromkeys(inspect.signature(of_keras).parameters)
-    own = list(inspect.signature(twin).parameters)
+    arguments = dict.fromkeys(constructor_parameters(of_keras))
+    own = list(constructor_parameters(twin))
     assert own[:-1] == [name for name in arguments if name != "kwargs"]
     layer = twin(2, 3, dilations=(1, 2), name="searched")
     config = layer.get_config()
