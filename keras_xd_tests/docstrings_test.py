@@ -14,11 +14,9 @@ import textwrap
 
 import keras
 import pytest
-import tensorflow as tf
 
-from keras_xd.core import tracing
 from keras_xd.rewriting import kinds
-from keras_xd_tests import example_scripts
+from keras_xd_tests import eager_steps, example_scripts
 from keras_xd_tests.imports_test import MODULES, module_name
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -71,12 +69,6 @@ def shapes_as_tuples(text):
         return f"({sizes},)" if sizes and "," not in sizes else f"({sizes})"
 
     return SHAPE.sub(as_tuple, text)
-
-
-def trace_in_graphs_alone(patch):
-    """Call functions of cells as they are where steps run eagerly: most of them run once."""
-    in_xla = tracing._in_xla
-    patch.setattr(tracing, "_in_xla", lambda: tf.executing_eagerly() or in_xla())
 
 
 def train_eagerly(patch):
@@ -200,7 +192,7 @@ def test_example_runs(code, tmp_path, monkeypatch, request):
     if name.startswith(TRAINED_EAGERLY):
         train_eagerly(monkeypatch)
     if keras.backend.backend() == "tensorflow":
-        trace_in_graphs_alone(monkeypatch)
+        eager_steps.trace_in_graphs_alone(monkeypatch)
     policy = keras.config.dtype_policy()
     try:
         run_example(code, "example")

@@ -14,6 +14,8 @@ from keras.src.trainers.data_adapters import array_data_adapter, array_slicing, 
 from keras.src.trainers.epoch_iterator import EpochIterator
 from tensorflow.python.eager import context
 
+from keras_xd.core import tracing
+
 
 def faster(patch):
     """Let Keras' optimizers and batches do what they do by fewer operations, on TensorFlow.
@@ -32,6 +34,7 @@ def faster(patch):
         (tensorflow_optimizer.TFOptimizer, "_apply_weight_decay", decay),
     ):
         patch.setattr(owner, name, _where_eager(function, getattr(owner, name)))
+    trace_in_graphs_alone(patch)
     prepare = trainer.TFEpochIterator.__init__
 
     def prepare_batches(self, distribute_strategy=None, *args, **kwargs):
@@ -44,6 +47,12 @@ def faster(patch):
             self._distributed_dataset = kind(self.data_adapter)
 
     patch.setattr(trainer.TFEpochIterator, "__init__", prepare_batches)
+
+
+def trace_in_graphs_alone(patch):
+    """Call functions of cells as they are where steps run eagerly: most of them run once."""
+    in_xla = tracing._in_xla
+    patch.setattr(tracing, "_in_xla", lambda: tf.executing_eagerly() or in_xla())
 
 
 def _where_eager(function, other):
