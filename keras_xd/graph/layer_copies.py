@@ -4,6 +4,8 @@ import inspect
 
 import keras
 
+from keras_xd.core.argument_types import constructor_parameters
+
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -86,7 +88,7 @@ def from_config(operation_class, config):
     except TypeError:  # what Keras raises for an argument that is none
         taken = set()
         for base in operation_class.__mro__:
-            taken |= set(inspect.signature(base.__init__).parameters)
+            taken |= set(constructor_parameters(base))
         known = {name: value for name, value in config.items() if name in taken}
         if len(known) == len(config):
             raise
@@ -97,8 +99,8 @@ def _from_attributes(operation):
     """Return arguments that make an operation of this class again, or `None`."""
     if not isinstance(operation, keras.layers.Layer):
         return None
-    parameters = inspect.signature(type(operation).__init__).parameters.values()
-    names = [p.name for p in list(parameters)[1:] if p.kind not in _VARIADIC]
+    parameters = constructor_parameters(type(operation)).values()
+    names = [p.name for p in parameters if p.kind not in _VARIADIC]
     config = {}
     for name in names:
         if not hasattr(operation, name):

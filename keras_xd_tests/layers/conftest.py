@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_xd.core import tracing
+from keras_xd_tests import eager_steps
 
 
 @pytest.fixture
@@ -12,4 +12,4 @@ def untraced(monkeypatch):
     To trace a part takes longer than to run it a few times. All edges from a node are computed
     together then, as in what XLA compiles. Tests of graphs, of files and of training trace parts.
     """
-    monkeypatch.setattr(tracing, "_in_xla", lambda: True)
+    eager_steps.trace_in_graphs_alone(monkeypatch)

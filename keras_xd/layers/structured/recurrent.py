@@ -219,7 +219,7 @@ class _StructuredRNN(keras.layers.RNN):
         names = {*_OF_LAYER, *constructor_parameters(cls)}
         for base_class in cls.cell_class.__mro__:
             names |= set(constructor_parameters(base_class))
-        return names - {"self", "args", "kwargs", "trainable", "kernel_initializer"}
+        return names - {"args", "kwargs", "trainable", "kernel_initializer"}
 
     @staticmethod
     def kernels_of(layer: keras.layers.Layer) -> list[tuple[int, int]]:
