@@ -24,6 +24,7 @@ from tensorflow.python.util import tf_stack
 from keras_xd_tests import array_batches, example_scripts
 
 FINISHED = itertools.count(1)
+gc.set_threshold(20_000, 20, 50)  # by default it looks for cycles after every 700 new objects
 
 # What TensorFlow says where it computes a convolution on the CPU with oneDNN alone.
 WITHOUT_ONEDNN = (
