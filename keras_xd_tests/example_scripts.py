@@ -7,7 +7,9 @@ import types
 
 import keras
 import tensorflow as tf
+from matplotlib import _constrained_layout
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from keras_xd_tests import eager_steps
 
@@ -70,3 +72,34 @@ def blank_pictures(patch):
     """
     save = Figure.savefig
     patch.setattr(Figure, "savefig", lambda figure, path, **options: save(Figure(), path))
+
+
+class _Placed(Exception):
+    """Ends a layout after its first pass."""
+
+
+def lay_out_once(patch):
+    """Draw pictures once: matplotlib does it twice to place the axes, which it places twice, too.
+
+    Args:
+        patch: pytest's `MonkeyPatch` that undoes it.
+    """
+    save, execute = Figure.savefig, ConstrainedLayoutEngine.execute
+
+    def end(grids, figure):
+        raise _Placed
+
+    def execute_once(engine, figure):
+        with contextlib.suppress(_Placed):
+            execute(engine, figure)
+
+    def save_as_placed(figure, *arguments, **options):
+        engine = figure.get_layout_engine()
+        if engine is not None:
+            engine.execute(figure)
+        figure.set_layout_engine(None)
+        save(figure, *arguments, **options)
+
+    patch.setattr(_constrained_layout, "reset_margins", end)
+    patch.setattr(ConstrainedLayoutEngine, "execute", execute_once)
+    patch.setattr(Figure, "savefig", save_as_placed)

@@ -38,6 +38,7 @@ def test_a_page_is_what_its_records_say(name):
 
 def test_every_picture_is_drawn_of_records(tmp_path, eager, capsys, monkeypatch):
     """By curves alone, small enough for a page, and shown by one."""
+    example_scripts.lay_out_once(monkeypatch)
     draw = redraw.draw
 
     def draw_or_copy(name, found, folder):
