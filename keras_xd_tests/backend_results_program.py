@@ -2,7 +2,8 @@
 
 `KERAS_BACKEND=jax python -m keras_xd_tests.backend_results_program FOLDER` computes it on one
 backend and prints it as JSON. The programs of all backends run at once and read each other's files
-in the folder. TensorFlow and JAX have two devices, one of them for `device_program` alone.
+in the folder. TensorFlow and JAX have two devices, one of them for `device_program` alone; two
+workers of TensorFlow are copies of its process.
 """
 
 import contextlib
@@ -12,9 +13,8 @@ import sys
 
 import keras
 
-from keras_xd_tests import backend_program, backend_spaces_program
+from keras_xd_tests import backend_program, backend_spaces_program, programs
 from keras_xd_tests.graph import runtimes_program
-from keras_xd_tests.programs import BACKENDS
 from keras_xd_tests.search import device_program, frozen_steps_program
 from keras_xd_tests.search.backends import backend_module_program
 
@@ -47,6 +47,7 @@ def eager_functions():
 def main(folder):
     backend = keras.backend.backend()
     if backend == "tensorflow":
+        workers = programs.fork(device_program.run_workers, folder / "workers")
         split_cpu()
     with eager_functions() if backend == "tensorflow" else contextlib.nullcontext():
         found = {
@@ -59,11 +60,14 @@ def main(folder):
             formats.mkdir()
             found["formats"] = runtimes_program.results(formats)
             found["module"] = backend_module_program.results()
-        found["saved"] = backend_program.saved_by(BACKENDS, folder)
+        found["saved"] = backend_program.saved_by(programs.BACKENDS, folder)
     found["frozen"] = frozen_steps_program.results()
     if backend in ON_TWO_DEVICES:
         kinds = {"one": "one", "two": ON_TWO_DEVICES[backend]}
         found["devices"] = {name: device_program.run_all(kind) for name, kind in kinds.items()}
+    if backend == "tensorflow":
+        assert programs.wait(workers) == 0
+        found["workers"] = json.loads((folder / "workers" / "found.json").read_text())
     return found
 
 

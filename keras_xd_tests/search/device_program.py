@@ -1,24 +1,22 @@
-"""A search on one device, two devices or two workers.
+"""A search on one device, two devices or two workers, for `backend_results_program`.
 
-`backend_results_program` has one and two devices on TensorFlow and JAX. `python -m
-keras_xd_tests.search.device_program FOLDER` is two workers with backups in FOLDER, of which the
-second is killed in the third epoch, and then two that go on; prints what came of it as JSON.
+One and two devices are those of TensorFlow and JAX, workers have TensorFlow.
 """
 
 import contextlib
 import functools
 import json
 import os
-import pathlib
 import signal
-import sys
 
 import keras
 import numpy as np
 
 import keras_xd
+from keras_xd.core.searchable import architecture_variables
 from keras_xd.layers import XDConv1D
 from keras_xd.search import SearchModel
+from keras_xd.search.callbacks import training_state
 from keras_xd_tests import programs
 from keras_xd_tests.search.gated_dense import GatedDense
 
@@ -82,6 +80,28 @@ class Die(keras.callbacks.Callback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Watch(keras.callbacks.Callback):
+    """Notes the architecture before the first epoch and after each."""
+
+    def on_train_begin(self, logs=None):
+        self.architectures = []
+        self.on_epoch_end(None)
+
+    def on_epoch_end(self, epoch, logs=None):
+        training_state.synchronize(self.model)
+        values = map(keras.ops.convert_to_numpy, architecture_variables(self.model))
+        self.architectures.append(np.concatenate([np.ravel(value) for value in values]).tolist())
+
+
+def joint_callbacks():
+    """Return callbacks that read and change the state of training; all start anew in the middle."""
+    return [
+        keras_xd.callbacks.WarmRestarts(2, learning_rate=0.05, seed=5),
+        keras_xd.callbacks.CollapseGuard(),
+        keras_xd.callbacks.TerminateOnNonFinite(),
+    ]
+
+
 def values_of(strategy, variable):
     """Return the values of a variable on each of this process' devices."""
     if strategy:
@@ -99,6 +119,8 @@ def run(mode, strategy, backup=None, dies=False):
     y = np.argmax(x[:, :3, 0], axis=1)
     with strategy.scope() if strategy else keras.name_scope("one"):
         search = make_search(mode)
+    watch = Watch()
+    callbacks = [Die()] if dies else [watch]
     held_out = {} if mode == "joint" else {"architecture_data": (x[16:], y[16:])}
     history = keras_xd.distributed.fit(
         search,
@@ -106,7 +128,7 @@ def run(mode, strategy, backup=None, dies=False):
         y[:16],
         backup_dir=backup and backup / mode,
         validation_data=(x[:8], y[:8]) if mode == "joint" else None,
-        callbacks=[Die()] if dies else None,
+        callbacks=[*callbacks, *(joint_callbacks() if mode == "joint" else [])],
         batch_size=8,
         epochs=4,
         shuffle=False,
@@ -116,6 +138,8 @@ def run(mode, strategy, backup=None, dies=False):
     variables = [*search.model.variables, *search.optimizer.variables]
     return {
         "history": history.history,
+        "architectures": watch.architectures,
+        "iterations": int(search.search_optimizer.architecture_optimizer.iterations.numpy()),
         "all": [values_of(strategy, v) for v in variables],
     }
 
@@ -146,7 +170,13 @@ def start_workers(folder, dies):
     ]
 
 
-def workers(folder):
+def run_workers(folder):
+    """Run two workers with backups in a folder, which is made; write what came of it to found.json.
+
+    The second is killed in the third epoch; then two go on. Only in a process in which TensorFlow
+    has computed nothing.
+    """
+    folder.mkdir()
     first, second = start_workers(folder, dies=True)
     killed = programs.wait(second)
     # Without the second, the first fails, or waits for it.
@@ -159,8 +189,5 @@ def workers(folder):
     }
     statuses = [programs.wait(process) for process in start_workers(folder, dies=False)]
     found = [json.loads((folder / f"worker_{index}.json").read_text()) for index in range(2)]
-    return {"killed": killed, "failed": failed, "left": left, "statuses": statuses, "found": found}
-
-
-if __name__ == "__main__":
-    print("RESULT " + json.dumps(workers(pathlib.Path(sys.argv[1]))))
+    result = {"killed": killed, "failed": failed, "left": left, "statuses": statuses}
+    (folder / "found.json").write_text(json.dumps({**result, "found": found}))

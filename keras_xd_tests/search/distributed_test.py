@@ -13,7 +13,6 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd.search import SearchModel, distributed
-from keras_xd_tests import programs
 from keras_xd_tests.search.device_program import MODES, MODES_OF_WORKERS
 from keras_xd_tests.search.gated_dense import classification_data, small_model
 
@@ -144,12 +143,20 @@ def test_two_devices_train_as_one(backend, on_backends):
     if backend == "tensorflow":
         assert (devices["one"]["replicas"], devices["two"]["replicas"]) == (1, 2)
     assert_equal_but_for_rounding(devices["two"], devices["one"], 2)
+    for found in devices.values():
+        start, *architectures = found["joint"]["architectures"]
+        assert architectures[0] == start != architectures[1]  # the first epoch is warm-up
+        np.testing.assert_allclose(
+            [start, *architectures], devices["one"]["joint"]["architectures"], rtol=1e-4, atol=1e-6
+        )
+        assert found["joint"]["iterations"] == 6  # of two in each other epoch
+        assert found["joint"]["history"]["restarts"] == [0, 0, 1, 1]
 
 
 @pytest.mark.backends
-def test_two_workers_train_as_one_also_after_one_was_killed(on_backends, tmp_path):
+def test_two_workers_train_as_one_also_after_one_was_killed(on_backends):
     """The second kills itself in the third epoch; the first cannot go on without it."""
-    workers = programs.run("search.device_program", tmp_path)
+    workers = on_backends["tensorflow"]["workers"]
     assert workers["killed"] == -signal.SIGKILL and workers["failed"] != 0
     assert workers["left"] == {"second_order": 2}
     assert workers["statuses"] == [0, 0]
