@@ -1,9 +1,9 @@
 """Layers and their variables made in less time, for tests, which make thousands of them.
 
 What is made is the same. TensorFlow enters several scopes for each variable, also where there is
-no graph. Keras looks for layers and variables in every number that a layer keeps, reads the
-signature of its constructor again for each layer, and draws weights by ten operations. Both ask at
-every operation whether tracebacks shall be shortened.
+no graph. Keras looks for layers and variables in every number that a layer keeps, and reads the
+signature of its constructor again for each layer. Both ask at every operation whether tracebacks
+shall be shortened.
 """
 
 import functools
@@ -12,21 +12,14 @@ import types
 import weakref
 
 import keras
-import numpy as np
 import tensorflow as tf
-from keras.src.backend.tensorflow import numpy, random
+from keras.src.backend.tensorflow import numpy
 from keras.src.layers import layer
 from keras.src.ops import operation
 from keras.src.utils import traceback_utils as tracebacks_of_keras
 from tensorflow.python.eager import context, record
 from tensorflow.python.framework import ops
-from tensorflow.python.ops import (
-    gen_array_ops,
-    gen_math_ops,
-    gen_resource_variable_ops,
-    handle_data_util,
-)
-from tensorflow.python.ops import gen_stateless_random_ops_v2 as random_numbers
+from tensorflow.python.ops import gen_array_ops, gen_resource_variable_ops, handle_data_util
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
 from tensorflow.python.trackable import base
 from tensorflow.python.util import traceback_utils as tracebacks_of_tensorflow
@@ -37,10 +30,8 @@ OTHERS = ("collections", "caching_device", "constraint", "distribute_strategy", 
 HANDLE_DATA = functools.lru_cache(1024)(handle_data_util.create_handle_data)
 SET_ATTRIBUTE = keras.Layer.__setattr__
 NO_PARTS = (bool, int, float, str, type(None), types.FunctionType)
-UNIFORM = random.uniform
 ZEROS = numpy.zeros
 CONSTANT = functools.lru_cache(1024)(tf.constant)
-ALGORITHM = tf.constant(3, "int32")  # the one that suits the device
 
 
 def make_layers_quickly(patch):
@@ -50,7 +41,6 @@ def make_layers_quickly(patch):
         patch: pytest's `MonkeyPatch` that undoes it.
     """
     patch.setattr(ResourceVariable, "_init_from_args", make_variable)
-    patch.setattr(random, "uniform", uniform)
     patch.setattr(numpy, "zeros", zeros)
     for module in (operation, layer):
         patch.setattr(module, "inspect", Inspect("inspect"))
@@ -107,27 +97,6 @@ def set_attribute(owner, name, value):
         except AttributeError:  # a property, which may have this value already
             pass
     SET_ATTRIBUTE(owner, name, value)
-
-
-def uniform(shape, minval=0.0, maxval=1.0, dtype=None, seed=None):
-    """Draw the numbers that Keras draws of an integer."""
-    dtype = keras.backend.standardize_dtype(dtype)
-    limits = type(minval) is type(maxval) is float
-    if not (limits and type(seed) is int and 0 <= seed < 2**63 and _is_plain(shape, dtype)):
-        return UNIFORM(shape, minval, maxval, dtype, seed)
-    seed = tf.constant([seed % (2**31 - 2), 0], "int32")
-    key, counter = random_numbers.stateless_random_get_key_counter(seed)
-    shape = CONSTANT(shape, "int32")
-    numbers = random_numbers.stateless_random_uniform_v2(shape, key, counter, ALGORITHM, dtype)
-    length, start = _range(minval, maxval, dtype)
-    return gen_math_ops.add_v2(gen_math_ops.mul(numbers, length), start)
-
-
-@functools.lru_cache(1024)
-def _range(minval, maxval, dtype):
-    """Return the length and the start of a range as Keras rounds them, to 32 bits at first."""
-    minval, maxval = (np.array(np.float32(limit), dtype) for limit in (minval, maxval))
-    return tf.constant(maxval - minval), tf.constant(minval)
 
 
 def zeros(shape, dtype=None):

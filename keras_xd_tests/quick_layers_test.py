@@ -13,17 +13,6 @@ from keras_xd_tests import quick_layers
 pytestmark = pytest.mark.tensorflow("The backend whose layers they are.")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", None])
-@pytest.mark.parametrize("seed", [0, 5, 2**31 - 2, 2**31, 2**40 + 7])
-def test_numbers_are_those_of_keras(dtype, seed):
-    for shape in ((3, 4), (), (0, 2), [2, 3]):
-        found = quick_layers.uniform(shape, -0.3, 0.7, dtype, seed)
-        expected = quick_layers.UNIFORM(shape, -0.3, 0.7, dtype, seed)
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
-    assert quick_layers.uniform((2,), -1, 1, "float16", keras.random.SeedGenerator(1)).shape == (2,)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", None])
 @pytest.mark.parametrize("shape", [(2, 3), (), [3], 3])
 def test_zeros_are_those_of_keras(shape, dtype):
