@@ -96,7 +96,7 @@ def test_random_matrices_are_unitary_and_reproducible():
 def test_compiles_under_xla():
     matrix = kmatrix.KMatrix.dft(6, depth=2)
     x = np.random.default_rng(2).standard_normal((3, 6)).astype("float32")
-    real, imaginary = tf.function(matrix.apply, jit_compile=True)(tf.constant(x))
+    real, imaginary = tf.function(matrix.apply, jit_compile=True, autograph=False)(tf.constant(x))
     expected = np.fft.fft(x)[:, kmatrix.digit_reversal((2, 3))]
     np.testing.assert_allclose(complex_of((real, imaginary)), expected, atol=1e-5)
 
@@ -236,7 +236,7 @@ def test_what_keras_takes_for_its_own_is_refused():
 def test_products_in_compiled_functions(jit):
     matrix = kmatrix.KMatrix.dct(8)
     x = tf.constant(np.random.default_rng(9).standard_normal((8, 8)).astype("float32"))
-    both = tf.function(lambda x: (matrix @ x, x @ matrix), jit_compile=jit)(x)
+    both = tf.function(lambda x: (matrix @ x, x @ matrix), jit_compile=jit, autograph=False)(x)
     dense = matrix.numpy()
     np.testing.assert_allclose(both[0], dense @ x.numpy(), atol=1e-4)
     np.testing.assert_allclose(both[1], x.numpy() @ dense, atol=1e-4)

@@ -81,7 +81,7 @@ def test_matrices_are_repeated_where_they_are_smaller(pre, columns, expected):
     (factors,) = kmatrix.fold([weights], [plan])  # one matrix of 16 by 16
     analysis = kmatrix.analysis(factors, plan, pair=True)
     specification = tf.TensorSpec((pre, 2, 8, columns), "float32")
-    graph = tf.function(analysis).get_concrete_function(specification).graph
+    graph = tf.function(analysis, autograph=False).get_concrete_function(specification).graph
     types = {operation.type for operation in graph.get_operations()}
     assert ("BroadcastTo" in types) == expected
 
@@ -95,7 +95,7 @@ def test_data_keep_their_order_under_xla(repeat):
     (factors,) = kmatrix.fold([weights], [plan])
     x = tf.random.stateless_normal((6, 2, 8, 64), (0, 1))
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def run(x):
         analysis = kmatrix.analysis(factors, plan, pair=True)
         return dataclasses.replace(analysis, repeat=repeat)(x)
@@ -168,7 +168,7 @@ def test_compiles_under_xla_with_static_shapes(n, groups):
     weights, matrix, rng = random_case(n, 2)
     x = rng.standard_normal((1, n, 4)).astype("float32")
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def run(w, x):
         (factors,) = kmatrix.fold([w], [plan])
         y = kmatrix.analysis(factors, plan, pair=False)(x)

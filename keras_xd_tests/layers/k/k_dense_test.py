@@ -187,7 +187,9 @@ def test_random_unitary_outputs_have_the_variance_of_a_dense_layer(inputs, units
 
 def products_with_data(layer, batch):
     """The multiply–adds of all matrix products of a call in which the batch takes part."""
-    call = tf.function(layer).get_concrete_function(tf.zeros((batch, layer.input_spec.axes[-1])))
+    call = tf.function(layer, autograph=False).get_concrete_function(
+        tf.zeros((batch, layer.input_spec.axes[-1]))
+    )
     total = 0
     for operation in call.graph.get_operations():
         if operation.type in ("MatMul", "BatchMatMulV2"):
