@@ -193,6 +193,7 @@ def test_example_runs(code, tmp_path, monkeypatch, request):
         train_eagerly(monkeypatch)
     if keras.backend.backend() == "tensorflow":
         eager_steps.trace_in_graphs_alone(monkeypatch)
+    example_scripts.lay_out_once(monkeypatch)
     policy = keras.config.dtype_policy()
     try:
         run_example(code, "example")

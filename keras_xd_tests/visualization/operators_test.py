@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 from keras_xd import layers
 from keras_xd.visualization import (
     impulse_responses,
+    operator_figure,
     operator_matrix,
     operators,
     plot_operators,
@@ -188,14 +189,16 @@ def test_permuted_inputs_are_drawn_in_their_order_before(rng):
 
 
 def test_of_large_inputs_a_window_is_drawn_and_nothing_larger_is_made(rng, monkeypatch):
-    large = perturbed(built(layers.XDConv1D(1, 3), 8192, 1), rng)
+    large = perturbed(built(layers.XDConv1D(1, 3), 1024, 1), rng)
+    monkeypatch.setattr(operators, "LARGEST_MATRIX", 512)
+    monkeypatch.setattr(operator_figure, "LARGEST_DENSE", 512)
     monkeypatch.setattr(layers.XDConv1D, "describe", None)  # would make dense matrices
     figure = plot_operators(large, large, positions=16)
     monkeypatch.undo()
     drawn = heatmaps(figure)
-    expected = impulse_responses(large, range(4088, 4104))[:, 4087:4103].T
+    expected = impulse_responses(large, range(504, 520))[:, 503:519].T
     np.testing.assert_allclose(np.asarray(drawn[0, 0].get_array()), expected, atol=1e-6)
-    assert "positions 4088–4103 of 8192" in figure.subfigs[0].subfigs[0].get_suptitle()
+    assert "positions 504–519 of 1024" in figure.subfigs[0].subfigs[0].get_suptitle()
 
 
 def test_every_rank_and_kind_is_drawn(rng):
