@@ -12,14 +12,12 @@ import types
 import weakref
 
 import keras
-import tensorflow as tf
-from keras.src.backend.tensorflow import numpy
 from keras.src.layers import layer
 from keras.src.ops import operation
 from keras.src.utils import traceback_utils as tracebacks_of_keras
 from tensorflow.python.eager import context, record
 from tensorflow.python.framework import ops
-from tensorflow.python.ops import gen_array_ops, gen_resource_variable_ops, handle_data_util
+from tensorflow.python.ops import gen_resource_variable_ops, handle_data_util
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
 from tensorflow.python.trackable import base
 from tensorflow.python.util import traceback_utils as tracebacks_of_tensorflow
@@ -30,8 +28,6 @@ OTHERS = ("collections", "caching_device", "constraint", "distribute_strategy", 
 HANDLE_DATA = functools.lru_cache(1024)(handle_data_util.create_handle_data)
 SET_ATTRIBUTE = keras.Layer.__setattr__
 NO_PARTS = (bool, int, float, str, type(None), types.FunctionType)
-ZEROS = numpy.zeros
-CONSTANT = functools.lru_cache(1024)(tf.constant)
 
 
 def make_layers_quickly(patch):
@@ -41,7 +37,6 @@ def make_layers_quickly(patch):
         patch: pytest's `MonkeyPatch` that undoes it.
     """
     patch.setattr(ResourceVariable, "_init_from_args", make_variable)
-    patch.setattr(numpy, "zeros", zeros)
     for module in (operation, layer):
         patch.setattr(module, "inspect", Inspect("inspect"))
     for module in (tracebacks_of_keras, tracebacks_of_tensorflow):
@@ -97,20 +92,6 @@ def set_attribute(owner, name, value):
         except AttributeError:  # a property, which may have this value already
             pass
     SET_ATTRIBUTE(owner, name, value)
-
-
-def zeros(shape, dtype=None):
-    """Make an array of zeros as Keras does it."""
-    dtype = keras.backend.standardize_dtype(dtype)
-    if not _is_plain(shape, dtype):
-        return ZEROS(shape, dtype)
-    return gen_array_ops.fill(CONSTANT(shape, "int32"), CONSTANT(0.0, dtype))
-
-
-def _is_plain(shape, dtype):
-    """Return whether an array is made as most are: of floats, and in no graph."""
-    floats = dtype in ("float32", "float64") and context.executing_eagerly()
-    return floats and type(shape) is tuple and all(type(n) is int for n in shape)
 
 
 class Inspect(types.ModuleType):

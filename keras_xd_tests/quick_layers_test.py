@@ -13,14 +13,6 @@ from keras_xd_tests import quick_layers
 pytestmark = pytest.mark.tensorflow("The backend whose layers they are.")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", None])
-@pytest.mark.parametrize("shape", [(2, 3), (), [3], 3])
-def test_zeros_are_those_of_keras(shape, dtype):
-    found, expected = quick_layers.zeros(shape, dtype), quick_layers.ZEROS(shape, dtype)
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found.numpy(), expected.numpy())
-
-
 def variable_of(initial_value, **options):
     with tf.name_scope("outer"), keras.name_scope("inner"), tf.GradientTape() as tape:
         found = tf.Variable(initial_value, dtype="float32", **options)
