@@ -224,7 +224,7 @@ def test_a_step_of_a_relaxation_is_measured(kind, monkeypatch):
 
 def test_a_selection_is_the_sum_of_its_evaluations():
     model = keras_xd.models.nos_search_network(
-        3, 1, (8, 8, 3), operations=("identity", "dilated_3")
+        3, 1, (8, 8, 3), operations=("identity", "max_pooling_3")
     )
     evaluated = []
     model.evaluate = lambda x, y, **options: evaluated.append(len(x))

@@ -328,7 +328,7 @@ def record(method, seed, score, complexity=1.0, epochs=2):
     }
 
 
-def test_the_page(tmp_path, images):
+def test_the_page(blank_pictures, tmp_path, images):
     options, data, _ = dnarch.parse(
         ["cifar10", "--epochs", "2", "--size", "8", "--output", str(tmp_path)]
     )

@@ -306,7 +306,7 @@ def record(method, seed, accuracy, kind="plain"):
     }
 
 
-def test_the_page(tmp_path, monkeypatch):
+def test_the_page(blank_pictures, tmp_path, monkeypatch):
     runs = [
         record("convolution", 0, {"offline": 0.5}),
         record("convolution", 1, {"offline": 0.6}),

@@ -42,7 +42,7 @@ def backbone(options):
 
 @pytest.mark.parametrize("rate, lost, snapped", [("0.3", 0, 0), ("1e-6", 0, 2), ("0.3", 1, 0)])
 def test_what_is_near_a_plain_layer_snaps(
-    images, eager, tmp_path, monkeypatch, rate, lost, snapped
+    images, eager, blank_pictures, tmp_path, monkeypatch, rate, lost, snapped
 ):
     monkeypatch.setattr(snapping, "backbone", backbone)
     example_scripts.time_eagerly(monkeypatch, snapping.timing)
