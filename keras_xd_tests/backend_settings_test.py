@@ -1,10 +1,13 @@
-"""Seeds of all tests."""
+"""Seeds of all tests, and what is made in less time."""
 
 import random
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
+
+from keras_xd_tests import backend_settings
 
 
 def drawn():
@@ -53,3 +56,23 @@ def test_other_seeds_are_kept():
     assert (fitted_order(), drawn()) == first
     keras.utils.set_random_seed(20)
     assert fitted_order() != first[0]
+
+
+@pytest.mark.tensorflow("the numbers are those of its operations")
+@pytest.mark.parametrize("seed", [0, 5, 2**31 + 7, 2**32 - 1])
+@pytest.mark.parametrize("shape", [(), (3, 4), (0, 2)])
+def test_random_weights_are_those_of_keras(shape, seed):
+    found = keras.random.uniform(shape, -0.3, 0.7, seed=seed)
+    expected = backend_settings.UNIFORM(shape, -0.3, 0.7, "float32", seed)
+    assert found.shape == expected.shape == shape and found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.tensorflow("on other backends Keras makes them")
+def test_a_start_of_zeros_is_made_once_and_variables_stay_their_own():
+    first, second = (keras.ops.zeros((2, 3), "float32") for _ in range(2))
+    assert first is second
+    one, other = (keras.Variable("ones", shape=(2,)) for _ in range(2))
+    one.assign_add([1.0, 2.0])
+    np.testing.assert_array_equal(one, [2, 3])
+    np.testing.assert_array_equal(other, keras.ops.ones((2,)))
