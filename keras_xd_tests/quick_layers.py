@@ -19,7 +19,7 @@ from tensorflow.python.eager import context, record
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import gen_resource_variable_ops, handle_data_util
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
-from tensorflow.python.trackable import base
+from tensorflow.python.trackable import base, data_structures
 from tensorflow.python.util import traceback_utils as tracebacks_of_tensorflow
 
 MAKE_VARIABLE = ResourceVariable._init_from_args
@@ -27,7 +27,9 @@ MAKE_VARIABLE = ResourceVariable._init_from_args
 OTHERS = ("collections", "caching_device", "constraint", "distribute_strategy", "shape")
 HANDLE_DATA = functools.lru_cache(1024)(handle_data_util.create_handle_data)
 SET_ATTRIBUTE = keras.Layer.__setattr__
-NO_PARTS = (bool, int, float, str, type(None), types.FunctionType)
+# What is no part of a layer, nor has any, is of none of these classes.
+PARTS = (base.Trackable, data_structures.NoDependency, keras.Variable, keras.Metric)
+PARTS += (keras.random.SeedGenerator, dict, list, tuple, set)
 
 
 def make_layers_quickly(patch):
@@ -83,9 +85,15 @@ def _handle(value, name):
     return handle
 
 
+@functools.lru_cache(4096)
+def _may_be_part(kind):
+    return issubclass(kind, PARTS)
+
+
 def set_attribute(owner, name, value):
     """Set an attribute of a layer; what has no parts is not tracked."""
-    if type(value) in NO_PARTS and "_tracker" in owner.__dict__:
+    values = value if type(value) is tuple else (value,)
+    if not any(map(_may_be_part, map(type, values))) and "_tracker" in owner.__dict__:
         try:
             object.__setattr__(owner, name, value)
             return

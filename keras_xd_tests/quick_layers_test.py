@@ -75,6 +75,9 @@ class Sized(keras.layers.Layer):
         self.size, self.half, self.empty = size, size / 2, None
         self.part = keras.layers.Dense(size, activation)
         self.parts = [keras.layers.Dense(1), 3]
+        self.pair, self.sizes = (keras.layers.Dense(2), 1), (size, "same", None)
+        self.start, self.function = keras.initializers.Zeros(), keras.ops.sin
+        self.mean, self.seeds = keras.metrics.Mean(), keras.random.SeedGenerator(1, name="seeds")
         self.scale = self.add_weight(shape=(size,), initializer="ones", name="scale")
 
     @property
@@ -104,7 +107,9 @@ def test_layers_are_those_of_keras(monkeypatch):
         layer.both = 5
         layer.scale = None
     expected, layer = layers
-    assert layer.size == 5
+    assert layer.size == 5 and layer.sizes == expected.sizes == (3, "same", None)
+    assert len(layer._layers) == len(expected._layers) == 3
+    assert len(layer._metrics) == len(layer._seed_generators) == 1
     assert vars(layer).keys() == vars(expected).keys()
     assert layer.get_config() == expected.get_config()
     assert [v.path for v in layer.variables] == [v.path for v in expected.variables]
