@@ -2,7 +2,6 @@
 
 import functools
 import importlib
-import inspect
 import json
 import re
 
@@ -11,8 +10,8 @@ import pytest
 
 import tuner_integration
 from keras_xd.grammar import read_term, spaces
-from keras_xd_tests.example_scripts import BENCHMARKS, on_path
-from tuner_integration import acquisition, forest
+from keras_xd_tests.example_scripts import BENCHMARKS, evolve_shortly, on_path
+from tuner_integration import forest
 
 with on_path(BENCHMARKS):
     cheap_trials = importlib.import_module("cheap_trials")
@@ -37,10 +36,7 @@ def few_terms(monkeypatch):
     """
     monkeypatch.setattr(grammar_search, "STUDIED", 32)
     monkeypatch.setattr(forest, "_TREES", 10)
-    few = {"refused": (), "children": 10, "tournament": 10}
-    few |= {"generations": 2, "most_generations": 4, "patience": 1}
-    assert list(few) == list(inspect.signature(acquisition.evolve).parameters)[-len(few) :]
-    monkeypatch.setattr(acquisition.evolve, "__defaults__", tuple(few.values()))
+    evolve_shortly(monkeypatch)
 
 
 def test_the_error_is_lowest_for_the_target_alone(rng):

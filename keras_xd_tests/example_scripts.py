@@ -1,6 +1,7 @@
 """The scripts of `examples` and `benchmarks` as modules, which stand outside of the package."""
 
 import contextlib
+import inspect
 import pathlib
 import sys
 import types
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from keras_xd_tests import eager_steps
+from tuner_integration import acquisition
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 BENCHMARKS = EXAMPLES.parent / "benchmarks"
@@ -72,6 +74,18 @@ def blank_pictures(patch):
     """
     save = Figure.savefig
     patch.setattr(Figure, "savefig", lambda figure, path, **options: save(Figure(), path))
+
+
+def evolve_shortly(patch):
+    """Let searches by a surrogate look for their next point in a few generations of few children.
+
+    Args:
+        patch: pytest's `MonkeyPatch` that undoes it.
+    """
+    few = {"refused": (), "children": 10, "tournament": 10}
+    few |= {"generations": 2, "most_generations": 4, "patience": 1}
+    assert list(few) == list(inspect.signature(acquisition.evolve).parameters)[-len(few) :]
+    patch.setattr(acquisition.evolve, "__defaults__", tuple(few.values()))
 
 
 class _Placed(Exception):

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_tuner.src.tuners import bayesian
 
 from keras_xd.grammar import network_digest
-from keras_xd_tests.example_scripts import BENCHMARKS, on_path, time_eagerly
+from keras_xd_tests.example_scripts import BENCHMARKS, evolve_shortly, on_path, time_eagerly
 from tuner_integration import forest
 
 with on_path(BENCHMARKS):
@@ -166,6 +166,7 @@ def small(monkeypatch):
     optimize = types.SimpleNamespace(minimize=first)
     monkeypatch.setattr(bayesian, "scipy", types.SimpleNamespace(optimize=optimize))
     monkeypatch.setattr(forest, "_TREES", 5)
+    evolve_shortly(monkeypatch)
     monkeypatch.setattr(real_searches, "INITIAL", 3)
     time_eagerly(monkeypatch, timing)
     monkeypatch.setattr(real_tasks, "trained", stand_in)

@@ -9,12 +9,20 @@ import numpy as np
 import pytest
 
 from keras_xd.grammar import Connected, Grammar, network_digest, spaces
+from keras_xd_tests import example_scripts
 from tuner_integration import GrammarOracle, PointSpace
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 CELLS = spaces.nas_bench_201_cell()
 SMALL = Grammar("S -> Linear2 A A | Linear1 A\nA -> conv | pool")  # 6 terms
 STRATEGIES = ["bayesian", "evolution", "random"]
+
+
+@pytest.fixture(autouse=True)
+def short_searches(request, monkeypatch):
+    """Where it does not matter how good the points are."""
+    if "beats" not in request.node.name:
+        example_scripts.evolve_shortly(monkeypatch)
 
 
 def loss(values):
