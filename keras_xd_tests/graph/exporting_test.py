@@ -340,8 +340,13 @@ def test_a_file_with_other_outputs_is_not_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_names_and_signatures_of_files(tmp_path, capsys):
-    model = finalized(convolution_model())
+@pytest.fixture(scope="module")
+def plain_convolution():
+    return finalized(convolution_model())
+
+
+def test_names_and_signatures_of_files(plain_convolution, tmp_path, capsys):
+    model = plain_convolution
     with pytest.raises(ValueError, match=r"ends with '.tflite'.*Received: filepath='.*m.bin'"):
         model.export(tmp_path / "m.bin", format="litert")
     (tmp_path / "m.onnx").mkdir()
@@ -357,8 +362,8 @@ def test_names_and_signatures_of_files(tmp_path, capsys):
     assert details[0]["shape"].tolist() == [4, 8, 3]
 
 
-def test_formats_and_folders_that_are_not_there(tmp_path):
-    model = finalized(convolution_model())
+def test_formats_and_folders_that_are_not_there(plain_convolution, tmp_path):
+    model = plain_convolution
     with pytest.raises(ValueError, match=r"one of \['tf_saved_model'.*Received: format='tflite'"):
         model.export(tmp_path / "m.tflite", format="tflite")
     for format in ("torch", "stablehlo"):
