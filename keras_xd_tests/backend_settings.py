@@ -24,7 +24,7 @@ from tensorflow.python.ops import array_ops_stack, gen_array_ops, gen_resource_v
 from tensorflow.python.ops import gen_stateless_random_ops_v2 as gen_random
 from tensorflow.python.util import tf_stack
 
-from keras_xd_tests import array_batches, example_scripts
+from keras_xd_tests import array_batches, example_scripts, quick_layers
 
 FINISHED = itertools.count(1)
 gc.set_threshold(20_000, 20, 50)  # by default it looks for cycles after every 700 new objects
@@ -57,6 +57,7 @@ gen_resource_variable_ops.var_handle_op = lambda *arguments, debug_name="", **op
     *arguments, **options
 )
 ArrayDataAdapter.get_tf_dataset = array_batches.batches
+quick_layers.make_layers_quickly(pytest.MonkeyPatch())  # for the whole session
 
 
 class _TensorLike(type):
