@@ -50,6 +50,7 @@ def main(folder):
         workers = programs.fork(device_program.run_workers, folder / "workers")
         split_cpu()
     with eager_functions() if backend == "tensorflow" else contextlib.nullcontext():
+        one = device_program.run_all("one") if backend in ON_TWO_DEVICES else None
         found = {
             "backend": backend,
             **backend_program.results(folder),
@@ -63,8 +64,7 @@ def main(folder):
         found["saved"] = backend_program.saved_by(programs.BACKENDS, folder)
     found["frozen"] = frozen_steps_program.results()
     if backend in ON_TWO_DEVICES:
-        kinds = {"one": "one", "two": ON_TWO_DEVICES[backend]}
-        found["devices"] = {name: device_program.run_all(kind) for name, kind in kinds.items()}
+        found["devices"] = {"one": one, "two": device_program.run_all(ON_TWO_DEVICES[backend])}
     if backend == "tensorflow":
         assert programs.wait(workers) == 0
         found["workers"] = json.loads((folder / "workers" / "found.json").read_text())
