@@ -159,27 +159,10 @@ def package_first(cases):
     return found, saving_program.statuses(cases)
 
 
-def planted(folder):
-    """Run small jobs with planted defects, where copies are made faster than with TensorFlow."""
-    from keras_xd_tests.faults import planted_program
-
-    return planted_program.planted(folder)
-
-
-def searched(folder):
-    """Run jobs and searches that are killed, in this process; return what is found."""
-    from keras_xd_tests.faults import planted_program
-
-    return planted_program.searched(folder)
-
-
 def main(folder):
-    faults = folder / "faults"
-    (faults / "planted").mkdir(parents=True)
     assert not {"keras", "numpy", "tensorflow", "keras_xd"} & set(sys.modules)
     models = json.loads((folder / "models.json").read_text())
     found = {"grammars": programs.returned(grammars)}
-    found["planted"] = programs.returned(lambda: planted(faults / "planted"))
     sys.modules["keras"] = None  # or TensorFlow imports it
     import tensorflow  # noqa: F401
 
@@ -195,8 +178,6 @@ def main(folder):
     found["earlier_path_first"], *found["earlier_paths"] = programs.returned(earlier_paths)
     found["layers_first"] = programs.returned(layers_first)
     assert "keras_xd" not in sys.modules
-    del sys.modules["sklearn"]  # which programs do not find otherwise, and searches need
-    found |= searched(faults)
     print("RESULT", json.dumps(found))
 
 

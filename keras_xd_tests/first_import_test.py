@@ -1,4 +1,4 @@
-"""What a process of its own shows: first imports, serving without the package, kills, full disks.
+"""What a process of its own shows: first imports, serving without the package, killed saving.
 
 All of it is found by one, `first_import_program`, whose copies begin without the package.
 """
@@ -18,7 +18,6 @@ from keras_xd import rewrite
 from keras_xd.finalizing import FinalizedModel, finalize
 from keras_xd_tests import programs, sample_models
 from keras_xd_tests.core import saving_test
-from keras_xd_tests.faults import disks
 from keras_xd_tests.finalizing.finalizer_test import RELATIVE_ERROR, SOME, searched
 from keras_xd_tests.imports_test import MODULES, tree
 
@@ -186,84 +185,3 @@ def test_a_killed_process_leaves_the_earlier_file(name, saved, imported):
     save(path)
     assert os.listdir(folder) == [os.path.basename(path)]
     saving_test.load(make, path)
-
-
-# Kills and full disks
-
-
-def findings(imported, name):
-    rows = [*imported["planted"][name]["kills"], imported["planted"][name]["fill"]]
-    return [text for row in rows for text in row["findings"]]
-
-
-def test_a_sound_job_has_no_findings(imported):
-    assert findings(imported, "sound") == []
-    kills, fill = (imported["planted"]["sound"][kind] for kind in ("kills", "fill"))
-    assert all(row["kills"] in (1, 2) for row in kills) and fill["full"] == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("in place", "json is half-written"),
-        ("too early", "is not there"),
-        ("forgetful", "differs from that in one piece: ['resumed']"),
-        ("repeating", "done 0 again"),
-        ("silent", "does not say that the disk is full: RuntimeError: something failed"),
-        ("stopping", "it does not go on: ValueError: there is something"),
-    ],
-)
-def test_planted_defects_are_found(name, text, imported):
-    assert any(text in finding for finding in findings(imported, name))
-
-
-def test_a_small_setting_of_the_command_of_faults(exported, imported, tmp_path):
-    """The job that takes the least, once killed and once on a full disk."""
-    folder, printed = exported[0] / "faults" / "command", imported["command"]["printed"]
-    assert imported["command"]["status"] == 0, printed
-    assert "2 of 2 numbers, 0 with findings" in printed
-    kill, fill = json.loads((folder / "faults.json").read_text())["records"]
-    assert (kill["job"], fill["job"]) == ("save_architecture",) * 2
-    assert kill["kills"] in (1, 2) and fill["full"] == 1
-    refused = disks.may_mount(tmp_path)
-    assert fill["disk"] == (disks.SizeLimit if refused else disks.SmallDisk).kind
-    assert bool(refused) == ("No small disk can be mounted" in printed)
-    assert f"| save_architecture | 1 | {kill['kills']} |" in (folder / "faults.md").read_text()
-
-
-def test_nothing_that_ended_is_lost_or_repeated_whenever_it_is_killed(imported):
-    """The program kills itself before each file that a search of 2 trials writes."""
-    result = imported["searches"]["once"]
-    whole, searches = result["whole"], result["searches"]
-    assert len(whole["values"]) == len(set(whole["values"])) == 2
-    # Two files for the start of the search; for each trial seven and, in the end, the features.
-    assert len(searches) > 2 + 7 * 2
-    repeated = 0
-    for search in searches:
-        assert search["status"] == -signal.SIGKILL
-        before, after = search["ran_before"], search["ran_after"]
-        # What was reported is on the disk and does not run again; all else runs exactly once.
-        assert set(search["reported"]) <= set(before)
-        assert sorted(search["reported"] + after) == ["0000", "0001"]
-        assert not search["unfinished"]
-        repeated += len(set(before) & set(after))
-        assert search["found"] == whole
-    # Only what was killed between the end of a trial and the file that says so.
-    assert repeated == 2
-
-
-def test_what_has_completed_never_runs_again_where_trials_are_retried(imported):
-    """The second trial reports NaN when it runs first, and waits for its second run."""
-    result = imported["searches"]["retried"]
-    whole, searches = result["whole"], result["searches"]
-    assert whole["statuses"] == ["COMPLETED"] * 2 and len(searches) > 10
-    for search in searches:
-        assert search["status"] == -signal.SIGKILL
-        after = search["ran_after"]
-        assert not set(search["reported"]) & set(after)
-        assert {*search["reported"], *after} == {"0000", "0001"}
-        assert after.count("0000") <= 1 and after.count("0001") <= 2
-        if "0001" in search["ran_before"]:
-            assert after.count("0001") <= 1
-        for key in ("values", "scores", "statuses"):
-            assert search["found"][key] == whole[key]

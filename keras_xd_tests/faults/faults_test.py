@@ -1,16 +1,113 @@
-"""Small disks, errors of full ones, half-written files, and what is kept of kills.
-
-`first_import_test` plants defects and kills jobs.
-"""
+"""Kills and full disks: the jobs get through them, and planted defects are found."""
 
 import errno
+import json
+import signal
 import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
+from keras_xd_tests import programs
 from keras_xd_tests.faults import checks, children, disks, report
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("planted")
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    """What is found in small jobs with defects, by the command, and in searches."""
+    return programs.run("faults.planted_program", folder)
+
+
+def findings(found, name):
+    rows = [*found["planted"][name]["kills"], found["planted"][name]["fill"]]
+    return [text for row in rows for text in row["findings"]]
+
+
+def test_a_sound_job_has_no_findings(found):
+    assert findings(found, "sound") == []
+    kills, fill = found["planted"]["sound"]["kills"], found["planted"]["sound"]["fill"]
+    assert all(row["kills"] in (1, 2) for row in kills) and fill["full"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("in place", "json is half-written"),
+        ("too early", "is not there"),
+        ("forgetful", "differs from that in one piece: ['resumed']"),
+        ("repeating", "done 0 again"),
+        ("silent", "does not say that the disk is full: RuntimeError: something failed"),
+        ("stopping", "it does not go on: ValueError: there is something"),
+    ],
+)
+def test_planted_defects_are_found(name, text, found):
+    assert any(text in finding for finding in findings(found, name))
+
+
+def test_a_small_setting_of_the_command(found, folder, tmp_path):
+    """The job that takes the least, once killed and once on a full disk."""
+    printed = found["command"]["printed"]
+    assert found["command"]["status"] == 0, printed
+    assert "2 of 2 numbers, 0 with findings" in printed
+    kill, fill = json.loads((folder / "command" / "faults.json").read_text())["records"]
+    assert (kill["job"], fill["job"]) == ("save_architecture",) * 2
+    assert kill["kills"] in (1, 2) and fill["full"] == 1
+    refused = disks.may_mount(_empty(tmp_path / "mount"))
+    assert fill["disk"] == (disks.SizeLimit if refused else disks.SmallDisk).kind
+    assert bool(refused) == ("No small disk can be mounted" in printed)
+    assert (
+        f"| save_architecture | 1 | {kill['kills']} |"
+        in (folder / "command" / "faults.md").read_text()
+    )
+
+
+def test_nothing_that_ended_is_lost_or_repeated_whenever_it_is_killed(found):
+    """The program kills itself before each file that a search of 2 trials writes."""
+    result = found["searches"]["once"]
+    whole, searches = result["whole"], result["searches"]
+    assert len(whole["values"]) == len(set(whole["values"])) == 2
+    # Two files for the start of the search; for each trial seven and, in the end, the features.
+    assert len(searches) > 2 + 7 * 2
+    repeated = 0
+    for search in searches:
+        assert search["status"] == -signal.SIGKILL
+        before, after = search["ran_before"], search["ran_after"]
+        # What was reported is on the disk and does not run again; all else runs exactly once.
+        assert set(search["reported"]) <= set(before)
+        assert sorted(search["reported"] + after) == ["0000", "0001"]
+        assert not search["unfinished"]
+        repeated += len(set(before) & set(after))
+        assert search["found"] == whole
+    # Only what was killed between the end of a trial and the file that says so.
+    assert repeated == 2
+
+
+def test_what_has_completed_never_runs_again_where_trials_are_retried(found):
+    """The second trial reports NaN when it runs first, and waits for its second run."""
+    result = found["searches"]["retried"]
+    whole, searches = result["whole"], result["searches"]
+    assert whole["statuses"] == ["COMPLETED"] * 2 and len(searches) > 10
+    for search in searches:
+        assert search["status"] == -signal.SIGKILL
+        after = search["ran_after"]
+        assert not set(search["reported"]) & set(after)
+        assert {*search["reported"], *after} == {"0000", "0001"}
+        assert after.count("0000") <= 1 and after.count("0001") <= 2
+        if "0001" in search["ran_before"]:
+            assert after.count("0001") <= 1
+        for key in ("values", "scores", "statuses"):
+            assert search["found"][key] == whole[key]
+
+
+def _empty(folder):
+    folder.mkdir()
+    return folder
 
 
 def test_where_nothing_may_be_mounted_the_reason_is_told(tmp_path, monkeypatch):

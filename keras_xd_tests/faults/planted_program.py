@@ -1,12 +1,15 @@
-"""Small jobs with planted defects, the command, and killed searches, as `first_import_program`.
+"""Small jobs with planted defects, the command, and killed searches; prints what is found.
 
-All in its process, which imports TensorFlow once.
+All in one process, which imports TensorFlow once.
+
+`python -m keras_xd_tests.faults.planted_program FOLDER`
 """
 
 import contextlib
 import io
 import json
 import os
+import pathlib
 import runpy
 import sys
 import time
@@ -150,12 +153,19 @@ def command(folder):
     return {"status": status, "printed": printed.getvalue()}
 
 
-def searched(folder):
-    """Run the command and the searches that are killed; return what is found."""
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folders = {name: folder / name for name in ("planted", "command", "searches")}
+    for path in folders.values():
+        path.mkdir()
+    # Copies of a process are made faster before it imports TensorFlow.
+    found = {"planted": planted(folders["planted"])}
     from keras_xd_tests.tuner_integration import tuner_program
 
-    found = {}
-    for name, run in (("command", command), ("searches", tuner_program.killed_searches)):
-        (folder / name).mkdir()
-        found[name] = run(folder / name)
-    return found
+    found["command"] = command(folders["command"])
+    found["searches"] = tuner_program.killed_searches(folders["searches"])
+    print("RESULT " + json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
