@@ -7,6 +7,7 @@ and small, these take longer than the network.
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 from keras.src.backend.tensorflow import optimizer as tensorflow_optimizer
 from keras.src.backend.tensorflow import trainer
@@ -47,6 +48,14 @@ def faster(patch):
             self._distributed_dataset = kind(self.data_adapter)
 
     patch.setattr(trainer.TFEpochIterator, "__init__", prepare_batches)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def faster_steps():
+    """Do so in all tests of a folder whose conftest imports this."""
+    with pytest.MonkeyPatch.context() as patch:
+        faster(patch)
+        yield
 
 
 def trace_in_graphs_alone(patch):
