@@ -120,7 +120,6 @@ def run(mode, strategy, backup=None, dies=False):
     with strategy.scope() if strategy else keras.name_scope("one"):
         search = make_search(mode)
     watch = Watch()
-    callbacks = [Die()] if dies else [watch]
     held_out = {} if mode == "joint" else {"architecture_data": (x[16:], y[16:])}
     history = keras_xd.distributed.fit(
         search,
@@ -128,7 +127,7 @@ def run(mode, strategy, backup=None, dies=False):
         y[:16],
         backup_dir=backup and backup / mode,
         validation_data=(x[:8], y[:8]) if mode == "joint" else None,
-        callbacks=[*callbacks, *(joint_callbacks() if mode == "joint" else [])],
+        callbacks=[Die() if dies else watch, *(joint_callbacks() if mode == "joint" else [])],
         batch_size=8,
         epochs=4,
         shuffle=False,

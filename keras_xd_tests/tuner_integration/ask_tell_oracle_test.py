@@ -9,18 +9,12 @@ import numpy as np
 import pytest
 
 from keras_xd.grammar import network_digest, spaces
-from keras_xd_tests import example_scripts
 from tuner_integration import GrammarOracle
 
-pytestmark = pytest.mark.usefixtures("few_trees")
+pytestmark = pytest.mark.usefixtures("few_trees", "short_searches")
 CELLS = spaces.nas_bench_201_cell()
 STRATEGIES = ["bayesian", "evolution", "random"]
 BEST = "(CELL Cell " + " ".join(["(OPS conv3x3)"] * 6) + ")"
-
-
-@pytest.fixture(autouse=True)
-def short_searches(monkeypatch):
-    example_scripts.evolve_shortly(monkeypatch)
 
 
 def loss(text):

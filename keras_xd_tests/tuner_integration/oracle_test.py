@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from keras_xd.grammar import Connected, Grammar, network_digest, spaces
-from keras_xd_tests import example_scripts
 from tuner_integration import GrammarOracle, PointSpace
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -19,10 +18,10 @@ STRATEGIES = ["bayesian", "evolution", "random"]
 
 
 @pytest.fixture(autouse=True)
-def short_searches(request, monkeypatch):
-    """Where it does not matter how good the points are."""
+def short_searches_but_one(request):
+    """How good the points are matters where a search is to beat another."""
     if "beats" not in request.node.name:
-        example_scripts.evolve_shortly(monkeypatch)
+        request.getfixturevalue("short_searches")
 
 
 def loss(values):

@@ -9,10 +9,9 @@ import pytest
 
 from keras_xd import grammar
 from keras_xd.grammar import Grammar, spaces
-from keras_xd_tests import example_scripts
 from tuner_integration import GrammarTuner, HalvingOracle
 
-pytestmark = pytest.mark.usefixtures("eager", "few_trees")
+pytestmark = pytest.mark.usefixtures("eager", "few_trees", "short_searches")
 CELLS = spaces.nas_bench_201_cell()
 SPACE = Grammar("S -> Linear2 OP OP | Residual2 OP OP OP\nOP -> dense | relu | tanh | id")
 TABLE = {
@@ -20,11 +19,6 @@ TABLE = {
     "relu": lambda shape, name: keras.layers.ReLU(name=name),
     "tanh": lambda shape, name: keras.layers.Activation("tanh", name=name),
 }
-
-
-@pytest.fixture(autouse=True)
-def short_searches(monkeypatch):
-    example_scripts.evolve_shortly(monkeypatch)
 
 
 def oracle(trials=18, space=None, **options):

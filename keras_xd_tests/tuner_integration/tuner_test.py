@@ -18,10 +18,10 @@ from tensorboard.util import tensor_util
 
 from keras_xd import grammar
 from keras_xd.grammar import Grammar, Term
-from keras_xd_tests import example_scripts, programs
+from keras_xd_tests import programs
 from tuner_integration import GrammarOracle, GrammarTuner
 
-pytestmark = pytest.mark.usefixtures("eager", "few_trees")
+pytestmark = pytest.mark.usefixtures("eager", "few_trees", "short_searches")
 PROGRAM = "tuner_integration.tuner_program"
 SPACE = Grammar("S -> Linear2 OP OP | Residual2 OP OP OP\nOP -> dense | relu | id")
 SECOND = Grammar("A -> tanh | elu")
@@ -29,11 +29,6 @@ TABLE = {
     "dense": lambda shape, name: keras.layers.Dense(shape[-1], name=name),
     "relu": lambda shape, name: keras.layers.ReLU(name=name),
 }
-
-
-@pytest.fixture(autouse=True)
-def short_searches(monkeypatch):
-    example_scripts.evolve_shortly(monkeypatch)
 
 
 def compiled(hp, term, activation):
