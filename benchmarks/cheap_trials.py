@@ -26,7 +26,7 @@ import keras_tuner as kt
 import numpy as np
 import scipy.stats
 
-from keras_xd.search import gradient_norm, naswot, synflow
+from keras_xd.training import gradient_norm, naswot, synflow
 from tuner_integration import HalvingOracle
 from tuner_integration.median_stopping import MedianStopping
 

@@ -1,21 +1,11 @@
-"""A whole search in one call: rewrite, compile, fit, finalize, report.
-
-`keras_xd.search` is both the package of `SearchModel` and the function: the package's module can
-be called. So `keras_xd.search(model, …)`, `keras_xd.search.SearchModel`, `import
-keras_xd.search.callbacks` and `from keras_xd.search import SearchModel` all work. Python lets the
-class of a module be set for that; a function in the place of the package would leave `import
-keras_xd.search.callbacks as callbacks` and reloading without their module.
-"""
+"""A whole search in one call: rewrite, compile, fit, finalize, report."""
 
 import dataclasses
-import inspect
-import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
 
-from keras_xd import search as search_package
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
 from keras_xd.core.tables import aligned
@@ -24,8 +14,8 @@ from keras_xd.finalizing import finalize
 from keras_xd.graph.cost import complexity
 from keras_xd.rewriting import rewrite
 from keras_xd.rewriting.candidates import check_model
-from keras_xd.search import SearchModel, checks, defaults, weight_groups
-from keras_xd.search.inner_model import InnerModel
+from keras_xd.training import SearchModel, checks, defaults, weight_groups
+from keras_xd.training.inner_model import InnerModel
 
 __all__ = [
     "SearchReport",
@@ -220,23 +210,6 @@ def search(
     if verbose:
         print(report)
     return SearchResult(plain, trained, history, report)
-
-
-class SearchPackage(types.ModuleType):
-    """The class of the module `keras_xd.search`, which can be called: it is `search`.
-
-    Example:
-
-    >>> import keras_xd
-    >>> callable(keras_xd.search), keras_xd.search.SearchModel is keras_xd.SearchModel
-    (True, True)
-    """
-
-    __call__ = staticmethod(search)
-
-
-search_package.__class__ = SearchPackage
-search_package.__signature__ = inspect.signature(search)  # what editors and `inspect` show
 
 
 class _Measured(InnerModel):

@@ -13,9 +13,9 @@ import numpy as np
 import keras_xd
 from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.search import bilevel
+from keras_xd.training import bilevel
 from keras_xd_tests import sample_models
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd_tests.training.gated_dense import classification_data, gated_model
 
 LOSS = "sparse_categorical_crossentropy"
 FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}

@@ -15,8 +15,8 @@ import keras
 
 from keras_xd_tests import backend_program, backend_spaces_program, programs
 from keras_xd_tests.graph import runtimes_program
-from keras_xd_tests.search import device_program, frozen_steps_program
-from keras_xd_tests.search.backends import backend_module_program
+from keras_xd_tests.training import device_program, frozen_steps_program
+from keras_xd_tests.training.backends import backend_module_program
 
 ON_TWO_DEVICES = {"tensorflow": "mirrored", "jax": "data_parallel"}
 

@@ -89,7 +89,7 @@ def cell():
         keras.optimizers.SGD(0.5),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         mode="alternating",
-        guidance=keras_xd.search.AttentionTransfer(teacher, ["features"], ["cell"], weight=10.0),
+        guidance=keras_xd.training.AttentionTransfer(teacher, ["features"], ["cell"], weight=10.0),
     )
     history = search.fit(x, y, architecture_split=0.5, epochs=2, **FIT).history
     return {**outcome(search, history, x), "genotype": str(architecture.genotype)}

@@ -25,11 +25,11 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 # that users see first.
 IN_GRAPHS = (
     "README.md",
-    "keras_xd.search.perturbation",
-    "keras_xd.search.callbacks.perturbation_selection",
+    "keras_xd.training.perturbation",
+    "keras_xd.training.callbacks.perturbation_selection",
 )
 # These take one step and many evaluations.
-TRAINED_EAGERLY = "keras_xd.search.callbacks.perturbation_selection"
+TRAINED_EAGERLY = "keras_xd.training.callbacks.perturbation_selection"
 # Run by `docs_test` and `serving_test`, with what they print.
 RUN_ELSEWHERE = {"docs/masked_models.md-0", "docs/deploying.md-1"}
 SHAPE = re.compile(r"(?:TensorShape|torch\.Size)\(\[([^\]]*)\]\)")

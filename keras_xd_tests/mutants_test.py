@@ -48,7 +48,7 @@ def test_there_are_many_mutations_of_all_parts():
     assert len(changes) == len(MUTATIONS)
     parts = {str(pathlib.PurePath(mutation["file"]).parent) for mutation in MUTATIONS}
     layers = ("xd", "k", "fourier", "masked", "ccnn", "cells", "structured")
-    others = ("kmatrix", "search", "rewriting", "finalizing", "graph", "evaluation", "grammar")
+    others = ("kmatrix", "training", "rewriting", "finalizing", "graph", "evaluation", "grammar")
     wanted = {f"keras_xd/layers/{name}" for name in layers} | {f"keras_xd/{n}" for n in others}
     assert wanted | {"tuner_integration"} <= parts
 

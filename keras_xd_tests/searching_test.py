@@ -11,11 +11,11 @@ import tensorflow as tf
 
 import keras_xd
 import keras_xd.search as search_as_package
-import keras_xd.search.callbacks
-import keras_xd.search.callbacks as callbacks_of_package
+import keras_xd.training.callbacks
+import keras_xd.training.callbacks as callbacks_of_package
 from keras_xd import search, searching
-from keras_xd.search import AttentionTransfer, SearchModel
 from keras_xd.searching import SearchReport, SearchReportRow
+from keras_xd.training import AttentionTransfer, SearchModel
 
 EAGER = {"run_eagerly": True}
 LOSS = "sparse_categorical_crossentropy"
@@ -41,8 +41,8 @@ def test_package_and_function_are_one_name():
     assert search is search_as_package is keras_xd.search
     assert isinstance(keras_xd.search, types.ModuleType) and callable(keras_xd.search)
     assert keras_xd.search.SearchModel is SearchModel is keras_xd.SearchModel
-    assert keras_xd.search.AttentionTransfer is AttentionTransfer
-    assert keras_xd.search.callbacks is callbacks_of_package is keras_xd.callbacks
+    assert keras_xd.training.AttentionTransfer is AttentionTransfer
+    assert keras_xd.training.callbacks is callbacks_of_package is keras_xd.callbacks
     assert importlib.import_module("keras_xd.search") is keras_xd.search
     assert inspect.signature(keras_xd.search) == inspect.signature(searching.search)
     assert importlib.reload(keras_xd.search) is search and callable(search)

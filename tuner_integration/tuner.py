@@ -14,7 +14,7 @@ from keras_tuner.engine.trial import Trial
 from keras_tuner.engine.tuner import maybe_distribute
 
 from keras_xd.core import files, validation
-from keras_xd.search.callbacks.event_file import EventFile
+from keras_xd.training.callbacks.event_file import EventFile
 from tuner_integration import checkpoints
 from tuner_integration.costs import COSTS, check_limits, exceeded, model_costs
 from tuner_integration.fidelity import fit_arguments, resumed_from
@@ -68,7 +68,7 @@ class GrammarTuner(keras_tuner.Tuner):
             its best value is worse than the median of the mean values of those trials up to this
             epoch; `None` for never.
         zero_cost: function of an untrained model to a number, larger is better, such as
-            `keras_xd.search.synflow`. Proposals whose networks have a low one are skipped; which
+            `keras_xd.training.synflow`. Proposals whose networks have a low one are skipped; which
             they are depends on the random initial weights.
         zero_cost_share: about which share of the proposals is skipped.
         **kwargs: of `keras_tuner.Tuner`, such as `directory`, `project_name`, `overwrite`,

@@ -17,7 +17,7 @@ class ZeroCostFilter:
 
     Args:
         score: function of an untrained model to a number, larger is better, such as
-            `keras_xd.search.synflow`.
+            `keras_xd.training.synflow`.
         share: of the networks that are skipped, in [0, 1).
 
     Raises:

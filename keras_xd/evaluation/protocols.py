@@ -19,8 +19,8 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import freeze_architecture, reset_weights, searchable_layers
 from keras_xd.evaluation.store import MemoryStore, Store, check_name
 from keras_xd.finalizing import finalize as finalize_model
-from keras_xd.search.architecture_files import layout, pack, unpack
-from keras_xd.search.random_architecture import randomize_architecture
+from keras_xd.training.architecture_files import layout, pack, unpack
+from keras_xd.training.random_architecture import randomize_architecture
 
 CONTROLS = ("random", "start")
 

@@ -10,7 +10,7 @@ from keras import ops
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares, chosen_candidates
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.search import budget
+from keras_xd.training import budget
 
 _STEPS = 1024  # for each layer, into which the budget is divided
 _NO_SHARE = -1e4  # a logit beside 0

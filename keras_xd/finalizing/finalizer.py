@@ -24,7 +24,7 @@ from keras_xd.graph.wrapped_model import Exchange, Rewritten
 from keras_xd.layers.xd.finalized_sizes import is_low_rank
 from keras_xd.layers.xd.static_operation import STORAGES
 from keras_xd.rewriting.candidates import check_model
-from keras_xd.search import SearchModel
+from keras_xd.training import SearchModel
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")

@@ -17,7 +17,7 @@ from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 from keras_xd.rewriting.candidates import check_graph
-from keras_xd.search import SearchModel
+from keras_xd.training import SearchModel
 
 XD = (XDLayer, StaticXD, StaticLowRankXD)
 

@@ -35,7 +35,7 @@ def nos_search_network(
 
     The cells are named `cell1`, `cell2`, …, and what comes before each reduction cell and the last
     cell's outputs are those of the layers `stage1`, `stage2` and `stage3`, as
-    `keras_xd.search.AttentionTransfer` expects.
+    `keras_xd.training.AttentionTransfer` expects.
 
     Args:
         cells: number of cells, at least 3.

@@ -8,7 +8,7 @@ import keras
 
 from keras_xd_tests import programs
 from keras_xd_tests.core import saving_test
-from keras_xd_tests.search.gated_dense import classification_data
+from keras_xd_tests.training.gated_dense import classification_data
 
 
 def train(model, path):

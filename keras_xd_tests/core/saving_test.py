@@ -13,8 +13,8 @@ import pytest
 
 from keras_xd.core.saving import write_weights
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.search import SearchModel
-from keras_xd_tests.search.gated_dense import classification_data, gated_model
+from keras_xd.training import SearchModel
+from keras_xd_tests.training.gated_dense import classification_data, gated_model
 
 
 def search_model():

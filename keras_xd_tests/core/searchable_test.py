@@ -8,8 +8,8 @@ from keras import layers
 from keras_xd.core import searchable
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.layers.xd.conv_by_rank import XDConv1D, XDConv2D
-from keras_xd.search import SearchModel, optimizers
-from keras_xd_tests.search.gated_dense import GatedDense, classification_data, gated_model
+from keras_xd.training import SearchModel, optimizers
+from keras_xd_tests.training.gated_dense import GatedDense, classification_data, gated_model
 
 
 class Holder(layers.Layer):

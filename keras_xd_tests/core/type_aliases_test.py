@@ -115,7 +115,7 @@ def test_functions_of_every_kind_are_found():
         "keras_xd.kmatrix.kmatrix.KMatrix.__init__",
         "keras_xd.kmatrix.radix.Plan.group_sizes",  # a property
         "keras_xd.layers.xd.penalties.attach",  # of an exported module
-        "keras_xd.search.distributed.fitting",  # a context manager
+        "keras_xd.training.distributed.fitting",  # a context manager
         "keras_xd.layers.xd.warm_starts.operations.Convolution.check",  # of a base class too
         "tuner_integration.oracle.GrammarOracle.populate_space",
     }
@@ -125,10 +125,10 @@ def test_functions_of_every_kind_are_found():
         "keras_xd.layers.xd.base.XDLayer.plans",
         "keras_xd.layers.ccnn.finalized_block.StaticCCNNBlock.from_layer",
         "keras_xd.core.searchable.SearchableLayer.complexity",
-        "keras_xd.search.search_model.SearchModel.compile",
-        "keras_xd.search.inner_model.InnerModel.get_config",
-        "keras_xd.search.optimizers.ArchitectureOptimizer.apply",
-        "keras_xd.search.callbacks.warm_restarts.WarmRestarts.on_epoch_begin",
+        "keras_xd.training.search_model.SearchModel.compile",
+        "keras_xd.training.inner_model.InnerModel.get_config",
+        "keras_xd.training.optimizers.ArchitectureOptimizer.apply",
+        "keras_xd.training.callbacks.warm_restarts.WarmRestarts.on_epoch_begin",
         "keras_xd.grammar.terms.Term.__eq__",
     }
 

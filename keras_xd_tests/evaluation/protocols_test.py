@@ -18,9 +18,9 @@ import pytest
 from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.evaluation import Evaluation, Run, Task, evaluate_search
-from keras_xd.search import SearchModel
-from keras_xd.search.random_architecture import randomize_architecture
-from keras_xd_tests.search.gated_dense import GatedDense
+from keras_xd.training import SearchModel
+from keras_xd.training.random_architecture import randomize_architecture
+from keras_xd_tests.training.gated_dense import GatedDense
 
 
 @pytest.fixture(autouse=True)

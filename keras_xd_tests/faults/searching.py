@@ -17,7 +17,7 @@ from keras_xd import grammar
 from keras_xd.evaluation.store import Store
 from keras_xd_tests.faults import checks
 from keras_xd_tests.faults.training import search_model
-from keras_xd_tests.search.gated_dense import GatedDense, classification_data
+from keras_xd_tests.training.gated_dense import GatedDense, classification_data
 from tuner_integration import GrammarOracle, GrammarTuner
 
 TRIALS = 3

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 
 import keras_xd
-from keras_xd.search import SearchModel, distributed
+from keras_xd.training import SearchModel, distributed
 from keras_xd_tests.faults import checks
-from keras_xd_tests.search.gated_dense import GatedDense, classification_data
+from keras_xd_tests.training.gated_dense import GatedDense, classification_data
 
 EPOCHS = 8
 

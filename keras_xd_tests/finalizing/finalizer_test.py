@@ -19,7 +19,7 @@ from keras_xd.graph.wrapped_model import Rewritten
 from keras_xd.layers import CellArchitecture, HeterogeneousCell, StaticKernelXD, StaticXD, XDConv2D
 from keras_xd.layers.xd.static_operation import StaticOperation
 from keras_xd.rewriting import rewrite
-from keras_xd.search import SearchModel
+from keras_xd.training import SearchModel
 from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-5

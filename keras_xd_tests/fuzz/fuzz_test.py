@@ -13,7 +13,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from keras_xd.search.architecture_files import load_architecture
+from keras_xd.training.architecture_files import load_architecture
 from keras_xd_tests.fuzz import __main__ as fuzzing
 from keras_xd_tests.fuzz import formats, guard, mutations
 

@@ -12,7 +12,7 @@ from keras_xd.finalizing import finalize
 from keras_xd.graph import wrapped_model
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.rewriting import compare, forecast, rewrite
-from keras_xd.search import SearchModel
+from keras_xd.training import SearchModel
 from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-4

@@ -11,7 +11,7 @@ from keras_xd import layers, masks, models
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.graph.cloning import clone
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
-from keras_xd.search import budget
+from keras_xd.training import budget
 
 FIT = {"batch_size": 1, "verbose": 0}
 

@@ -13,7 +13,7 @@ from keras_xd.core.searchable import searchable_layers
 from keras_xd.finalizing import finalize
 from keras_xd.graph.cost import complexity
 from keras_xd.rewriting import compare, rewrite
-from keras_xd.search import SearchModel
+from keras_xd.training import SearchModel
 from keras_xd_tests import sample_models
 
 

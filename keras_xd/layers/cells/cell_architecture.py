@@ -77,8 +77,8 @@ class CellArchitecture(keras.layers.Layer):
     With `"perturbation"` training is that of `"softmax"`, but shares do not decide: what is derived
     is what the network misses most. So until that is measured, by
     `keras_xd.callbacks.PerturbationSelection` at the end of `fit` or by
-    `keras_xd.search.decide_by_perturbation` after it, nothing is derived: `genotype` and `finalize`
-    raise a `ValueError`. The decision is in the logits, and so in every file of them.
+    `keras_xd.training.decide_by_perturbation` after it, nothing is derived: `genotype` and
+    `finalize` raise a `ValueError`. The decision is in the logits, and so in every file of them.
 
     Args:
         reduction: whether it is for reduction cells; for normal ones otherwise.
@@ -206,8 +206,8 @@ class CellArchitecture(keras.layers.Layer):
             raise ValueError(
                 "With the relaxation 'perturbation' shares do not decide on cells: train with "
                 "`keras_xd.callbacks.PerturbationSelection`, or call "
-                "`keras_xd.search.decide_by_perturbation` after training. `genotype_of_shares` is "
-                "what the shares would decide on. Received: logits that nothing has decided on"
+                "`keras_xd.training.decide_by_perturbation` after training. `genotype_of_shares` "
+                "is what the shares would decide on. Received: logits that nothing has decided on"
             )
         return self.genotype_of_shares
 

@@ -1,0 +1,138 @@
+"""The budget of a search: what is measured, what it aims at, and how much that weighs."""
+
+import numbers
+
+import keras
+from keras import ops
+
+from keras_xd.core.searchable import architecture_variables
+from keras_xd.core.validation import one_of
+from keras_xd.graph.cost import complexity, counted_multiply_adds, warn_of_uncounted
+from keras_xd.graph.size_counts import count_activations, count_parameters
+from keras_xd.layers.masked.differentiable_mask import AdmissibleRange
+
+MEASURES = {
+    "multiply_adds": counted_multiply_adds,
+    "parameters": count_parameters,
+    "activations": count_activations,
+}
+
+
+class ComplexityMetric(keras.metrics.Mean):
+    """The mean of complexity over target, and the weight of the complexity term.
+
+    The weight is a variable, so that it can change between steps without a new trace; it is one of
+    a metric, because that is state of a training on every backend but no weight of the model.
+
+    Example:
+
+    >>> from keras_xd.training import budget
+    >>> metric = budget.ComplexityMetric()
+    >>> _ = metric.weight.assign(0.5)
+    >>> metric.reset_state()
+    >>> float(metric.weight)
+    0.5
+    """
+
+    def __init__(self, name="complexity", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.weight = self.add_variable(
+            shape=(), initializer="zeros", aggregation="only_first_replica", name="weight"
+        )
+
+
+def check_weight(weight):
+    """Return the weight of a complexity term as a float, or raise `ValueError`."""
+    if not isinstance(weight, numbers.Real) or not 0 <= weight < float("inf"):
+        raise ValueError(
+            "`complexity_weight` must be a number of at least 0. "
+            f"Received: complexity_weight={weight!r}"
+        )
+    return float(weight)
+
+
+def check_arguments(target, weight, measure):
+    """Raise `ValueError` unless `target`, `weight` and `measure` define a complexity term or none.
+
+    Args:
+        target, weight, measure: as in `SearchModel.compile`.
+    """
+    if target is not None and (not isinstance(target, numbers.Real) or not target > 0):
+        raise ValueError(
+            "`complexity_target` must be a positive number of multiply–adds, or of what "
+            f"`complexity_measure` counts. Received: complexity_target={target!r}"
+        )
+    check_weight(weight)
+    if weight and target is None:
+        raise ValueError(
+            "`complexity_weight` needs a `complexity_target`. "
+            f"Received: complexity_weight={weight!r}, complexity_target=None"
+        )
+    if not callable(measure):
+        one_of(measure, tuple(MEASURES), "complexity_measure")
+
+
+def check_reachable(model, target, measure):
+    """Raise `ValueError` if even the smallest masks cost more than the target.
+
+    It is known only of models whose architecture is all masks. Their variables are set to the
+    smallest values and back. Layers whose multiply–adds are not counted are named in a warning.
+
+    Args:
+        model: a built model.
+        target, measure: as in `SearchModel.compile`.
+    """
+    if target is not None and _known_measure(measure) == "multiply_adds":
+        warn_of_uncounted(model)  # here, because a step is traced several times
+    variables = architecture_variables(model)
+    if target is None or not all(isinstance(v.constraint, AdmissibleRange) for v in variables):
+        return
+    values = [ops.copy(ops.convert_to_tensor(variable)) for variable in variables]
+    try:
+        for variable in variables:
+            variable.assign(ops.convert_to_tensor(variable.constraint.low, variable.dtype))
+        smallest = measured_number(model, measure)
+    finally:
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+    # Both are sums of float32 numbers.
+    if target < smallest * (1 - 1e-5):
+        raise ValueError(
+            "`complexity_target` must be at least what the model costs with the smallest masks "
+            f"that are allowed, {smallest:.6g}: let higher temperatures or lower minimum sizes "
+            "allow smaller ones, learn more of the model, or choose a smaller model. "
+            f"Received: complexity_target={target}"
+        )
+
+
+def measured(model, measure):
+    """Return what a model costs.
+
+    Args:
+        model: a built model.
+        measure: one of `MEASURES`, or a function of the model.
+    """
+    return MEASURES.get(_known_measure(measure), measure)(model)
+
+
+def measured_number(model, measure):
+    """Return what a model costs, as `measured` does, as a number of Python."""
+    return float(ops.convert_to_numpy(measured(model, measure)))
+
+
+def _known_measure(measure):
+    return "multiply_adds" if measure is complexity else measure
+
+
+def complexity_term(search):
+    """Return `complexity_weight · (complexity / complexity_target - 1)²` of a compiled search.
+
+    The metric `complexity` gets the ratio.
+    """
+    cost = measured(search.model, search.complexity_measure)
+    ratio = ops.convert_to_tensor(cost, "float32") / search.complexity_target
+    search.complexity_metric.update_state(ratio)
+    # A Keras loss divides by the number of replicas where the model is distributed.
+    squared_error = keras.losses.MeanSquaredError(dtype="float32")
+    excess = squared_error(ops.ones((1, 1)), ops.reshape(ratio, (1, 1)))
+    return ops.convert_to_tensor(search.complexity_metric.weight) * excess

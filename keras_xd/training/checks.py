@@ -1,0 +1,183 @@
+"""What `SearchModel` does with its arguments before Keras gets them."""
+
+import numbers
+import warnings
+
+import keras
+
+from keras_xd.core.callers import stacklevel
+from keras_xd.core.compiling import warn_of_own_training
+from keras_xd.core.searchable import architecture_variables
+from keras_xd.core.validation import is_integer, one_of
+from keras_xd.training import bilevel, rates
+from keras_xd.training.callbacks.complexity_weight import ComplexityWeight
+from keras_xd.training.callbacks.early_stop import EarlyStop, StopRecorder
+from keras_xd.training.callbacks.epoch_counter import EpochCounter
+from keras_xd.training.callbacks.rate_callbacks import ONE_RATE, OneRate, TwoRates
+
+MODES = ("joint", *bilevel.MODES)
+
+
+def check_model(model, wrapper):
+    """Raise `ValueError` unless `model` is a built model to search, and no `wrapper` itself."""
+    if not isinstance(model, keras.Model) or not model.built:
+        raise ValueError(
+            "`model` must be a built Keras model: give it an Input or call it on data first. "
+            f"Received: model={model!r}"
+        )
+    if isinstance(model, wrapper):
+        raise ValueError(
+            f"`model` must not be a {wrapper.__name__} itself. Received: model={model!r}"
+        )
+    if not architecture_variables(model):
+        raise ValueError(
+            "`model` must have searchable layers: see `keras_xd.rewrite`. "
+            f"Received: model={model!r}"
+        )
+    warn_of_own_training(model, "A SearchModel")
+
+
+def check_mode(mode, perturbation):
+    """Raise `ValueError` unless `mode` is one that runs here, with a sound perturbation."""
+    if one_of(mode, MODES, "mode") != "joint":
+        bilevel.check_backend(mode)
+    if not isinstance(perturbation, numbers.Real) or not 0 < perturbation < float("inf"):
+        raise ValueError(
+            f"`perturbation` must be a positive number. Received: perturbation={perturbation!r}"
+        )
+
+
+def check_phases(**epochs):
+    """Raise `ValueError` unless every number of epochs is an integer of at least 0."""
+    for name, value in epochs.items():
+        if not is_integer(value) or value < 0:
+            raise ValueError(
+                f"`{name}` must be an integer of at least 0. Received: {name}={value!r}"
+            )
+
+
+def check_trainable_variables(search):
+    """Raise `ValueError` if variables of a search were frozen or unfrozen since `compile`."""
+    built_on = sorted(search.search_optimizer.built_paths)
+    now = sorted(variable.path for variable in search.trainable_variables)
+    if built_on != now:
+        raise ValueError(
+            "The trainable variables must be those of `compile`. Compile the model again "
+            "after freezing or unfreezing the architecture or layers. Received: variables "
+            f"{sorted(set(built_on) ^ set(now))}, trainable either then or now"
+        )
+
+
+def warn_of_missing_weight(search, callbacks):
+    """Warn if a search has a complexity target that nothing makes it aim at."""
+    if not search.weight_is_missing or search.complexity_weight:
+        return
+    callbacks = getattr(callbacks, "callbacks", callbacks) or []
+    if any(isinstance(item, ComplexityWeight) for item in keras.tree.flatten(callbacks)):
+        return
+    warnings.warn(
+        "Without a `complexity_weight` the complexity is measured and never moved to "
+        "`complexity_target`. Give `complexity_weight`, or 0.0 to measure only. "
+        f"Received: complexity_target={search.complexity_target}, complexity_weight=None",
+        stacklevel=stacklevel(),
+    )
+
+
+def prepare_fit(search, x, y, epochs, architecture_data, architecture_split, given):
+    """Check the arguments of `fit` of a compiled search; begin its phases.
+
+    Args:
+        search: the compiled `SearchModel`.
+        x, y, epochs, architecture_data, architecture_split: as given to `fit`.
+        given: dictionary of the other arguments, `batch_size` among them.
+
+    Returns:
+        `x`, `y` and the other arguments to give to `keras.Model.fit`.
+
+    Raises:
+        ValueError: as `SearchModel.fit`.
+    """
+    check_trainable_variables(search)
+    search.cooldown_begins = first_cooldown_epoch(search, epochs, given.get("initial_epoch", 0))
+    if search.mode != "joint":
+        return bilevel.fit_arguments(search, x, y, architecture_data, architecture_split, given)
+    if architecture_data is not None or architecture_split is not None:
+        raise ValueError(
+            "`architecture_data` and `architecture_split` are for the bilevel modes. "
+            f"Received: mode={search.mode!r}"
+        )
+    return x, y, given
+
+
+def first_cooldown_epoch(search, epochs, initial_epoch):
+    """Return the first epoch of a `fit` in which its architecture has to be fixed again.
+
+    Args:
+        search: the compiled `SearchModel`.
+        epochs, initial_epoch: as given to `fit`.
+
+    Returns:
+        The number of that epoch, counted as by Keras, or `None` if there is no cool-down.
+
+    Raises:
+        ValueError: if a `fit` that begins with epoch 0 would not move the architecture at all, as
+            cool-down and what is left of warm-up have all of its epochs.
+    """
+    if not search.cooldown_epochs:
+        return None
+    limit = keras.config.max_epochs()
+    epochs = min(epochs, limit) if limit else epochs
+    warmup = max(search.warmup_epochs - int(search.search_optimizer.epochs.numpy()), 0)
+    can_move = any(variable.trainable for variable in architecture_variables(search))
+    if can_move and not initial_epoch and warmup + search.cooldown_epochs >= epochs:
+        raise ValueError(
+            "`epochs` must leave an epoch in which the architecture moves: warm-up and "
+            "`cooldown_epochs` together must be fewer. Give `initial_epoch` where training goes "
+            f"on in its cool-down. Received: epochs={epochs}, "
+            f"cooldown_epochs={search.cooldown_epochs}, {warmup} epochs of warm-up to come"
+        )
+    return epochs - search.cooldown_epochs
+
+
+def with_own_callbacks(callbacks, search):
+    """Return callbacks for `fit`, with those that a search needs around them.
+
+    Args:
+        callbacks: as given to `fit`. A `keras.callbacks.CallbackList` is added to.
+        search: the `SearchModel`.
+
+    Returns:
+        The callbacks. The first of them counts the epochs; Keras' callbacks of learning rates and
+        of early stopping have others in front of and behind them.
+
+    Raises:
+        ValueError: if a callback is to set a learning rate that follows a schedule.
+    """
+    listed = isinstance(callbacks, keras.callbacks.CallbackList)
+    found = callbacks.callbacks if listed else keras.tree.flatten(callbacks or [])
+    if search.compiled:
+        rates.check_callbacks(search.search_optimizer, found)
+    if any(isinstance(callback, EpochCounter) for callback in found):
+        return callbacks  # a list that was given before
+    result = [EpochCounter()]
+    for callback in found:
+        front, behind = _surroundings(callback)
+        result += [*front, callback, *behind]
+    if not listed:
+        return result
+    for callback in result:
+        if not any(callback is old for old in found):
+            callback.set_model(search)
+            callback.set_params(callbacks.params)
+    callbacks.callbacks[:] = result
+    return callbacks
+
+
+def _surroundings(callback):
+    """Return lists of the callbacks to put in front of one and behind it."""
+    if isinstance(callback, ONE_RATE):
+        return [OneRate()], [TwoRates()]
+    if isinstance(callback, keras.callbacks.EarlyStopping):
+        recorder = StopRecorder()
+        return [recorder], [EarlyStop(callback, recorder)]
+    return [], []

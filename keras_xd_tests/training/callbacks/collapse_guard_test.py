@@ -1,0 +1,209 @@
+"""Collapsed mixtures and stalled architectures are reported, others are not."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd.layers import MixedOperation1D
+from keras_xd.training import SearchModel
+from keras_xd.training.callbacks import CollapseGuard
+from keras_xd_tests.training.gated_dense import GatedDense, classification_data
+
+# `pytest.warns` also finds what Keras itself warns of when it reads a variable.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+
+class Gates(GatedDense):
+    """A searchable layer that is no mixture."""
+
+    def describe(self):
+        return {"gates": self.gates.numpy()}
+
+
+CANDIDATES = ("convolution_3", "max_pooling_3", "skip", "zero")
+
+
+def mixture(name="mix", **options):
+    options = {"candidates": CANDIDATES, "perturb": None, "padding": "same", **options}
+    return MixedOperation1D(1, 3, name=name, **options)
+
+
+def fit(layers, guard, epochs=2, rate=0.0, shape=(8, 1), **options):
+    """Train by one batch an epoch; return the history and the messages of the warnings."""
+    search = SearchModel(keras.Sequential([keras.Input(shape), *layers]))
+    search.compile("sgd", keras.optimizers.SGD(rate), "mse", run_eagerly=True, **options)
+    x = classification_data(2)[0].reshape(-1, *shape)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        history = search.fit(
+            x, np.asarray(search(x)) * 2, epochs=epochs, callbacks=[guard], verbose=0
+        )
+    return history.history, [str(w.message) for w in caught if w.category is UserWarning]
+
+
+def set_shares(layer, *shares):
+    layer.logits.assign(np.log(np.array(shares, "float32")))
+
+
+def test_collapse_is_the_share_of_operations_without_weights():
+    layers = [mixture("first"), mixture("second"), Gates(1, name="gated")]
+    keras.Sequential([keras.Input((8, 1)), *layers])
+    set_shares(layers[0], 0.05, 0.35, 0.3, 0.3)
+    set_shares(layers[1], 0.7, 0.1, 0.1, 0.1)
+    history, messages = fit(layers, CollapseGuard(0.9, minimum_distance=None))
+    assert messages == [
+        "Epoch 1: layer 'first' has collapsed: operations without weights have the share 0.95, "
+        "the relative entropy of all shares is 0.894."
+    ]
+    np.testing.assert_allclose(history["parameter_free_share"], (0.95 + 0.3) / 2, rtol=1e-6)
+    first = -(0.05 * np.log(0.05) + 0.35 * np.log(0.35) + 0.6 * np.log(0.3)) / np.log(4)
+    second = -(0.7 * np.log(0.7) + 0.3 * np.log(0.1)) / np.log(4)
+    np.testing.assert_allclose(history["mixture_entropy"], (first + second) / 2, rtol=1e-6)
+
+
+def test_a_search_collapses_and_stops():
+    """The targets are zero: the convolution, which alone has another value, loses its share."""
+    layer = mixture(candidates=("convolution_3", "zero"), kernel_initializer="ones")
+    search = SearchModel(keras.Sequential([keras.Input((8, 1)), layer]))
+    search.compile(keras.optimizers.SGD(0.0), keras.optimizers.SGD(0.2), "mse", run_eagerly=True)
+    guard = CollapseGuard(0.8, stop=True)
+    x = np.ones((1, 8, 1), "float32")
+    with pytest.warns(UserWarning, match="'mix' has collapsed: .* have the share 0.8"):
+        history = search.fit(x, 0 * x, epochs=20, callbacks=[guard], verbose=0).history
+    shares = history["parameter_free_share"]
+    assert 1 < len(shares) < 20
+    assert all(share < 0.8 for share in shares[:-1]) and shares[-1] >= 0.8
+    assert shares[-1] == layer.describe()["share/zero"]
+
+
+def test_other_operations_and_no_limit():
+    layer = mixture()
+    guard = CollapseGuard(0.2, operations=["skip"], minimum_distance=None)
+    history, messages = fit([layer], guard, 1)
+    assert history["parameter_free_share"] == [0.25] and "the share 0.25" in messages[0]
+    history, messages = fit([mixture()], CollapseGuard(None, minimum_distance=None), 1)
+    assert history["parameter_free_share"] == [0.75] and not messages
+
+
+def test_stalled_architecture_is_reported_once_after_warmup():
+    guard = CollapseGuard(minimum_distance=1e-3, patience=2)
+    history, messages = fit(
+        [Gates(1, name="gated")], guard, 6, warmup_epochs=2, cooldown_epochs=1, shape=(4,)
+    )
+    # The epochs of search are the third to the fifth; the fourth is the second of them.
+    assert messages == [
+        "Epoch 4: layer 'gated' has stalled: after 2 epochs its architecture has the relative "
+        "distance 0 from its start."
+    ]
+    assert history["architecture_distance"] == [0.0] * 4
+    assert "parameter_free_share" not in history
+
+
+def test_distance_is_relative_to_the_start():
+    layer = Gates(1, name="gated")
+    history, messages = fit(
+        [layer], CollapseGuard(minimum_distance=1e-9, patience=1), 1, rate=0.01, shape=(4,)
+    )
+    # The gates start at one each, so their length is 2.
+    expected = np.linalg.norm(layer.gates.numpy() - 1) / 2
+    np.testing.assert_allclose(history["architecture_distance"], expected, rtol=1e-6)
+    assert expected > 1e-4 and not messages
+    limit = float(expected) * 1.01
+    guard = CollapseGuard(minimum_distance=limit, patience=1, stop=True)
+    keras.utils.set_random_seed(20)
+    history, messages = fit([Gates(1, name="gated")], guard, 3, rate=0.0, shape=(4,))
+    assert "has stalled" in messages[0] and len(history["loss"]) == 1
+
+
+def test_equal_shares_are_a_start_of_length_zero():
+    layer = mixture(kernel_initializer="ones")
+    history, _ = fit([layer], CollapseGuard(1.0), 1, rate=0.1)
+    found = np.linalg.norm(layer.logits.numpy())
+    np.testing.assert_allclose(history["architecture_distance"], found, rtol=1e-6)
+    assert found > 0
+
+
+def test_frozen_layers_do_not_stall():
+    frozen, free = Gates(4, name="frozen"), Gates(1, name="free")
+    keras.Sequential([keras.Input((4,)), frozen, free])
+    frozen.gates.trainable = False
+    _, messages = fit([frozen, free], CollapseGuard(patience=1), 1, shape=(4,))
+    assert len(messages) == 1 and "'free' has stalled" in messages[0]
+
+
+def test_plain_fit_can_be_watched():
+    model = keras.Sequential([keras.Input((4,)), Gates(1, name="gated")])
+    model.compile(keras.optimizers.SGD(0.0), "mse", run_eagerly=True)
+    x = classification_data(4)[0]
+    with pytest.warns(UserWarning, match="'gated' has stalled"):
+        model.fit(x, x[:, :1], callbacks=[CollapseGuard(patience=1)], verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"share": 0}, "`share` must be a number above 0.*share=0"),
+        ({"share": 1.1}, "`share` must be a number above 0.*share=1.1"),
+        ({"share": "most"}, "`share` must be a number above 0.*share='most'"),
+        ({"minimum_distance": 0.0}, "`minimum_distance` must be a positive.*=0.0"),
+        ({"operations": "skip"}, "`operations` must be a list of names.*'skip'"),
+        ({"patience": 0}, "`patience` must be an integer.*patience=0"),
+        ({"stop": 1.5}, "`stop` must be one of True, False"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        CollapseGuard(**arguments)
+
+
+def test_a_model_without_search_is_refused():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x = classification_data(4)[0]
+    with pytest.raises(ValueError, match="needs a model with searchable layers.*model="):
+        model.fit(x, x[:, :1], callbacks=[CollapseGuard()], verbose=0)
+
+
+def test_cells_collapse_too():
+    names = ("identity", "dilated_3")
+    model = keras_xd.models.nos_search_network(3, 1, (8, 8, 3), 2, operations=names)
+    search = keras_xd.SearchModel(model)
+    search.compile("sgd", "sgd", "mse", run_eagerly=True)
+    normal, reduction = (model.get_layer(name).architecture for name in ("cell1", "cell2"))
+    normal.logits.assign(np.tile([9.0, 0], (18, 1)))
+    reduction.logits.assign(np.zeros((18, 2)))
+    guard = keras_xd.callbacks.CollapseGuard(share=0.9)
+    found = {}
+    guard.set_model(search)
+    guard.on_train_begin()
+    guard.on_epoch_begin(0)
+    with pytest.warns(UserWarning, match="has collapsed") as warned:
+        guard.on_epoch_end(0, found)
+    reports = [str(w.message) for w in warned if "has collapsed" in str(w.message)]
+    assert [report.split("'")[1].split("/")[-1] for report in reports] == ["cell1"]
+    # One normal cell of three has 0.9999 in its identities, the others a half.
+    share = normal.describe()["share/identity"]
+    others = reduction.describe()["share/identity"]
+    np.testing.assert_allclose(found["parameter_free_share"], (share + 2 * others) / 3, rtol=1e-6)
+    entropies = [cell.describe()["entropy/relative"] for cell in (normal, reduction)]
+    np.testing.assert_allclose(
+        found["mixture_entropy"], (entropies[0] + 2 * entropies[1]) / 3, rtol=1e-6
+    )
+
+
+def test_limits_are_borders():
+    """A share that equals the limit is a collapse; a distance that equals it is no stall."""
+    _, messages = fit([mixture()], CollapseGuard(0.75, minimum_distance=None), 1)
+    assert len(messages) == 1 and "the share 0.75" in messages[0]
+    found = []
+    for distance in (1e-9, None, 1.001):
+        keras.utils.set_random_seed(20)
+        limit = distance if distance == 1e-9 else found[0] * (distance or 1)
+        guard = CollapseGuard(minimum_distance=limit, patience=1)
+        history, messages = fit([Gates(1, name="gated")], guard, 1, rate=0.01, shape=(4,))
+        found += history["architecture_distance"]
+        assert len(messages) == (distance == 1.001)
+    assert found[0] == found[1] == found[2] > 0

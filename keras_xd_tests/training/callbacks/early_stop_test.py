@@ -1,0 +1,142 @@
+"""Early stops in the phases of a search."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd.core.searchable import architecture_variables
+from keras_xd.training import SearchModel
+from keras_xd_tests.training.gated_dense import classification_data, small_model
+
+EPOCHS = 9
+
+
+class Course(keras.callbacks.Callback):
+    """Puts given values of a loss in the logs; records phases and weights."""
+
+    def __init__(self, losses):
+        super().__init__()
+        self.losses, self.phases, self.weights = losses, "", []
+        self.architectures = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        fixed = self.model.search_optimizer.architecture_fixed
+        self.phases += "c" if self.model.cooling_down else "w" if fixed else "s"
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs["course"] = self.losses[epoch]
+        self.weights.append(self.model.get_weights())
+        self.architectures.append(architecture_variables(self.model)[0].numpy())
+
+
+def train(losses, warmup=0, cooldown=2, patience=1, callbacks=(), listed=False, **options):
+    """Train with one early stopping; return the course and the search."""
+    keras.utils.set_random_seed(4)
+    search = SearchModel(small_model())
+    search.compile(
+        "sgd",
+        keras.optimizers.SGD(0.1),
+        "sparse_categorical_crossentropy",
+        warmup_epochs=warmup,
+        cooldown_epochs=cooldown,
+        run_eagerly=True,
+    )
+    course = Course(losses)
+    stop = keras.callbacks.EarlyStopping("course", mode="min", patience=patience, **options)
+    callbacks = [course, stop, *callbacks]
+    if listed:
+        callbacks = keras.callbacks.CallbackList(
+            callbacks, add_history=True, model=search, epochs=EPOCHS
+        )
+    search.fit(*classification_data(), epochs=EPOCHS, callbacks=callbacks, verbose=0)
+    return course, search
+
+
+STALE = [1.0] * EPOCHS
+FALLING = [-float(epoch) for epoch in range(EPOCHS)]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_stop_leads_to_the_whole_cooldown(listed):
+    course, search = train([3, 2, 2, *STALE], listed=listed)
+    assert course.phases == "ssscc"
+    np.testing.assert_array_equal(course.architectures[2], course.architectures[4])
+    assert not np.array_equal(course.weights[3][1], course.weights[4][1])
+    assert int(search.search_optimizer.epochs) == 5
+
+
+@pytest.mark.parametrize(
+    ("losses", "options", "phases"),
+    [
+        (FALLING, {}, "sssssss" + "cc"),
+        (STALE, {"cooldown": 0}, "ss"),
+        # Patience begins with the search.
+        (STALE, {"warmup": 4}, "wwww" + "ss" + "cc"),
+        (STALE, {"warmup": 4, "cooldown": 0}, "wwww" + "ss"),
+        (STALE, {"warmup": 2, "start_from_epoch": 4}, "ww" + "ssss" + "cc"),
+        # A stop in the cool-down changes nothing, whether it began early or not.
+        (STALE, {"patience": 3, "cooldown": 4}, "ssss" + "cccc"),
+        (FALLING[:6] + [9, 9, 9], {"patience": 1}, "sssssss" + "cc"),
+        (FALLING[:7] + [9, 9], {"patience": 1}, "sssssss" + "cc"),
+    ],
+)
+def test_phases(losses, options, phases):
+    assert train(losses, **options)[0].phases == phases
+
+
+def test_cooldown_begins_with_the_best_weights_of_the_search():
+    """And in the end the best of all epochs are restored, as Keras does."""
+
+    class Begin(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            weights.append(self.model.get_weights())
+
+    weights = []
+    losses = [0, 3, 1, 2, 2, 0.5, 4]
+    course, search = train(
+        losses, warmup=1, patience=2, restore_best_weights=True, callbacks=[Begin()]
+    )
+    # The value of the warm-up, the lowest, is none of the search.
+    assert course.phases == "w" + "ssss" + "cc"
+    for begun, best in zip(weights[5], course.weights[2], strict=True):
+        np.testing.assert_array_equal(begun, best)
+    for final, best in zip(search.get_weights(), course.weights[5], strict=True):
+        np.testing.assert_array_equal(final, best)
+    np.testing.assert_array_equal(architecture_variables(search)[0], course.architectures[2])
+
+
+def test_another_callback_that_stops_ends_training():
+    def stop(epoch, logs=None):
+        if epoch == 2:
+            search_of_course[0].stop_training = True
+
+    class Keep(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            search_of_course.append(self.model)
+
+    search_of_course = []
+    stopper = keras.callbacks.LambdaCallback(on_epoch_end=stop)
+    assert train(FALLING, callbacks=[Keep(), stopper])[0].phases == "sss"
+    search_of_course.clear()
+    stop_in_batch = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: setattr(search_of_course[0], "stop_training", True)
+    )
+    assert train(STALE, callbacks=[Keep(), stop_in_batch], patience=0)[0].phases == "s"
+
+
+def test_two_early_stops_make_one_cooldown():
+    other = keras.callbacks.EarlyStopping("course", mode="min", patience=2)
+    assert train(STALE, callbacks=[other], cooldown=3)[0].phases == "ss" + "ccc"
+
+
+def test_without_an_architecture_to_train_a_stop_is_a_stop():
+    search = SearchModel(small_model())
+    search.model.layers[0].gates.trainable = False
+    search.compile(
+        "sgd", "sgd", "sparse_categorical_crossentropy", warmup_epochs=3, cooldown_epochs=2
+    )
+    search.run_eagerly = True
+    course = Course(STALE)
+    stop = keras.callbacks.EarlyStopping("course", mode="min", patience=1)
+    search.fit(*classification_data(), epochs=EPOCHS, callbacks=[course, stop], verbose=0)
+    assert len(course.phases) == 2

@@ -1,0 +1,45 @@
+"""Epochs are counted once each, before other callbacks see the end of the epoch."""
+
+import keras
+
+from keras_xd.training import SearchModel
+from keras_xd_tests.training.gated_dense import classification_data, small_model
+
+
+def search_model():
+    search = SearchModel(small_model())
+    loss = "sparse_categorical_crossentropy"
+    search.compile("sgd", "sgd", loss, warmup_epochs=1, run_eagerly=True)
+    return search
+
+
+def counts_seen(search, seen):
+    return keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: seen.append(int(search.search_optimizer.epochs.numpy()))
+    )
+
+
+def test_epochs_are_counted_over_calls_of_fit():
+    search, seen = search_model(), []
+    for epochs in (2, 1):
+        search.fit(
+            *classification_data(), epochs=epochs, callbacks=[counts_seen(search, seen)], verbose=0
+        )
+    assert seen == [1, 2, 3]
+
+
+def test_epochs_are_counted_with_a_callback_list():
+    search, seen = search_model(), []
+    callbacks = keras.callbacks.CallbackList(
+        [counts_seen(search, seen)], add_history=True, model=search
+    )
+    for _ in range(2):
+        search.fit(*classification_data(), callbacks=callbacks, verbose=0)
+    assert seen == [1, 2]
+    assert int(search.search_optimizer.architecture_optimizer.iterations.numpy()) == 1
+
+
+def test_one_callback_needs_no_list():
+    search, seen = search_model(), []
+    search.fit(*classification_data(), callbacks=counts_seen(search, seen), verbose=0)
+    assert seen == [1]

@@ -1,0 +1,200 @@
+"""A diverged training stops, and leaves the model and its optimizers as they last were good."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd.training import SearchModel
+from keras_xd.training.callbacks import TerminateOnNonFinite
+from keras_xd_tests.training.gated_dense import GatedDense, classification_data
+
+# `pytest.warns` also finds what Keras itself warns of when it reads a variable.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+FIT = {"batch_size": 2, "shuffle": False, "verbose": 0}
+
+
+def search_model(seed=4, **options):
+    keras.utils.set_random_seed(seed)
+    search = SearchModel(keras.Sequential([keras.Input((4,)), GatedDense(1)]))
+    search.compile(
+        keras.optimizers.SGD(0.01, momentum=0.9),
+        keras.optimizers.SGD(0.01, momentum=0.9),
+        "mse",
+        **{"run_eagerly": True, **options},
+    )
+    return search
+
+
+def data(samples=8):
+    x, y = classification_data(samples)
+    return x, y[:, None].astype("float32")
+
+
+def state(search):
+    return [v.numpy().copy() for v in [*search.variables, *search.optimizer.variables]]
+
+
+def same(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+class Spoiler(keras.callbacks.Callback):
+    """Sets the bias to NaN before one batch, and keeps the state at the end of every epoch."""
+
+    def __init__(self, epoch, batch, value=np.nan):
+        super().__init__()
+        self.at, self.value, self.ends = (epoch, batch), value, []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if (self.epoch, batch) == self.at:
+            self.model.model.layers[0].bias.assign([self.value])
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.ends.append(state(self.model))
+
+
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [
+        ({}, np.nan),
+        ({}, 1e30),
+        ({"run_eagerly": False, "steps_per_execution": 2}, np.nan),
+        ({"mode": "second_order"}, np.nan),
+    ],
+)
+def test_the_state_of_the_last_good_epoch_is_put_back(options, value):
+    search = search_model(**options)
+    spoiler, guard = Spoiler(2, 2, value), TerminateOnNonFinite()
+    arguments = {} if search.mode == "joint" else {"architecture_split": 0.5}
+    name = "loss" if search.mode == "joint" else "(architecture_loss|loss)"
+    with pytest.warns(UserWarning, match=rf"epoch 3, batch [34]: .*{name} = (nan|inf).*put back"):
+        samples = 8 if search.mode == "joint" else 16
+        history = search.fit(
+            *data(samples), epochs=9, callbacks=[spoiler, guard], **arguments, **FIT
+        ).history
+    assert len(history["loss"]) == 3 and guard.stopped_epoch == 2
+    assert np.all(np.isfinite(history["loss"][:2])) and not np.isfinite(history["loss"][2])
+    assert same(state(search), spoiler.ends[1])
+    assert int(search.search_optimizer.epochs) == 2
+
+
+def test_training_goes_on_with_the_epoch_that_was_cut_short():
+    whole = search_model()
+    expected = whole.fit(*data(), epochs=4, **FIT).history["loss"]
+    search = search_model()
+    with pytest.warns(UserWarning, match="epoch 3, batch 1"):
+        guard = TerminateOnNonFinite()
+        first = search.fit(*data(), epochs=4, callbacks=[Spoiler(2, 0), guard], **FIT)
+    rest = search.fit(*data(), epochs=4, initial_epoch=2, callbacks=[guard], **FIT)
+    assert first.history["loss"][:2] + rest.history["loss"] == expected
+    assert guard.stopped_epoch is None
+    assert same(state(search), state(whole))
+
+
+def test_only_the_loss_of_the_architecture_data_is_not_finite():
+    x, y = data(16)
+    y[15] = np.nan
+    search = search_model(mode="first_order", warmup_epochs=9)
+    with pytest.warns(UserWarning, match="epoch 1, batch 4: architecture_loss = nan;"):
+        search.fit(x, y, architecture_split=0.5, callbacks=[TerminateOnNonFinite()], **FIT)
+    search = search_model(mode="first_order", warmup_epochs=9)
+    guard = TerminateOnNonFinite(losses=["loss"])
+    search.fit(x, y, architecture_split=0.5, callbacks=[guard], **FIT)
+    assert guard.stopped_epoch is None
+
+
+def test_variables_are_looked_at_where_no_loss_tells():
+    """The step of the last batch spoils the bias, after that batch's loss was computed."""
+
+    class Late(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 3:
+                self.model.model.layers[0].bias.assign([np.inf])
+
+    search = search_model()
+    start = state(search)
+    with pytest.warns(UserWarning, match="in epoch 1: variables of the model are not finite; the"):
+        search.fit(*data(), epochs=3, callbacks=[Late(), TerminateOnNonFinite()], **FIT)
+    assert same(state(search), start)
+
+
+def test_nothing_good_to_put_back():
+    search = search_model()
+    search.model.layers[0].bias.assign([np.nan])
+    with pytest.warns(UserWarning, match="loss = nan; there was no finite state to put back"):
+        search.fit(*data(), epochs=3, callbacks=[TerminateOnNonFinite("no.keras")], **FIT)
+
+
+@pytest.mark.parametrize("ending", [".keras", ".weights.h5"])
+def test_saved_to_a_path_that_is_free(ending, tmp_path):
+    path = tmp_path / "new" / f"good{ending}"
+    search = search_model()
+    spoiler = Spoiler(1, 1)
+    with pytest.warns(UserWarning, match=f"put back and saved to '{path}'"):
+        search.fit(*data(), epochs=3, callbacks=[spoiler, TerminateOnNonFinite(path)], **FIT)
+    if ending == ".keras":
+        loaded = keras.saving.load_model(path)
+    else:
+        loaded = search_model(seed=5)
+        loaded.load_weights(path)
+    assert same(state(loaded), spoiler.ends[0])
+
+
+def test_a_file_is_never_replaced_without_being_asked(tmp_path):
+    path = tmp_path / "good.keras"
+    path.write_text("precious")
+    search = search_model()
+    with pytest.raises(ValueError, match="never overwrites unless `overwrite=True`.*good.keras"):
+        search.fit(*data(), callbacks=[TerminateOnNonFinite(path)], **FIT)
+    path.unlink()
+
+    class Other(Spoiler):
+        def on_train_begin(self, logs=None):
+            path.write_text("precious")
+
+    with pytest.warns(UserWarning, match="not saved to '.*', where there is a file by now"):
+        search.fit(*data(), callbacks=[TerminateOnNonFinite(path), Other(0, 1)], **FIT)
+    assert path.read_text() == "precious"
+    with pytest.warns(UserWarning, match="saved to"):
+        guard = TerminateOnNonFinite(path, overwrite=True)
+        search.fit(*data(), callbacks=[guard, Spoiler(0, 1)], **FIT)
+    assert isinstance(keras.saving.load_model(path), SearchModel)
+
+
+def test_gradients_that_overflow_under_loss_scaling_do_not_stop():
+    keras.utils.set_random_seed(4)
+    search = SearchModel(
+        keras.Sequential([keras.Input((4,)), GatedDense(1)]), dtype="mixed_float16"
+    )
+    search.compile("sgd", "sgd", "mse", run_eagerly=True)
+    search.optimizer.dynamic_scale.assign(3e38)
+    guard = TerminateOnNonFinite()
+    search.fit(*data(), epochs=2, callbacks=[guard], **FIT)
+    assert guard.stopped_epoch is None
+    assert float(search.optimizer.dynamic_scale) < 3e38
+
+
+def test_plain_models_are_guarded_too():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(1e30), "mse")
+    start = [v.numpy() for v in model.variables]
+    with pytest.warns(UserWarning, match="loss = (inf|nan)"):
+        model.fit(*data(), callbacks=[TerminateOnNonFinite()], **FIT)
+    assert same([v.numpy() for v in model.variables], start)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"path": "good.h5"}, "`path` must end in '.keras' or '.weights.h5'.*'good.h5'"),
+        ({"overwrite": "yes"}, "`overwrite` must be one of True, False"),
+        ({"losses": "loss"}, "`losses` must be a list of names.*'loss'"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TerminateOnNonFinite(**arguments)

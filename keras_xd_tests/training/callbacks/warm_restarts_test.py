@@ -1,0 +1,382 @@
+"""Warm restarts: the rates of the formula, fresh weights and slots, an untouched architecture."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_xd.core.searchable import architecture_variables, model_variables
+from keras_xd.training import SearchModel
+from keras_xd.training.callbacks import WarmRestarts
+from keras_xd.training.callbacks.warm_restarts import cosine, place, reset_slots
+from keras_xd_tests.training.gated_dense import GatedDense, classification_data
+
+FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
+
+
+def search_model(optimizer=None, architecture_optimizer=None, seed=4, **options):
+    keras.utils.set_random_seed(seed)
+    search = SearchModel(keras.Sequential([keras.Input((4,)), GatedDense(1)]))
+    search.compile(
+        optimizer or keras.optimizers.SGD(0.01, momentum=0.9),
+        architecture_optimizer or keras.optimizers.SGD(0.01, momentum=0.9),
+        "mse",
+        **{"run_eagerly": True, **options},
+    )
+    return search
+
+
+def state(variables):
+    return [variable.numpy().copy() for variable in variables]
+
+
+def groups(search):
+    """Return copies of what belongs to the weights and of what belongs to the architecture."""
+    optimizer = search.search_optimizer
+    return (
+        state(model_variables(search) + optimizer.weights_optimizer.variables),
+        state(architecture_variables(search) + optimizer.architecture_optimizer.variables),
+    )
+
+
+class Recorder(keras.callbacks.Callback):
+    """Keeps both groups at the begin and the end of every epoch, and the rates of every batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.begins, self.ends, self.rates = [], [], []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.begins.append(groups(self.model))
+
+    def on_train_batch_end(self, batch, logs=None):
+        optimizer = self.model.search_optimizer
+        rates = [optimizer.weights_optimizer, optimizer.architecture_optimizer]
+        self.rates.append([float(part.learning_rate.numpy()) for part in rates])
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.ends.append(groups(self.model))
+
+
+def fit(search, restarts, epochs, **arguments):
+    """Train by two batches an epoch; return the recorder and the history."""
+    recorder = Recorder()
+    callbacks = [*arguments.pop("callbacks", []), restarts, recorder]
+    x, y = classification_data(8)
+    arguments = {**FIT, **arguments}
+    return recorder, search.fit(x, y, epochs=epochs, callbacks=callbacks, **arguments).history
+
+
+def same(one, other):
+    return [np.array_equal(a, b) for a, b in zip(one, other, strict=True)]
+
+
+@pytest.mark.parametrize(("first", "factor"), [(1, 1), (3, 1), (2, 2), (1, 3)])
+def test_place_is_that_of_a_walk_through_the_epochs(first, factor):
+    restarts, over, period = 0, 0, first
+    for count in range(60):
+        assert place(count, first, factor) == (restarts, over, period)
+        over += 1
+        if over == period:
+            restarts, over, period = restarts + 1, 0, period * factor
+
+
+def expected_rates(times, first, factor, highest, lowest):
+    """Equation 5 of the paper, with its T_i and T_cur."""
+    rates = []
+    for time in times:
+        period = first
+        while time >= period:
+            time, period = time - period, period * factor
+        rates.append(lowest + 0.5 * (highest - lowest) * (1 + np.cos(np.pi * time / period)))
+    return rates
+
+
+@pytest.mark.parametrize(
+    ("granularity", "run"),
+    [("epoch", {}), ("batch", {}), ("batch", {"run_eagerly": False, "steps_per_execution": 2})],
+)
+def test_rates(granularity, run):
+    search = search_model(**run)
+    restarts = WarmRestarts(
+        1,
+        2,
+        learning_rate=0.1,
+        architecture_learning_rate=0.02,
+        minimum=0.01,
+        granularity=granularity,
+        reset_weights=False,
+    )
+    recorder, history = fit(search, restarts, 4)
+    times = np.arange(8) // 2 if granularity == "epoch" else np.arange(8) / 2
+    if run:
+        times = times[::2]
+    for column, highest in enumerate([0.1, 0.02]):
+        np.testing.assert_allclose(
+            np.array(recorder.rates)[:, column],
+            expected_rates(times, 1, 2, highest, 0.01),
+            rtol=1e-6,
+        )
+    calls = len(times) // 4
+    assert history["learning_rate"] == [row[0] for row in recorder.rates[calls - 1 :: calls]]
+    assert history["restarts"] == [0, 1, 1, 2]
+    # Nothing but the rates has been touched: the optimizers have counted on.
+    assert int(search.search_optimizer.weights_optimizer.iterations) == 8
+
+
+def test_rates_are_those_of_keras_schedule():
+    schedule = keras.optimizers.schedules.CosineDecayRestarts(0.1, 2, t_mul=2.0, alpha=0.1)
+    restarts = WarmRestarts(2, 2, learning_rate=0.1, minimum=0.01)
+    for epoch in range(12):
+        _, over, period = place(epoch, restarts.first_period, restarts.period_factor)
+        rate = 0.01 + 0.09 * cosine(over / period)
+        np.testing.assert_allclose(rate, float(schedule(epoch)), rtol=1e-4)
+
+
+def test_one_rate_alone_and_a_function():
+    """The schedule of the Chrysalis paper: half the rate at half of the period, then a tenth."""
+
+    def steps(progress):
+        return 1.0 if progress < 0.5 else 0.5 if progress < 0.75 else 0.1
+
+    restarts = WarmRestarts(4, architecture_learning_rate=0.5, annealing=steps, seed=0)
+    recorder, history = fit(search_model(), restarts, 5, batch_size=8)
+    found = np.array(recorder.rates)
+    np.testing.assert_allclose(found[:, 1], [0.5, 0.5, 0.25, 0.05, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(found[:, 0], 0.01, rtol=1e-6)
+    assert "learning_rate" not in history and "architecture_learning_rate" in history
+
+
+@pytest.mark.parametrize(("mode", "run_eagerly"), [("joint", False), ("second_order", True)])
+def test_weights_and_slots_start_from_scratch_and_the_architecture_does_not(mode, run_eagerly):
+    search = search_model(keras.optimizers.Adam(0.01), mode=mode, run_eagerly=run_eagerly)
+    start = groups(search)[0]
+    data = {} if mode == "joint" else {"architecture_split": 0.5}
+    recorder, _ = fit(search, WarmRestarts(2, seed=7), 5, **data)
+    # Kernel, bias; count, rate and two slots for each of the weights.
+    for epoch in (2, 4):
+        (weights, architecture), (old, kept) = recorder.begins[epoch], recorder.ends[epoch - 1]
+        assert all(same(architecture, kept))
+        # The learning rate alone is what it was.
+        assert same(weights, old) == [False, False, False, True] + [False] * 4
+        # The bias is initialised to zeros, the kernel is drawn again.
+        assert same(weights, start) == [False] + [True] * 7
+        assert not np.any(weights[1]) and np.any(start[0])
+    assert not np.array_equal(recorder.begins[2][0][0], recorder.begins[4][0][0])
+    for epoch in (1, 3):
+        assert all(same(recorder.begins[epoch][0], recorder.ends[epoch - 1][0]))
+    batches = 2 if mode == "joint" else 1
+    assert int(search.search_optimizer.weights_optimizer.iterations) == batches
+    assert int(search.search_optimizer.architecture_optimizer.iterations) == 5 * batches
+
+
+def test_a_period_is_the_training_of_fresh_weights():
+    """After a restart, with a fixed architecture, all is as in a new model of the new weights."""
+    search = search_model(keras.optimizers.Adam(0.01), warmup_epochs=9)
+    recorder, history = fit(search, WarmRestarts(2, seed=7), 4)
+    twin = search_model(keras.optimizers.Adam(0.01), warmup_epochs=9, seed=5)
+    for variable, value in zip(model_variables(twin), recorder.begins[2][0], strict=False):
+        variable.assign(value)
+    x, y = classification_data(8)
+    expected = twin.fit(x, y, epochs=2, **FIT).history["loss"]
+    np.testing.assert_allclose(history["loss"][2:], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        keras.optimizers.Adagrad(0.01, initial_accumulator_value=0.3),
+        keras.optimizers.Nadam(0.01),
+        keras.optimizers.SGD(0.01, use_ema=True, gradient_accumulation_steps=2),
+    ],
+)
+def test_slots_start_where_those_of_a_new_optimizer_do(optimizer):
+    search = search_model(optimizer)
+    start = state(optimizer.variables)
+    x, y = classification_data(4)
+    search.train_on_batch(x, y)
+    assert not all(same(state(optimizer.variables), start))
+    reset_slots(search)
+    assert all(same(state(optimizer.variables), start))
+
+
+def test_a_schedule_object_starts_again():
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([1], [0.1, 0.01])
+    search = search_model(keras.optimizers.SGD(schedule), warmup_epochs=9)
+    recorder, _ = fit(search, WarmRestarts(2, seed=0), 4, batch_size=4)
+    np.testing.assert_allclose(
+        # The rate of the step that comes next.
+        np.array(recorder.rates)[:, 0],
+        [0.1, 0.01, 0.01, 0.01] * 2,
+        rtol=1e-6,
+    )
+
+
+def test_loss_scaling_is_looked_through():
+    keras.utils.set_random_seed(4)
+    model = keras.Sequential([keras.Input((4,)), GatedDense(1)])
+    search = SearchModel(model, dtype="mixed_float16")
+    search.compile("adam", "adam", "mse", run_eagerly=True)
+    assert isinstance(search.optimizer, keras.optimizers.LossScaleOptimizer)
+    recorder, _ = fit(search, WarmRestarts(1, learning_rate=0.1, seed=0), 2)
+    np.testing.assert_allclose(np.array(recorder.rates)[:, 0], 0.1, rtol=1e-6)
+    assert int(search.search_optimizer.weights_optimizer.iterations) == 2
+    assert int(search.search_optimizer.architecture_optimizer.iterations) == 4
+
+
+def test_resumed_training_restarts_alike(tmp_path):
+    """From a file within a period, and by `BackupAndRestore` at a restart."""
+
+    def restarts():
+        return WarmRestarts(2, learning_rate=0.1, minimum=0.001, seed=3)
+
+    checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))
+    whole, history = fit(search_model(), restarts(), 5, callbacks=[checkpoint])
+    cut = 3
+    loaded = keras.saving.load_model(tmp_path / f"{cut}.keras")
+    found, rest = fit(loaded, restarts(), 5 - cut)
+    assert rest["loss"] == history["loss"][cut:]
+    assert rest["restarts"] == history["restarts"][cut:]
+    for one, other in zip(found.ends, whole.ends[cut:], strict=True):
+        assert all(same(one[0] + one[1], other[0] + other[1]))
+
+    cut = 2
+
+    def killed(epoch, logs=None):
+        if epoch == cut:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+        interruption = keras.callbacks.LambdaCallback(on_epoch_begin=killed)
+        fit(search_model(), restarts(), 5, callbacks=[backup, interruption])
+    backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+    found, rest = fit(search_model(seed=9), restarts(), 5, callbacks=[backup])
+    assert rest["loss"] == history["loss"][cut:]
+    for one, other in zip(found.ends, whole.ends[cut:], strict=True):
+        assert all(same(one[0] + one[1], other[0] + other[1]))
+
+
+def grouped_search(bias=None, **options):
+    """Return a search whose bias has an optimizer of its own."""
+    weights = keras.optimizers.OptimizerMap(keras.optimizers.Adam(0.03))
+    weights[".*/bias"] = bias or keras.optimizers.SGD(0.015, momentum=0.9)
+    return search_model(keras.optimizers.MultiOptimizer(weights), **options)
+
+
+def rates_of(search):
+    optimizers = [*search.search_optimizer.weights_optimizers]
+    optimizers.append(search.search_optimizer.architecture_optimizer)
+    return [float(optimizer.learning_rate.numpy()) for optimizer in optimizers]
+
+
+@pytest.mark.parametrize("granularity", ["epoch", "batch"])
+def test_groups_of_weights_restart_together(granularity):
+    """The rate of the second is half of the first; a factor of zero does not lose that."""
+    search, seen = grouped_search(), []
+    record = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: seen.append(rates_of(search))
+    )
+    factors = {0.0: 1.0, 0.25: 0.5, 0.5: 0.0, 0.75: 0.1}
+    restarts = WarmRestarts(
+        2, learning_rate=0.3, granularity=granularity, annealing=factors.get, seed=0
+    )
+    fit(search, restarts, 4, callbacks=[record])
+    expected = np.array([0.3, 0.3, 0.0, 0.0] if granularity == "epoch" else [0.3, 0.15, 0.0, 0.03])
+    expected, found = np.tile(expected, 2), np.array(seen)
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6)
+    np.testing.assert_allclose(found[:, 1], expected / 2, rtol=1e-6)
+    np.testing.assert_allclose(found[:, 2], 0.01, rtol=1e-6)
+
+
+def test_slots_of_all_groups_start_again_and_the_architecture_goes_on():
+    search = grouped_search()
+    optimizers = search.search_optimizer.weights_optimizers
+    start = [state(optimizer.variables) for optimizer in optimizers]
+    kept = state(search.search_optimizer.architecture_optimizer.variables)
+    x, y = classification_data(4)
+    search.train_on_batch(x, y)
+    for optimizer, values in zip(optimizers, start, strict=True):
+        assert not all(same(state(optimizer.variables), values))
+    moved = state(search.search_optimizer.architecture_optimizer.variables)
+    reset_slots(search)
+    for optimizer, values in zip(optimizers, start, strict=True):
+        assert all(same(state(optimizer.variables), values))
+    found = state(search.search_optimizer.architecture_optimizer.variables)
+    assert all(same(found, moved)) and not all(same(moved, kept))
+
+
+def test_groups_resume_to_the_bit(tmp_path):
+    def restarts():
+        return WarmRestarts(2, learning_rate=0.1, minimum=0.001, seed=3)
+
+    checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))
+    search = grouped_search()
+    _, history = fit(search, restarts(), 5, callbacks=[checkpoint])
+    loaded = keras.saving.load_model(tmp_path / "3.keras")
+    _, rest = fit(loaded, restarts(), 2)
+    assert rest["loss"] == history["loss"][3:]
+    assert rates_of(loaded) == rates_of(search)
+    assert all(same(state(loaded.optimizer.variables), state(search.optimizer.variables)))
+
+
+def test_a_group_with_a_schedule_is_named():
+    search = grouped_search(keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, 4)))
+    with pytest.raises(ValueError, match=r"`learning_rate` must be None.*optimizer\['\.\*/bias"):
+        fit(search, WarmRestarts(2, learning_rate=0.1), 1)
+    fit(search, WarmRestarts(2, architecture_learning_rate=0.1), 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"first_period": 0}, "`first_period` must be an integer.*first_period=0"),
+        ({"period_factor": 1.5}, "`period_factor` must be an integer.*period_factor=1.5"),
+        ({"learning_rate": -0.1}, "`learning_rate` must be a number ≥ 0.*=-0.1"),
+        ({"architecture_learning_rate": "fast"}, "`architecture_learning_rate` must be a number"),
+        ({"minimum": float("nan")}, "`minimum` must be a number ≥ 0.*minimum=nan"),
+        ({"learning_rate": 0.1, "minimum": 0.2}, "No rate may be below `minimum`.*minimum=0.2"),
+        ({"annealing": "linear"}, "`annealing` must be one of 'cosine'.*'linear'"),
+        ({"granularity": "step"}, "`granularity` must be one of 'epoch', 'batch'"),
+        ({"reset_weights": "yes"}, "`reset_weights` must be one of True, False"),
+        ({"reset_weights": False}, "needs a rate to anneal or weights to reset"),
+        ({"seed": 1.0}, "`seed` must be an integer ≥ 0 or None.*seed=1.0"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        WarmRestarts(**{"first_period": 2, **arguments})
+
+
+def test_bad_models_and_data():
+    x, y = classification_data(8)
+    plain = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    plain.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="is for a compiled `keras_xd.SearchModel`.*model="):
+        plain.fit(x, y, callbacks=[WarmRestarts(2)], verbose=0)
+    schedule = keras.optimizers.schedules.CosineDecay(0.1, 4)
+    with pytest.raises(ValueError, match="`learning_rate` must be None.*learning_rate=0.1"):
+        fit(search_model(keras.optimizers.SGD(schedule)), WarmRestarts(2, learning_rate=0.1), 1)
+    with pytest.raises(ValueError, match="`architecture_learning_rate` must be None"):
+        fit(
+            search_model(architecture_optimizer=keras.optimizers.SGD(schedule)),
+            WarmRestarts(2, architecture_learning_rate=0.1),
+            1,
+        )
+    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(4).filter(lambda x, y: True)
+    restarts = WarmRestarts(2, learning_rate=0.1, granularity="batch")
+    with pytest.raises(ValueError, match='`granularity="batch"` needs data of known length'):
+        search_model().fit(data, callbacks=[restarts], shuffle=False, verbose=0)
+
+
+def test_a_rate_may_equal_the_minimum():
+    restarts = WarmRestarts(2, learning_rate=0.1, minimum=0.1)
+    recorder, _ = fit(search_model(), restarts, 3)
+    np.testing.assert_allclose(np.array(recorder.rates)[:, 0], 0.1, rtol=1e-6)
+
+
+def test_the_first_period_begins_with_the_weights_that_are_there():
+    search = search_model()
+    before = state(model_variables(search))
+    recorder, _ = fit(search, WarmRestarts(2), 1)
+    assert all(same(before, recorder.begins[0][0][: len(before)]))

@@ -1,0 +1,161 @@
+"""Searches on Python generators: which batches, how many, what needs a length."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd.training import SearchModel
+from keras_xd.training.generators import GeneratorBatches, is_generator
+from keras_xd.training.interleaved_batches import with_steps
+from keras_xd_tests.training.gated_dense import classification_data, small_model
+
+
+def batches(start, count=None, size=2, drawn=None):
+    """Yield batches of consecutive numbers and their negatives, `count` of them or without end."""
+    number = 0
+    while count is None or number < count:
+        if drawn is not None:
+            drawn.append(number)
+        values = start + np.arange(size * number, size * (number + 1), dtype="float32")
+        yield values, -values
+        number += 1
+
+
+def samples(count=None, size=4, drawn=None):
+    """Yield batches of the classification data, again and again or `count` of them."""
+    x, y = classification_data(8 * size)
+    number = 0
+    while count is None or number < count:
+        if drawn is not None:
+            drawn.append(number)
+        part = slice(number % 8 * size, (number % 8 + 1) * size)
+        yield x[part], y[part]
+        number += 1
+
+
+def search_model(mode="first_order", **options):
+    keras.utils.set_random_seed(4)
+    search = SearchModel(small_model())
+    options = {"run_eagerly": True, "mode": mode, **options}
+    search.compile("sgd", "sgd", "sparse_categorical_crossentropy", **options)
+    return search
+
+
+def test_what_a_generator_is():
+    assert is_generator(batches(0))
+    assert not is_generator(batches) and not is_generator(iter([1])) and not is_generator([1])
+
+
+@pytest.mark.parametrize(("ahead", "expected"), [(1, [6.0]), (2, [6.0]), (3, [0.0, 2.0, 4.0, 6.0])])
+def test_a_pass_goes_on_or_starts_again_after_a_look_ahead(ahead, expected):
+    generator = GeneratorBatches(batches(0, 4), tuple, "training", ahead)
+    dataset = generator.dataset()
+    for _ in range(2):
+        assert [float(x[0]) for x, _ in dataset.take(1)] == [0.0]
+    assert [float(x[0]) for x, _ in dataset.take(3)] == [0.0, 2.0, 4.0]
+    assert not generator.ended()
+    assert [float(x[0]) for x, _ in dataset] == expected
+    assert generator.ended() and not list(dataset)
+
+
+def test_batches_alternate_and_none_is_drawn_ahead():
+    drawn = []
+    stream, steps, _ = with_steps(batches(0, drawn=drawn), batches(100), 2)
+    assert steps == 2
+    found = [x.numpy().tolist() for x, _ in stream.take(2)]
+    assert found == [[0, 100, 1, 101], [2, 102, 3, 103]]
+    assert drawn == [0, 1]
+
+
+def test_arrays_start_again_beside_a_generator():
+    arrays = np.arange(5.0), -np.arange(5.0)
+    stream, steps, _ = with_steps(arrays, batches(100), None, shuffle=False)
+    assert steps == 3
+    found = [x.numpy()[::2].tolist() for x, _ in stream.take(4)]
+    assert found == [[0, 1], [2, 3], [4], [0, 1]]
+    stream, _, _ = with_steps(batches(100, 4), arrays, 4, shuffle=False)
+    found = [x.numpy()[1::2].tolist() for x, _ in stream]
+    assert found == [[0, 1], [2, 3], [4, 0], [1, 2]]
+
+
+def test_generators_train_as_the_same_arrays_do():
+    x, y = (values[:8] for values in classification_data(32))
+    options = {"epochs": 2, "verbose": 0}
+
+    def of_two():
+        """Yield the two batches again and again."""
+        while True:
+            yield from ((x[i : i + 4], y[i : i + 4]) for i in (0, 4))
+
+    expected = search_model().fit(
+        x, y, batch_size=4, shuffle=False, architecture_data=(x, y), **options
+    )
+    found = search_model().fit(of_two(), architecture_data=of_two(), steps_per_epoch=2, **options)
+    for name, values in expected.history.items():
+        np.testing.assert_allclose(found.history[name], values, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"run_eagerly": False, "steps_per_execution": 2}])
+def test_a_finite_generator_of_just_enough_batches(options):
+    """None is lost where Keras looks at a batch before it trains."""
+    search = search_model(**options)
+    history = search.fit(
+        samples(12), architecture_data=samples(12), steps_per_epoch=4, epochs=3, verbose=0
+    )
+    assert len(history.history["loss"]) == 3
+    assert int(search.search_optimizer.weights_optimizer.iterations) == 12
+
+
+@pytest.mark.parametrize(("count", "epochs"), [(6, 2), (8, 2)])
+@pytest.mark.parametrize("ending", ["training", "architecture"])
+@pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+def test_training_ends_with_a_generator(count, epochs, ending):
+    """Also where it has just the batches of whole epochs: no epoch is without batches."""
+    search = search_model()
+    training = samples(count if ending == "training" else None)
+    held_out = samples(count if ending == "architecture" else None)
+    with pytest.warns(UserWarning, match="after epoch 2 of 5, as a generator has no more"):
+        history = search.fit(
+            training, architecture_data=held_out, steps_per_epoch=4, epochs=5, verbose=0
+        ).history
+    assert len(history["loss"]) == epochs and min(history["loss"]) > 0
+    assert int(search.search_optimizer.weights_optimizer.iterations) == count
+    assert search.generators == ()
+
+
+def test_the_length_of_arrays_is_that_of_an_epoch():
+    x, y = classification_data(12)
+    search, drawn = search_model(), []
+    search.fit(x, y, batch_size=4, architecture_data=samples(drawn=drawn), epochs=2, verbose=0)
+    assert int(search.search_optimizer.weights_optimizer.iterations) == 6
+    assert drawn == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("training", "held_out", "message"),
+    [
+        (samples, lambda: classification_data(8), "needs `steps_per_epoch`.*as training data"),
+        (samples, samples, "needs `steps_per_epoch`.*as architecture and training data"),
+        (lambda: samples(0), samples, "at least one batch.*yields nothing"),
+        (lambda: samples(size=0), samples, "at least one batch.*is empty"),
+        (lambda: ("x" for _ in range(2)), samples, "batches of a generator have to be"),
+        (samples, lambda: samples(size=2), "same batch size.*Received: 4 and 2"),
+        (samples, lambda: batches(0, size=4), "same structure, types and shapes"),
+    ],
+)
+def test_refused_before_training(training, held_out, message):
+    search = search_model()
+    steps = None if "steps_per_epoch" in message else 2
+    before = [v.numpy() for v in search.variables]
+    with pytest.raises(ValueError, match=message):
+        search.fit(training(), architecture_data=held_out(), steps_per_epoch=steps, verbose=0)
+    for old, variable in zip(before, search.variables, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), old)
+
+
+def test_targets_and_splits_are_not_for_generators():
+    search = search_model()
+    with pytest.raises(ValueError, match="must hold its targets"):
+        search.fit(samples(), np.zeros(4), architecture_data=samples(), steps_per_epoch=1)
+    with pytest.raises(ValueError, match="`architecture_split` divides arrays"):
+        search.fit(samples(), architecture_split=0.5, steps_per_epoch=1)

@@ -1,0 +1,191 @@
+"""Cells are decided by what the network loses without an operation."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_xd
+from keras_xd import layers
+from keras_xd.layers.cells.genotypes import cell_of_weights, random_genotype
+from keras_xd.training import decide_by_perturbation
+from keras_xd_tests.training.gated_dense import gated_model
+
+NAMES = ("identity", "max_pooling_3", "channel_attention")
+numpy = keras.ops.convert_to_numpy
+
+
+@functools.cache
+def network(relaxation, names, channels):
+    """Return a network that tests share, and its weights as they were made."""
+    keras.utils.set_random_seed(1)
+    kinds = [layers.CellArchitecture(number, names, 1, relaxation) for number in (False, True)]
+    inputs = keras.Input((4, 4, 3))
+    outputs = [inputs, inputs]
+    for number, kind in enumerate(kinds):
+        filters = channels * (1 + number)  # halving the sizes takes two
+        cell = layers.HeterogeneousCell(filters, kind, bool(number), name=f"cell{number + 1}")
+        outputs.append(cell(outputs[-2:]))
+    x = keras.layers.GlobalAveragePooling2D()(outputs[-1])
+    model = keras.Model(inputs, keras.layers.Dense(2)(x))
+    return model, model.get_weights()
+
+
+def searched(relaxation="softmax", names=NAMES, channels=4, **options):
+    """Return a search of its own around a network with its first weights."""
+    model, weights = network(relaxation, names, channels)
+    model.set_weights(weights)
+    keras.utils.set_random_seed(1)
+    search = keras_xd.SearchModel(model)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    search.compile("sgd", "sgd", loss, metrics=["accuracy"], jit_compile=False, **options)
+    return search
+
+
+def samples(rng, number=6):
+    return rng.normal(size=(number, 4, 4, 3)).astype("float32"), np.arange(number) % 2
+
+
+def architectures(search):
+    return [search.model.get_layer(name).architecture for name in ("cell1", "cell2")]
+
+
+@pytest.mark.parametrize(
+    ("relaxation", "names", "channels"),
+    [("softmax", NAMES[:2], 1), ("partial", NAMES[:2], 4), ("perturbation", NAMES, 4)],
+    ids=["softmax", "partial", "perturbation"],
+)
+def test_it_is_the_rule_with_the_importance_for_weights(
+    relaxation, names, channels, rng, monkeypatch
+):
+    """The loss of an evaluation is replaced by a sum over what is not removed."""
+    search = searched(relaxation, names, channels)
+    kinds = architectures(search)
+    costs = [rng.random((18, len(names))) for _ in kinds]
+
+    def evaluate(x, y, **options):
+        assert options["batch_size"] == 5
+        present = [numpy(kind.operation_shares) > 1e-6 for kind in kinds]
+        return {"loss": -sum(c[p].sum() for c, p in zip(costs, present, strict=True))}
+
+    monkeypatch.setattr(search, "evaluate", evaluate)
+    found = decide_by_perturbation(search, *samples(rng), batch_size=5)
+    expected = [cell_of_weights(cost, names) for cost in costs]
+    assert [found.normal, found.reduction] == expected
+    assert keras_xd.layers.derived_genotype(search) == found
+    plain = keras_xd.finalize(search)
+    cells = [layer for layer in plain.layers if isinstance(layer, keras_xd.layers.DerivedCell)]
+    assert [cell.genotype_cell for cell in cells[:2]] == expected
+
+
+def test_it_evaluates_the_trained_network(rng):
+    search = searched(names=("identity", "max_pooling_3"), channels=1)
+    batches = tf.data.Dataset.from_tensors(samples(rng))
+    weights = [numpy(w) for w in search.model.trainable_weights]
+    counted = []
+    evaluate = search.evaluate
+    search.evaluate = lambda *a, **k: counted.append(1) or evaluate(*a, **k)
+    found = decide_by_perturbation(search, batches, metric="accuracy", mode="max")
+    assert len(counted) == 1 + 2 * 18 * 2
+    assert keras_xd.layers.derived_genotype(search) == found
+    logits = {id(kind.logits) for kind in architectures(search)}
+    for variable, before in zip(search.model.trainable_weights, weights, strict=True):
+        if id(variable) not in logits:
+            np.testing.assert_array_equal(numpy(variable), before)
+
+
+def test_shares_alone_do_not_decide():
+    """Neither at random nor where an operation has nearly all share."""
+    search = searched("perturbation", NAMES[:2], channels=1)
+    for seed in (None, *range(3)):
+        if seed is not None:
+            keras_xd.randomize_architecture(search, seed=seed)
+        for derived in (layers.derived_genotype, keras_xd.finalize):
+            with pytest.raises(
+                ValueError, match="`keras_xd.training.decide_by_perturbation` after"
+            ):
+                derived(search)
+    normal, _ = architectures(search)
+    expected = cell_of_weights(numpy(normal.shares), NAMES[:2])
+    assert normal.genotype_of_shares == expected and not normal.decided
+    for edge in range(18):
+        normal.keep(edge, "max_pooling_3")
+    assert numpy(normal.shares)[:, 1] == pytest.approx(1, abs=1e-6)
+    assert not normal.decided
+    with pytest.raises(ValueError, match="Received: logits that nothing has decided on"):
+        _ = normal.genotype
+
+
+def test_decided_cells_are_saved(tmp_path):
+    search = searched("perturbation", NAMES[:2], channels=1)
+    genotype = random_genotype(np.random.default_rng(1), NAMES[:2])
+    for kind, cell in zip(
+        architectures(search), (genotype.normal, genotype.reduction), strict=True
+    ):
+        kind.decide(cell)
+    search.model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    assert restored.get_layer("cell1").architecture.relaxation == "perturbation"
+    assert layers.derived_genotype(restored) == genotype
+    keras_xd.save_architecture(search, tmp_path / "found.npz")
+    network.cache_clear()
+    other = searched("perturbation", NAMES[:2], channels=1)
+    keras_xd.load_architecture(other, tmp_path / "found.npz")
+    assert layers.derived_genotype(other) == genotype
+
+
+def test_training_by_it_is_that_of_softmax(rng):
+    """The shares still decide on nothing afterwards."""
+    found = {}
+    for relaxation in ("softmax", "perturbation"):
+        weights = layers.CellArchitecture(False, NAMES[:2], 1, relaxation)
+        keras.utils.set_random_seed(2)
+        inputs = keras.Input((4, 4, 3))
+        x = layers.HeterogeneousCell(2, weights)([inputs, inputs])
+        search = keras_xd.SearchModel(keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(x)))
+        search.compile("sgd", keras.optimizers.SGD(1.0), "mse", run_eagerly=True)
+        data = np.random.default_rng(3).random((4, 4, 4, 3)), np.ones((4, 8))
+        search.fit(*data, verbose=0)
+        found[relaxation] = [numpy(v) for v in search.model.trainable_weights]
+    assert len(found["softmax"]) == len(found["perturbation"]) > 1
+    for one, other in zip(*found.values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="With the relaxation 'perturbation' shares do not decide"):
+        keras_xd.finalize(search)
+
+
+def test_architectures_can_be_told_any_cell(rng):
+    for seed in range(5):
+        genotype = random_genotype(np.random.default_rng(seed), NAMES)
+        for relaxation in ("softmax", "partial", "perturbation"):
+            architecture = keras_xd.layers.CellArchitecture(False, NAMES, relaxation=relaxation)
+            architecture.build()
+            architecture.decide(genotype.normal)
+            assert architecture.genotype == genotype.normal and architecture.decided
+            # What training on does to the logits.
+            architecture.logits.assign_add(rng.normal(size=(18, 3)))
+            assert architecture.genotype == genotype.normal or relaxation == "partial"
+
+
+def test_logits_are_kept_where_it_fails(rng, monkeypatch):
+    search = searched(names=NAMES[:2], channels=1, run_eagerly=True)
+    before = [numpy(kind.logits) for kind in architectures(search)]
+    for options, message in (
+        ({"metric": "error"}, r"one of \['accuracy', .*'loss'.*\].*Received: metric='error'"),
+        ({"mode": "auto"}, "Received: mode='auto'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            decide_by_perturbation(search, *samples(rng), **options)
+    x, y = samples(rng)
+    with pytest.raises(ValueError, match="`metric` must be finite. Received: loss=nan"):
+        decide_by_perturbation(search, x * np.nan, y)
+    for kind, logits in zip(architectures(search), before, strict=True):
+        np.testing.assert_array_equal(numpy(kind.logits), logits)
+    with monkeypatch.context() as patch:
+        patch.setattr(architectures(search)[0], "relaxation", "gumbel")
+        with pytest.raises(ValueError, match="'softmax' or 'partial'. Received: relaxation='gum"):
+            decide_by_perturbation(search, x, y)
+    with pytest.raises(ValueError, match="a model with 0 normal and 0 reduction"):
+        decide_by_perturbation(keras_xd.SearchModel(gated_model()), x, y)

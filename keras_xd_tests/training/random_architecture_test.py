@@ -1,0 +1,174 @@
+"""Whose architecture variables are whose, and random architectures by each layer's rule."""
+
+import random
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd import layers
+from keras_xd.core.searchable import SearchableLayer, architecture_variables, model_variables
+from keras_xd.layers.mixed.mixed_operation import SMALLEST_SHARE
+from keras_xd.training import SearchModel
+from keras_xd.training.random_architecture import architecture_parts, randomize_architecture
+from keras_xd_tests.training.gated_dense import GatedDense, gated_model
+
+
+class Scaled(SearchableLayer):
+    """Three architecture variables: of value 3, zeros, and none."""
+
+    def build(self, input_shape):
+        for name, size, start in (("large", 4000, 3.0), ("zero", 4000, 0.0), ("empty", 0, 0.0)):
+            value = keras.initializers.Constant(start)
+            setattr(self, name, self.add_weight(shape=(size,), initializer=value, name=name))
+
+    @property
+    def architecture_variables(self):
+        return [self.large, self.zero, self.empty]
+
+    def call(self, inputs):
+        return inputs
+
+
+class Unrepeatable(GatedDense):
+    """Cannot be made again from its configuration."""
+
+    @classmethod
+    def from_config(cls, config):
+        raise TypeError("no")
+
+
+class Misshapen(GatedDense):
+    def random_architecture(self, generator):
+        return [np.zeros(1)]
+
+
+def values_of(variables):
+    return [keras.ops.convert_to_numpy(variable) for variable in variables]
+
+
+def model_of(*parts, shape=(4,)):
+    return keras.Sequential([keras.Input(shape), *parts])
+
+
+def names(model):
+    return [(path, [v.name for v in variables]) for path, _, variables in architecture_parts(model)]
+
+
+def test_variables_belong_to_the_innermost_searchable_layer():
+    separable = layers.XDSeparableConv1D(2, 3, search_pointwise=True, name="separable")
+    inner = layers.KOpConv1D(2, 3, padding="circular", name="inner")
+    resampled = layers.SearchableResampled(inner, 3, name="resampled")
+    model = model_of(separable, resampled, shape=(8, 1))
+    matrices = ["K0", "L0", "M0"]
+    assert names(model) == [
+        ("separable/depthwise", matrices),
+        ("separable/pointwise", matrices),
+        ("resampled/inner", matrices),
+    ]
+    assert names(SearchModel(model)) == names(model)
+    assert names(inner) == [("", matrices)]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (model_of(keras.layers.Dense(1)), "Only a model with searchable layers"),
+        (7, "must be a Keras layer.*Received: model=7"),
+        (keras.Sequential([GatedDense(2, name="first")]), "'first', which is not built"),
+    ],
+)
+def test_nothing_to_draw(model, message):
+    with pytest.raises(ValueError, match=message):
+        randomize_architecture(model, 0)
+
+
+def test_default_is_normal_of_the_scale_of_the_start():
+    layer = Scaled()
+    model = model_of(layer)
+    layer.large.assign(keras.ops.full((4000,), 50.0))  # the search has moved it: no matter
+    assert randomize_architecture(model, 5) is model
+    large, zero, empty = values_of(layer.architecture_variables)
+    # Four standard errors of a mean and of a standard deviation of 4000 normal numbers.
+    for value, scale in ((large, 3.0), (zero, 1.0)):
+        assert abs(value.mean()) < 4 * scale / np.sqrt(4000)
+        assert abs(value.std() - scale) < 4 * scale / np.sqrt(8000)
+    assert empty.shape == (0,)
+
+
+def test_seeds_and_weights():
+    model = gated_model()
+    others = [variable.numpy() for variable in model_variables(model)]
+    state, drawn = random.getstate(), []
+    for seed in (1, 1, 2):
+        drawn.append(values_of(architecture_variables(randomize_architecture(model, seed)))[0])
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert not np.any(drawn[0] == drawn[2])
+    for before, after in zip(others, model_variables(model), strict=True):
+        np.testing.assert_array_equal(before, after.numpy())
+    assert random.getstate() == state
+    keras.utils.set_random_seed(3)
+    first = values_of(architecture_variables(randomize_architecture(model)))[0]
+    keras.utils.set_random_seed(3)
+    np.testing.assert_array_equal(
+        first, values_of(architecture_variables(randomize_architecture(model)))[0]
+    )
+
+
+def test_a_shared_operation_is_drawn_once_and_stays_shared():
+    operation = layers.KOperation()
+    model = model_of(
+        layers.KOpConv1D(2, 3, padding="circular", operation=operation),
+        layers.KOpConv1D(2, 5, padding="circular", operation=operation),
+        shape=(6, 1),
+    )
+    randomize_architecture(model, 4)
+    first, second = model.layers
+    assert first.architecture_variables[0] is second.architecture_variables[0]
+    expected = first.random_architecture(np.random.default_rng(4))
+    for value, found in zip(expected, values_of(operation.variables), strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-6)
+
+
+def test_shares_are_drawn_evenly(rng):
+    layer = layers.MixedOperation1D(2, 3, candidates=("skip", "zero"), padding="same", perturb=0)
+    layer.build((None, 6, 2))
+    logits = np.stack([layer.random_architecture(rng)[0] for _ in range(4000)])
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    # The even distribution on the triangle: means 1/3, variances 1/18; the bounds are 4 errors.
+    np.testing.assert_allclose(shares.mean(axis=0), 1 / 3, atol=4 * np.sqrt(1 / 18 / 4000))
+    np.testing.assert_allclose(shares.var(axis=0), 1 / 18, atol=4 * np.sqrt(2 / 18**2 / 4000))
+    counts = np.bincount(logits.argmax(axis=1), minlength=3)
+    np.testing.assert_allclose(counts / 4000, 1 / 3, atol=4 * np.sqrt(2 / 9 / 4000))
+
+
+def test_constraints_are_applied():
+    layer = layers.MixedOperation1D(
+        2, 3, candidates=("skip", "zero"), padding="same", update="exponentiated_gradient"
+    )
+    layer.random_architecture = lambda generator: [np.array([0.0, 0.0, -30.0])]
+    model = model_of(layer, shape=(6, 2))
+    randomize_architecture(model, 0)
+    np.testing.assert_allclose(values_of([layer.logits])[0][2], np.log(SMALLEST_SHARE), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Unrepeatable, "must implement `random_architecture`. Received: layer 'last'"),
+        (Misshapen, r"'last' shapes \[\(1,\)\], variables of shapes \[\(4,\)\]"),
+    ],
+)
+def test_all_or_nothing(kind, message):
+    model = model_of(GatedDense(4), kind(3, name="last"))
+    before = values_of(model.variables)
+    with pytest.raises(ValueError, match=message):
+        randomize_architecture(model, 0)
+    for old, new in zip(before, values_of(model.variables), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True, "a"])
+def test_wrong_seeds(seed):
+    with pytest.raises(ValueError, match="`seed` must be an integer.*or None.*Received: seed="):
+        randomize_architecture(gated_model(), seed)

@@ -1,0 +1,187 @@
+"""The state of random generators in files of searches: training goes on to the bit with dropout."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_xd
+from keras_xd.training import SearchModel, distributed
+from keras_xd.training.random_state import KEY, generator_states, load_random_state
+from keras_xd_tests.training.gated_dense import GatedDense
+
+EPOCHS = 2
+GENERATORS = 4
+
+
+def image_model(dropout=0.5):
+    """A model with random generators in a nested model, in augmentation and in dropout."""
+    inputs = keras.Input((4, 4, 1), name="images")
+    nested = keras.Sequential(
+        [keras.Input((4, 4, 1)), layers.RandomFlip(), layers.GaussianNoise(0.1), layers.Flatten()]
+    )
+    x = layers.Dropout(dropout)(layers.Dense(4)(nested(inputs)))
+    return keras.Model(inputs, layers.AlphaDropout(dropout)(GatedDense(3)(x)))
+
+
+def rewritten_model():
+    """A rewritten backbone with dropout of two kinds."""
+    return keras_xd.rewrite(
+        keras.Sequential(
+            [
+                keras.Input((4, 4, 1)),
+                layers.Conv2D(2, 3),
+                layers.SpatialDropout2D(0.5),
+                layers.Flatten(),
+                layers.Dropout(0.5),
+                layers.Dense(3),
+            ]
+        )
+    )
+
+
+def search_model(seed=4, mode="joint", model=image_model, run_eagerly=True):
+    keras.utils.set_random_seed(seed)
+    search = SearchModel(model())
+    optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.Adam(0.01)
+    search.compile(*optimizers, "mse", mode=mode, run_eagerly=run_eagerly)
+    return search
+
+
+def fit_arguments(epochs=EPOCHS, **arguments):
+    generator = np.random.default_rng(3)
+    return {
+        "x": generator.normal(size=(16, 4, 4, 1)).astype("float32"),
+        "y": generator.normal(size=(16, 3)).astype("float32"),
+        "batch_size": 8,
+        "shuffle": False,
+        "verbose": 0,
+        "epochs": epochs,
+        **arguments,
+    }
+
+
+def values(search):
+    variables = [*search.variables, *search.optimizer.variables]
+    return [keras.ops.convert_to_numpy(variable) for variable in variables]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """The state after one uninterrupted run."""
+    search = search_model()
+    assert len(generator_states(search)) == GENERATORS
+    search.fit(**fit_arguments())
+    return values(search)
+
+
+class Stop(keras.callbacks.Callback):
+    """Ends training in the middle of the last epoch."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.epoch == EPOCHS - 1:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with the files of a search before its last epoch."""
+    folder, search = tmp_path_factory.mktemp("files"), search_model()
+    search.fit(**fit_arguments(EPOCHS - 1))
+    search.save(folder / "search.keras")
+    search.save_weights(folder / "search.weights.h5")
+    return folder
+
+
+def resumed_from_keras_file(folder, files):
+    search = keras.saving.load_model(files / "search.keras")
+    search.fit(**fit_arguments(), initial_epoch=EPOCHS - 1)
+    return search
+
+
+def resumed_from_weights(folder, files):
+    search = search_model(seed=5)
+    search.load_weights(files / "search.weights.h5")
+    search.fit(**fit_arguments(), initial_epoch=EPOCHS - 1)
+    return search
+
+
+def resumed_by_keras_backup(folder, files):
+    def callbacks():
+        return [keras.callbacks.BackupAndRestore(folder / "backup")]
+
+    with pytest.raises(KeyboardInterrupt):
+        search_model().fit(**fit_arguments(), callbacks=[*callbacks(), Stop()])
+    search = search_model(seed=5)
+    search.fit(**fit_arguments(), callbacks=callbacks())
+    return search
+
+
+def resumed_by_distributed_fit(folder, files):
+    options = fit_arguments(backup_dir=folder)
+    with pytest.raises(KeyboardInterrupt):
+        distributed.fit(search_model(), **options, callbacks=[Stop()])
+    search = search_model(seed=5)
+    distributed.fit(search, **options)
+    return search
+
+
+@pytest.mark.parametrize(
+    "resumed",
+    [
+        resumed_from_keras_file,
+        resumed_from_weights,
+        resumed_by_keras_backup,
+        resumed_by_distributed_fit,
+    ],
+)
+def test_training_goes_on_to_the_bit(resumed, whole, files, tmp_path):
+    for now, then in zip(values(resumed(tmp_path, files)), whole, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+@pytest.mark.parametrize(
+    ("model", "mode", "eager"),
+    [(rewritten_model, "joint", False), (image_model, "first_order", True)],
+)
+def test_other_models_and_modes_go_on_to_the_bit(model, mode, eager, tmp_path):
+    options = {} if mode == "joint" else {"architecture_split": 0.5, "batch_size": 4}
+    search = search_model(mode=mode, model=model, run_eagerly=eager)
+    search.fit(**fit_arguments(EPOCHS - 1, **options))
+    search.save(tmp_path / "search.keras")
+    loaded = keras.saving.load_model(tmp_path / "search.keras")
+    for each in (search, loaded):
+        each.fit(**fit_arguments(**options), initial_epoch=EPOCHS - 1)
+    for now, then in zip(values(loaded), values(search), strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+def test_generators_are_stored_in_the_order_of_the_layers(tmp_path):
+    search, other = search_model(), search_model(seed=5)
+    for number, state in enumerate(generator_states(search)):
+        state.assign([number, 10 + number])
+    search.save_weights(tmp_path / "search.weights.h5")
+    other.load_weights(tmp_path / "search.weights.h5")
+    found = [state.numpy().tolist() for state in generator_states(other)]
+    assert found == [[number, 10 + number] for number in range(GENERATORS)]
+
+
+def test_files_without_a_random_state_leave_it_as_it_is():
+    search = search_model()
+    before = [state.numpy() for state in generator_states(search)]
+    load_random_state(search, {"architecture": np.zeros(3)})
+    for state, value in zip(generator_states(search), before, strict=True):
+        np.testing.assert_array_equal(state.numpy(), value)
+
+
+def test_another_number_of_generators_is_left_out(tmp_path):
+    """Training may go on without dropout, but not unnoticed."""
+    search = search_model()
+    before = [state.numpy() for state in generator_states(search)]
+    with pytest.warns(UserWarning, match="a file of 2, model 'search_model.*' of 4"):
+        load_random_state(search, {KEY: np.ones((2, 2))})
+    for state, value in zip(generator_states(search), before, strict=True):
+        np.testing.assert_array_equal(state.numpy(), value)

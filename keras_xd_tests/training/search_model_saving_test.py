@@ -1,0 +1,271 @@
+"""`SearchModel` saved, loaded and resumed: to the same losses, or refused."""
+
+import copy
+import json
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd.core.searchable import architecture_variables
+from keras_xd.training import SearchModel
+from keras_xd_tests.training.gated_dense import GatedDense, classification_data, small_model
+
+LOSS = "sparse_categorical_crossentropy"
+FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
+EPOCHS = 4
+
+
+def search_model(warmup_epochs=2, seed=4):
+    """Return a search whose two groups have a schedule each, and slots to lose.
+
+    Its steps run eagerly, which is faster than making a graph of each model. `random_state_test`
+    and `xd_search_test` go on with graphs.
+    """
+    keras.utils.set_random_seed(seed)
+    search = SearchModel(small_model())
+    schedules = keras.optimizers.schedules
+    search.compile(
+        keras.optimizers.Adam(schedules.ExponentialDecay(0.02, 2, 0.9)),
+        keras.optimizers.SGD(schedules.CosineDecay(0.1, 12), momentum=0.9),
+        LOSS,
+        metrics=["accuracy"],
+        warmup_epochs=warmup_epochs,
+        complexity_target=10.0,
+        complexity_weight=0.1,
+        run_eagerly=True,
+    )
+    return search
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """The folder of the checkpoints of every epoch of `whole`."""
+    return tmp_path_factory.mktemp("checkpoints")
+
+
+@pytest.fixture(scope="module")
+def whole(checkpoints):
+    """The losses of one uninterrupted run, and the architecture it found."""
+    search = search_model()
+    checkpoint = keras.callbacks.ModelCheckpoint(str(checkpoints / "{epoch}.keras"))
+    found = losses(search, EPOCHS, callbacks=[checkpoint])
+    return found, architecture_variables(search)[0].numpy()
+
+
+@pytest.fixture(scope="module")
+def cuts(tmp_path_factory):
+    """The losses of one search that is fitted on and on and saved after 1, 2 and 3 epochs.
+
+    `ModelCheckpoint` has saved `whole` as Keras files; the third is read from there.
+    """
+    folder, search, first = tmp_path_factory.mktemp("cuts"), search_model(), []
+    for cut, more in ((1, 1), (2, 1), (3, 1)):
+        first += losses(search, more)
+        if cut < 3:
+            search.save(folder / f"{cut}.keras")
+        search.save_weights(folder / f"{cut}.weights.h5")
+    return first, folder
+
+
+class Interruption(keras.callbacks.Callback):
+    """Stops training as a killed process would, before one epoch or one batch."""
+
+    def __init__(self, epoch, batch=None):
+        super().__init__()
+        self.at = (epoch, batch)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+        if self.at == (epoch, None):
+            raise KeyboardInterrupt
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self.at == (self.epoch, batch):
+            raise KeyboardInterrupt
+
+
+def losses(search, epochs, **arguments):
+    return search.fit(*classification_data(16), epochs=epochs, **FIT, **arguments).history["loss"]
+
+
+@pytest.mark.parametrize("cut", [1])
+def test_keras_file_resumes_to_the_same_losses(cut, whole, cuts):
+    first, folder = cuts
+    loaded = keras.saving.load_model(folder / f"{cut}.keras")
+    assert isinstance(loaded, SearchModel)
+    assert first[:cut] + losses(loaded, EPOCHS - cut) == whole[0]
+    np.testing.assert_array_equal(architecture_variables(loaded)[0].numpy(), whole[1])
+
+
+@pytest.mark.parametrize("cut", [1, 3])
+def test_weights_file_resumes_to_the_same_losses(cut, whole, cuts):
+    first, folder = cuts
+    other = search_model(seed=5)
+    other.load_weights(folder / f"{cut}.weights.h5")
+    assert first[:cut] + losses(other, EPOCHS - cut) == whole[0]
+
+
+# In the warm-up, where it ends, and behind it; where a number follows, within the epoch.
+@pytest.mark.parametrize("cut", [(2, None), (1, 1), (3, 1)])
+def test_backup_and_restore_resumes_to_the_same_losses(cut, whole, tmp_path):
+    epoch, _ = cut
+    history = keras.callbacks.History()
+    with pytest.raises(KeyboardInterrupt):
+        losses(
+            search_model(),
+            EPOCHS,
+            callbacks=[
+                keras.callbacks.BackupAndRestore(tmp_path / "backup"),
+                history,
+                Interruption(*cut),
+            ],
+        )
+    resumed = search_model(seed=5)
+    rest = losses(
+        resumed, EPOCHS, callbacks=[keras.callbacks.BackupAndRestore(tmp_path / "backup")]
+    )
+    assert history.history["loss"] == whole[0][:epoch]
+    assert rest == whole[0][epoch:]
+    np.testing.assert_array_equal(architecture_variables(resumed)[0].numpy(), whole[1])
+
+
+def test_checkpoints_of_an_epoch_count_it(whole, checkpoints):
+    """Also after loading a checkpoint into a run that starts at its epoch."""
+    for epoch in (2, 3):
+        loaded = keras.saving.load_model(checkpoints / f"{epoch}.keras")
+        assert losses(loaded, EPOCHS, initial_epoch=epoch) == whole[0][epoch:]
+
+
+def test_file_of_a_model_that_was_not_trained(whole, tmp_path):
+    search_model().save(tmp_path / "search.keras")
+    loaded = keras.saving.load_model(tmp_path / "search.keras")
+    assert losses(loaded, 1) == whole[0][:1]
+
+
+def test_compile_config_round_trip():
+    search = search_model()
+    config = search.get_compile_config()
+    assert json.loads(json.dumps(config)) == config
+    other = SearchModel(small_model())
+    assert other.get_compile_config() == {}
+    other.compile_from_config(copy.deepcopy(config))
+    assert other.get_compile_config() == config
+    assert (other.mode, other.warmup_epochs) == ("joint", 2)
+    assert (other.complexity_target, other.complexity_weight) == (10.0, 0.1)
+    assert other.perturbation == 0.01
+    assert other.optimizer.built
+
+
+def test_config_round_trip_and_uncompiled_file(tmp_path):
+    search = SearchModel(small_model(), name="found")
+    assert SearchModel.from_config(search.get_config()).name == "found"
+    search.save(tmp_path / "search.keras")
+    loaded = keras.saving.load_model(tmp_path / "search.keras")
+    assert not loaded.compiled and loaded.name == "found"
+    x, _ = classification_data()
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), search.predict(x, verbose=0))
+    with zipfile.ZipFile(tmp_path / "search.keras") as archive:
+        config = json.loads(archive.read("config.json"))
+    assert config["registered_name"] == "keras_xd>SearchModel"
+
+
+def test_saved_without_training_state():
+    """The search adds no weights of its own to the model's."""
+    search = search_model()
+    assert [id(v) for v in search.weights] == [id(v) for v in search.model.weights]
+
+
+def test_a_search_loads_where_training_differs(tmp_path):
+    """A regularizer or another class of sequence in a configuration is no other architecture."""
+
+    class Listed(GatedDense):
+        sizes = ()
+
+        def get_config(self):
+            return {**super().get_config(), "sizes": self.sizes, "penalty": self.penalty}
+
+    def search_model(sizes, penalty):
+        layer = Listed(5)
+        layer.sizes, layer.penalty = sizes, penalty
+        return SearchModel(keras.Sequential([keras.Input((4,)), layer]))
+
+    search_model((1, (2, 3)), None).save_weights(tmp_path / "search.weights.h5")
+    search_model([1, [2, 3]], {"l2": 0.1}).load_weights(tmp_path / "search.weights.h5")
+    with pytest.raises(ValueError, match=r"file \['sizes=\(1, \(2, 3\)\)'\], model"):
+        search_model([1, [3, 2]], None).load_weights(tmp_path / "search.weights.h5")
+
+
+def wide_model():
+    return keras.Sequential(
+        [keras.Input((4,)), GatedDense(6, name="gated"), keras.layers.Dense(3, name="head")]
+    )
+
+
+def narrow_model():
+    return keras.Sequential(
+        [keras.Input((4,)), GatedDense(5, name="gated"), keras.layers.Dense(3, name="head")]
+    )
+
+
+def deep_model():
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            GatedDense(5, name="gated"),
+            GatedDense(5, name="gated_again"),
+            keras.layers.Dense(3, name="head"),
+        ]
+    )
+
+
+def plain_model():
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(5, name="gated"),
+            keras.layers.Dense(3, name="head"),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("saved", "message"),
+    [
+        (wide_model, r"variable\.shape=\(4, 5\), Received: value\.shape=\(4, 6\).*gated/kernel"),
+        (plain_model, r"Layer 'gated' expected 3 variables, but received 0 variables"),
+    ],
+)
+def test_weights_of_another_model_are_refused_by_keras(saved, message, tmp_path):
+    saved().save_weights(tmp_path / "other.weights.h5")
+    with pytest.raises(ValueError, match=f"(?s)could not be loaded.*{message}"):
+        narrow_model().load_weights(tmp_path / "other.weights.h5")
+
+
+@pytest.mark.parametrize(
+    ("saved", "message"),
+    [
+        (wide_model, r"'gated', file \['units=6', 'kernel: \(4, 6\)'.*model \['units=5', 'kernel"),
+        (deep_model, r"2 searchable layers, model 1"),
+        (plain_model, r"no record of a search"),
+    ],
+)
+def test_weights_of_another_architecture_are_refused(saved, message, tmp_path):
+    """Also those with more layers, which Keras loads without a word."""
+    model = saved()
+    if saved is not plain_model:
+        model = SearchModel(model)
+    model.save_weights(tmp_path / "other.weights.h5")
+    search = SearchModel(narrow_model())
+    with pytest.raises(ValueError, match=f"(?s)could not be loaded.*{message}"):
+        search.load_weights(tmp_path / "other.weights.h5")
+
+
+def test_export_does_not_overwrite_unasked(tmp_path):
+    search = search_model()
+    (tmp_path / "space").mkdir()
+    (tmp_path / "space" / "mine").touch()
+    with pytest.raises(ValueError, match="never overwrites unless `overwrite=True`"):
+        search.export(tmp_path / "space", verbose=False)
+    search.export(tmp_path / "space", verbose=False, overwrite=True)

@@ -1,0 +1,231 @@
+"""`SearchModel` with what else Keras' training offers: it does as the model alone would."""
+
+import csv
+
+import keras
+import numpy as np
+import pytest
+
+from keras_xd.core.searchable import architecture_variables
+from keras_xd.training import SearchModel
+from keras_xd.training.optimizers import architecture_optimizer
+from keras_xd_tests.training.gated_dense import GatedDense, classification_data, gated_model
+
+LOSS = "sparse_categorical_crossentropy"
+FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
+
+
+def pair(make=gated_model, loss=LOSS, **compile_arguments):
+    """Return a search model, and its twin: the model alone with the same two optimizers."""
+    compiled = []
+    for wrap in (SearchModel, lambda model: model):
+        keras.utils.set_random_seed(4)
+        model = wrap(make())
+        optimizers = keras.optimizers.Adam(0.01), keras.optimizers.SGD(0.05, momentum=0.9)
+        if isinstance(model, SearchModel):
+            model.compile(*optimizers, loss, **compile_arguments)
+        else:
+            optimizer = architecture_optimizer(model, *optimizers)
+            model.compile(optimizer=optimizer, loss=loss, **compile_arguments)
+        compiled.append(model)
+    return compiled
+
+
+def branched_model():
+    """Two named inputs, two named outputs, regularizers and an added loss."""
+    inputs = {name: keras.Input((4,), name=name) for name in ("left", "right")}
+    shared = GatedDense(3, name="shared")
+    left = keras.layers.ActivityRegularization(l2=0.1)(shared(inputs["left"]))
+    both = keras.layers.Concatenate()([left, shared(inputs["right"])])
+    outputs = {
+        "label": keras.layers.Dense(3, activation="softmax", name="label")(both),
+        "value": keras.layers.Dense(1, kernel_regularizer="l2", name="value")(both),
+    }
+    return keras.Model(inputs, outputs)
+
+
+def same_history(search, twin, *data, **arguments):
+    ours = search.fit(*data, **arguments).history
+    theirs = twin.fit(*data, **arguments).history
+    assert {name: ours[name] for name in theirs} == theirs
+    assert set(ours) - set(theirs) <= {"architecture_change"}
+    return ours
+
+
+def test_dictionaries_of_inputs_and_outputs(eager):
+    """`early_metrics_test` compiles a step with dictionaries."""
+    x, y = classification_data(16)
+    search, twin = pair(
+        branched_model,
+        {"label": LOSS, "value": "mse"},
+        loss_weights={"label": 1.0, "value": 0.5},
+        metrics={"label": ["accuracy"], "value": ["mae"]},
+    )
+    data = {"left": x, "right": x[::-1].copy()}, {"label": y, "value": x[:, :1]}
+    history = same_history(search, twin, *data, epochs=2, validation_data=data, **FIT)
+    assert {"label_accuracy", "value_mae", "label_loss"} <= set(history)
+    ours, theirs = (model.predict(data[0], verbose=0) for model in (search, twin))
+    assert set(ours) == set(theirs) == {"label", "value"}
+    for name, values in ours.items():
+        np.testing.assert_array_equal(values, theirs[name])
+
+
+def test_metrics_weights_and_validation(eager):
+    x, y = classification_data(16)
+    search, twin = pair(
+        metrics=["accuracy"], weighted_metrics=["sparse_top_k_categorical_accuracy"]
+    )
+    same_history(
+        search,
+        twin,
+        x,
+        y,
+        epochs=1,
+        class_weight={0: 1.0, 1: 2.0, 2: 0.5},
+        validation_split=0.4,
+        **FIT,
+    )
+    weights = np.linspace(0.1, 2, len(x))
+    same_history(
+        search,
+        twin,
+        x,
+        y,
+        epochs=2,
+        sample_weight=weights,
+        validation_data=(x, y, weights),
+        validation_freq=2,
+        **FIT,
+    )
+    arguments = {"sample_weight": weights, "return_dict": True, "verbose": 0}
+    assert search.evaluate(x, y, **arguments) == twin.evaluate(x, y, **arguments)
+
+
+def test_training_behaviour_of_layers(eager):
+    """Dropout and batch normalization know when they train."""
+
+    def make():
+        return keras.Sequential(
+            [
+                keras.Input((4,)),
+                GatedDense(8),
+                keras.layers.BatchNormalization(),
+                keras.layers.Dropout(0.5, seed=1),
+                keras.layers.Dense(3, activation="softmax"),
+            ]
+        )
+
+    x, y = classification_data(16)
+    search, twin = pair(make)
+    same_history(search, twin, x, y, epochs=2, validation_data=(x, y), **FIT)
+    np.testing.assert_array_equal(search(x, training=False), twin(x, training=False))
+
+
+def test_callbacks_of_keras(eager, tmp_path, capsys):
+    x, y = classification_data(16)
+    search = SearchModel(gated_model())
+    search.compile(
+        "adam",
+        "sgd",
+        LOSS,
+        metrics=["accuracy"],
+        warmup_epochs=1,
+        complexity_target=10.0,
+        complexity_weight=0.0,
+    )
+    callbacks = [
+        keras.callbacks.CSVLogger(str(tmp_path / "log.csv")),
+        keras.callbacks.TensorBoard(str(tmp_path / "board"), histogram_freq=1),
+        keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"), save_best_only=True),
+        keras.callbacks.EarlyStopping("val_loss", patience=1, min_delta=100.0),
+        keras.callbacks.TerminateOnNaN(),
+    ]
+    history = search.fit(
+        x, y, batch_size=8, epochs=9, validation_data=(x, y), callbacks=callbacks, verbose=1
+    ).history
+    assert len(history["loss"]) == 3  # the patience begins after the epoch of warm-up
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("2/2", "accuracy:", "complexity:", "val_loss:"))
+    with open(tmp_path / "log.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["complexity"]) for row in rows] == pytest.approx(history["complexity"])
+    assert list((tmp_path / "board").rglob("events*"))
+    best = keras.saving.load_model(tmp_path / "best.keras")
+    assert best.evaluate(x, y, verbose=0, return_dict=True)["loss"] == pytest.approx(
+        min(history["val_loss"]), rel=1e-6
+    )
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_learning_rate_callbacks(eager):
+    x, y = classification_data(16)
+    search, twin = pair()
+    rates = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+    ours = search.fit(x, y, epochs=3, callbacks=[rates], **FIT).history
+    theirs = twin.fit(x, y, epochs=3, callbacks=[rates], **FIT).history
+    assert ours["loss"] == theirs["loss"]
+    assert float(search.search_optimizer.weights_optimizer.learning_rate) == pytest.approx(0.00125)
+
+
+@pytest.fixture
+def mixed_float16():
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    yield
+    keras.config.set_dtype_policy(before)
+
+
+def test_mixed_float16_scales_the_loss_around_both(mixed_float16, eager, tmp_path):
+    x, y = classification_data(16)
+    arguments = {"warmup_epochs": 1, "complexity_target": 10.0, "complexity_weight": 0.1}
+    keras.utils.set_random_seed(4)
+    search = SearchModel(gated_model())
+    search.compile("adam", "adam", LOSS, **arguments)
+    assert isinstance(search.optimizer, keras.optimizers.LossScaleOptimizer)
+    gates = architecture_variables(search)[0]
+    whole = search.fit(x, y, epochs=1, **FIT).history["loss"]
+    np.testing.assert_array_equal(gates.numpy(), np.ones(4))
+    search.save(tmp_path / "search.keras")
+    whole += search.fit(x, y, epochs=2, **FIT).history["loss"]
+    assert not np.any(gates.numpy() == 1.0)
+    assert np.all(np.isfinite(whole)) and whole[-1] < whole[0]
+    loaded = keras.saving.load_model(tmp_path / "search.keras")
+    assert isinstance(loaded.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert loaded.fit(x, y, epochs=2, **FIT).history["loss"] == whole[1:]
+
+
+def test_mixed_float16_equals_plain_fit(mixed_float16, eager):
+    x, y = classification_data(16)
+    search, twin = pair()
+    assert isinstance(twin.optimizer, keras.optimizers.LossScaleOptimizer)
+    same_history(search, twin, x, y, epochs=2, **FIT)
+
+
+def test_subclassed_model(eager, tmp_path):
+    x, y = classification_data(16)
+
+    search, twin = pair(lambda: built(SubclassedClassifier()))
+    same_history(search, twin, x, y, epochs=2, **FIT)
+    search.save(tmp_path / "search.keras")
+    loaded = keras.saving.load_model(tmp_path / "search.keras")
+    same_history(loaded, search, x, y, epochs=2, **FIT)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class SubclassedClassifier(keras.Model):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.gated = GatedDense(6)
+        self.head = keras.layers.Dense(3, activation="softmax")
+
+    def build(self, input_shape):
+        self.gated.build(input_shape)
+        self.head.build((None, 6))
+
+    def call(self, inputs):
+        return self.head(self.gated(inputs))
+
+
+def built(model):
+    model(np.zeros((1, 4), "float32"))
+    return model
