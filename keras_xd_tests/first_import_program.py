@@ -24,39 +24,21 @@ def registered():
     return [name.removeprefix("keras_xd>") for name in names if name.startswith("keras_xd>")]
 
 
-def grammars():
-    import keras_xd.grammar
-    from keras_xd import grammar
-
-    grammar.spaces.einspace().first()
-    growth = keras_xd.grammar.growth(grammar.spaces.einspace())
-    names = "rewrite" in dir(keras_xd), hasattr(keras_xd, "rewrites")
-    imported = sorted({"keras", "numpy", "tensorflow"} & set(sys.modules))
-    return growth, keras_xd.__version__, names, imported
-
-
 def files():
-    import keras_xd.grammar
-
-    before = "keras" in sys.modules
     import keras
+
+    import keras_xd
 
     model = keras.saving.load_model(FILES / "xd.keras")
     search = keras.saving.load_model(FILES / "search.keras")
     layer = type(model.get_layer("conv")).__name__
-    return before, layer, isinstance(search, keras_xd.SearchModel), registered()
+    return layer, isinstance(search, keras_xd.SearchModel), registered()
 
 
-def earlier_paths():
+def pictures():
     sys.modules["matplotlib"] = None  # as if it was not installed
-    from keras_xd.layers.rewritten import Rewritten
+    import keras_xd
 
-    names_found = registered()
-    import keras_xd.layers.masked.masks
-    import keras_xd.masks
-    from keras_xd.genotypes import NOS_OPERATIONS
-
-    same = keras_xd.masks is keras_xd.layers.masked.masks
     names = "keras_xd.visualization" in sys.modules, "visualization" in dir(keras_xd)
     try:
         _ = keras_xd.visualization
@@ -64,15 +46,7 @@ def earlier_paths():
         message = str(error)
     del sys.modules["matplotlib"]
     plot = keras_xd.visualization.plot_operators.__name__
-    return (
-        (Rewritten.__name__, names_found),
-        len(NOS_OPERATIONS),
-        same,
-        names,
-        message,
-        plot,
-        "matplotlib" in sys.modules,
-    )
+    return names, message, plot, "matplotlib" in sys.modules
 
 
 def layers_first():
@@ -162,7 +136,7 @@ def package_first(cases):
 def main(folder):
     assert not {"keras", "numpy", "tensorflow", "keras_xd"} & set(sys.modules)
     models = json.loads((folder / "models.json").read_text())
-    found = {"grammars": programs.returned(grammars)}
+    found = {}
     sys.modules["keras"] = None  # or TensorFlow imports it
     import tensorflow  # noqa: F401
 
@@ -175,7 +149,7 @@ def main(folder):
     found["package_first"], found["killed"] = programs.returned(
         lambda: package_first(models["killed"])
     )
-    found["earlier_path_first"], *found["earlier_paths"] = programs.returned(earlier_paths)
+    found["pictures"] = programs.returned(pictures)
     found["layers_first"] = programs.returned(layers_first)
     assert "keras_xd" not in sys.modules
     print("RESULT", json.dumps(found))

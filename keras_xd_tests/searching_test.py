@@ -1,8 +1,4 @@
-"""A whole search in one call, and `keras_xd.search` as package and function."""
-
-import importlib
-import inspect
-import types
+"""A whole search in one call."""
 
 import keras
 import numpy as np
@@ -10,12 +6,8 @@ import pytest
 import tensorflow as tf
 
 import keras_xd
-import keras_xd.search as search_as_package
-import keras_xd.training.callbacks
-import keras_xd.training.callbacks as callbacks_of_package
-from keras_xd import search, searching
 from keras_xd.searching import SearchReport, SearchReportRow
-from keras_xd.training import AttentionTransfer, SearchModel
+from keras_xd.training import SearchModel
 
 EAGER = {"run_eagerly": True}
 LOSS = "sparse_categorical_crossentropy"
@@ -35,17 +27,6 @@ def backbone():
 
 def data(rng, samples=12):
     return rng.normal(size=(samples, 9, 1)).astype("float32"), rng.integers(3, size=samples)
-
-
-def test_package_and_function_are_one_name():
-    assert search is search_as_package is keras_xd.search
-    assert isinstance(keras_xd.search, types.ModuleType) and callable(keras_xd.search)
-    assert keras_xd.search.SearchModel is SearchModel is keras_xd.SearchModel
-    assert keras_xd.training.AttentionTransfer is AttentionTransfer
-    assert keras_xd.training.callbacks is callbacks_of_package is keras_xd.callbacks
-    assert importlib.import_module("keras_xd.search") is keras_xd.search
-    assert inspect.signature(keras_xd.search) == inspect.signature(searching.search)
-    assert importlib.reload(keras_xd.search) is search and callable(search)
 
 
 def test_one_call_is_the_long_road(rng):

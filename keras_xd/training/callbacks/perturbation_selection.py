@@ -22,8 +22,8 @@ class PerturbationSelection(keras.callbacks.Callback):
     """Decides on the cells of a search by what the network loses without each operation.
 
     At the end of `fit` it does what `keras_xd.training.decide_by_perturbation` does after it, as
-    the relaxation `"perturbation"` of `keras_xd.layers.CellArchitecture` needs: `keras_xd.finalize` and
-    `keras_xd.layers.derived_genotype` then give the cells found.
+    the relaxation `"perturbation"` of `keras_xd.layers.CellArchitecture` needs:
+    `keras_xd.finalize` and `keras_xd.layers.derived_genotype` then give the cells found.
 
     With `epochs_between` the last epochs of `fit` tune the network between decisions, as in the
     paper. The edges are decided in random order, one of the normal and one of the reduction cells
