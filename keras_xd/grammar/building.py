@@ -1,7 +1,8 @@
 """Terms to Keras models."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+
+import keras
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
@@ -10,14 +11,11 @@ from keras_xd.grammar.motifs import motif_terms
 from keras_xd.grammar.terms import Term
 from keras_xd.grammar.topologies import Topology
 
-if TYPE_CHECKING:
-    import keras
-
 
 @check_types
 def build(
     term: Term,
-    inputs: "keras.KerasTensor | list[keras.KerasTensor]",
+    inputs: keras.KerasTensor | list[keras.KerasTensor],
     primitives: Mapping[str, Callable],
     *,
     stem: Callable[[Tensor], Tensor] | None = None,
@@ -27,7 +25,7 @@ def build(
     zero: str = "zero",
     identity: str = "id",
     name: str | None = None,
-) -> "keras.Model":
+) -> keras.Model:
     """Return the Keras model of a term.
 
     Nodes of the term's topologies become sums, edges the layers that the table gives for their

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from keras_xd.grammar.constraints import Together
 from keras_xd.grammar.counting import Counts
@@ -11,9 +13,6 @@ from keras_xd.grammar.rules import Rules, is_symbol, read_productions
 from keras_xd.grammar.sampling import Sampler
 from keras_xd.grammar.terms import Term, read_term
 from keras_xd.grammar.variation import Variation
-
-if TYPE_CHECKING:  # so that the module needs no NumPy
-    import numpy as np
 
 
 class Grammar:
@@ -140,7 +139,7 @@ class Grammar:
         counts = self._exact if constrained else self._free
         return sum(counts.accepted(self.max_depth).values())
 
-    def sample(self, rng: "np.random.Generator", uniform: bool = False) -> Term:
+    def sample(self, rng: np.random.Generator, uniform: bool = False) -> Term:
         """Return a random term that satisfies the constraints.
 
         Args:
@@ -182,7 +181,7 @@ class Grammar:
             )
         return frozenset(accepted) if self.constraints else None
 
-    def mutate(self, term: Term, rng: "np.random.Generator") -> Term:
+    def mutate(self, term: Term, rng: np.random.Generator) -> Term:
         """Return a mutated term.
 
         From left to right, every node whose nonterminal has more than one production is grown again
@@ -196,7 +195,7 @@ class Grammar:
         _check_generator(rng)
         return self._variation.mutate(term, rng)
 
-    def crossover(self, a: Term, b: Term, rng: "np.random.Generator") -> Term:
+    def crossover(self, a: Term, b: Term, rng: np.random.Generator) -> Term:
         """Return `a` with a random part replaced by a random part of `b`.
 
         Both parts have the same nonterminal, one with more than one production. Repeated until the
@@ -211,7 +210,7 @@ class Grammar:
         _check_generator(rng)
         return self._variation.crossover(a, b, rng)
 
-    def self_crossover(self, term: Term, rng: "np.random.Generator") -> Term:
+    def self_crossover(self, term: Term, rng: np.random.Generator) -> Term:
         """Return `term` with a random part replaced by another of its own parts."""
         return self.crossover(term, term, rng)
 
