@@ -14,8 +14,8 @@ from keras_xd.core.type_aliases import Array
 Decorated = TypeVar("Decorated", bound=Callable)
 
 
-# Integers of NumPy are integers and booleans are not; whatever has a `float` is a number; one string
-# is no sequence of strings.
+# Integers of NumPy are integers and booleans are not, whatever has a `float` is a number, and one
+# string is no sequence of strings.
 HINTS = {
     int: Annotated[numbers.Integral, ~IsInstance[bool]],
     float: SupportsFloat,
