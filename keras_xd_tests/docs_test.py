@@ -25,7 +25,6 @@ from keras_xd import (
 )
 from keras_xd.grammar import primitives, spaces
 from keras_xd.layers import warm_starts
-from keras_xd_tests import example_scripts
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -191,8 +190,7 @@ def test_concepts_have_a_picture_an_equation_and_a_place_in_the_code(name):
     assert len(CODE.findall(text)) == 1
 
 
-def test_pictures_are_those_of_the_script(tmp_path, monkeypatch):
-    example_scripts.lay_out_once(monkeypatch)
+def test_pictures_are_those_of_the_script(tmp_path):
     draw = runpy.run_path(str(DOCS / "make_images.py"))["main"]
     draw(["--output", str(tmp_path)])
     drawn = {path.name for path in tmp_path.iterdir()}

@@ -16,20 +16,10 @@ import keras
 import pytest
 
 from keras_xd.rewriting import kinds
-from keras_xd_tests import eager_steps, example_scripts
 from keras_xd_tests.imports_test import MODULES, module_name
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
-# Most examples take a few steps, which are faster than making graphs. These take many, or are those
-# that users see first.
-IN_GRAPHS = (
-    "README.md",
-    "keras_xd.training.perturbation",
-    "keras_xd.training.callbacks.perturbation_selection",
-)
-# These take one step and many evaluations.
-TRAINED_EAGERLY = "keras_xd.training.callbacks.perturbation_selection"
 # Run by `docs_test` and `serving_test`, with what they print.
 RUN_ELSEWHERE = {"docs/masked_models.md-0", "docs/deploying.md-1"}
 SHAPE = re.compile(r"(?:TensorShape|torch\.Size)\(\[([^\]]*)\]\)")
@@ -69,20 +59,6 @@ def shapes_as_tuples(text):
         return f"({sizes},)" if sizes and "," not in sizes else f"({sizes})"
 
     return SHAPE.sub(as_tuple, text)
-
-
-def train_eagerly(patch):
-    """Make no graphs of steps that train; those that evaluate are made as ever."""
-    make = keras.Model.make_train_function
-
-    def make_eagerly(self, force=False):
-        before, self.run_eagerly = self.run_eagerly, True
-        try:
-            return make(self, force)
-        finally:
-            self.run_eagerly = before
-
-    patch.setattr(keras.Model, "make_train_function", make_eagerly)
 
 
 def run_example(code, name):
@@ -184,18 +160,8 @@ def test_public_objects_are_documented(name):
 
 
 @pytest.mark.parametrize("code", snippets())
-def test_example_runs(code, tmp_path, monkeypatch, request):
+def test_example_runs(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    name = request.node.callspec.id
-    if not name.startswith(IN_GRAPHS):
-        example_scripts.run_eagerly(monkeypatch)
-    if name.startswith(TRAINED_EAGERLY):
-        train_eagerly(monkeypatch)
-    if keras.backend.backend() == "tensorflow":
-        eager_steps.trace_in_graphs_alone(monkeypatch)
-    example_scripts.lay_out_once(monkeypatch)
-    # Keras traces each model inside of one that is exported for itself, too, which nothing uses.
-    monkeypatch.setattr(keras.Model, "_default_save_signature", None, raising=False)
     policy = keras.config.dtype_policy()
     try:
         run_example(code, "example")

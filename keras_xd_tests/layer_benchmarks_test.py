@@ -1,7 +1,6 @@
 """The benchmarks of layers, cells and finalized models, in small settings."""
 
 import functools
-import gc
 import importlib
 import inspect
 import json
@@ -55,7 +54,7 @@ def small_cnn1d():
     return keras.Sequential([keras.Input((32, 8)), *kept])
 
 
-def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypatch, eager):
+def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypatch):
     monkeypatch.setitem(finalized.CASES, "cnn1d", ("small", small_cnn1d, {}))
     monkeypatch.setattr(finalized, "BATCHES", (1,))
     output = tmp_path / "finalized.md"
@@ -94,7 +93,7 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypa
     assert output.stat().st_mtime_ns == before
 
 
-def test_low_ranks_are_measured(tmp_path, monkeypatch, rng, eager):
+def test_low_ranks_are_measured(tmp_path, monkeypatch, rng):
     monkeypatch.setattr(low_rank, "SHAPES", ())
     monkeypatch.setattr(low_rank, "TOLERANCES", (0.01, 0.5))
     small = keras_xd.models.lenet
@@ -315,10 +314,9 @@ def test_formats_are_measured_once_and_refusals_told(tmp_path, monkeypatch, caps
     assert formats.main(words) == found and len(measured) == 2
 
 
-def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys, eager):
+def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(quantized, "RESULTS", tmp_path / "quantized.md")
     monkeypatch.setattr(quantized, "MODES", (None, "int8"))
-    monkeypatch.setattr(gc, "collect", lambda: 0)  # Keras does for each weight that it replaces
     milliseconds = quantized.milliseconds
 
     def of_the_first(models, *arguments):  # each makes a graph

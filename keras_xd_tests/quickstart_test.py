@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from keras_xd.finalizing.finalizer import FinalizedModel
-from keras_xd_tests.example_scripts import blank_pictures, on_path, run_eagerly
+from keras_xd_tests.example_scripts import on_path
 
 SMALL = ("--subset", "60", "--epochs", "1", "--batch-size", "60")
 EXPORTED = "search_plain_0"
@@ -42,8 +42,6 @@ def result(tmp_path_factory):
     folder, here = tmp_path_factory.mktemp("temporary"), tmp_path_factory.mktemp("here")
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
-        run_eagerly(patch)
-        blank_pictures(patch)
         patch.chdir(here)
         patch.setattr(tempfile, "tempdir", str(folder))
         for kind in (keras.Model, FinalizedModel):
@@ -133,7 +131,7 @@ def test_an_export_that_is_not_the_model_is_noticed(tmp_path):
 
 
 @pytest.mark.real_data("TFDS_DATA_DIR", "mnist")
-def test_runs_on_mnist(tmp_path, eager):
+def test_runs_on_mnist(tmp_path):
     arguments = ["--dataset", "mnist", "--data-dir", os.environ["TFDS_DATA_DIR"]]
     small = ["--subset", "60", "--epochs", "1", "--seeds", "1", "--batch-size", "30"]
     runs = quickstart.main([*arguments, *small, "--output", str(tmp_path / "result")])
