@@ -16,7 +16,7 @@ import keras
 import pytest
 
 from keras_xd.rewriting import kinds
-from keras_xd_tests.imports_test import MODULES, module_name
+from keras_xd_tests.imports_test import MODULES, NAMES, module_name
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
@@ -131,7 +131,7 @@ def documentation(value):
 
 
 def snippets():
-    """Return one pytest parameter an example, named by where it stands."""
+    """Return a pytest parameter for each module and page with examples: `[(name, example), …]`."""
     sources = {
         f"{name}": [block for text in documentation(value) for block in examples(text)]
         for name, value in (OBJECTS | internal_objects()).items()
@@ -147,26 +147,36 @@ def snippets():
     assert RUN_ELSEWHERE <= set(found) and "warmup" in found["docs/deploying.md-1"]
     # What is documented twice runs once.
     once = {block: name for name, block in found.items() if name not in RUN_ELSEWHERE}
-    return [pytest.param(block, id=name) for block, name in reversed(once.items())]
+    groups = {}
+    for block, name in reversed(once.items()):
+        groups.setdefault(module_or_page(name), []).append((name, block))
+    return [pytest.param(blocks, id=place) for place, blocks in groups.items()]
 
 
-@pytest.mark.parametrize("name", sorted(OBJECTS))
-def test_public_objects_are_documented(name):
-    value = OBJECTS[name]
-    own = documentation(value)[0]
-    assert own, f"{name} has no docstring"
-    if needs_example(value):
-        assert examples(own), f"the docstring of {name} has no example (```python or >>>)"
+def module_or_page(name):
+    """Return the module or page that an example stands in: examples of it are one test."""
+    if name.partition(".md")[1]:
+        return name.rpartition("-")[0]
+    return max((module for module in NAMES if name.startswith(f"{module}.")), key=len)
 
 
-@pytest.mark.parametrize("code", snippets())
-def test_example_runs(code, tmp_path, monkeypatch):
+def test_public_objects_are_documented():
+    texts = {name: documentation(value)[0] for name, value in OBJECTS.items()}
+    assert not [name for name, text in texts.items() if not text]
+    needed = [name for name in OBJECTS if needs_example(OBJECTS[name])]
+    assert not [name for name in needed if not examples(texts[name])]
+
+
+@pytest.mark.parametrize("blocks", snippets())
+def test_examples_run(blocks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     policy = keras.config.dtype_policy()
-    try:
-        run_example(code, "example")
-    finally:
-        keras.config.set_dtype_policy(policy)
+    for name, code in blocks:
+        keras.utils.set_random_seed(20)
+        try:
+            run_example(code, name)
+        finally:
+            keras.config.set_dtype_policy(policy)
 
 
 def test_examples_of_what_is_not_exported_are_found():

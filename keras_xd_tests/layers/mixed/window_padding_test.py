@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_xd.layers.mixed import window_padding
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 
 def test_spans():
