@@ -6,7 +6,6 @@ import inspect
 import re
 import textwrap
 
-
 import keras_xd
 import tuner_integration
 from keras_xd_tests import docs_test
