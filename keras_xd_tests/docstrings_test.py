@@ -169,9 +169,11 @@ def test_public_objects_are_documented():
 
 @pytest.mark.parametrize("blocks", snippets())
 def test_examples_run(blocks, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     policy = keras.config.dtype_policy()
-    for name, code in blocks:
+    for number, (name, code) in enumerate(blocks):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
         keras.utils.set_random_seed(20)
         try:
             run_example(code, name)

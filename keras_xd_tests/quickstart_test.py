@@ -70,7 +70,8 @@ def test_main_measures_the_exported_models(result):
     for kind in quickstart.KINDS:
         for name, record in runs[kind][0].items():
             path = output / f"{name}_{kind}_0"
-            answers = tf.saved_model.load(path).serve(inputs[kind]).numpy()
+            model = tf.saved_model.load(path)
+            answers = model.serve(inputs[kind]).numpy()
             assert record["accuracy"] == pytest.approx(np.mean(answers.argmax(-1) == labels))
             assert record["seconds"] > 0
     backbone, dense, search = (runs["plain"][0][name] for name in quickstart.NAMES)
