@@ -1,5 +1,6 @@
 """Settings shared by all tests: one thread, fixed seeds, parts and skips by name, real data."""
 
+import importlib
 import json
 import os
 import pathlib
@@ -76,6 +77,4 @@ def rng():
 
 @pytest.fixture(autouse=True)
 def fixed_seed():
-    import keras
-
-    keras.utils.set_random_seed(20)
+    importlib.import_module("keras").utils.set_random_seed(20)
