@@ -6,7 +6,6 @@ result can be computed by hand; one test trains for real.
 
 import contextlib
 import errno
-import gc
 import json
 import statistics
 import warnings
@@ -21,12 +20,6 @@ from keras_xd.evaluation import Evaluation, Run, Task, evaluate_search
 from keras_xd.training import SearchModel
 from keras_xd.training.random_architecture import randomize_architecture
 from keras_xd_tests.training.gated_dense import GatedDense
-
-
-@pytest.fixture(autouse=True)
-def no_collection(monkeypatch):
-    """Leave out what takes longer than such small models."""
-    monkeypatch.setattr(gc, "collect", lambda: 0)
 
 
 @contextlib.contextmanager
@@ -148,7 +141,7 @@ def test_what_fit_returns_is_evaluated():
     assert bench.run(seeds=1).values("offline", "bias") == {0: 6.0}
 
 
-def test_trained_operations_are_finalized(rng, eager):
+def test_trained_operations_are_finalized(rng):
     """The real thing: found by a `SearchModel`, retrained by Keras, finalized and measured."""
     x = rng.normal(size=(4, 6, 1)).astype("float32")
     y = np.roll(x, 1, axis=1)

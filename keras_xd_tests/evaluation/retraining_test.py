@@ -138,7 +138,7 @@ def test_retraining_is_the_whole_training_of_the_best_setting(bench):
     assert len(set(bench.first)) == 1
 
 
-def test_a_search_in_fit_returns_the_model_to_evaluate(rng, eager):
+def test_a_search_in_fit_returns_the_model_to_evaluate(rng):
     x, y = rng.normal(size=(8, 6, 1)), rng.normal(size=(8, 6, 2))
 
     def build():

@@ -25,12 +25,6 @@ from keras_xd_tests import sample_models
 RELATIVE_ERROR = 1e-5
 
 
-@pytest.fixture(autouse=True)
-def no_signatures_of_parts(monkeypatch):
-    """Keras traces each model inside of another one for itself, too, which nothing uses."""
-    monkeypatch.setattr(keras.Model, "_default_save_signature", None, raising=False)
-
-
 class Augmented(keras.Model):
     """A subclassed model whose `call` knows nothing of training."""
 

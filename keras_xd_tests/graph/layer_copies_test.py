@@ -7,7 +7,7 @@ from keras import layers
 
 import keras_xd
 from keras_xd.graph import layer_copies
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 
 @keras.saving.register_keras_serializable(package="keras_xd_tests")

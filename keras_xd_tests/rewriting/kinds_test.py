@@ -11,8 +11,8 @@ from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.searchable import searchable_layers
 from keras_xd.finalizing import finalize
 from keras_xd.rewriting import kinds, rewrite
+from keras_xd.testing import assert_close
 from keras_xd_tests import sample_models
-from keras_xd_tests.layer_checks import assert_close
 
 RELATIVE_ERROR = 1e-5
 

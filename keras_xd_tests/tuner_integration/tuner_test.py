@@ -21,7 +21,7 @@ from keras_xd.grammar import Grammar, Term
 from keras_xd_tests import programs
 from tuner_integration import GrammarOracle, GrammarTuner
 
-pytestmark = pytest.mark.usefixtures("eager", "few_trees", "short_searches")
+pytestmark = pytest.mark.usefixtures("few_trees", "short_searches")
 PROGRAM = "tuner_integration.tuner_program"
 SPACE = Grammar("S -> Linear2 OP OP | Residual2 OP OP OP\nOP -> dense | relu | id")
 SECOND = Grammar("A -> tanh | elu")

@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.layers.xd import finalized_low_rank, low_rank
-from keras_xd_tests.layer_checks import assert_close, check_layer, check_variant
+from keras_xd.testing import assert_close, check_layer, check_variant
 from keras_xd_tests.layers.xd.finalized_kernel_test import moved
 from keras_xd_tests.layers.xd.low_rank_test import QUICK, whole_case
 
