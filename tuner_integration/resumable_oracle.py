@@ -74,6 +74,9 @@ class ResumableOracle(keras_tuner.Oracle):
         self.trials = dict(sorted(self.trials.items(), key=lambda pair: int(pair[0])))
         state = {**state, "run_times": dict(state["run_times"])}
         for trial in self.trials.values():
+            if trial.status == "COMPLETED" and np.isnan(trial.score):  # as `end_trial` sees it
+                trial.status = "FAILED"
+                self._save_trial(trial)
             if trial.status not in ENDED and trial.metrics.exists(self.objective.name):
                 self._end_reported(trial, state)
         state = repaired_state(state, self.trials)
