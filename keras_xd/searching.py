@@ -15,6 +15,7 @@ from keras_xd.graph.cost import complexity
 from keras_xd.rewriting import rewrite
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.training import SearchModel, checks, defaults, weight_groups
+from keras_xd.training.callbacks.non_finite import RaiseOnNonFinite
 from keras_xd.training.inner_model import InnerModel
 
 __all__ = [
@@ -145,7 +146,8 @@ def search(
 
     Raises:
         ValueError: as `rewrite`, `SearchModel.compile`, `SearchModel.fit` and `finalize`; if
-            warm-up and cool-down leave no epoch for the architecture; if options are given twice.
+            warm-up and cool-down leave no epoch for the architecture; if options are given twice;
+            after the first batch whose loss is NaN or infinite.
 
     Example:
 
@@ -197,6 +199,7 @@ def search(
     backbone.compile(loss=loss, metrics=_fresh(metrics), **_fresh(same))
     data = {"validation_data": validation_data, "batch_size": batch_size}
     rows = [_row("backbone", model, backbone, data, fit_options)]
+    callbacks = [*keras.tree.flatten(callbacks or []), RaiseOnNonFinite()]
     history = trained.fit(
         x, y, epochs=epochs, callbacks=callbacks, verbose=verbose, **data, **fit_options
     )

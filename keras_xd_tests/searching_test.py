@@ -168,3 +168,26 @@ def test_table():
         "backbone  1,234       ?              1.235",
         "search    5           60             1         0.5",
     ]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_search_ends_at_the_first_loss_that_is_not_finite(rng, steps):
+    x, y = data(rng)
+    x[4:8] = np.nan
+    model, seen = backbone(), []
+    model.compile("sgd", LOSS)
+    with pytest.raises(ValueError, match="epoch 1, batch 2: loss = nan, .*layers 'conv'.*rates"):
+        keras_xd.search(
+            model,
+            x,
+            y,
+            epochs=3,
+            batch_size=4,
+            shuffle=False,
+            verbose=0,
+            callbacks=keras.callbacks.LambdaCallback(
+                on_train_batch_end=lambda batch, logs: seen.append(batch)
+            ),
+            compile_options={"steps_per_execution": steps},
+        )
+    assert seen[-1] == 1

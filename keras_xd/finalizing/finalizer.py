@@ -10,7 +10,7 @@ import keras
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.saving import AtomicSaving
-from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_layers
+from keras_xd.core.searchable import SearchableLayer, check_finite, flatten_layers, named_layers
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.finalizing import candidate_choice
 from keras_xd.finalizing.bypass import split_streams
@@ -151,9 +151,10 @@ def finalize(
         `FinalizingReport` with a row for each searched layer; `print` shows a table.
 
     Raises:
-        ValueError: if the model is not built, if nothing in it is searchable (a plain model needs
-            no finalizing), if a searchable layer lies inside another layer that cannot be taken
-            apart, such as a wrapper, for an unknown `keep` or `storage`, for a `snap` or
+        ValueError: if the model is not built, if a weight is NaN or infinite, if nothing in it is
+            searchable (a plain model needs no finalizing), if a searchable layer lies inside
+            another layer that cannot be taken apart, such as a wrapper, for an unknown `keep` or
+            `storage`, for a `snap` or
             `tolerance` that is not between 0 and 1, for a `tolerance` of another `keep`, and for a
             `complexity_target` that the cheapest candidates exceed or of a model without mixtures;
             for `fold_normalization` of a subclassed model.
@@ -180,6 +181,7 @@ def finalize(
             budget = model.complexity_target, model.complexity_measure
         model = model.model
     check_model(model)
+    check_finite(model)
     masked = has_masks(model)
     if masked:
         model = prune(model)

@@ -9,7 +9,7 @@ from keras_xd.core.type_aliases import Tensor
 from keras_xd.grammar.graphs import network_graph
 from keras_xd.grammar.motifs import motif_terms
 from keras_xd.grammar.terms import Term
-from keras_xd.grammar.topologies import Topology
+from keras_xd.grammar.topologies import Topology, UnknownOperatorError
 
 
 @check_types
@@ -113,7 +113,7 @@ def _check(term, graph, inputs, known):
         )
     missing = sorted({edge.operation for edge in graph.edges} - known)
     if missing:
-        raise ValueError(
+        raise UnknownOperatorError(
             "`primitives` must have every primitive of the term. Received: no "
             f"{', '.join(missing)[:200]}, only {', '.join(sorted(known))[:400]}"
         )

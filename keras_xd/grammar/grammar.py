@@ -1,6 +1,8 @@
 """Grammars: spaces of architectures. Pure Python."""
 
+import difflib
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +14,7 @@ from keras_xd.grammar.motifs import SHARE
 from keras_xd.grammar.rules import Rules, is_symbol, read_productions
 from keras_xd.grammar.sampling import Sampler
 from keras_xd.grammar.terms import Term, read_term
+from keras_xd.grammar.topologies import TOPOLOGIES
 from keras_xd.grammar.variation import Variation
 
 
@@ -38,7 +41,9 @@ class Grammar:
 
     Raises:
         ValueError: the text breaks the rules, a nonterminal cannot be reached or has no finite
-            term, or an argument is out of its range.
+            term, one of `keras_xd.grammar.TOPOLOGIES` has not one argument for each of its edges,
+            or an argument is out of its range.
+        UserWarning: an argument in capitals is almost a nonterminal, but none.
 
     Example:
 
@@ -73,6 +78,7 @@ class Grammar:
         constraints: Iterable[Any] = (),
     ):
         productions = read_productions(text)
+        _check_arguments(productions)
         self.rules = Rules(
             next(iter(productions)) if start is None else start, productions, max_depth
         )
@@ -271,6 +277,30 @@ class Grammar:
             max_depth=None if depth == math.inf else 1 + depth,
             constraints=list(dict.fromkeys(c for g in grammars for c in g.constraints)),
         )
+
+
+def _check_arguments(productions):
+    """Refuse topologies with wrong numbers of arguments; warn of nonterminals that are misspelt."""
+    for alternatives in productions.values():
+        for production in alternatives:
+            topology = TOPOLOGIES.get(production.operator)
+            count = len(production.arguments)
+            if topology is not None and count and count != len(topology.edges):
+                raise ValueError(
+                    f"{production.operator} takes {len(topology.edges)} arguments; a topology of "
+                    "your own needs another name. Received: "
+                    f"{production.nonterminal} -> {production} with {count}"
+                )
+            for symbol in production.arguments:
+                if symbol in productions or not symbol.isupper():
+                    continue
+                near = difflib.get_close_matches(symbol, productions, 1, 0.75)
+                if near:
+                    warnings.warn(
+                        f"'{symbol}' in `{production.nonterminal} -> {production}` is a primitive, "
+                        f"as it stands left of no arrow. Is the nonterminal '{near[0]}' meant?",
+                        stacklevel=3,
+                    )
 
 
 def _check_generator(rng):

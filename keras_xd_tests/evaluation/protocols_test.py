@@ -8,6 +8,7 @@ import contextlib
 import errno
 import json
 import statistics
+import time
 import warnings
 
 import keras
@@ -16,9 +17,11 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, searchable_layers
-from keras_xd.evaluation import Evaluation, Run, Task, evaluate_search
+from keras_xd.evaluation import Evaluation, Run, Task, evaluate_search, protocols
+from keras_xd.evaluation.store import Store
 from keras_xd.training import SearchModel
 from keras_xd.training.random_architecture import randomize_architecture
+from keras_xd_tests import programs
 from keras_xd_tests.training.gated_dense import GatedDense
 
 
@@ -328,7 +331,7 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
     bench = Bench()
     bench.run(path=tmp_path, seeds=1, settings={"epochs": 3})
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert len(files) == 6
+    assert len(files) == 7  # with the lock of the seed
     for arguments, message in (
         ({"settings": {"epochs": 4}}, "other settings"),
         ({"settings": {"epochs": 3}, "finalize": True}, "other settings"),
@@ -383,3 +386,25 @@ def test_tasks_that_cannot_take_the_architecture_are_refused_at_once(tmp_path):
 def test_search_must_be_a_function():
     with pytest.raises(ValueError, match="parameter search="):
         evaluate_search(Bench().task, "joint")
+
+
+def hold_a_seed(path, ready, go):
+    store = Store(path, {})
+    with store.locked(0):
+        ready.touch()
+        while not go.exists():
+            time.sleep(0.01)
+        store.write("offline", 0, {"values": {}, "seconds": 1.0, "model": {}})
+
+
+def test_processes_share_the_seeds_of_one_folder(tmp_path):
+    store, ready, go = Store(tmp_path / "runs", {}), tmp_path / "ready", tmp_path / "go"
+    store.open()
+    process = programs.fork(hold_a_seed, store.path, ready, go)
+    while not ready.exists():
+        time.sleep(0.01)
+    turns = protocols._in_turn(store, [0, 1])
+    assert next(turns) == 1
+    go.touch()
+    assert next(turns) == 0 and store.read("offline", 0)["seconds"] == 1.0
+    assert list(turns) == [] and programs.wait(process) == 0
