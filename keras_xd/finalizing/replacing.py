@@ -81,7 +81,7 @@ def replace(
     plain = layer.finalize(keep, storage, tolerance)
     form, reason = _form(plain), found and found.reason
     if keep == LOW_RANK and form != LOW_RANK:
-        reason = "no ranks within the tolerance are smaller and faster than the spectrum"
+        reason = "no ranks within the tolerance are small and fast enough"
     return Replacement(layer, plain, form, found, reason)
 
 

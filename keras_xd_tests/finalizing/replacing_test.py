@@ -44,13 +44,11 @@ def test_parts_of_a_separable_operation_have_one_row(rng):
     np.testing.assert_allclose(plain(inputs), layer(inputs), atol=1e-5)
 
 
-def test_an_operation_that_keeps_its_spectrum_says_why():
+def test_an_operation_without_low_ranks_says_why():
     layer = built(layers.XDConv1D(2, 3, padding="same"), (8192, 2))
     row = replace(layer, "low_rank").row("conv")
-    assert (row.form, row.kind_after) == ("spectrum", "StaticXD")
-    assert row.left_because == (
-        "no ranks within the tolerance are smaller and faster than the spectrum"
-    )
+    assert (row.form, row.kind_after) == ("kernel", "StaticKernelXD")
+    assert row.left_because == "no ranks within the tolerance are small and fast enough"
 
 
 def test_low_ranks_of_a_separable_and_of_a_resampled_operation(rng):

@@ -17,6 +17,8 @@ from keras_xd.layers.xd.static_operation import StaticOperation
 # So many multiply–adds of it take as long as one of a spectrum, whose products at every frequency
 # are small (`benchmarks/low_rank.py`).
 RATE = 1.6
+# It may have so many times the weights of the searched layer.
+MOST_GROWTH = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
