@@ -38,7 +38,8 @@ class StaticLowRankXD(StaticOperation):
         sizes: spatial sizes of inputs.
         output_sizes: spatial sizes of outputs.
         ranks: number of matrices of each axis.
-        channels, filters, groups, data_format, use_bias, activation, storage: as in `StaticXD`.
+        channels, filters, groups, data_format, use_bias, activation, storage, bias_regularizer,
+            bias_constraint: as in `StaticXD`.
         periodic: whether inputs and outputs are on the same circle along every axis.
 
     Input shape:
