@@ -1,8 +1,10 @@
 """Files for serving: computed as in inference, and tried out before they are written."""
 
 import errno
+import math
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 import warnings
@@ -273,7 +275,7 @@ def _tolerance(model):
 def _warn_of_size(format, model, paths):
     """Warn of a file that is much larger than the weights of the model in it."""
     size = sum(os.path.getsize(path) for path in paths)
-    weights = sum(keras.ops.convert_to_numpy(weight).nbytes for weight in model.weights)
+    weights = sum(_bytes(weight) for weight in model.weights)
     if size > max(_LARGE_FILE, _LARGE_RATIO * weights):
         warnings.warn(
             f"The file has {size:,} bytes, the weights of the model have {weights:,}: {format!r} "
@@ -282,6 +284,11 @@ def _warn_of_size(format, model, paths):
             "the weights as they are.",
             stacklevel=stacklevel(),
         )
+
+
+def _bytes(weight):
+    bits = re.search(r"\d+", keras.backend.standardize_dtype(weight.dtype))
+    return math.prod(weight.shape) * (int(bits.group()) if bits else 8) // 8
 
 
 def _without_room(folder, error):
