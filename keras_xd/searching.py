@@ -41,7 +41,8 @@ class SearchReportRow:
         parameters: the number of all its weights.
         multiply_adds: those of one sample, as by `keras_xd.complexity`; `None` if a size is
             unknown.
-        metrics: loss and metrics on the validation data; empty without such data.
+        metrics: loss, without the regularizers of weights, and metrics on the validation data;
+            empty without such data.
     """
 
     model: str
@@ -270,6 +271,12 @@ def _fresh(metrics):
     return keras.tree.map_structure(copy, metrics)
 
 
+def _weight_penalties(model):
+    """Return the sum of the regularizers of weights, which differ from one model to the next."""
+    weights = [weight for weight in model.trainable_variables if weight.regularizer is not None]
+    return sum(float(weight.regularizer(weight)) for weight in weights)
+
+
 def _row(name, model, compiled, data, fit_options):
     """Return a row of the report.
 
@@ -291,6 +298,7 @@ def _row(name, model, compiled, data, fit_options):
             x = validation
         found = compiled.evaluate(x, **options)
         metrics = {key: float(value) for key, value in found.items()}
+        metrics["loss"] -= _weight_penalties(model)
     try:
         multiply_adds = int(complexity(model))
     except ValueError:  # a size is unknown

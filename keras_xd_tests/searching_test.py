@@ -73,6 +73,22 @@ def test_report_compares_the_three(rng, capsys):
     assert result.report.to_dict()["rows"][0]["model"] == "backbone"
 
 
+def test_losses_are_compared_without_the_penalties_of_weights(rng):
+    x, y = data(rng)
+    signal = keras.Input((9, 1))
+    hidden = keras.layers.Conv1D(4, 3, kernel_regularizer=keras.regularizers.L2(5.0))(signal)
+    model = keras.Model(signal, keras.layers.GlobalAveragePooling1D()(hidden))
+    names = ("optimizer", "architecture_optimizer")
+    optimizers = {name: keras.optimizers.SGD(0.0) for name in names}
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    result = keras_xd.search(
+        model, x, y, epochs=1, validation_data=(x, y), loss=loss, verbose=0, **optimizers
+    )
+    expected = float(loss(y, model(x)))
+    for row in result.report.rows:
+        assert row.metrics["loss"] == pytest.approx(expected, rel=1e-4)
+
+
 def test_report_without_validation_data_is_not_printed(rng, capsys):
     x, y = data(rng)
     result = keras_xd.search(

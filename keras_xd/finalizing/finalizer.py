@@ -59,7 +59,7 @@ class FinalizedModel(AtomicSaving, keras.Model):
         The file computes what the model does in inference: dropout and random augmentation are
         off. It is tried in its runtime before it is written: the outputs must be those of the
         model, to 1e-5 of the largest of them in float32. `docs/deploying.md` says what each format
-        takes.
+        takes. A warning tells of a file that is much larger than the weights.
 
         Args:
             filepath: where to write, by default a folder (a TensorFlow SavedModel).
@@ -103,6 +103,12 @@ def finalize(
     mask sets to zero are cut out, unless a block uses them. Everything else is copied with
     its weights. Nested models and shared layers stay so; `model` is left untouched.
 
+    Regularizers and constraints of biases and outputs are kept, those of kernels where a kernel is
+    left (`keep="kernel"`, snapped layers, mixtures); the report names the layers that lose one.
+
+    A model in which nothing is searched, but which has other layers of this package, such as
+    `keras_xd.models.fno`, is copied as it is: the copy can be exported to every format.
+
     The spectrum of an XD-operation has a complex number for each frequency and pair of channels, so
     it is larger than the convolution that it replaced: ResNet-20 gets 50 times the parameters.
     `keep="kernel"` stores the kernel instead and computes the spectrum in every call, so that the
@@ -124,9 +130,10 @@ def finalize(
         keep: what is stored of XD-operations: `"spectrum"` for speed at small batches, `"kernel"`
             for size, or `"auto"`: by layer, the kernel where that at least halves its weights and
             forming the spectrum takes no more multiply–adds than the layer does for one sample.
-            `"low_rank"` for both: an approximation of each operation by few matrices by axis, about
-            as small as the search space and faster than the spectrum; an operation of which no
-            ranks within the `tolerance` are smaller and faster keeps its spectrum.
+            `"low_rank"` for both: an approximation of each operation by few matrices by axis, at
+            most twice as large as the searched layer and as fast as the spectrum. An operation of
+            which no ranks within the `tolerance` are so, as on long axes in 1-D, keeps its kernel,
+            or its spectrum where that is smaller.
         storage: `"float16"` or `"bfloat16"`: the data type that matrices, spectra and kernels of
             XD-operations are stored in; computed in the layers' own type, not trained further.
             `None` stores them as they are.
@@ -151,13 +158,12 @@ def finalize(
         `FinalizingReport` with a row for each searched layer; `print` shows a table.
 
     Raises:
-        ValueError: if the model is not built, if a weight is NaN or infinite, if nothing in it is
-            searchable (a plain model needs no finalizing), if a searchable layer lies inside
+        ValueError: if the model is not built, if a weight is NaN or infinite, if no layer is of
+            this package (a plain model needs no finalizing), if a searchable layer lies inside
             another layer that cannot be taken apart, such as a wrapper, for an unknown `keep` or
-            `storage`, for a `snap` or
-            `tolerance` that is not between 0 and 1, for a `tolerance` of another `keep`, and for a
-            `complexity_target` that the cheapest candidates exceed or of a model without mixtures;
-            for `fold_normalization` of a subclassed model.
+            `storage`, for a `snap` or `tolerance` that is not between 0 and 1, for a `tolerance` of
+            another `keep`, and for a `complexity_target` that the cheapest candidates exceed or of
+            a model without mixtures; for `fold_normalization` of a subclassed model.
 
     Example:
 
@@ -186,10 +192,10 @@ def finalize(
     if masked:
         model = prune(model)
     searchable = [pair for pair in named_layers(model) if isinstance(pair[1], SearchableLayer)]
-    if not searchable and not masked:
+    if not searchable and not masked and not _has_own_layers(model):
         raise ValueError(
-            "`model` must have searchable layers; a model without them is plain already, so save "
-            f"or export it as it is. Received: model '{model.name}'"
+            "`model` must have searchable layers, or others of keras_xd; a model without them is "
+            f"plain already, so save or export it as it is. Received: model '{model.name}'"
         )
     paths = {id(layer): path or layer.name for path, layer in searchable}
     done, found = set(), {}
@@ -243,7 +249,17 @@ def _check_options(keep, storage, snap, tolerance):
 
 def _is_of_keras(model):
     """Return whether every layer of a model, and of models in it, is one of Keras' own."""
-    return all(type(layer).__module__.split(".")[0] == "keras" for layer in flatten_layers(model))
+    return all(_package(layer) == "keras" for layer in flatten_layers(model))
+
+
+def _has_own_layers(model):
+    """Return whether some layer of a model is one of this package."""
+    inner = (layer for layer in flatten_layers(model) if not isinstance(layer, keras.Model))
+    return any(_package(layer) == "keras_xd" for layer in inner)
+
+
+def _package(layer):
+    return type(layer).__module__.split(".")[0]
 
 
 def _stable_names(names):

@@ -4,7 +4,7 @@ import dataclasses
 
 import keras
 
-from keras_xd.core.searchable import SearchableLayer, flatten_layers
+from keras_xd.core.searchable import SearchableLayer, architecture_variables, flatten_layers
 from keras_xd.core.shares import CandidateShares
 from keras_xd.finalizing import snapping
 from keras_xd.finalizing.report import LayerReport
@@ -81,7 +81,7 @@ def replace(
     plain = layer.finalize(keep, storage, tolerance)
     form, reason = _form(plain), found and found.reason
     if keep == LOW_RANK and form != LOW_RANK:
-        reason = "no ranks within the tolerance are smaller and faster than the spectrum"
+        reason = "no ranks within the tolerance are small and fast enough"
     return Replacement(layer, plain, form, found, reason)
 
 
@@ -118,7 +118,23 @@ def _row(path, layer, plain, form, found, reason):
         sum(inner.forming_multiply_adds() for inner in kernels),
         ranks=low_ranks[0].ranks if low_ranks else None,
         error=max((inner.error for inner in low_ranks), default=None),
+        dropped=tuple(sorted(_penalties(layer) - _penalties(plain))),
     )
+
+
+def _penalties(layer):
+    """Return which regularizers and constraints work on the weights and outputs of a layer."""
+    architecture = {id(variable) for variable in architecture_variables(layer)}
+    found = set()
+    for weight in layer.trainable_variables:
+        if id(weight) not in architecture:
+            part = "bias" if weight.name == "bias" else "kernel"
+            for kind in ("regularizer", "constraint"):
+                if getattr(weight, kind) is not None:
+                    found.add(f"{part}_{kind}")
+    if any(inner.activity_regularizer is not None for inner in flatten_layers(layer)):
+        found.add("activity_regularizer")
+    return found
 
 
 def _count(layer, shape):
