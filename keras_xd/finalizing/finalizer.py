@@ -172,7 +172,7 @@ def finalize(
     >>> type(plain.get_layer("conv")).__name__, plain.report.rows[0].operation
     ('Conv2D', 'convolution 3×3')
     """
-    _check_options(keep, storage, snap, tolerance)
+    check_options(keep, storage, snap, tolerance)
     budget = complexity_target, complexity_measure
     fold_normalization = validation.boolean(fold_normalization, "fold_normalization")
     if isinstance(model, SearchModel):
@@ -228,8 +228,8 @@ def finalize(
     return copy
 
 
-def _check_options(keep, storage, snap, tolerance):
-    """Raise `ValueError` for options of `finalize` that are none."""
+def check_options(keep="spectrum", storage=None, snap=None, tolerance=None, **others):
+    """Raise `ValueError` for options of `finalize` that are none; others are not looked at."""
     is_low_rank(keep, tolerance)
     validation.one_of(storage, (None, *STORAGES), "storage")
     if snap is not None and not 0 < validation.real_number(snap, "snap") < 1:

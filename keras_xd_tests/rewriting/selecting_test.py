@@ -10,7 +10,7 @@ from keras_xd.rewriting.selecting import check_selection
     [
         ("missing", "`only` must name layers of the model. Received: only='missing'"),
         ("pool", "'pool' is a AveragePooling1D"),
-        ("co(nv", "no layer's name and not a pattern"),
+        ("co(nv", "which is not a pattern"),
     ],
 )
 def test_selections_that_find_nothing(selection, message):
