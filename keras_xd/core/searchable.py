@@ -294,7 +294,7 @@ def freeze_architecture(model: keras.layers.Layer) -> keras.layers.Layer:
     model retraces its train step, so that its next `fit` leaves the architecture alone. Where
     its optimizer has to know all variables (that of `SearchModel`, an `architecture_optimizer`, or
     any on the JAX backend), the next `fit` raises `ValueError` until the model is compiled again.
-    Compile again a model that holds `model`, too. Setting `layer.trainable`
+    Compile again a model that holds it, too. Setting `layer.trainable`
     or `model.trainable` to `True` sets all variables inside, those of the architecture too.
 
     Args:

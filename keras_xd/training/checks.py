@@ -250,6 +250,7 @@ def with_own_callbacks(callbacks, search):
     found = callbacks.callbacks if listed else keras.tree.flatten(callbacks or [])
     if search.compiled:
         rates.check_callbacks(search.search_optimizer, found)
+    _warn_of_backups_within_epochs(found)
     if any(isinstance(callback, EpochCounter) for callback in found):
         return callbacks  # a list that was given before
     result = [EpochCounter()]
@@ -264,6 +265,20 @@ def with_own_callbacks(callbacks, search):
             callback.set_params(callbacks.params)
     callbacks.callbacks[:] = result
     return callbacks
+
+
+def _warn_of_backups_within_epochs(callbacks):
+    """Warn of backups from which Keras does not go on where training was."""
+    for callback in callbacks:
+        frequency = getattr(callback, "save_freq", "epoch")
+        if isinstance(callback, keras.callbacks.BackupAndRestore) and is_integer(frequency):
+            warnings.warn(
+                "From a backup within an epoch Keras goes on with the first batch of that epoch, "
+                "so its first batches are trained on twice, and the result is another one than "
+                "without interruption. With save_freq='epoch' it is the same to the bit. "
+                f"Received: BackupAndRestore with save_freq={frequency}",
+                stacklevel=stacklevel(),
+            )
 
 
 def _surroundings(callback):

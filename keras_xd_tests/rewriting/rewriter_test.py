@@ -322,3 +322,17 @@ def test_model_loaded_from_a_file(tmp_path, rng):
     sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
     assert space.get_layer("residual").get_layer("stem").depth == (1, 1, 1)
     assert isinstance(space.get_layer("scaled"), Scaled)
+
+
+def test_the_cost_of_kernels_of_one_tap_is_told(caplog):
+    inputs = keras.Input((8, 8, 1))
+    x = keras.layers.Conv2D(2, 1, name="one")(keras.layers.Conv2D(2, 3)(inputs))
+    model = keras.Model(inputs, x)
+    space = keras_xd.rewrite(model)
+    cost = keras_xd.complexity(space) - keras_xd.complexity(keras_xd.rewrite(model, skip="one"))
+    cost += 36 * 4
+    assert "1 of 2 convolutions have kernels of one tap" in caplog.text
+    assert f"costs {cost:,.0f} multiply–adds in place of 144 " in caplog.text
+    caplog.clear()
+    left = keras_xd.rewrite(model, skip=lambda layer: max(getattr(layer, "kernel_size", (3,))) == 1)
+    assert type(left.get_layer("one")) is keras.layers.Conv2D and not caplog.text
