@@ -4,6 +4,7 @@ import dataclasses
 
 import keras
 
+from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_layers, sublayers
 from keras_xd.core.shares import CandidateShares
 from keras_xd.finalizing import snapping
@@ -105,7 +106,12 @@ def trimmed_rows(model: keras.Model, pruned: keras.Model) -> tuple[LayerReport, 
 def _trimmed_row(path, layer, plain):
     """Return the row of a layer and the smaller one, or `None`, in its place."""
     shapes = [(x.get_build_config() or {}).get("input_shape") for x in (layer, plain or layer)]
-    before = _count(layer, shapes[0])
+    whole = layer
+    if isinstance(layer, MaskedLayer):  # which counts what the masks leave
+        names = constructor_parameters(layer.keras_class)
+        config = {name: value for name, value in layer.get_config().items() if name in names}
+        whole = layer.keras_class.from_config(config)
+    before = _count(whole, shapes[0])
     after = 0 if plain is None else _count(plain, shapes[1])
     return LayerReport(
         path,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from keras import layers
 
+import keras_xd
 from keras_xd import layers as xd_layers
 from keras_xd.core.searchable import named_layers, searchable_layers
 from keras_xd.rewriting import rewrite
@@ -182,7 +183,7 @@ def refusing():
             "cannot be .'maximum': no linear operation can start as a maximum",
         ),
         ({"skip": "missing"}, "skip='missing', which does not exist"),
-        ({"only": "stem("}, r"only='stem\(', which is no layer's name and not a pattern"),
+        ({"only": "stem("}, r"only='stem\(', which is not a pattern"),
         ({"only": 3}, "`only` must be a string.*only=3"),
         ({"skip": ".*"}, r"Nothing is left to rewrite.*skip='\.\*'"),
         ({"only": lambda layer: False}, "Nothing is left to rewrite"),
@@ -221,7 +222,7 @@ def test_what_is_left_is_listed(caplog, rng):
     sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
     caplog.clear()
     rewrite(sample_models.residual(), skip="stem")
-    assert not caplog.records
+    assert "left as they are" not in caplog.text
 
 
 def test_circular_padding(rng):

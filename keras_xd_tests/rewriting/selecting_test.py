@@ -1,6 +1,7 @@
 import keras
 import pytest
 
+import keras_xd
 from keras_xd.rewriting.candidates import find_candidates
 from keras_xd.rewriting.selecting import check_selection
 
