@@ -1,6 +1,7 @@
 """A whole search in one call: rewrite, compile, fit, finalize, report."""
 
 import dataclasses
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,9 @@ from keras_xd.core.searchable import searchable_layers
 from keras_xd.core.tables import aligned
 from keras_xd.core.validation import positive_integer
 from keras_xd.finalizing import finalize
+from keras_xd.finalizing.finalizer import check_options
 from keras_xd.graph.cost import complexity
+from keras_xd.layers.masked.base import MaskedLayer
 from keras_xd.rewriting import rewrite
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.training import SearchModel, checks, defaults, weight_groups
@@ -28,6 +31,7 @@ __all__ = [
 # Arguments of `search` itself, which options may not give again.
 OF_REWRITE = ("model", "to")
 OF_COMPILE = ("optimizer", "architecture_optimizer", "loss", "metrics", "mode")
+OF_FINALIZE = ("model",)
 # Options of `compile` that hold for the evaluation of backbone and finalized model too.
 SHARED = ("loss_weights", "weighted_metrics", "run_eagerly", "jit_compile", "steps_per_execution")
 
@@ -112,6 +116,7 @@ def search(
     callbacks: Any = None,
     rewrite_options: Mapping[str, Any] | None = None,
     compile_options: Mapping[str, Any] | None = None,
+    finalize_options: Mapping[str, Any] | None = None,
     verbose: str | int = "auto",
     **fit_options: Any,
 ) -> SearchResult:
@@ -138,7 +143,9 @@ def search(
         rewrite_options: dictionary of the other arguments of `rewrite`, such as
             `{"depth": 3, "seed": 1}`.
         compile_options: dictionary of the other arguments of `SearchModel.compile`, such as
-            `{"warmup_epochs": 2}`.
+            `{"warmup_epochs": 2}`. With masks (`to="masked"`) it needs a `complexity_target`: they
+            begin at full size, and nothing else makes them smaller.
+        finalize_options: dictionary of arguments of `finalize`, such as `{"keep": "kernel"}`.
         **fit_options: the other arguments of `SearchModel.fit`. The bilevel modes need
             `architecture_data` or `architecture_split`.
 
@@ -147,7 +154,8 @@ def search(
 
     Raises:
         ValueError: as `rewrite`, `SearchModel.compile`, `SearchModel.fit` and `finalize`; if
-            warm-up and cool-down leave no epoch for the architecture; if options are given twice;
+            warm-up and cool-down leave no epoch for the architecture; if options are given twice,
+            or are none of the function they are for; for masks without a `complexity_target`;
             after the first batch whose loss is NaN or infinite.
 
     Example:
@@ -173,6 +181,10 @@ def search(
     """
     rewrite_options = _options(rewrite_options, "rewrite_options", OF_REWRITE)
     compile_options = _options(compile_options, "compile_options", OF_COMPILE)
+    finalize_options = _options(finalize_options, "finalize_options", OF_FINALIZE)
+    _check_names("finalize_options", finalize_options, finalize)
+    _check_names("**fit_options", fit_options, SearchModel.fit, keras.Model.fit)
+    check_options(**finalize_options)
     epochs = positive_integer(epochs, "epochs")
     _check_epochs(epochs, compile_options)
     if isinstance(validation_data, Iterator):
@@ -193,6 +205,7 @@ def search(
     optimizer, architecture_optimizer, loss, metrics, compile_options = defaults.completed(
         space, optimizer, architecture_optimizer, loss, metrics, compile_options
     )
+    _check_budget(space, compile_options)
     trained = SearchModel(space)
     trained.compile(optimizer, architecture_optimizer, loss, metrics, mode=mode, **compile_options)
     same = {name: compile_options[name] for name in SHARED if name in compile_options}
@@ -204,7 +217,7 @@ def search(
     history = trained.fit(
         x, y, epochs=epochs, callbacks=callbacks, verbose=verbose, **data, **fit_options
     )
-    plain = finalize(trained)
+    plain = finalize(trained, **finalize_options)
     weights_optimizer = weight_groups.joined(trained.search_optimizer, plain)
     weights_optimizer = weights_optimizer.from_config(weights_optimizer.get_config())
     plain.compile(weights_optimizer, loss=loss, metrics=_fresh(metrics), **_fresh(same))
@@ -244,6 +257,43 @@ def _options(options, name, elsewhere):
             f"Received: {name} with {twice}"
         )
     return dict(options)
+
+
+def _check_names(name, options, *functions):
+    """Raise `ValueError`, which says where they belong, for options that are no arguments."""
+    places = {
+        "rewrite_options": (rewrite,),
+        "compile_options": (SearchModel.compile, keras.Model.compile),
+        "finalize_options": (finalize,),
+    }
+    for key, value in options.items():
+        if not _takes(key, *functions):
+            given = f"{key}={value!r}" if name.startswith("*") else f"{name}={{{key!r}: {value!r}}}"
+            own = (place for place, takers in places.items() if _takes(key, *takers))
+            own = next(own, "rewrite_options")
+            raise ValueError(
+                "`search` takes arguments of `fit` by name, those of `rewrite`, and options of its "
+                "layers, in `rewrite_options`, of `SearchModel.compile` in `compile_options`, of "
+                f"`finalize` in `finalize_options`. Received: {given}; give it as "
+                f"{own}={{{key!r}: {value!r}}} if that is meant"
+            )
+
+
+def _takes(name, *functions):
+    """Return whether one of some functions has an argument of a name."""
+    return any(name in inspect.signature(function).parameters for function in functions)
+
+
+def _check_budget(space, compile_options):
+    """Raise `ValueError` for masks that nothing makes smaller."""
+    masked = any(isinstance(layer, MaskedLayer) for layer in searchable_layers(space))
+    if masked and compile_options.get("complexity_target") is None:
+        raise ValueError(
+            "A search of masks needs a `complexity_target`: they begin at full size, and nothing "
+            "else makes them smaller. Give compile_options={'complexity_target': 0.5 * "
+            "keras_xd.complexity(model), 'complexity_weight': 1.0} for half of the multiply–adds. "
+            f"Received: compile_options={compile_options!r}"
+        )
 
 
 def _check_epochs(epochs, compile_options):

@@ -207,3 +207,27 @@ def test_a_search_ends_at_the_first_loss_that_is_not_finite(rng, steps):
             compile_options={"steps_per_execution": steps},
         )
     assert seen[-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"depth": 3}, r"give it as rewrite_options=\{'depth': 3\}"),
+        ({"warmup_epochs": 1}, r"give it as compile_options=\{'warmup_epochs': 1\}"),
+        ({"snap": 0.1}, r"give it as finalize_options=\{'snap': 0.1\}"),
+        ({"finalize_options": {"depth": 3}}, r"Received: finalize_options=\{'depth': 3\}"),
+        ({"finalize_options": {"keep": "all"}}, "`keep` must be one of"),
+        ({"to": "masked"}, "A search of masks needs a `complexity_target`"),
+    ],
+)
+def test_options_are_checked_before_training(options, message, rng):
+    x, y = data(rng)
+    with pytest.raises(ValueError, match=message):
+        keras_xd.search(backbone(), x, y, epochs=1, loss=LOSS, **options)
+
+
+def test_finalize_options(rng):
+    x, y = data(rng)
+    options = {"compile_options": EAGER, "finalize_options": {"keep": "kernel"}}
+    result = keras_xd.search(backbone(), x, y, epochs=1, loss=LOSS, verbose=0, **options)
+    assert result.model.report.rows[0].form == "kernel"

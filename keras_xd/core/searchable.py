@@ -126,6 +126,8 @@ class SearchableLayer(keras.layers.Layer):
             for value in values
         ]
 
+    quantize = protocol.refuse_to_quantize
+
     def get_build_config(self) -> Config | None:
         config = super().get_build_config()
         if config is None or not self.trainable:
@@ -334,11 +336,11 @@ def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
 def freeze_architecture(model: keras.layers.Layer) -> keras.layers.Layer:
     """Make the architecture variables of `model` non-trainable, in place.
 
-    From then on training moves the weights only, and `.keras` files keep it that way. A compiled
+    Training then moves the weights only, and `.keras` files keep it so. A compiled
     model retraces its train step, so that its next `fit` leaves the architecture alone. Where
     its optimizer has to know all variables (that of `SearchModel`, an `architecture_optimizer`, or
     any on the JAX backend), the next `fit` raises `ValueError` until the model is compiled again.
-    Compile again also a model that holds `model` as one of its layers. Setting `layer.trainable`
+    Compile again a model that holds it, too. Setting `layer.trainable`
     or `model.trainable` to `True` sets all variables inside, those of the architecture too.
 
     Args:

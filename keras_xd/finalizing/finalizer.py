@@ -16,7 +16,7 @@ from keras_xd.finalizing import candidate_choice
 from keras_xd.finalizing.bypass import split_streams
 from keras_xd.finalizing.normalization_folding import fold_normalizations
 from keras_xd.finalizing.pruning import has_masks, prune
-from keras_xd.finalizing.replacing import replace
+from keras_xd.finalizing.replacing import replace, trimmed_rows
 from keras_xd.finalizing.report import FinalizingReport
 from keras_xd.finalizing.stream_trimming import trim_streams
 from keras_xd.graph.exporting import export
@@ -25,6 +25,7 @@ from keras_xd.layers.xd.finalized_sizes import is_low_rank
 from keras_xd.layers.xd.static_operation import STORAGES
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.training import SearchModel
+from keras_xd.training.budget import log_excess
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -155,7 +156,9 @@ def finalize(
     Returns:
         A `FinalizedModel`; of a subclassed model a `Rewritten`; a `keras.Model` if all searched
         layers were snapped to layers of Keras. Its attribute `report`, which is not saved, is a
-        `FinalizingReport` with a row for each searched layer; `print` shows a table.
+        `FinalizingReport` with a row for each searched layer, and each that lost channels by masks;
+        `print` shows a table. If a `SearchModel` costs over 1.02 of its `complexity_target`, the
+        logger `keras_xd.training` says by how much.
 
     Raises:
         ValueError: if the model is not built, if a weight is NaN or infinite, if no layer is of
@@ -179,18 +182,21 @@ def finalize(
     >>> type(plain.get_layer("conv")).__name__, plain.report.rows[0].operation
     ('Conv2D', 'convolution 3×3')
     """
-    _check_options(keep, storage, snap, tolerance)
+    check_options(keep, storage, snap, tolerance)
     budget = complexity_target, complexity_measure
     fold_normalization = validation.boolean(fold_normalization, "fold_normalization")
-    if isinstance(model, SearchModel):
+    search = model if isinstance(model, SearchModel) else None
+    if search is not None:
         if complexity_target is None and candidate_choice.mixtures(model):
             budget = model.complexity_target, model.complexity_measure
         model = model.model
     check_model(model)
     check_finite(model)
     masked = has_masks(model)
+    rows = ()
     if masked:
-        model = prune(model)
+        original, model = model, prune(model)
+        rows = trimmed_rows(original, model)
     searchable = [pair for pair in named_layers(model) if isinstance(pair[1], SearchableLayer)]
     if not searchable and not masked and not _has_own_layers(model):
         raise ValueError(
@@ -224,7 +230,8 @@ def finalize(
             "another in the `call` of a subclassed one is not known. "
             f"Received: model '{model.name}' of class {type(model).__name__}"
         )
-    report = FinalizingReport(tuple(found[key].row(paths[key]) for key in paths if key in found))
+    rows = (*rows, *(found[key].row(paths[key]) for key in paths if key in found))
+    report = FinalizingReport(rows)
     if not isinstance(copy, Rewritten):
         if isinstance(copy, keras.Sequential):
             copy = keras.Model(copy.inputs[0], copy.outputs[0], name=copy.name)
@@ -233,11 +240,13 @@ def finalize(
         kind = keras.Model if report.snapped and _is_of_keras(copy) else FinalizedModel
         copy = kind(copy.input, copy.output, name=copy.name)
     copy.report = report
+    if search is not None and not candidate_choice.mixtures(search.model):
+        log_excess(search, copy if masked else search.model)
     return copy
 
 
-def _check_options(keep, storage, snap, tolerance):
-    """Raise `ValueError` for options of `finalize` that are none."""
+def check_options(keep="spectrum", storage=None, snap=None, tolerance=None, **others):
+    """Raise `ValueError` for options of `finalize` that are none; others are not looked at."""
     is_low_rank(keep, tolerance)
     validation.one_of(storage, (None, *STORAGES), "storage")
     if snap is not None and not 0 < validation.real_number(snap, "snap") < 1:

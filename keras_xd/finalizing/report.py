@@ -14,7 +14,8 @@ class LayerReport:
         name: the layer's path.
         kind_before, kind_after: names of the classes.
         form: `"spectrum"`, `"kernel"` or `"low_rank"` of an XD-operation; `"snapped"` where a plain
-            layer took its place; `"finalized"` for every other kind of search.
+            layer took its place; `"trimmed"` where masks have cut a layer, whose class is
+            `"removed"` where nothing is left; `"finalized"` for every other kind of search.
         operation: what the plain layer computes or, where the operation stays, the nearest one;
             `None` unless snapping was asked for.
         distance: the relative distance of the two linear maps, likewise.
