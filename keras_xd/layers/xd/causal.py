@@ -1,7 +1,6 @@
 """An XD-operation that cannot look ahead."""
 
-from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -18,10 +17,9 @@ from keras_xd.core.type_aliases import (
     Regularizer,
     Shape,
     Sizes,
-    Tensor,
 )
 from keras_xd.kmatrix import constructions
-from keras_xd.layers.xd import axis_layout, frozen, warm_starts
+from keras_xd.layers.xd import axis_layout, warm_starts
 from keras_xd.layers.xd.axis_layout import check_strides
 from keras_xd.layers.xd.base import XDLayer
 
@@ -185,9 +183,6 @@ class XDCausalConv1D(XDLayer):
             "groups": self.groups,
         }
 
-    def convolution_of_keras(self) -> Callable[[Any, Tensor, Tensor], Tensor]:
-        return _causal_convolution
-
     def _kernel_shape(self, channels):
         return (*self.kernel_size, channels // self.groups, self.filters)
 
@@ -217,8 +212,6 @@ class CausalConvolution(warm_starts.Convolution):
     'CausalConvolution'
     """
 
-    keras_operation = "convolution"
-
     def __init__(self) -> None:
         super().__init__()
 
@@ -247,7 +240,6 @@ class CausalZero(CausalConvolution):
     True
     """
 
-    keras_operation = "zero"
     needs_channel_gates = True
 
     def channel_gates(self, channels, filters):
@@ -287,14 +279,6 @@ STARTS = {
     "zero": CausalZero,
     "random_triangular": RandomTriangular,
 }
-
-
-def _causal_convolution(layer, x, kernel):
-    """Return the causal convolution of a layer, as Keras computes it."""
-    before = layer.dilation_rate[0] * (layer.kernel_size[0] - 1)
-    x = frozen.padded(x, [(before, 0)], circular=False)
-    x, kernel = (ops.cast(value, layer.compute_dtype) for value in (x, kernel))
-    return ops.conv(x, kernel, layer.strides, "valid", "channels_last", layer.dilation_rate)
 
 
 def _butterfly(matrix):
