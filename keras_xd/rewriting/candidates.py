@@ -121,13 +121,23 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS, windowed=False)
 
 
 def _is_causal(model):
-    """Return whether a model has a causal convolution, and outputs of several steps."""
+    """Return whether a model has outputs of several steps, and convolutions that are all causal.
+
+    One with padding "same" looks ahead itself, so the model never was causal.
+    """
     layers = [layer for _, layer in named_layers(model)]
     outputs = getattr(model, "outputs", None)
     shapes = [(None, None, None)] if outputs is None else [output.shape for output in outputs]
-    return any(map(_pads_causally, layers)) and any(
-        len(shape) == 3 and shape[1] != 1 for shape in shapes
+    return (
+        any(map(_pads_causally, layers))
+        and not any(map(_looks_ahead, layers))
+        and any(len(shape) == 3 and shape[1] != 1 for shape in shapes)
     )
+
+
+def _looks_ahead(layer):
+    one_axis = isinstance(layer, kinds.ANY_CONVOLUTION) and len(layer.kernel_size) == 1
+    return one_axis and layer.padding == "same" and max(layer.kernel_size) > 1
 
 
 def _pads_causally(layer):
