@@ -99,8 +99,8 @@ def rewrite(
             one higher), `kernel_size` (kernels that are smaller, transposed ones excepted, become
             as large as that, with the weights in the middle); `causal`: `"triangular"` keeps causal
             models causal whatever is learned, `"windowed"` lets outputs learn to depend on all
-            steps, where only the last one counts, see docs/sequences.md; for K-operations `warm_start`,
-            `seed`, `kernel_size` and `operation`, a
+            steps, where only the last one counts, see docs/sequences.md; for K-operations
+            `warm_start`, `seed`, `kernel_size` and `operation`, a
             `keras_xd.layers.KOperation` that all of them share; for `"darts"` `perturb` (0.1),
             `candidates` and `update` of `MixedOperation`, and not `depth` and `radix`; for `"dash"`
             `perturb`, `kernel_sizes`, `dilations` and more of `DashConv`, see docs/dash.md; for

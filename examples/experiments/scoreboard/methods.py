@@ -37,7 +37,9 @@ def start(task, data, method, seed=0):
 def parameters_of_xd(task, data, seed):
     """Return how many parameters a network has that XD found, whatever it has found."""
     recipe = keras_xd.recipes.recipe("xd", task.recipe, epochs=PERIODS)
-    space = keras_xd.rewrite(task.network(data), to="xd", **recipe.rewrite_options)
+    space = keras_xd.rewrite(
+        task.network(data), to="xd", causal="windowed", **recipe.rewrite_options
+    )
     keras_xd.randomize_architecture(space, seed)
     return keras_xd.finalize(space).count_params()
 
