@@ -160,6 +160,7 @@ class XDCausalConv1D(XDLayer):
         validation.channel_groups(self.groups, channels=channels)
         (axis,) = self._axis_geometries((steps,))
         self.axis_radices = ((axis.padded_size,),)
+        self._sizes(input_shape)  # refuses what is too large
         lower = np.tri(axis.padded_size)
         triangles = {  # factor by factor; see `product.fold` for their directions
             "K": [lower.T if slot % 2 else lower for slot in range(self.depth[0])],
