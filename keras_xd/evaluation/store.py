@@ -15,7 +15,7 @@ def check_name(name):
     """Return a name, or raise `ValueError` if it cannot be part of a file's name."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise ValueError(
-            "A name must be of letters, digits, '_', '-' and '.', beginning with one "
+            "The name of a task must be of letters, digits, '_', '-' and '.', beginning with one "
             f"of the first two. Received: {name!r}"
         )
     return name
