@@ -215,6 +215,7 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
 
     def compile_from_config(self, config: Config) -> None:
         config = keras.saving.deserialize_keras_object(config)
+        budget.check_saved_measure(config.get("complexity_measure", "multiply_adds"))
         guided, ratio = config.pop("guided", False), config.pop("rate_ratio", None)
         self.compile(**config)
         if ratio:

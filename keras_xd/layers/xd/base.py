@@ -124,6 +124,8 @@ class XDLayer(FoldedOperation):
         self._geometry, self._plans = self._sizes(input_shape)
         self._warn_of_large_circles(self._plans)
         self.warm_start.check(self, channels)
+        numbers = math.prod(self._kernel_shape(channels))
+        validation.matrix_numbers(numbers, f"the kernel of layer '{self.name}'")
         connections = channels // self._channel_groups(channels) * self._output_channels(channels)
         self._kernel_axes = placed_kernel.kernel_axes(
             self.warm_start, self._geometry, self._plans, self.depth[1], connections
