@@ -112,7 +112,9 @@ def internal_objects():
 
 
 def needs_example(value):
-    """All classes but plain records, and all functions but those on matrices and masks."""
+    """All classes but plain records and those of one rank, functions but on matrices and masks."""
+    if (value.__doc__ or "").startswith("As `"):
+        return False
     if inspect.isclass(value):
         return not (dataclasses.is_dataclass(value) or hasattr(value, "_fields"))
     return not value.__module__.startswith(("keras_xd.kmatrix", "keras_xd.layers.masked.masks"))

@@ -68,5 +68,7 @@ def constructor_parameters(kind: type) -> dict[str, inspect.Parameter]:
     >>> list(constructor_parameters(keras.layers.Dense))[:2]
     ['units', 'activation']
     """
+    if hasattr(kind, "__signature__"):
+        return dict(kind.__signature__.parameters)
     parameters = inspect.signature(kind.__init__).parameters
     return dict(list(parameters.items())[1:])

@@ -45,3 +45,11 @@ def refuse_to_quantize(layer: Any, *args: Any, **kwargs: Any) -> None:
         "What is quantized is the result of a search: `keras_xd.finalize(model).quantize(mode)`. "
         f"Received: the {type(layer).__name__} '{layer.name}', which is still searched"
     )
+
+
+def refuse_lora(layer: Any, *args: Any, **kwargs: Any) -> None:
+    """Raise `ValueError`: `keras_xd.finalize` comes before `enable_lora`."""
+    raise ValueError(
+        "LoRA is for the result of a search: `keras_xd.finalize` comes before it. "
+        f"Received: the {type(layer).__name__} '{layer.name}', which is still searched"
+    )

@@ -127,6 +127,7 @@ class SearchableLayer(keras.layers.Layer):
         ]
 
     quantize = protocol.refuse_to_quantize
+    enable_lora = protocol.refuse_lora
 
     def get_build_config(self) -> Config | None:
         config = super().get_build_config()

@@ -16,6 +16,7 @@ from keras_xd.layers.fourier import resampling
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
+from keras_xd.layers.xd.separable import SeparableXDLayer
 from keras_xd.rewriting.candidates import check_graph
 from keras_xd.training import SearchModel
 
@@ -198,7 +199,7 @@ def _resampled(layer, sizes, activation):
 def _remove_activation(layer):
     """Take the activation of a layer away, which is to act on the new grid instead."""
     layer.activation = activations.linear
-    if isinstance(layer, layers.XDSeparableConv):
+    if isinstance(layer, SeparableXDLayer):
         layer.pointwise.activation = activations.linear
 
 

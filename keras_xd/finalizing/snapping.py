@@ -10,8 +10,11 @@ from keras_xd import layers
 from keras_xd.finalizing.plain_fits import LinearMap, kept_frequencies
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
 from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.conv import TransposedXDLayer
+from keras_xd.layers.xd.depthwise import DepthwiseXDLayer
 from keras_xd.layers.xd.distances import LARGEST_SIZE
 from keras_xd.layers.xd.finalized_kernel import BY_ENTRY
+from keras_xd.layers.xd.separable import SeparableXDLayer
 
 POOLINGS = (
     keras.layers.AveragePooling1D,
@@ -47,7 +50,7 @@ def snap(layer: keras.layers.Layer, tolerance: float) -> Snap:
         layer: a built `XDConv` or a relative.
         tolerance: the largest relative distance of the linear maps.
     """
-    if isinstance(layer, layers.XDSeparableConv):
+    if isinstance(layer, SeparableXDLayer):
         return _separable(layer, tolerance)
     if not isinstance(layer, XDLayer):
         return Snap(None, None, None, "no plain layer works on another grid")
@@ -74,7 +77,7 @@ def snap(layer: keras.layers.Layer, tolerance: float) -> Snap:
 def _fits(found):
     """Return a `Fit` for each layer of Keras that could take the place of an operation."""
     layer = found.layer
-    if isinstance(layer, layers.XDDepthwiseConv):
+    if isinstance(layer, DepthwiseXDLayer):
         fits = found.convolutions(depthwise=True)
     else:
         fits = found.convolutions()
@@ -117,14 +120,14 @@ def _convolution(layer, fit, kernel, channels, arguments):
         kind = _depthwise_kind(layer)
         if kind is not None:
             kernel = kernel.reshape(*fit.kernel_size, channels, multiplier)
-            kept = _of_kernel(layer, "depthwise", isinstance(layer, layers.XDDepthwiseConv))
+            kept = _of_kernel(layer, "depthwise", isinstance(layer, DepthwiseXDLayer))
             plain = kind(fit.kernel_size, depth_multiplier=multiplier, **kept, **arguments)
         else:
             kernel = kernel[..., None, :]
             kind = CONVOLUTIONS[layer.rank - 1]
             arguments |= _of_kernel(layer, "kernel", False)
             plain = kind(layer.filters, fit.kernel_size, groups=channels, **arguments)
-    elif isinstance(layer, layers.XDConvTranspose):
+    elif isinstance(layer, TransposedXDLayer):
         kernel = np.moveaxis(kernel, -1, -2)
         kind = TRANSPOSED[layer.rank - 1]
         extra = {"output_padding": layer.output_padding, **_of_kernel(layer, "kernel", True)}
@@ -144,7 +147,7 @@ def _arguments(layer):
 
 def _of_kernel(layer, prefix, same_axes):
     """Return regularizer and constraint of a kernel, as far as they hold for the plain layer's."""
-    found = {kind: getattr(layer, f"kernel_{kind}") for kind in ("regularizer", "constraint")}
+    found = {kind: getattr(layer.kernel, kind) for kind in ("regularizer", "constraint")}
     return {
         f"{prefix}_{kind}": value
         for kind, value in found.items()
@@ -173,7 +176,7 @@ def _zero(layer, found):
     linear = layer.activation in (None, activations.linear)
     if found.is_square and linear and not layer.use_bias:
         return _built(keras.layers.Rescaling(0.0, **arguments), layer)
-    fits = found.convolutions(depthwise=isinstance(layer, layers.XDDepthwiseConv))
+    fits = found.convolutions(depthwise=isinstance(layer, DepthwiseXDLayer))
     if not fits:
         return None
     fit = min(fits, key=lambda one: one.multiply_adds)

@@ -78,11 +78,13 @@ from keras_xd.layers.structured.recurrent import (
 )
 from keras_xd.layers.xd import penalties, warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D
-from keras_xd.layers.xd.conv import XDConv
-from keras_xd.layers.xd.conv_by_rank import XDConv1D, XDConv2D, XDConv3D
-from keras_xd.layers.xd.conv_transpose import (
+from keras_xd.layers.xd.conv import (
+    XDConv,
+    XDConv1D,
     XDConv1DTranspose,
+    XDConv2D,
     XDConv2DTranspose,
+    XDConv3D,
     XDConv3DTranspose,
     XDConvTranspose,
 )

@@ -5,7 +5,7 @@ import dataclasses
 
 import keras
 
-from keras_xd.core.searchable import is_graph, named_layers
+from keras_xd.core.searchable import SearchableLayer, is_graph, named_layers
 from keras_xd.graph import cloning, skips, wrapped_model
 from keras_xd.rewriting import kinds
 
@@ -125,7 +125,7 @@ def _is_causal(model):
 
     One with padding "same" looks ahead itself, so the model never was causal.
     """
-    layers = [layer for _, layer in named_layers(model)]
+    layers = [x for _, x in named_layers(model) if not isinstance(x, SearchableLayer)]
     outputs = getattr(model, "outputs", None)
     shapes = [(None, None, None)] if outputs is None else [output.shape for output in outputs]
     return (

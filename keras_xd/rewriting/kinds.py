@@ -172,6 +172,8 @@ def operation_of(layer, to="xd"):
     """
     if to == "structured":
         return "matrix" if isinstance(layer, tuple(STRUCTURED)) else None
+    if isinstance(layer, SearchableLayer):  # which may be a convolution too
+        return None
     if isinstance(layer, ANY_CONVOLUTION):
         return "convolution"
     return "pooling" if isinstance(layer, POOLING) else None

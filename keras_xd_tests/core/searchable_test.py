@@ -9,7 +9,7 @@ import keras_xd
 from keras_xd import visualization
 from keras_xd.core import searchable
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.layers.xd.conv_by_rank import XDConv1D, XDConv2D
+from keras_xd.layers.xd.conv import XDConv1D, XDConv2D
 from keras_xd.training import SearchModel, optimizers
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data, gated_model
 

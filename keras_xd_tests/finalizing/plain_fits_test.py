@@ -7,6 +7,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.finalizing.plain_fits import Fit, LinearMap, kept_frequencies
+from keras_xd.layers.xd.conv import TransposedXDLayer
 
 CASES = {
     "same": (lambda: layers.XDConv1D(3, 3, padding="same", use_bias=False), (9, 2)),
@@ -58,7 +59,7 @@ def keras_convolution(layer, fit):
 
     ranks = (keras.layers.Conv1D, keras.layers.Conv2D)
     options = {"padding": fit.padding, "dilation_rate": fit.dilation, "use_bias": False}
-    if isinstance(layer, layers.XDConvTranspose):
+    if isinstance(layer, TransposedXDLayer):
         return keras.layers.Conv1DTranspose(2, fit.kernel_size, layer.strides, **options)
     kind = ranks[layer.rank - 1]
     return kind(layer.filters, fit.kernel_size, layer.strides, **options)

@@ -7,11 +7,12 @@ import keras
 import numpy as np
 
 from keras_xd.core import shared_objects, validation
+from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.core.type_aliases import Config, ConvOptions, Depth, Radix, Regularizer, Sizes
 from keras_xd.layers.xd import axis_layout, causal, warm_starts
+from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.causal import XDCausalConv1D
-from keras_xd.layers.xd.conv import XDConv
-from keras_xd.layers.xd.conv_by_rank import _RankedXDConv
+from keras_xd.layers.xd.conv import RANKS, ConvolutionXDLayer
 
 _DEPTH_FROM_SCRATCH = 9
 
@@ -114,39 +115,40 @@ class KOperation:
         return cls(**config)
 
 
-class KOpOptions(ConvOptions, total=False):
-    """Keyword arguments that a `KOpConv` passes on to `XDConv`."""
+class KOpConvOptions(ConvOptions, total=False):
+    """Keyword arguments of a `KOpConv` after the size of its kernel."""
 
     window_size: Sizes | None
-    architecture_regularizer: Regularizer
-
-
-class CausalKOpOptions(ConvOptions, total=False):
-    """Keyword arguments that a `KOpCausalConv1D` passes on to `XDCausalConv1D`."""
-
-    architecture_regularizer: Regularizer
-
-
-class RankedKOpOptions(KOpOptions, total=False):
-    """Keyword arguments of a `KOpConv` of a fixed rank."""
-
     depth: Depth | None
     radix: Radix
     warm_start: str | warm_starts.Convolution
     operation: KOperation | None
+    architecture_regularizer: Regularizer
     seed: int | None
 
 
-class _KOperationLayer:
+class KOpCausalOptions(ConvOptions, total=False):
+    """Keyword arguments of a `KOpCausalConv1D` after the size of its kernel."""
+
+    depth: Depth | None
+    warm_start: str
+    operation: KOperation | None
+    architecture_regularizer: Regularizer
+    seed: int | None
+
+
+class _KOperationLayer(XDLayer):
     """What the layers of K-operations have in common: no `b` and `C`, matrices that are shared."""
+
+    fixed = ("frequency_bias", "channel_gates")
 
     def __init__(
         self,
         *args: Any,
-        depth: Depth | None,
-        warm_start: str | warm_starts.Convolution,
-        operation: KOperation | None,
-        seed: int | None,
+        depth: Depth | None = None,
+        warm_start: str | warm_starts.Convolution = "convolution",
+        operation: KOperation | None = None,
+        seed: int | None = None,
         **kwargs: Any,
     ):
         operation = shared_objects.restored(operation, KOperation, "operation")
@@ -200,8 +202,21 @@ class _KOperationLayer:
         return warm_starts.get(warm_start)
 
 
+class ConvolutionKLayer(_KOperationLayer, ConvolutionXDLayer):
+    """Base class of `KOpConv` of every rank.
+
+    Args:
+        filters, kernel_size, *args, **kwargs: as in `KOpConv`.
+    """
+
+    def __init__(
+        self, filters: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[KOpConvOptions]
+    ):
+        super().__init__(filters, kernel_size, *args, **kwargs)
+
+
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv(_KOperationLayer, XDConv):
+class KOpConv(ConvolutionKLayer, ConvolutionOfAnyRank):
     """N-D K-operation in place of a convolution: all it computes is decided by three K-matrices.
 
     A layer with kernel `w` sums over its input channels
@@ -261,118 +276,31 @@ class KOpConv(_KOperationLayer, XDConv):
         filters: int,
         kernel_size: Sizes,
         *args: Any,
-        depth: Depth | None = None,
-        radix: Radix = None,
-        warm_start: str | warm_starts.Convolution = "convolution",
-        operation: KOperation | None = None,
-        seed: int | None = None,
-        **kwargs: Unpack[KOpOptions],
+        **kwargs: Unpack[KOpConvOptions],
     ):
-        super().__init__(
-            rank,
-            filters,
-            kernel_size,
-            *args,
-            depth=depth,
-            radix=radix,
-            warm_start=warm_start,
-            operation=operation,
-            seed=seed,
-            **kwargs,
-        )
-
-
-class _RankedKOpConv(_RankedXDConv, KOpConv):
-    """A `KOpConv` whose rank is that of the class."""
-
-    def __init__(
-        self, filters: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[RankedKOpOptions]
-    ):
+        self.rank = validation.one_of(rank, RANKS, "rank")
         super().__init__(filters, kernel_size, *args, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv1D(_RankedKOpConv):
-    """K-operation on sequences, a drop-in for `keras.layers.Conv1D`.
+class KOpConv1D(ConvolutionKLayer, keras.layers.Conv1D):
+    """As `KOpConv`, over one spatial axis."""
 
-    Takes every argument of `keras.layers.Conv1D` with the same meaning, and the keyword arguments
-    of `KOpConv` (`depth`, `radix`, `warm_start`, `operation`, `seed`), which has the definitions.
-
-    Input shape:
-        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
-
-    Output shape:
-        `(batch, new_steps, filters)` or `(batch, filters, new_steps)`.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.KOpConv1D(8, 5, padding="causal")(np.ones((2, 100, 3), "float32")).shape
-    TensorShape([2, 100, 8])
-
-    Reference:
-        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, Definition 3.2.
-    """
-
-    fixed_rank = 1
+    rank = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv2D(_RankedKOpConv):
-    """K-operation on images, a drop-in for `keras.layers.Conv2D`.
+class KOpConv2D(ConvolutionKLayer, keras.layers.Conv2D):
+    """As `KOpConv`, over two spatial axes."""
 
-    Takes every argument of `keras.layers.Conv2D` with the same meaning, and the keyword arguments
-    of `KOpConv` (`depth`, `radix`, `warm_start`, `operation`, `seed`), which has the definitions.
-
-    Input shape:
-        `(batch, height, width, channels)`, or `(batch, channels, height, width)` for
-        "channels_first".
-
-    Output shape:
-        `(batch, new_height, new_width, filters)` or `(batch, filters, new_height, new_width)`.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layer = layers.KOpConv2D(6, 5, padding="same", warm_start="random_unitary", seed=1)
-    >>> layer(np.ones((2, 32, 32, 3), "float32")).shape, layer.depth
-    (TensorShape([2, 32, 32, 6]), (9, 9, 9))
-
-    Reference:
-        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, appendix A.
-    """
-
-    fixed_rank = 2
+    rank = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv3D(_RankedKOpConv):
-    """K-operation on volumes, a drop-in for `keras.layers.Conv3D`.
+class KOpConv3D(ConvolutionKLayer, keras.layers.Conv3D):
+    """As `KOpConv`, over three spatial axes."""
 
-    Takes every argument of `keras.layers.Conv3D` with the same meaning, and the keyword arguments
-    of `KOpConv` (`depth`, `radix`, `warm_start`, `operation`, `seed`), which has the definitions.
-
-    Input shape:
-        `(batch, depth, height, width, channels)`, or `(batch, channels, depth, height, width)` for
-        "channels_first".
-
-    Output shape:
-        `(batch, *new_sizes, filters)` or `(batch, filters, *new_sizes)`.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.KOpConv3D(4, 3, padding="same")(np.ones((1, 6, 7, 8, 2), "float32")).shape
-    TensorShape([1, 6, 7, 8, 4])
-
-    Reference:
-        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, appendix A.
-    """
-
-    fixed_rank = 3
+    rank = 3
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -410,27 +338,12 @@ class KOpCausalConv1D(_KOperationLayer, XDCausalConv1D):
         "Rethinking Neural Operations for Diverse Tasks", 2021, section 5.
     """
 
+    fixed = (*_KOperationLayer.fixed, *XDCausalConv1D.fixed)
+
     def __init__(
-        self,
-        filters: int,
-        kernel_size: Sizes,
-        *args: Any,
-        depth: Depth | None = None,
-        warm_start: str = "convolution",
-        operation: KOperation | None = None,
-        seed: int | None = None,
-        **kwargs: Unpack[CausalKOpOptions],
+        self, filters: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[KOpCausalOptions]
     ):
-        super().__init__(
-            filters,
-            kernel_size,
-            *args,
-            depth=depth,
-            warm_start=warm_start,
-            operation=operation,
-            seed=seed,
-            **kwargs,
-        )
+        super().__init__(filters, kernel_size, *args, **kwargs)
 
     @staticmethod
     def _start(warm_start):

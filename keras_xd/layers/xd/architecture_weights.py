@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_xd.core.searchable import SearchableLayer
@@ -62,7 +63,8 @@ class MatrixArchitecture(SearchableLayer):
         return functional.exact_dtype(self.variable_dtype)
 
     def save_own_variables(self, store: Any) -> None:
-        super().save_own_variables(store)
+        # Keras' convolutions save their kernel and bias only.
+        keras.layers.Layer.save_own_variables(self, store)
         if self.built:
             store["radices"] = self._radices()
 
@@ -80,7 +82,7 @@ class MatrixArchitecture(SearchableLayer):
                 f"after axis, each after its size. Received: {np.asarray(radices).tolist()}, the "
                 f"layer has {self._radices().tolist()}"
             )
-        super().load_own_variables(saved)
+        keras.layers.Layer.load_own_variables(self, saved)
 
     def _radices(self):
         return np.array([value for plan in self.plans for value in (plan.n, *plan.radices)])

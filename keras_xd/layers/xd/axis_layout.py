@@ -234,15 +234,6 @@ def axis_geometries(sizes, kernel_size, strides, dilation_rate, padding, radices
     )
 
 
-def check_strides(strides, dilation_rate):
-    """Raise `ValueError` for strides and dilation that Keras does not combine either."""
-    if max(strides) > 1 and max(dilation_rate) > 1:
-        raise ValueError(
-            "`strides > 1` cannot be combined with `dilation_rate > 1`. "
-            f"Received: strides={strides}, dilation_rate={dilation_rate}"
-        )
-
-
 def warn_of_large_circles(name, plans, radices, depths):
     """Warn of circular axes whose size has a large prime factor, which makes matrices nearly dense.
 

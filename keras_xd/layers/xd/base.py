@@ -1,22 +1,19 @@
 """What all XD-operations share: K-matrices, frequency bias, channel gates, and how they compute."""
 
 import math
-from typing import Unpack
+from typing import Any
 
 import keras
 import numpy as np
-from keras import activations, constraints, initializers, ops, regularizers
+from keras import ops, regularizers
 
 from keras_xd import kmatrix
-from keras_xd.core import tracing, validation
+from keras_xd.core import convolutions, tracing, validation
 from keras_xd.core.type_aliases import (
-    Activation,
     BaseOptions,
     Config,
-    Constraint,
     Depth,
     Description,
-    Initializer,
     Radix,
     Regularizer,
     Shape,
@@ -45,17 +42,15 @@ class XDOptions(BaseOptions, total=False):
 class XDLayer(FoldedOperation):
     """Base class of the layers that compute `Σ_j C[i, j] · Re(K · diag(L w[i, j] + b) · M · x_j)`.
 
-    A subclass has the attributes `filters`, `kernel_size`, `padding` and `groups` (the channel
-    groups, once it is built) and tells the geometry of its axes (`_axis_geometries`), the shape of
-    its kernel (`_kernel_shape`) and, where the two differ, how the kernel becomes a tensor
-    `(*kernel_size, channels / groups, filters)` (`_grouped_kernel`). `axis_radices` is the `radix`
-    of each axis.
+    A subclass inherits from it and, after it, from a convolution of Keras, or from
+    `ConvolutionOfAnyRank`: kernel, bias, activation and their arguments are those of Keras. It has
+    the `rank` and tells the geometry of its axes (`_axis_geometries`), the shape of its kernel
+    (`_kernel_shape`) and, where the two differ, how the kernel becomes a tensor
+    `(*kernel_size, channels / groups, filters)` (`_grouped_kernel`). `like` is a Keras layer with
+    its arguments. `axis_radices` is the `radix` of each axis.
 
     Args:
-        rank: number of spatial axes.
-        data_format, activation, use_bias, bias_initializer, bias_regularizer, bias_constraint,
-            activity_regularizer: as in a Keras convolution.
-        kernel_initializer, kernel_regularizer, kernel_constraint: of the weight `kernel`.
+        *args, **kwargs: of the Keras layer.
         depth, radix, warm_start, frequency_bias, channel_gates, architecture_regularizer, seed: as
             in `XDConv`.
 
@@ -69,45 +64,31 @@ class XDLayer(FoldedOperation):
     # Whether `kernel` is `(*kernel_size, channels / groups, filters)` as it is.
     kernel_is_grouped = True
 
+    like: type | None = None
+    # Names of arguments of Keras and of this class that a subclass does not take.
+    fixed: tuple[str, ...] = ()
+
     def __init__(
         self,
-        rank: int,
-        *,
-        data_format: str | None,
-        activation: Activation,
-        use_bias: bool,
-        kernel_initializer: Initializer,
-        bias_initializer: Initializer,
-        kernel_regularizer: Regularizer,
-        bias_regularizer: Regularizer,
-        activity_regularizer: Regularizer,
-        kernel_constraint: Constraint,
-        bias_constraint: Constraint,
-        depth: Depth,
-        radix: Radix,
-        warm_start: str | warm_starts.Convolution,
-        frequency_bias: bool | None,
-        channel_gates: bool | None,
-        architecture_regularizer: Regularizer,
-        seed: int | None,
-        **kwargs: Unpack[BaseOptions],
+        *args: Any,
+        depth: Depth = 1,
+        radix: Radix = None,
+        warm_start: str | warm_starts.Convolution = "convolution",
+        frequency_bias: bool | None = None,
+        channel_gates: bool | None = None,
+        architecture_regularizer: Regularizer = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        self.rank = validation.one_of(rank, (1, 2, 3), "rank")
-        data_format = keras.config.image_data_format() if data_format is None else data_format
-        formats = ("channels_last", "channels_first")
-        self.data_format = validation.one_of(data_format, formats, "data_format")
-        self.activation = activations.get(activation)
-        self.use_bias = validation.boolean(use_bias, "use_bias")
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
+        arguments = self._arguments(args, kwargs)
+        padding = arguments["padding"]
+        if padding == "circular":  # which Keras does not know
+            arguments["padding"] = "same"
+        super().__init__(**arguments)
+        self.padding = padding
         self.depth = validation.depth(depth, len(MATRICES))
         self.radix = axis_layout.radix_argument(radix)
-        self.axis_radices = axis_layout.axis_radices(radix, rank)
+        self.axis_radices = axis_layout.axis_radices(radix, self.rank)
         self.warm_start = warm_starts.get(warm_start)
         for name, flag in (("frequency_bias", frequency_bias), ("channel_gates", channel_gates)):
             if flag is not None:
@@ -118,6 +99,11 @@ class XDLayer(FoldedOperation):
         if seed is None and self.warm_start.is_random:
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
         self.seed = validation.seed(seed)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.like is not None:
+            cls.__signature__ = convolutions.shown_signature(cls)
 
     def build(self, input_shape: Shape) -> None:
         channels, sizes = self._split_shape(input_shape)
@@ -130,23 +116,8 @@ class XDLayer(FoldedOperation):
         self._kernel_axes = placed_kernel.kernel_axes(
             self.warm_start, self._geometry, self._plans, self.depth[1], connections
         )
+        super().build(input_shape)  # Keras makes the kernel and the bias
         self.input_spec = functional.input_spec(sizes, channels, self.data_format)
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=self._kernel_shape(channels),
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias",
-                shape=(self.filters,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
         starts = self._initial_matrices()
         # A tuple, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
         self._matrices = tuple(
@@ -264,17 +235,6 @@ class XDLayer(FoldedOperation):
     def get_config(self) -> Config:
         return {
             **super().get_config(),
-            "rank": self.rank,
-            "data_format": self.data_format,
-            "activation": activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
             "depth": self.depth,
             "radix": self.radix,
             "warm_start": warm_starts.identifier(self.warm_start),
@@ -283,6 +243,10 @@ class XDLayer(FoldedOperation):
             "architecture_regularizer": regularizers.serialize(self.architecture_regularizer),
             "seed": self.seed,
         }
+
+    def _arguments(self, args, kwargs, paddings=("valid", "same", "circular")):
+        """Return the checked arguments of the Keras layer by name."""
+        return convolutions.checked_arguments(self, args, kwargs, paddings)
 
     def _sizes(self, input_shape):
         """Return the geometry and the plan of each axis."""

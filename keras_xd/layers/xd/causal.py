@@ -1,31 +1,31 @@
 """An XD-operation that cannot look ahead."""
 
-from typing import Unpack
+from typing import Any, Unpack
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import (
-    Activation,
-    BaseOptions,
-    Config,
-    Constraint,
-    Depth,
-    Initializer,
-    Regularizer,
-    Shape,
-    Sizes,
-)
+from keras_xd.core.type_aliases import Config, Depth, KernelOptions, Regularizer, Shape, Sizes
 from keras_xd.kmatrix import constructions
 from keras_xd.layers.xd import axis_layout, warm_starts
-from keras_xd.layers.xd.axis_layout import check_strides
 from keras_xd.layers.xd.base import XDLayer
 
 
+class XDCausalOptions(KernelOptions, total=False):
+    """Keyword arguments of an `XDCausalConv1D` after its dilation rate."""
+
+    groups: int
+    depth: Depth
+    frequency_bias: bool | None
+    channel_gates: bool | None
+    architecture_regularizer: Regularizer
+    seed: int | None
+
+
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDCausalConv1D(XDLayer):
+class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
     """Causal XD-operation on sequences, a drop-in for `keras.layers.Conv1D(padding="causal")`.
 
     The frequencies of an `XDConv1D` belong to no time, so once its matrices have moved from those
@@ -92,6 +92,10 @@ class XDCausalConv1D(XDLayer):
         operations for sequences.
     """
 
+    rank = 1
+    like = keras.layers.Conv1D
+    fixed = ("padding", "radix")
+
     def __init__(
         self,
         filters: int,
@@ -99,55 +103,27 @@ class XDCausalConv1D(XDLayer):
         strides: Sizes = 1,
         data_format: str | None = None,
         dilation_rate: Sizes = 1,
-        groups: int = 1,
-        activation: Activation = None,
-        use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        *,
-        depth: Depth = 1,
+        *args: Any,
         warm_start: str | warm_starts.Convolution = "convolution",
-        frequency_bias: bool | None = None,
-        channel_gates: bool | None = None,
-        architecture_regularizer: Regularizer = None,
-        seed: int | None = None,
-        **kwargs: Unpack[BaseOptions],
+        **kwargs: Unpack[XDCausalOptions],
     ):
         validation.one_of(warm_start, tuple(STARTS), "warm_start")
+        for name in XDCausalConv1D.fixed:
+            if name in kwargs:
+                raise ValueError(
+                    f"A causal operation has no `{name}`. Received: {name}={kwargs[name]!r}"
+                )
         super().__init__(
-            1,
-            data_format=data_format,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            depth=depth,
-            radix=None,
+            filters,
+            kernel_size,
+            strides,
+            "causal",
+            data_format,
+            dilation_rate,
+            *args,
             warm_start=STARTS[warm_start](),
-            frequency_bias=frequency_bias,
-            channel_gates=channel_gates,
-            architecture_regularizer=architecture_regularizer,
-            seed=seed,
             **kwargs,
         )
-        self.padding = "causal"
-        self.filters = validation.positive_integer(filters, "filters")
-        self.kernel_size = validation.integer_tuple(kernel_size, 1, "kernel_size")
-        self.strides = validation.integer_tuple(strides, 1, "strides")
-        self.dilation_rate = validation.integer_tuple(dilation_rate, 1, "dilation_rate")
-        self.groups = validation.positive_integer(groups, "groups")
-        validation.channel_groups(self.groups, filters=self.filters)
-        check_strides(self.strides, self.dilation_rate)
 
     @property
     def random_start(self) -> warm_starts.Convolution:
@@ -171,17 +147,12 @@ class XDCausalConv1D(XDLayer):
 
     def get_config(self) -> Config:
         config = super().get_config()
-        del config["rank"], config["radix"]
+        del config["padding"], config["radix"]
         names = {kind: name for name, kind in reversed(STARTS.items())}
-        return {
-            **config,
-            "warm_start": names[type(self.warm_start)],
-            "filters": self.filters,
-            "kernel_size": self.kernel_size,
-            "strides": self.strides,
-            "dilation_rate": self.dilation_rate,
-            "groups": self.groups,
-        }
+        return {**config, "warm_start": names[type(self.warm_start)]}
+
+    def _arguments(self, args, kwargs):
+        return super()._arguments(args, kwargs, ("causal",))
 
     def _kernel_shape(self, channels):
         return (*self.kernel_size, channels // self.groups, self.filters)

@@ -1,28 +1,100 @@
 """XD-operations: convolutions whose Fourier transforms are searched."""
 
-from typing import Unpack
+from typing import Any, Unpack
 
 import keras
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import (
-    Activation,
-    BaseOptions,
-    Config,
-    Constraint,
-    Depth,
-    Initializer,
-    Radix,
-    Regularizer,
-    Shape,
-    Sizes,
-)
-from keras_xd.layers.xd import warm_starts
-from keras_xd.layers.xd.sliding import SlidingXDLayer
+from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.type_aliases import Config, ConvOptions, KernelOptions, Shape, Sizes
+from keras_xd.layers.xd import axis_layout
+from keras_xd.layers.xd.base import XDLayer, XDOptions
+
+RANKS = (1, 2, 3)
+
+
+class SlidingXDOptions(XDOptions, total=False):
+    """Keyword arguments of the layers with windows, beyond those of Keras' convolutions."""
+
+    window_size: Sizes | None
+
+
+class XDConvOptions(ConvOptions, SlidingXDOptions, total=False):
+    """Keyword arguments of an `XDConv` after the size of its kernel."""
+
+
+class XDConvTransposeOptions(KernelOptions, XDOptions, total=False):
+    """Keyword arguments of an `XDConvTranspose` after the size of its kernel."""
+
+    strides: Sizes
+    padding: str
+    output_padding: Sizes | None
+    dilation_rate: Sizes
+
+
+class SlidingXDLayer(XDLayer):
+    """Base class of the XD-operations with the windows of a convolution: `XDConv` and depthwise.
+
+    Args:
+        *args: of the Keras layer.
+        window_size: as in `XDConv`.
+        **kwargs: the arguments of the Keras layer and of `XDLayer`.
+    """
+
+    def __init__(self, *args: Any, window_size: Sizes | None = None, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        window_size = self.kernel_size if window_size is None else window_size
+        self.window_size = validation.integer_tuple(window_size, self.rank, "window_size")
+        if any(w > k for w, k in zip(self.window_size, self.kernel_size, strict=True)):
+            raise ValueError(
+                "`window_size` must not be larger than `kernel_size`. "
+                f"Received: window_size={self.window_size}, kernel_size={self.kernel_size}"
+            )
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "window_size": self.window_size}
+
+    def _axis_geometries(self, sizes):
+        return axis_layout.axis_geometries(
+            sizes,
+            self.kernel_size,
+            self.strides,
+            self.dilation_rate,
+            self.padding,
+            self.axis_radices,
+            self.window_size,
+        )
+
+
+class ConvolutionXDLayer(SlidingXDLayer):
+    """Base class of `XDConv` of every rank.
+
+    Args:
+        filters, kernel_size, *args, **kwargs: as in `XDConv`.
+    """
+
+    like = keras.layers.Conv1D
+
+    def __init__(
+        self, filters: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[XDConvOptions]
+    ):
+        super().__init__(filters, kernel_size, *args, **kwargs)
+
+    def build(self, input_shape: Shape) -> None:
+        channels, _ = self._split_shape(input_shape)
+        validation.channel_groups(self.groups, channels=channels)
+        super().build(input_shape)
+
+    def _arguments(self, args, kwargs):
+        paddings = ("valid", "same", "circular") + (("causal",) if self.rank == 1 else ())
+        return super()._arguments(args, kwargs, paddings)
+
+    def _kernel_shape(self, channels):
+        return (*self.kernel_size, channels // self.groups, self.filters)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDConv(SlidingXDLayer):
+class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
     """N-D XD-operation: a convolution with searched K-matrices in place of the Fourier transforms.
 
     A convolution multiplies by a kernel's spectrum between a Fourier transform and its inverse. An
@@ -107,69 +179,200 @@ class XDConv(SlidingXDLayer):
         rank: int,
         filters: int,
         kernel_size: Sizes,
-        strides: Sizes = 1,
-        padding: str = "valid",
-        data_format: str | None = None,
-        dilation_rate: Sizes = 1,
-        groups: int = 1,
-        activation: Activation = None,
-        use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        *,
-        window_size: Sizes | None = None,
-        depth: Depth = 1,
-        radix: Radix = None,
-        warm_start: str | warm_starts.Convolution = "convolution",
-        frequency_bias: bool | None = None,
-        channel_gates: bool | None = None,
-        architecture_regularizer: Regularizer = None,
-        seed: int | None = None,
-        **kwargs: Unpack[BaseOptions],
+        *args: Any,
+        **kwargs: Unpack[XDConvOptions],
     ):
-        super().__init__(
-            rank,
-            kernel_size=kernel_size,
-            strides=strides,
-            padding=padding,
-            paddings=("valid", "same", "circular") + (("causal",) if rank == 1 else ()),
-            data_format=data_format,
-            dilation_rate=dilation_rate,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            window_size=window_size,
-            depth=depth,
-            radix=radix,
-            warm_start=warm_start,
-            frequency_bias=frequency_bias,
-            channel_gates=channel_gates,
-            architecture_regularizer=architecture_regularizer,
-            seed=seed,
-            **kwargs,
+        self.rank = validation.one_of(rank, RANKS, "rank")
+        super().__init__(filters, kernel_size, *args, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDConv1D(ConvolutionXDLayer, keras.layers.Conv1D):
+    """As `XDConv`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDConv2D(ConvolutionXDLayer, keras.layers.Conv2D):
+    """As `XDConv`, over two spatial axes."""
+
+    rank = 2
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDConv3D(ConvolutionXDLayer, keras.layers.Conv3D):
+    """As `XDConv`, over three spatial axes."""
+
+    rank = 3
+
+
+class TransposedXDLayer(XDLayer):
+    """Base class of `XDConvTranspose` of every rank.
+
+    Args:
+        filters, kernel_size, *args, **kwargs: as in `XDConvTranspose`.
+    """
+
+    like = keras.layers.Conv1DTranspose
+    kernel_is_grouped = False
+    groups = 1
+
+    def __init__(
+        self, filters: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[XDConvTransposeOptions]
+    ):
+        super().__init__(filters, kernel_size, *args, **kwargs)
+        if not self.warm_start.is_transposable:
+            raise ValueError(
+                "A transposed XD-operation starts as 'convolution', 'zero' or 'random_unitary'. "
+                f"Received: warm_start={self.warm_start!r}"
+            )
+
+    def _arguments(self, args, kwargs):
+        found = super()._arguments(args, kwargs)
+        found["output_padding"] = _output_padding(
+            found["output_padding"], self.rank, found["strides"], found["padding"]
         )
-        self.filters = validation.positive_integer(filters, "filters")
-        self.groups = validation.positive_integer(groups, "groups")
-        validation.channel_groups(self.groups, filters=self.filters)
-
-    def build(self, input_shape: Shape) -> None:
-        channels, _ = self._split_shape(input_shape)
-        validation.channel_groups(self.groups, channels=channels)
-        super().build(input_shape)
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), "filters": self.filters, "groups": self.groups}
+        return found
 
     def _kernel_shape(self, channels):
-        return (*self.kernel_size, channels // self.groups, self.filters)
+        return (*self.kernel_size, self.filters, channels)
+
+    def _grouped_kernel(self):
+        return keras.ops.swapaxes(keras.ops.convert_to_tensor(self.kernel), -1, -2)
+
+    def _axis_geometries(self, sizes):
+        output_padding = self.output_padding or (None,) * self.rank
+        return tuple(
+            axis_layout.transposed_axis_geometry(
+                size, kernel, stride, dilation, self.padding, extra, radix
+            )
+            for size, kernel, stride, dilation, extra, radix in zip(
+                sizes,
+                self.kernel_size,
+                self.strides,
+                self.dilation_rate,
+                output_padding,
+                self.axis_radices,
+                strict=True,
+            )
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDConvTranspose(TransposedXDLayer, ConvolutionOfAnyRank):
+    """N-D XD-operation in place of a transposed convolution, of any stride and padding.
+
+    The operation of `XDConv` on inputs that stand `strides` apart on the axis of the outputs:
+
+        y_i = Σ_j C[i, j] · Re( K · diag(L w[i, j] + b) · M · u_j ),   u_j[stride · s] = x_j[s]
+
+    With `warm_start="convolution"` it is a drop-in for the transposed Keras convolution of the same
+    arguments. `M` has only the columns of the inputs, so the zeros between them cost nothing.
+    Use `XDConv1DTranspose`, `XDConv2DTranspose` or `XDConv3DTranspose` for a fixed rank.
+
+    Args:
+        rank: number of spatial axes, 1, 2 or 3.
+        filters: number of output channels.
+        kernel_size: integer or tuple of `rank` integers, size of the kernel.
+        strides: integer or tuple; an input spreads to outputs this far apart.
+        padding: `"valid"` or `"same"`, as in Keras, or `"circular"`: as "same", but what would be
+            cut off at one end is added at the other.
+        output_padding: integer or tuple, or `None` for Keras' output size; see Keras.
+        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
+        dilation_rate: integer or tuple; cannot be combined with `strides > 1`.
+        activation: activation function, or `None`.
+        use_bias: whether a bias is added to the outputs.
+        kernel_initializer, bias_initializer: initializers of the model weights.
+        kernel_regularizer, bias_regularizer, activity_regularizer: optional regularizers.
+        kernel_constraint, bias_constraint: optional constraints.
+        depth, radix, frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
+        warm_start: `"convolution"` (the transposed one), `"zero"`, `"random_unitary"`, or an object
+            of `keras_xd.layers.warm_starts` made of these.
+
+    Call arguments:
+        inputs: tensor of `rank + 2` axes. The spatial sizes must be known when the layer is built;
+            the batch size may be dynamic.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
+
+    Output shape:
+        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
+
+    Raises:
+        ValueError: for arguments outside these rules, unknown spatial sizes, or radices that do not
+            multiply to a size that fits.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_xd import layers
+    >>> images = np.random.default_rng(0).normal(size=(2, 8, 8, 3)).astype("float32")
+    >>> convolution = keras.layers.Conv2DTranspose(4, 5, strides=2, padding="same")
+    >>> expected = convolution(images)
+    >>> operation = layers.XDConvTranspose(2, 4, 5, strides=2, padding="same", depth=3)
+    >>> operation(images).shape
+    TensorShape([2, 16, 16, 4])
+    >>> _ = operation.kernel.assign(convolution.kernel)
+    >>> bool(np.allclose(operation(images), expected, atol=1e-5))
+    True
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        filters: int,
+        kernel_size: Sizes,
+        *args: Any,
+        **kwargs: Unpack[XDConvTransposeOptions],
+    ):
+        self.rank = validation.one_of(rank, RANKS, "rank")
+        super().__init__(filters, kernel_size, *args, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDConv1DTranspose(TransposedXDLayer, keras.layers.Conv1DTranspose):
+    """As `XDConvTranspose`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDConv2DTranspose(TransposedXDLayer, keras.layers.Conv2DTranspose):
+    """As `XDConvTranspose`, over two spatial axes."""
+
+    rank = 2
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDConv3DTranspose(TransposedXDLayer, keras.layers.Conv3DTranspose):
+    """As `XDConvTranspose`, over three spatial axes."""
+
+    rank = 3
+
+
+def _output_padding(output_padding, rank, strides, padding):
+    """Return `None` or a tuple of integers, each at least 0 and less than the stride."""
+    if output_padding is None:
+        return None
+    single = validation.is_integer(output_padding)
+    result = (output_padding,) * rank if single else output_padding
+    fits = isinstance(result, (tuple, list)) and len(result) == rank
+    if not fits or any(
+        not validation.is_integer(extra) or not 0 <= extra < stride
+        for extra, stride in zip(result, strides, strict=True)
+    ):
+        raise ValueError(
+            "`output_padding` must be None or integers from 0 to less than the strides. "
+            f"Received: output_padding={output_padding}, strides={strides}"
+        )
+    if padding == "circular":
+        raise ValueError(
+            "With padding='circular' the output has stride times the input's size: "
+            f"`output_padding` must be None. Received: output_padding={output_padding}"
+        )
+    return tuple(int(extra) for extra in result)

@@ -1,28 +1,75 @@
 """XD-operations in place of depthwise convolutions."""
 
-from typing import Unpack
+from typing import Any, Unpack
 
 import keras
 
 from keras_xd.core import validation
+from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.core.type_aliases import (
     Activation,
-    BaseOptions,
-    Config,
     Constraint,
-    Depth,
     Initializer,
-    Radix,
+    LayerOptions,
     Regularizer,
     Shape,
     Sizes,
 )
-from keras_xd.layers.xd import warm_starts
-from keras_xd.layers.xd.sliding import SlidingXDLayer, SlidingXDOptions
+from keras_xd.layers.xd.conv import RANKS, SlidingXDLayer, SlidingXDOptions
+
+
+class XDDepthwiseOptions(LayerOptions, SlidingXDOptions, total=False):
+    """Keyword arguments of an `XDDepthwiseConv` after the size of its kernel."""
+
+    strides: Sizes
+    padding: str
+    depth_multiplier: int
+    data_format: str | None
+    dilation_rate: Sizes
+    activation: Activation
+    use_bias: bool
+    depthwise_initializer: Initializer
+    bias_initializer: Initializer
+    depthwise_regularizer: Regularizer
+    bias_regularizer: Regularizer
+    depthwise_constraint: Constraint
+    bias_constraint: Constraint
+
+
+class DepthwiseXDLayer(SlidingXDLayer):
+    """Base class of `XDDepthwiseConv` of every rank.
+
+    Args:
+        kernel_size, *args, **kwargs: as in `XDDepthwiseConv`.
+    """
+
+    like = keras.layers.DepthwiseConv1D
+    kernel_is_grouped = False
+
+    def __init__(self, kernel_size: Sizes, *args: Any, **kwargs: Unpack[XDDepthwiseOptions]):
+        super().__init__(kernel_size, *args, **kwargs)
+
+    def build(self, input_shape: Shape) -> None:
+        self.groups, _ = self._split_shape(input_shape)
+        self.filters = self._output_channels(self.groups)
+        super().build(input_shape)
+
+    def _output_channels(self, channels):
+        return channels * self.depth_multiplier
+
+    def _channel_groups(self, channels):
+        return channels
+
+    def _kernel_shape(self, channels):
+        return (*self.kernel_size, channels, self.depth_multiplier)
+
+    def _grouped_kernel(self):
+        kernel = keras.ops.convert_to_tensor(self.kernel)
+        return keras.ops.reshape(kernel, (*self.kernel_size, 1, self.filters))
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDDepthwiseConv(SlidingXDLayer):
+class XDDepthwiseConv(DepthwiseXDLayer, ConvolutionOfAnyRank):
     """N-D XD-operation on every channel by itself, in place of a depthwise convolution.
 
     With `m` kernels for each channel (`depth_multiplier`) output channel `m j + q` is
@@ -79,189 +126,22 @@ class XDDepthwiseConv(SlidingXDLayer):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
 
-    kernel_is_grouped = False
-
     def __init__(
-        self,
-        rank: int,
-        kernel_size: Sizes,
-        strides: Sizes = 1,
-        padding: str = "valid",
-        depth_multiplier: int = 1,
-        data_format: str | None = None,
-        dilation_rate: Sizes = 1,
-        activation: Activation = None,
-        use_bias: bool = True,
-        depthwise_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
-        depthwise_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        depthwise_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        *,
-        window_size: Sizes | None = None,
-        depth: Depth = 1,
-        radix: Radix = None,
-        warm_start: str | warm_starts.Convolution = "convolution",
-        frequency_bias: bool | None = None,
-        channel_gates: bool | None = None,
-        architecture_regularizer: Regularizer = None,
-        seed: int | None = None,
-        **kwargs: Unpack[BaseOptions],
+        self, rank: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[XDDepthwiseOptions]
     ):
-        super().__init__(
-            rank,
-            kernel_size=kernel_size,
-            strides=strides,
-            padding=padding,
-            paddings=("valid", "same", "circular"),
-            data_format=data_format,
-            dilation_rate=dilation_rate,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=depthwise_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=depthwise_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=depthwise_constraint,
-            bias_constraint=bias_constraint,
-            window_size=window_size,
-            depth=depth,
-            radix=radix,
-            warm_start=warm_start,
-            frequency_bias=frequency_bias,
-            channel_gates=channel_gates,
-            architecture_regularizer=architecture_regularizer,
-            seed=seed,
-            **kwargs,
-        )
-        self.depth_multiplier = validation.positive_integer(depth_multiplier, "depth_multiplier")
-
-    def build(self, input_shape: Shape) -> None:
-        self.groups, _ = self._split_shape(input_shape)
-        self.filters = self._output_channels(self.groups)
-        super().build(input_shape)
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        for kind in ("initializer", "regularizer", "constraint"):
-            config[f"depthwise_{kind}"] = config.pop(f"kernel_{kind}")
-        return {**config, "depth_multiplier": self.depth_multiplier}
-
-    def _output_channels(self, channels):
-        return channels * self.depth_multiplier
-
-    def _channel_groups(self, channels):
-        return channels
-
-    def _kernel_shape(self, channels):
-        return (*self.kernel_size, channels, self.depth_multiplier)
-
-    def _grouped_kernel(self):
-        kernel = keras.ops.convert_to_tensor(self.kernel)
-        return keras.ops.reshape(kernel, (*self.kernel_size, 1, self.filters))
-
-
-class _RankedXDDepthwiseConv(XDDepthwiseConv):
-    """An `XDDepthwiseConv` whose rank is that of the class."""
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        strides: Sizes = 1,
-        padding: str = "valid",
-        depth_multiplier: int = 1,
-        data_format: str | None = None,
-        dilation_rate: Sizes = 1,
-        activation: Activation = None,
-        use_bias: bool = True,
-        depthwise_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
-        depthwise_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        depthwise_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        **kwargs: Unpack[SlidingXDOptions],
-    ):
-        super().__init__(
-            self.fixed_rank,
-            kernel_size,
-            strides,
-            padding,
-            depth_multiplier,
-            data_format,
-            dilation_rate,
-            activation,
-            use_bias,
-            depthwise_initializer,
-            bias_initializer,
-            depthwise_regularizer,
-            bias_regularizer,
-            activity_regularizer,
-            depthwise_constraint,
-            bias_constraint,
-            **kwargs,
-        )
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        del config["rank"]
-        return config
+        self.rank = validation.one_of(rank, RANKS, "rank")
+        super().__init__(kernel_size, *args, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDDepthwiseConv1D(_RankedXDDepthwiseConv):
-    """XD-operation on the channels of sequences, a drop-in for `keras.layers.DepthwiseConv1D`.
+class XDDepthwiseConv1D(DepthwiseXDLayer, keras.layers.DepthwiseConv1D):
+    """As `XDDepthwiseConv`, over one spatial axis."""
 
-    Takes every argument of it with the same meaning, and the keyword arguments of
-    `XDDepthwiseConv`, which has the definitions.
-
-    Input shape:
-        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
-
-    Output shape:
-        `(batch, new_steps, channels · depth_multiplier)`, or with the channels first.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.XDDepthwiseConv1D(5, depth_multiplier=2)(np.ones((2, 100, 3))).shape
-    TensorShape([2, 96, 6])
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
-    """
-
-    fixed_rank = 1
+    rank = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDDepthwiseConv2D(_RankedXDDepthwiseConv):
-    """XD-operation on the channels of images, a drop-in for `keras.layers.DepthwiseConv2D`.
+class XDDepthwiseConv2D(DepthwiseXDLayer, keras.layers.DepthwiseConv2D):
+    """As `XDDepthwiseConv`, over two spatial axes."""
 
-    Takes every argument of it with the same meaning, and the keyword arguments of
-    `XDDepthwiseConv`, which has the definitions.
-
-    Input shape:
-        `(batch, height, width, channels)`, or `(batch, channels, height, width)` for
-        "channels_first".
-
-    Output shape:
-        `(batch, new_height, new_width, channels · depth_multiplier)`, or with the channels first.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.XDDepthwiseConv2D(3, strides=2, padding="same")(np.ones((2, 8, 8, 3))).shape
-    TensorShape([2, 4, 4, 3])
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
-    """
-
-    fixed_rank = 2
+    rank = 2

@@ -19,10 +19,10 @@ from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import XDConv
 from keras_xd.layers.xd.operation_products import SQUARES, Architecture, fitted_norm, fitted_squares
 from keras_xd.layers.xd.resampled import SearchableResampled
-from keras_xd.layers.xd.separable import XDSeparableConv
+from keras_xd.layers.xd.separable import SeparableXDLayer
 
 METRICS = (*SQUARES, "fitted")
-OPERATIONS = (XDLayer, XDSeparableConv, SearchableResampled)
+OPERATIONS = (XDLayer, SeparableXDLayer, SearchableResampled)
 LARGEST_SIZE = 4096
 LARGEST_KERNEL = 2048
 # What float32 leaves of a difference that is none.
@@ -251,7 +251,7 @@ def _checked_parts(layer, metric):
         )
     if isinstance(layer, SearchableResampled):
         return _checked_parts(layer.layer, metric)
-    if isinstance(layer, XDSeparableConv):
+    if isinstance(layer, SeparableXDLayer):
         parts = [layer.depthwise, layer.pointwise] if layer.search_pointwise else [layer.depthwise]
         return [part for one in parts for part in _checked_parts(one, metric)]
     sizes = [plan.n for plan in layer.plans]

@@ -146,9 +146,9 @@ class StaticKernelXD(StaticXD):
         """Return the arguments that the layer shares, with those of the kernel where they hold."""
         arguments = StaticXD.arguments_like(layer, storage)
         same = layer.kernel_is_grouped and (layer.frequency_bias or not layer.channel_gates)
-        for name in ("kernel_regularizer", "kernel_constraint"):
-            value = getattr(layer, name)
-            arguments[name] = value if same or isinstance(value, BY_ENTRY) else None
+        for kind in ("regularizer", "constraint"):
+            value = getattr(layer.kernel, kind)
+            arguments[f"kernel_{kind}"] = value if same or isinstance(value, BY_ENTRY) else None
         return arguments
 
     def stored_matrices(self, matrices: Sequence[Tensor]) -> list[Tensor]:

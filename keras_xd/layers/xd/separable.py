@@ -1,198 +1,110 @@
 """XD-operations in place of depthwise-separable convolutions."""
 
+import inspect
 import math
-from typing import Unpack
+from typing import Any, Unpack
 
 import keras
-from keras import activations, constraints, initializers, regularizers
 
-from keras_xd.core import validation
+from keras_xd.core import convolutions, validation
+from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import (
-    Activation,
-    BaseOptions,
     Config,
     Constraint,
-    Depth,
     Description,
     Initializer,
-    Radix,
     Regularizer,
     Shape,
     Sizes,
     Tensor,
 )
-from keras_xd.layers.xd import finalized_sizes, warm_starts
-from keras_xd.layers.xd.conv import XDConv
-from keras_xd.layers.xd.depthwise import XDDepthwiseConv
-from keras_xd.layers.xd.sliding import SlidingXDOptions
+from keras_xd.layers.xd import finalized_sizes
+from keras_xd.layers.xd.conv import RANKS, XDConv
+from keras_xd.layers.xd.depthwise import DepthwiseXDLayer, XDDepthwiseConv, XDDepthwiseOptions
 
 POINTWISE = {1: keras.layers.Conv1D, 2: keras.layers.Conv2D, 3: keras.layers.Conv3D}
-# The arguments that are those of the depthwise layer inside, under the same names.
-DEPTHWISE_ARGUMENTS = (
-    *("rank", "kernel_size", "window_size", "strides", "padding", "dilation_rate"),
-    *("depth_multiplier", "data_format", "depth", "radix", "warm_start", "seed"),
-    *("frequency_bias", "channel_gates", "architecture_regularizer"),
+# The options that are those of the depthwise layer inside, under the same names.
+SEARCH = tuple(
+    name
+    for name, parameter in inspect.signature(DepthwiseXDLayer).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
+)
+# The other arguments that are its own.
+DEPTHWISE = (
+    *("kernel_size", "strides", "padding", "depth_multiplier", "data_format", "dilation_rate"),
+    *("depthwise_initializer", "depthwise_regularizer", "depthwise_constraint"),
 )
 
 
-@keras.saving.register_keras_serializable(package="keras_xd")
-class XDSeparableConv(SearchableLayer):
-    """N-D XD-operation in place of a depthwise-separable convolution.
+class XDSeparableOptions(XDDepthwiseOptions, total=False):
+    """Keyword arguments of an `XDSeparableConv` after the size of its kernel."""
 
-    The composition of an `XDDepthwiseConv` and a pointwise operation, a convolution of kernel size
-    1 that mixes the channels; with `search_pointwise=True` that one is an `XDConv` too:
+    pointwise_initializer: Initializer
+    pointwise_regularizer: Regularizer
+    pointwise_constraint: Constraint
+    search_pointwise: bool
 
-        z[m j + q] = Re( K · diag(L w[j, q]) · M · x_j ),   y_i = Σ_c v[c, i] · z_c
 
-    With `warm_start="convolution"` it is a drop-in for the separable Keras convolution of the same
-    arguments. Use `XDSeparableConv1D` or `XDSeparableConv2D` for a fixed rank.
+class SeparableXDLayer(SearchableLayer):
+    """Base class of `XDSeparableConv` of every rank.
 
     Args:
-        rank: number of spatial axes, 1, 2 or 3.
-        filters: number of output channels.
-        kernel_size: integer or tuple of `rank` integers, size of the depthwise kernel.
-        strides: integer or tuple; every `strides`-th output is kept.
-        padding: `"valid"`, `"same"` or `"circular"`, as in `XDConv`.
-        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
-        dilation_rate: integer or tuple; cannot be combined with `strides > 1`.
-        depth_multiplier: number of depthwise kernels for each channel.
-        activation: activation function, or `None`.
-        use_bias: whether a bias is added to the outputs.
-        depthwise_initializer, pointwise_initializer, bias_initializer: initializers of the weights.
-        depthwise_regularizer, pointwise_regularizer, bias_regularizer, activity_regularizer:
-            optional regularizers.
-        depthwise_constraint, pointwise_constraint, bias_constraint: optional constraints.
-        search_pointwise: whether the pointwise operation is searched too.
-        window_size: as in `XDConv`, of the depthwise operation.
-        depth, radix, warm_start, frequency_bias, channel_gates, architecture_regularizer, seed: as
-            in `XDConv`. The start is that of the depthwise operation.
-
-    Call arguments:
-        inputs: tensor of `rank + 2` axes. The spatial sizes must be known when the layer is built;
-            the batch size may be dynamic.
-
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
-    Raises:
-        ValueError: as `XDConv`.
-
-    Example:
-
-    >>> import keras, numpy as np
-    >>> from keras_xd import layers
-    >>> images = np.random.default_rng(0).normal(size=(2, 9, 9, 3)).astype("float32")
-    >>> convolution = keras.layers.SeparableConv2D(4, 3, padding="same")
-    >>> expected = convolution(images)
-    >>> operation = layers.XDSeparableConv(2, 4, 3, padding="same", search_pointwise=True)
-    >>> operation(images).shape
-    TensorShape([2, 9, 9, 4])
-    >>> _ = operation.depthwise_kernel.assign(convolution.depthwise_kernel)
-    >>> _ = operation.pointwise_kernel.assign(convolution.pointwise_kernel)
-    >>> bool(np.allclose(operation(images), expected, atol=1e-5))
-    True
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
+        filters, kernel_size, *args, **kwargs: as in `XDSeparableConv`.
     """
 
+    like = keras.layers.SeparableConv1D
+    fixed: tuple[str, ...] = ()
+
     def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes,
-        strides: Sizes = 1,
-        padding: str = "valid",
-        data_format: str | None = None,
-        dilation_rate: Sizes = 1,
-        depth_multiplier: int = 1,
-        activation: Activation = None,
-        use_bias: bool = True,
-        depthwise_initializer: Initializer = "glorot_uniform",
-        pointwise_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
-        depthwise_regularizer: Regularizer = None,
-        pointwise_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        depthwise_constraint: Constraint = None,
-        pointwise_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        *,
-        search_pointwise: bool = False,
-        window_size: Sizes | None = None,
-        depth: Depth = 1,
-        radix: Radix = None,
-        warm_start: str | warm_starts.Convolution = "convolution",
-        frequency_bias: bool | None = None,
-        channel_gates: bool | None = None,
-        architecture_regularizer: Regularizer = None,
-        seed: int | None = None,
-        **kwargs: Unpack[BaseOptions],
+        self, filters: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[XDSeparableOptions]
     ):
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        self.filters = validation.positive_integer(filters, "filters")
-        self.search_pointwise = validation.boolean(search_pointwise, "search_pointwise")
-        self.depthwise = XDDepthwiseConv(
-            rank,
-            kernel_size,
-            strides,
-            padding,
-            depth_multiplier,
-            data_format,
-            dilation_rate,
-            use_bias=False,
-            depthwise_initializer=depthwise_initializer,
-            depthwise_regularizer=depthwise_regularizer,
-            depthwise_constraint=depthwise_constraint,
-            window_size=window_size,
-            depth=depth,
-            radix=radix,
-            warm_start=warm_start,
-            frequency_bias=frequency_bias,
-            channel_gates=channel_gates,
-            architecture_regularizer=architecture_regularizer,
-            seed=seed,
-            name="depthwise",
-            dtype=self.dtype_policy,
+        options: dict[str, Any] = dict(kwargs)
+        search_pointwise = options.pop("search_pointwise", False)
+        search = {name: options.pop(name) for name in SEARCH if name in options}
+        arguments = convolutions.checked_arguments(
+            self, (filters, kernel_size, *args), options, ("valid", "same", "circular")
         )
+        padding = arguments["padding"]
+        if padding == "circular":  # which Keras does not know
+            arguments["padding"] = "same"
+        super().__init__(**arguments)
+        self.padding = padding
+        self.search_pointwise = validation.boolean(search_pointwise, "search_pointwise")
+        own = {name: getattr(self, name) for name in DEPTHWISE}
+        self.depthwise = XDDepthwiseConv(
+            self.rank, **own, use_bias=False, name="depthwise", dtype=self.dtype_policy, **search
+        )
+        for name in SEARCH:
+            setattr(self, name, getattr(self.depthwise, name))
         pointwise = {
-            "data_format": self.depthwise.data_format,
-            "activation": activation,
-            "use_bias": use_bias,
-            "kernel_initializer": pointwise_initializer,
-            "kernel_regularizer": pointwise_regularizer,
-            "kernel_constraint": pointwise_constraint,
-            "bias_initializer": bias_initializer,
-            "bias_regularizer": bias_regularizer,
-            "bias_constraint": bias_constraint,
-            "name": "pointwise",
             "dtype": self.dtype_policy,
+            **{name: getattr(self, name) for name in ("data_format", "activation", "use_bias")},
+            **{
+                f"{target}_{kind}": getattr(self, f"{source}_{kind}")
+                for target, source in (("kernel", "pointwise"), ("bias", "bias"))
+                for kind in ("initializer", "regularizer", "constraint")
+            },
+            "name": "pointwise",
         }
         if self.search_pointwise:
-            search = {"depth": depth, "architecture_regularizer": architecture_regularizer}
+            pointwise["depth"] = self.depth
+            pointwise["architecture_regularizer"] = self.architecture_regularizer
             # The depthwise outputs may have other sizes than given radices multiply to.
-            search["radix"] = radix if validation.is_integer(radix) else None
-            self.pointwise = XDConv(rank, filters, 1, padding="circular", **pointwise, **search)
+            pointwise["radix"] = self.radix if validation.is_integer(self.radix) else None
+            self.pointwise = XDConv(self.rank, self.filters, 1, padding="circular", **pointwise)
         else:
-            self.pointwise = POINTWISE[rank](filters, 1, **pointwise)
-        for name in DEPTHWISE_ARGUMENTS:
-            setattr(self, name, getattr(self.depthwise, name))
-        self.activation = activations.get(activation)
-        self.use_bias = validation.boolean(use_bias, "use_bias")
-        self.depthwise_initializer = initializers.get(depthwise_initializer)
-        self.pointwise_initializer = initializers.get(pointwise_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.depthwise_regularizer = regularizers.get(depthwise_regularizer)
-        self.pointwise_regularizer = regularizers.get(pointwise_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.depthwise_constraint = constraints.get(depthwise_constraint)
-        self.pointwise_constraint = constraints.get(pointwise_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
+            self.pointwise = POINTWISE[self.rank](self.filters, 1, **pointwise)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        found = dict(convolutions.shown_signature(cls).parameters)
+        found |= {name: inspect.signature(DepthwiseXDLayer).parameters[name] for name in SEARCH}
+        pointwise = inspect.Parameter(
+            "search_pointwise", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool
+        )
+        found.setdefault("search_pointwise", pointwise)
+        cls.__signature__ = inspect.Signature(sorted(found.values(), key=lambda p: p.kind))
 
     def build(self, input_shape: Shape) -> None:
         self.depthwise.build(input_shape)
@@ -303,137 +215,99 @@ class XDSeparableConv(SearchableLayer):
         }
 
     def get_config(self) -> Config:
-        depthwise = self.depthwise.get_config()
-        own = ("depthwise_initializer", "depthwise_regularizer", "depthwise_constraint")
+        search = self.depthwise.get_config()
         return {
             **super().get_config(),
-            **{name: depthwise[name] for name in (*DEPTHWISE_ARGUMENTS, *own)},
-            "filters": self.filters,
+            **{name: search[name] for name in SEARCH},
             "search_pointwise": self.search_pointwise,
-            "activation": activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "pointwise_initializer": initializers.serialize(self.pointwise_initializer),
-            "pointwise_regularizer": regularizers.serialize(self.pointwise_regularizer),
-            "pointwise_constraint": constraints.serialize(self.pointwise_constraint),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
         }
 
 
-class XDSeparableOptions(SlidingXDOptions, total=False):
-    """Keyword arguments of the layers, beyond those of Keras' separable convolutions."""
+@keras.saving.register_keras_serializable(package="keras_xd")
+class XDSeparableConv(SeparableXDLayer, ConvolutionOfAnyRank):
+    """N-D XD-operation in place of a depthwise-separable convolution.
 
-    search_pointwise: bool
+    The composition of an `XDDepthwiseConv` and a pointwise operation, a convolution of kernel size
+    1 that mixes the channels; with `search_pointwise=True` that one is an `XDConv` too:
 
+        z[m j + q] = Re( K · diag(L w[j, q]) · M · x_j ),   y_i = Σ_c v[c, i] · z_c
 
-class _RankedXDSeparableConv(XDSeparableConv):
-    """An `XDSeparableConv` whose rank is that of the class."""
+    With `warm_start="convolution"` it is a drop-in for the separable Keras convolution of the same
+    arguments. Use `XDSeparableConv1D` or `XDSeparableConv2D` for a fixed rank.
+
+    Args:
+        rank: number of spatial axes, 1, 2 or 3.
+        filters: number of output channels.
+        kernel_size: integer or tuple of `rank` integers, size of the depthwise kernel.
+        strides: integer or tuple; every `strides`-th output is kept.
+        padding: `"valid"`, `"same"` or `"circular"`, as in `XDConv`.
+        data_format: `"channels_last"`, `"channels_first"` or `None` for Keras' default.
+        dilation_rate: integer or tuple; cannot be combined with `strides > 1`.
+        depth_multiplier: number of depthwise kernels for each channel.
+        activation: activation function, or `None`.
+        use_bias: whether a bias is added to the outputs.
+        depthwise_initializer, pointwise_initializer, bias_initializer: initializers of the weights.
+        depthwise_regularizer, pointwise_regularizer, bias_regularizer, activity_regularizer:
+            optional regularizers.
+        depthwise_constraint, pointwise_constraint, bias_constraint: optional constraints.
+        search_pointwise: whether the pointwise operation is searched too.
+        window_size: as in `XDConv`, of the depthwise operation.
+        depth, radix, warm_start, frequency_bias, channel_gates, architecture_regularizer, seed: as
+            in `XDConv`. The start is that of the depthwise operation.
+
+    Call arguments:
+        inputs: tensor of `rank + 2` axes. The spatial sizes must be known when the layer is built;
+            the batch size may be dynamic.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first".
+
+    Output shape:
+        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
+
+    Raises:
+        ValueError: as `XDConv`.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_xd import layers
+    >>> images = np.random.default_rng(0).normal(size=(2, 9, 9, 3)).astype("float32")
+    >>> convolution = keras.layers.SeparableConv2D(4, 3, padding="same")
+    >>> expected = convolution(images)
+    >>> operation = layers.XDSeparableConv(2, 4, 3, padding="same", search_pointwise=True)
+    >>> operation(images).shape
+    TensorShape([2, 9, 9, 4])
+    >>> _ = operation.depthwise_kernel.assign(convolution.depthwise_kernel)
+    >>> _ = operation.pointwise_kernel.assign(convolution.pointwise_kernel)
+    >>> bool(np.allclose(operation(images), expected, atol=1e-5))
+    True
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
+    """
 
     def __init__(
         self,
+        rank: int,
         filters: int,
         kernel_size: Sizes,
-        strides: Sizes = 1,
-        padding: str = "valid",
-        data_format: str | None = None,
-        dilation_rate: Sizes = 1,
-        depth_multiplier: int = 1,
-        activation: Activation = None,
-        use_bias: bool = True,
-        depthwise_initializer: Initializer = "glorot_uniform",
-        pointwise_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
-        depthwise_regularizer: Regularizer = None,
-        pointwise_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        depthwise_constraint: Constraint = None,
-        pointwise_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
+        *args: Any,
         **kwargs: Unpack[XDSeparableOptions],
     ):
-        super().__init__(
-            self.fixed_rank,
-            filters,
-            kernel_size,
-            strides,
-            padding,
-            data_format,
-            dilation_rate,
-            depth_multiplier,
-            activation,
-            use_bias,
-            depthwise_initializer,
-            pointwise_initializer,
-            bias_initializer,
-            depthwise_regularizer,
-            pointwise_regularizer,
-            bias_regularizer,
-            activity_regularizer,
-            depthwise_constraint,
-            pointwise_constraint,
-            bias_constraint,
-            **kwargs,
-        )
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        del config["rank"]
-        return config
+        self.rank = validation.one_of(rank, RANKS, "rank")
+        super().__init__(filters, kernel_size, *args, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDSeparableConv1D(_RankedXDSeparableConv):
-    """XD-operation on sequences, a drop-in for `keras.layers.SeparableConv1D`.
+class XDSeparableConv1D(SeparableXDLayer, keras.layers.SeparableConv1D):
+    """As `XDSeparableConv`, over one spatial axis."""
 
-    Takes every argument of it with the same meaning, and the keyword arguments of
-    `XDSeparableConv`, which has the definitions.
-
-    Input shape:
-        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
-
-    Output shape:
-        `(batch, new_steps, filters)` or `(batch, filters, new_steps)`.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.XDSeparableConv1D(8, 5)(np.ones((2, 100, 3))).shape
-    TensorShape([2, 96, 8])
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
-    """
-
-    fixed_rank = 1
+    rank = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class XDSeparableConv2D(_RankedXDSeparableConv):
-    """XD-operation on images, a drop-in for `keras.layers.SeparableConv2D`.
+class XDSeparableConv2D(SeparableXDLayer, keras.layers.SeparableConv2D):
+    """As `XDSeparableConv`, over two spatial axes."""
 
-    Takes every argument of it with the same meaning, and the keyword arguments of
-    `XDSeparableConv`, which has the definitions.
-
-    Input shape:
-        `(batch, height, width, channels)`, or `(batch, channels, height, width)` for
-        "channels_first".
-
-    Output shape:
-        `(batch, new_height, new_width, filters)` or `(batch, filters, new_height, new_width)`.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.XDSeparableConv2D(8, 3, strides=2, padding="same")(np.ones((2, 8, 8, 3))).shape
-    TensorShape([2, 4, 4, 8])
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
-    """
-
-    fixed_rank = 2
+    rank = 2

@@ -166,7 +166,7 @@ def shared_model(**arguments):
 
 
 def assert_shared(model):
-    found = [layer for layer in flatten_layers(model) if isinstance(layer, layers.KOpConv)]
+    found = [layer for layer in flatten_layers(model) if isinstance(layer, layers.KOpConv2D)]
     assert len(found) == 3
     (operation,) = {id(layer.operation): layer.operation for layer in found}.values()
     for layer in found:

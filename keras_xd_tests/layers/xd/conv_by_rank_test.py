@@ -1,10 +1,9 @@
-import inspect
-
 import keras
 import pytest
 
 from keras_xd import layers
 from keras_xd.testing import check_layer, check_variant
+from keras_xd_tests.layers.xd.drop_in_checks import assert_signature
 
 
 @pytest.mark.parametrize(
@@ -33,14 +32,20 @@ def test_layer_checks(layer_class, shape, rng):
     ],
 )
 def test_every_argument_and_default_of_the_twin(twin, layer_class):
-    theirs = inspect.signature(twin.__init__).parameters
-    ours = inspect.signature(layer_class.__init__).parameters
-    for position, (name, parameter) in enumerate(theirs.items()):
-        if parameter.kind is parameter.VAR_KEYWORD:
-            continue
-        assert list(ours)[position] == name
-        default = parameter.default
-        if name in ("strides", "dilation_rate"):
-            default = 1  # Keras writes (1, 1) for some ranks
-        assert ours[name].default == default, name
-    assert layer_class(2, 3).get_config().keys() >= twin(2, 3).get_config().keys()
+    assert_signature(twin, layer_class, 2, 3)
+
+
+def test_lora_is_for_the_result_of_a_search():
+    """Keras' convolutions take it, and a twin is one."""
+    with pytest.raises(ValueError, match="LoRA.*lora_rank=1"):
+        layers.XDConv1D(2, 3, lora_rank=1)
+    layer = layers.XDConv1D(2, 3)
+    layer.build((None, 9, 2))
+    with pytest.raises(ValueError, match="LoRA is for the result of a search"):
+        layer.enable_lora(1)
+
+
+@pytest.mark.parametrize("name", ["filters", "kernel_size", "strides", "dilation_rate", "groups"])
+def test_what_keras_takes_no_error_of_its_own_for(name):
+    with pytest.raises(ValueError, match=f"`{name}` must be.*Received: {name}='a'"):
+        layers.XDConv2D(**{"filters": 2, "kernel_size": 3, name: "a"})

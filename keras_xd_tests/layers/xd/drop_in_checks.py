@@ -5,13 +5,15 @@ import inspect
 import keras
 import numpy as np
 
+from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.testing import assert_close
 
 
 def assert_signature(twin, layer_class, *positional):
     """Check that a class has every argument of its twin, in its order and with its defaults."""
-    theirs = inspect.signature(twin.__init__).parameters
-    ours = inspect.signature(layer_class.__init__).parameters
+    theirs = constructor_parameters(twin)
+    ours = inspect.signature(layer_class).parameters  # which `help` shows
+    assert issubclass(layer_class, twin)
     for position, (name, parameter) in enumerate(theirs.items()):
         if parameter.kind is parameter.VAR_KEYWORD:
             continue

@@ -1,0 +1,150 @@
+"""Layers with the arguments of Keras' convolutions: checks, signatures, and any rank."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import activations, constraints, initializers, regularizers
+
+from keras_xd.core import validation
+from keras_xd.core.type_aliases import Config, Shape
+
+# By the last word of an argument's name.
+_OBJECTS = {
+    "activation": activations,
+    "initializer": initializers,
+    "regularizer": regularizers,
+    "constraint": constraints,
+}
+
+
+class ConvolutionOfAnyRank(keras.layers.Layer):
+    """Base class of a layer in place of a Keras convolution whose rank is an argument.
+
+    Keras has no public class for it. A subclass has the `rank`, a class `like` of Keras that has
+    the same arguments, and the method `_kernel_shape`.
+
+    Args:
+        **arguments: all arguments of `like`, and those of `keras.layers.Layer`.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> from keras_xd.core.convolutions import ConvolutionOfAnyRank
+    >>> isinstance(layers.XDConv(2, 8, 3), ConvolutionOfAnyRank)
+    True
+    """
+
+    def __init__(self, **arguments: Any):
+        own = {name: arguments.pop(name) for name in arguments_of(self.like)}
+        super().__init__(activity_regularizer=own.pop("activity_regularizer"), **arguments)
+        for name, value in own.items():
+            module = _OBJECTS.get(name.rpartition("_")[2])
+            setattr(self, name, value if module is None else module.get(value))
+
+    def build(self, input_shape: Shape) -> None:
+        channels = input_shape[-1 if self.data_format == "channels_last" else 1]
+        kernel = "kernel_" if hasattr(self, "kernel_initializer") else "depthwise_"
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=self._kernel_shape(channels),
+            initializer=getattr(self, kernel + "initializer"),
+            regularizer=getattr(self, kernel + "regularizer"),
+            constraint=getattr(self, kernel + "constraint"),
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias",
+                shape=(self.filters,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+
+    def get_config(self) -> Config:
+        config = {**super().get_config(), "rank": self.rank}
+        for name in arguments_of(self.like):
+            value, module = getattr(self, name), _OBJECTS.get(name.rpartition("_")[2])
+            config[name] = value if module is None else module.serialize(value)
+        return config
+
+
+def arguments_of(keras_class):
+    """Return the names of the arguments that a convolution of Keras has beyond other layers."""
+    parameters = list(inspect.signature(keras_class.__init__).parameters.values())[1:]
+    return [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+
+
+def checked_arguments(
+    layer: Any, args: Sequence[Any], kwargs: dict[str, Any], paddings: Sequence[str]
+) -> dict[str, Any]:
+    """Return the arguments of a convolution by name, or raise `ValueError` for wrong ones.
+
+    Args:
+        layer: the layer that is being made, of a class with `rank` and `like`.
+        args, kwargs: what its constructor got, without what Keras does not know.
+        paddings: what `padding` may be.
+    """
+    signature = inspect.signature(layer.like.__init__)
+    arguments = signature.bind(layer, *args, **kwargs)
+    arguments.apply_defaults()
+    _, *named, others = arguments.arguments.values()
+    found = {**dict(zip(arguments_of(layer.like), named, strict=True)), **others}
+    for name in ("filters", "groups", "depth_multiplier"):
+        if name in found:
+            found[name] = validation.positive_integer(found[name], name)
+    for name in ("kernel_size", "strides", "dilation_rate"):
+        found[name] = validation.integer_tuple(found[name], layer.rank, name)
+    padding = found["padding"]
+    padding = padding.lower() if isinstance(padding, str) else padding
+    found["padding"] = validation.one_of(padding, paddings, "padding")
+    if found["data_format"] is None:
+        found["data_format"] = keras.config.image_data_format()
+    formats = ("channels_last", "channels_first")
+    validation.one_of(found["data_format"], formats, "data_format")
+    found["use_bias"] = validation.boolean(found["use_bias"], "use_bias")
+    if "groups" in found:
+        validation.channel_groups(found["groups"], filters=found["filters"])
+    if max(found["strides"]) > 1 and max(found["dilation_rate"]) > 1:
+        raise ValueError(
+            "`strides > 1` cannot be combined with `dilation_rate > 1`. Received: "
+            f"strides={found['strides']}, dilation_rate={found['dilation_rate']}"
+        )
+    if found.get("lora_rank") is not None:
+        raise ValueError(
+            "LoRA is for the result of a search: `keras_xd.finalize` comes before it. "
+            f"Received: lora_rank={found['lora_rank']}"
+        )
+    return found
+
+
+def shown_signature(kind: type) -> inspect.Signature:
+    """Return a constructor's signature with the arguments that it hands on to Keras' constructor.
+
+    Args:
+        kind: a class with `like` and perhaps `fixed`, names that it does not hand on. A constructor
+            hands on what it takes as `*args`.
+    """
+    constructors = [
+        vars(base)["__init__"]
+        for base in kind.__mro__
+        if "__init__" in vars(base)
+        and issubclass(base, keras.layers.Layer)
+        and base.__module__.partition(".")[0] != "keras"
+        and base is not ConvolutionOfAnyRank
+    ]
+    found = {}
+    for constructor in (*constructors, kind.like.__init__):
+        parameters = list(inspect.signature(constructor).parameters.values())[1:]
+        handed_on = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
+        for parameter in parameters:
+            if parameter.name not in kind.fixed and (
+                parameter.kind is not parameter.VAR_KEYWORD or not handed_on
+            ):
+                found.setdefault(parameter.name, parameter)
+        if not handed_on:
+            break
+    shown = [p for p in found.values() if p.kind is not p.VAR_POSITIONAL]
+    return inspect.Signature(sorted(shown, key=lambda p: p.kind))
