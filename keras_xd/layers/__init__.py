@@ -55,11 +55,13 @@ from keras_xd.layers.masked.depth_mask import DepthMask, StaticDepthMask
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 from keras_xd.layers.masked.finalized_mask import StaticMask
 from keras_xd.layers.masked.relative_mask import RelativeMask
-from keras_xd.layers.mixed.dash_conv import DashConv
-from keras_xd.layers.mixed.dash_conv_by_rank import DashConv1D, DashConv2D, DashConv3D
+from keras_xd.layers.mixed.dash_conv import DashConv, DashConv1D, DashConv2D, DashConv3D
 from keras_xd.layers.mixed.discrete_operation import DiscreteOperation
-from keras_xd.layers.mixed.mixed_operation import MixedOperation
-from keras_xd.layers.mixed.mixed_operation_by_rank import MixedOperation1D, MixedOperation2D
+from keras_xd.layers.mixed.mixed_operation import (
+    MixedOperation,
+    MixedOperation1D,
+    MixedOperation2D,
+)
 from keras_xd.layers.structured.dense import StructuredDense
 from keras_xd.layers.structured.einsum_dense import StructuredEinsumDense
 from keras_xd.layers.structured.embedding import StructuredEmbedding

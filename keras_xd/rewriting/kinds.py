@@ -10,6 +10,7 @@ from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types, constructor_parameters
 from keras_xd.core.searchable import SearchableLayer, named_layers
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
+from keras_xd.layers.mixed.mixed_operation import MixedConvolution
 
 OPERATIONS = ("convolution", "pooling", "skip")
 ANY_CONVOLUTION = (*CONVOLUTIONS, *TRANSPOSED, *DEPTHWISE, *SEPARABLE)
@@ -213,7 +214,7 @@ def check_options(options, twins):
         sizes = {name: 1 for name in ("filters", "kernel_size") if name in by_position}
         kept = set(twin(**sizes).get_config())  # a subclass may fix what its base lets choose
         allowed = (keyword_only & kept) - by_position - BASE_ARGUMENTS
-        if not issubclass(twin, layers.MixedOperation):  # whose windows are the candidates'
+        if not issubclass(twin, MixedConvolution):  # whose windows are the candidates'
             allowed |= {"kernel_size"}
         if issubclass(twin, layers.XDCausalConv1D):  # whose blocks are dense
             allowed |= {"radix"}

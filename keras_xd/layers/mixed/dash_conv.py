@@ -12,11 +12,12 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.core.randomness import gumbel_noise
 from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
 from keras_xd.layers.fourier import fft_convolution
 from keras_xd.layers.mixed import window_padding
-from keras_xd.layers.mixed.mixed_operation import MixedOperation
+from keras_xd.layers.mixed.mixed_operation import MixedConvolution, MixedOptions
 from keras_xd.layers.mixed.operation_layer import OperationOptions
 
 KERNEL_SIZES = (3, 5, 7, 9)
@@ -28,83 +29,39 @@ CONVOLUTIONS = ("auto", "direct", "fourier")
 _FOURIER_COST = 10.0
 
 
-@keras.saving.register_keras_serializable(package="keras_xd")
-class DashConv(MixedOperation):
-    """A convolution of searched kernel size and dilation: all candidates in one convolution.
+class DashOptions(OperationOptions, total=False):
+    """Keyword arguments of a `DashConv` after the size of its kernel."""
 
-    The candidates are convolutions of all `kernel_sizes` `k` with all `dilations` `d`, each with a
-    kernel `w_kd` of its own, and the convolution of the layer's own arguments. With the shares
-    `p = softmax(logits / temperature)`
+    kernel_sizes: Sequence[int]
+    dilations: Sequence[int]
+    relaxation: str
+    temperature: float
+    convolution: str
+    perturb: float | None
+    update: str
+    seed: int | None
 
-        y = activation( ( Σ_kd p_kd · place_d(w_kd) ) ∗ x + bias )
 
-    where `place_d` puts the taps `d` places apart with zeros between. Convolutions are linear in
-    their kernels, so this is the mixture `Σ p_kd (w_kd ∗ x)`, at the price of one convolution. Taps
-    that lie further off than the input is long are left out.
-
-    `finalize()` keeps the candidate of the largest share, without its share as a factor, as
-    `MixedOperation` does: a Keras convolution where Keras has it, else a `DiscreteOperation`.
+class DashConvolution(MixedConvolution):
+    """Base class of `DashConv` of every rank.
 
     Args:
-        rank: number of spatial axes, 1 to 3. `DashConv1D`, `DashConv2D`, `DashConv3D` fix it.
-        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
-            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
-        kernel_sizes: the sizes `k` of the candidates, the same along every axis.
-        dilations: the dilations `d`.
-        relaxation: `"softmax"`, or `"gumbel"`: in training Gumbel noise is added to the logits, new
-            in each step.
-        temperature: the divisor of the logits, above 0, at the start. It is the non-trainable
-            variable `temperature`, which callbacks may assign.
-        convolution: `"direct"`: one convolution for each dilation; `"fourier"`: one product of
-            spectra; `"auto"`: what is estimated to take less time.
-        perturb: what is left at the start for the candidates beside the layer's own convolution, or
-            `None` for equal shares, the paper's start.
-        update, partial_channels: as in `MixedOperation`; `update="exponentiated_gradient"` needs
-            `relaxation="softmax"` and `temperature=1`.
-        seed: an integer makes the noise reproducible.
-
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
-        sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layer = layers.DashConv(1, 8, 5, padding="same", kernel_sizes=(3, 9), dilations=(1, 15))
-    >>> layer(np.ones((2, 128, 4))).shape
-    TensorShape([2, 128, 8])
-    >>> layer.largest, type(layer.finalize()).__name__
-    ('convolution', 'Conv1D')
-
-    Reference:
-        Shen, Khodak, Talwalkar, "Efficient Architecture Search for Diverse Tasks", 2022.
+        *args, kernel_sizes, dilations, relaxation, temperature, convolution, seed, **kwargs: as in
+            `DashConv`.
     """
 
-    ranks = (1, 2, 3)
+    fixed = ("candidates",)
 
     def __init__(
         self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes = 3,
         *args: Any,
         kernel_sizes: Sequence[int] = KERNEL_SIZES,
         dilations: Sequence[int] = DILATIONS,
         relaxation: str = "softmax",
         temperature: float = 1.0,
         convolution: str = "auto",
-        perturb: float | None = 0.1,
-        update: str = "softmax",
         seed: int | None = None,
-        **kwargs: Unpack[OperationOptions],
+        **kwargs: Unpack[MixedOptions],
     ):
         self.kernel_sizes = _different(kernel_sizes, "kernel_sizes")
         self.dilations = _different(dilations, "dilations")
@@ -114,20 +71,11 @@ class DashConv(MixedOperation):
             for rate in self.dilations
             if size > 1 or rate == self.dilations[0]  # one tap has no distance to another
         ]
-        super().__init__(
-            rank,
-            filters,
-            kernel_size,
-            *args,
-            candidates=names,
-            perturb=perturb,
-            update=update,
-            **kwargs,
-        )
+        super().__init__(*args, candidates=names, **kwargs)
         self.relaxation = validation.one_of(relaxation, RELAXATIONS, "relaxation")
         self.initial_temperature = validation.positive_number(temperature, "temperature")
         self.convolution = validation.one_of(convolution, CONVOLUTIONS, "convolution")
-        if update != "softmax" and (relaxation != "softmax" or temperature != 1):
+        if self.update != "softmax" and (relaxation != "softmax" or temperature != 1):
             raise ValueError(
                 "update='exponentiated_gradient' needs relaxation='softmax' and temperature=1. "
                 f"Received: relaxation={relaxation!r}, temperature={temperature!r}"
@@ -325,6 +273,99 @@ class DashConv(MixedOperation):
         low, high = np.array(self._reach(sizes)).T
         kept = np.flatnonzero(((offsets >= low) & (offsets <= high)).all(axis=1))
         return offsets[kept], kept
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DashConv(DashConvolution, ConvolutionOfAnyRank):
+    """A convolution of searched kernel size and dilation: all candidates in one convolution.
+
+    The candidates are convolutions of all `kernel_sizes` `k` with all `dilations` `d`, each with a
+    kernel `w_kd` of its own, and the convolution of the layer's own arguments. With the shares
+    `p = softmax(logits / temperature)`
+
+        y = activation( ( Σ_kd p_kd · place_d(w_kd) ) ∗ x + bias )
+
+    where `place_d` puts the taps `d` places apart with zeros between. Convolutions are linear in
+    their kernels, so this is the mixture `Σ p_kd (w_kd ∗ x)`, at the price of one convolution. Taps
+    that lie further off than the input is long are left out.
+
+    `finalize()` keeps the candidate of the largest share, without its share as a factor, as
+    `MixedOperation` does: a Keras convolution where Keras has it, else a `DiscreteOperation`.
+
+    Args:
+        rank: number of spatial axes, 1 to 3. `DashConv1D`, `DashConv2D`, `DashConv3D` fix it.
+        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
+            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
+        kernel_sizes: the sizes `k` of the candidates, the same along every axis.
+        dilations: the dilations `d`.
+        relaxation: `"softmax"`, or `"gumbel"`: in training Gumbel noise is added to the logits, new
+            in each step.
+        temperature: the divisor of the logits, above 0, at the start. It is the non-trainable
+            variable `temperature`, which callbacks may assign.
+        convolution: `"direct"`: one convolution for each dilation; `"fourier"`: one product of
+            spectra; `"auto"`: what is estimated to take less time.
+        perturb: what is left at the start for the candidates beside the layer's own convolution, or
+            `None` for equal shares, the paper's start.
+        update, partial_channels: as in `MixedOperation`; `update="exponentiated_gradient"` needs
+            `relaxation="softmax"` and `temperature=1`.
+        seed: an integer makes the noise reproducible.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
+        sizes but the batch's must be known.
+
+    Output shape:
+        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.DashConv(1, 8, 5, padding="same", kernel_sizes=(3, 9), dilations=(1, 15))
+    >>> layer(np.ones((2, 128, 4))).shape
+    TensorShape([2, 128, 8])
+    >>> layer.largest, type(layer.finalize()).__name__
+    ('convolution', 'Conv1D')
+
+    Reference:
+        Shen, Khodak, Talwalkar, "Efficient Architecture Search for Diverse Tasks", 2022.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        filters: int,
+        kernel_size: Sizes = 3,
+        *args: Any,
+        **kwargs: Unpack[DashOptions],
+    ):
+        self.rank = validation.one_of(rank, (1, 2, 3), "rank")
+        super().__init__(filters, kernel_size, *args, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DashConv1D(DashConvolution, keras.layers.Conv1D):
+    """As `DashConv`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DashConv2D(DashConvolution, keras.layers.Conv2D):
+    """As `DashConv`, over two spatial axes."""
+
+    rank = 2
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class DashConv3D(DashConvolution, keras.layers.Conv3D):
+    """As `DashConv`, over three spatial axes."""
+
+    rank = 3
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
 from keras_xd.layers.mixed import window_padding
 from keras_xd.layers.mixed.operation_layer import OperationLayer, OperationOptions
@@ -48,7 +49,7 @@ def _window(name):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class DiscreteOperation(OperationLayer):
+class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
     """One operation of the DARTS space, with the output shape of a given convolution.
 
     A `MixedOperation` is a mixture of such operations and becomes one of them. Windows lie around
@@ -103,8 +104,6 @@ class DiscreteOperation(OperationLayer):
         Liu et al., "DARTS: Differentiable Architecture Search", 2019; Xu et al., "PC-DARTS", 2020.
     """
 
-    ranks = (1, 2, 3)
-
     def __init__(
         self,
         rank: int,
@@ -114,7 +113,8 @@ class DiscreteOperation(OperationLayer):
         *args: Any,
         **kwargs: Unpack[OperationOptions],
     ):
-        super().__init__(rank, filters, kernel_size, *args, **kwargs)
+        self.rank = validation.one_of(rank, (1, 2, 3), "rank")
+        super().__init__(filters, kernel_size, *args, **kwargs)
         allowed = ("convolution", *DARTS_OPERATIONS)
         if not is_operation(operation):
             validation.one_of(operation, allowed, "operation")

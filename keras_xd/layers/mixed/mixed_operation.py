@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
+from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares, expected_count
 from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
 from keras_xd.layers.mixed.discrete_operation import (
@@ -24,89 +25,36 @@ _CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
 _LOGIT_OF_ALL = 150.0
 
 
-@keras.saving.register_keras_serializable(package="keras_xd")
-class MixedOperation(OperationLayer, CandidateShares):
-    """A convolution mixed with other operations, by shares that are searched.
+class MixedOptions(OperationOptions, total=False):
+    """Keyword arguments of a `MixedOperation` after the size of its kernel."""
 
-    With the operations `o` of the candidates, one of which is the convolution of the layer's own
-    arguments, and shares `p = softmax(logits)`
+    candidates: Sequence[str]
+    perturb: float | None
+    update: str
 
-        y = activation( Σ_o p_o · o(x) + bias )
 
-    Each convolution has a kernel of its own; `kernel` is that of the layer's own arguments, and
-    with `bias` the weights of the Keras convolution. Bias and activation act on the mixture. Where
-    the operations' windows lie, and how poolings and the skip treat another number of channels,
-    is said in `DiscreteOperation`.
-
-    The outputs are those of the whole mixture, which is what the XD paper evaluates. `finalize()`
-    keeps the operation of the largest share alone, without its share as a factor: the outputs are
-    the same where that share is 1, else as different as the other operations make them.
+class MixedConvolution(OperationLayer, CandidateShares):
+    """Base class of `MixedOperation` of every rank.
 
     Args:
-        rank: number of spatial axes, 1 or 2. `MixedOperation1D` and `MixedOperation2D` fix it.
-        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
-            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
-            Strides, padding and groups hold for all operations, initializers, regularizers and
-            constraints for all kernels.
-        candidates: names of the operations, of
-            `keras_xd.layers.mixed.discrete_operation.DARTS_OPERATIONS`, or `"convolution_<k>"` and
-            `"convolution_<k>_dilated_<d>"` of any size and dilation. If none of them is the
-            convolution of `kernel_size` and `dilation_rate`, that is one more, the first, under
-            the name `"convolution"`.
-        perturb: what is left for the other operations at the start: that convolution has the share
-            `1 - perturb`, all others the same. `None`: all shares are the same (0.875 with eight
-            operations). With 0 the layer is exactly the convolution, but then the shares are 0 and
-            1 to the last bit, and no gradient reaches the logits by `update="softmax"`.
-        update: `"softmax"`: gradients are those of the logits. `"exponentiated_gradient"`: the
-            gradient that the logits get is the gradient with respect to the shares. A step of
-            `keras.optimizers.SGD(η)` (no momentum, no weight decay) on the logits then is the step
-            `p ← p · exp(-η ∇_p) / Σ` of the exponentiated gradient of GAEA, where η = 0.1, and
-            shares below 1e-5 are raised to that after each step. Other optimizers take other steps.
-        partial_channels: integer `k`; 4 is PC-DARTS: the operations act on the first 1 / k of the
-            channels only, and the rest passes them by; see `DiscreteOperation`.
-
-    Input shape:
-        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
-        sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layer = layers.MixedOperation(2, 8, 3, padding="same", perturb=0.1)
-    >>> layer(np.ones((2, 16, 16, 8))).shape
-    TensorShape([2, 16, 16, 8])
-    >>> round(layer.describe()["share/convolution_3"], 4), layer.largest
-    (0.9, 'convolution_3')
-    >>> type(layer.finalize()).__name__
-    'Conv2D'
-
-    Reference:
-        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 4 and
-        appendix (the relaxed DARTS operations); Liu et al., "DARTS", 2019, equation 2; Xu et al.,
-        "PC-DARTS", 2020; Li et al., "Geometry-Aware Gradient Algorithms for Neural Architecture
-        Search", 2021 (GAEA).
+        filters, kernel_size, *args, candidates, perturb, update, **kwargs: as in `MixedOperation`.
     """
+
+    # Keras' convolutions save their kernel and bias only.
+    save_own_variables = keras.layers.Layer.save_own_variables
+    load_own_variables = keras.layers.Layer.load_own_variables
 
     def __init__(
         self,
-        rank: int,
         filters: int,
-        kernel_size: Sizes = 3,
+        kernel_size: Sizes,
         *args: Any,
         candidates: Sequence[str] = DARTS_OPERATIONS,
         perturb: float | None = 0.1,
         update: str = "softmax",
         **kwargs: Unpack[OperationOptions],
     ):
-        super().__init__(rank, filters, kernel_size, *args, **kwargs)
+        super().__init__(filters, kernel_size, *args, **kwargs)
         self.candidates = _checked_candidates(validation.collection(candidates, "candidates"))
         if perturb is not None and not (
             isinstance(perturb, (int, float)) and not isinstance(perturb, bool) and 0 <= perturb < 1
@@ -282,6 +230,103 @@ class MixedOperation(OperationLayer, CandidateShares):
                 math.log((1 - self.perturb) / others) if others else _LOGIT_OF_ALL
             )
         return logits
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedOperation(MixedConvolution, ConvolutionOfAnyRank):
+    """A convolution mixed with other operations, by shares that are searched.
+
+    With the operations `o` of the candidates, one of which is the convolution of the layer's own
+    arguments, and shares `p = softmax(logits)`
+
+        y = activation( Σ_o p_o · o(x) + bias )
+
+    Each convolution has a kernel of its own; `kernel` is that of the layer's own arguments, and
+    with `bias` the weights of the Keras convolution. Bias and activation act on the mixture. Where
+    the operations' windows lie, and how poolings and the skip treat another number of channels,
+    is said in `DiscreteOperation`.
+
+    The outputs are those of the whole mixture, which is what the XD paper evaluates. `finalize()`
+    keeps the operation of the largest share alone, without its share as a factor: the outputs are
+    the same where that share is 1, else as different as the other operations make them.
+
+    Args:
+        rank: number of spatial axes, 1 or 2. `MixedOperation1D` and `MixedOperation2D` fix it.
+        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
+            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
+            Strides, padding and groups hold for all operations, initializers, regularizers and
+            constraints for all kernels.
+        candidates: names of the operations, of
+            `keras_xd.layers.mixed.discrete_operation.DARTS_OPERATIONS`, or `"convolution_<k>"` and
+            `"convolution_<k>_dilated_<d>"` of any size and dilation. If none of them is the
+            convolution of `kernel_size` and `dilation_rate`, that is one more, the first, under
+            the name `"convolution"`.
+        perturb: what is left for the other operations at the start: that convolution has the share
+            `1 - perturb`, all others the same. `None`: all shares are the same (0.875 with eight
+            operations). With 0 the layer is exactly the convolution, but then the shares are 0 and
+            1 to the last bit, and no gradient reaches the logits by `update="softmax"`.
+        update: `"softmax"`: gradients are those of the logits. `"exponentiated_gradient"`: the
+            gradient that the logits get is the gradient with respect to the shares. A step of
+            `keras.optimizers.SGD(η)` (no momentum, no weight decay) on the logits then is the step
+            `p ← p · exp(-η ∇_p) / Σ` of the exponentiated gradient of GAEA, where η = 0.1, and
+            shares below 1e-5 are raised to that after each step. Other optimizers take other steps.
+        partial_channels: integer `k`; 4 is PC-DARTS: the operations act on the first 1 / k of the
+            channels only, and the rest passes them by; see `DiscreteOperation`.
+
+    Input shape:
+        `(batch, *spatial, channels)`, or `(batch, channels, *spatial)` for "channels_first"; all
+        sizes but the batch's must be known.
+
+    Output shape:
+        `(batch, *new_spatial, filters)` or `(batch, filters, *new_spatial)`, as in Keras.
+
+    Raises:
+        ValueError: for arguments and shapes outside these rules.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.MixedOperation(2, 8, 3, padding="same", perturb=0.1)
+    >>> layer(np.ones((2, 16, 16, 8))).shape
+    TensorShape([2, 16, 16, 8])
+    >>> round(layer.describe()["share/convolution_3"], 4), layer.largest
+    (0.9, 'convolution_3')
+    >>> type(layer.finalize()).__name__
+    'Conv2D'
+
+    Reference:
+        Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 4 and
+        appendix (the relaxed DARTS operations); Liu et al., "DARTS", 2019, equation 2; Xu et al.,
+        "PC-DARTS", 2020; Li et al., "Geometry-Aware Gradient Algorithms for Neural Architecture
+        Search", 2021 (GAEA).
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        filters: int,
+        kernel_size: Sizes = 3,
+        *args: Any,
+        **kwargs: Unpack[MixedOptions],
+    ):
+        self.rank = validation.one_of(rank, (1, 2), "rank")
+        super().__init__(filters, kernel_size, *args, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedOperation1D(MixedConvolution, keras.layers.Conv1D):
+    """As `MixedOperation`, over one spatial axis."""
+
+    rank = 1
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class MixedOperation2D(MixedConvolution, keras.layers.Conv2D):
+    """As `MixedOperation`, over two spatial axes."""
+
+    rank = 2
 
 
 class _ShareFloor(keras.constraints.Constraint):

@@ -1,24 +1,13 @@
 """What layers of one or of several operations have in common: a convolution's output shape."""
 
 from collections.abc import Callable, Sequence
-from typing import Unpack
+from typing import Any
 
 import keras
-from keras import activations, constraints, initializers, ops, regularizers
+from keras import ops
 
-from keras_xd.core import validation
-from keras_xd.core.type_aliases import (
-    Activation,
-    BaseOptions,
-    Config,
-    Constraint,
-    ConvOptions,
-    Initializer,
-    Regularizer,
-    Shape,
-    Sizes,
-    Tensor,
-)
+from keras_xd.core import convolutions, validation
+from keras_xd.core.type_aliases import Config, ConvOptions, Shape, Tensor
 from keras_xd.layers.mixed import window_padding
 
 
@@ -35,11 +24,11 @@ class OperationLayer(keras.layers.Layer):
     part of the channels (`operate`) and which weights that has (`build_operations`). Channels that
     pass it by, bias and activation are added here.
 
+    A subclass inherits from it and, after it, from a convolution of Keras, or from
+    `ConvolutionOfAnyRank`, and has the `rank`.
+
     Args:
-        rank: number of spatial axes, one of the class attribute `ranks`.
-        filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation,
-            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint: as in a Keras convolution.
+        *args, **kwargs: of the Keras convolution.
         partial_channels: integer `k`; the operations act on the first 1 / k of the channels.
 
     Example:
@@ -50,64 +39,23 @@ class OperationLayer(keras.layers.Layer):
     True
     """
 
-    ranks = (1, 2)
+    like = keras.layers.Conv1D
+    fixed: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        kernel_size: Sizes = 3,
-        strides: Sizes = 1,
-        padding: str = "valid",
-        data_format: str | None = None,
-        dilation_rate: Sizes = 1,
-        groups: int = 1,
-        activation: Activation = None,
-        use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        *,
-        partial_channels: int = 1,
-        **kwargs: Unpack[BaseOptions],
-    ):
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        self.rank = validation.one_of(rank, self.ranks, "rank")
-        self.filters = validation.positive_integer(filters, "filters")
-        self.kernel_size = validation.integer_tuple(kernel_size, rank, "kernel_size")
-        self.strides = validation.integer_tuple(strides, rank, "strides")
-        padding = padding.lower() if isinstance(padding, str) else padding
-        paddings = ("valid", "same") + (("causal",) if rank == 1 else ())
-        self.padding = validation.one_of(padding, paddings, "padding")
-        data_format = keras.config.image_data_format() if data_format is None else data_format
-        formats = ("channels_last", "channels_first")
-        self.data_format = validation.one_of(data_format, formats, "data_format")
-        self.dilation_rate = validation.integer_tuple(dilation_rate, rank, "dilation_rate")
-        self.groups = validation.positive_integer(groups, "groups")
-        self.activation = activations.get(activation)
-        self.use_bias = validation.boolean(use_bias, "use_bias")
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
+    def __init__(self, *args: Any, partial_channels: int = 1, **kwargs: Any):
+        paddings = ("valid", "same") + (("causal",) if self.rank == 1 else ())
+        super().__init__(**convolutions.checked_arguments(self, args, kwargs, paddings))
         self.partial_channels = validation.positive_integer(partial_channels, "partial_channels")
-        if max(self.strides) > 1 and max(self.dilation_rate) > 1:
-            raise ValueError(
-                "`strides > 1` cannot be combined with `dilation_rate > 1`. "
-                f"Received: strides={self.strides}, dilation_rate={self.dilation_rate}"
-            )
         if self.filters % self.partial_channels:
             raise ValueError(
                 "`partial_channels` must divide `filters`. "
-                f"Received: partial_channels={partial_channels}, filters={filters}"
+                f"Received: partial_channels={partial_channels}, filters={self.filters}"
             )
         validation.channel_groups(self.groups, filters=self.operation_filters)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__signature__ = convolutions.shown_signature(cls)
 
     @property
     def window(self) -> tuple[int, ...]:
@@ -165,27 +113,7 @@ class OperationLayer(keras.layers.Layer):
         return (input_shape[0], self.filters, *outputs)
 
     def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "rank": self.rank,
-            "filters": self.filters,
-            "kernel_size": self.kernel_size,
-            "strides": self.strides,
-            "padding": self.padding,
-            "data_format": self.data_format,
-            "dilation_rate": self.dilation_rate,
-            "groups": self.groups,
-            "activation": activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-            "partial_channels": self.partial_channels,
-        }
+        return {**super().get_config(), "partial_channels": self.partial_channels}
 
     def split_shape(self, input_shape: Shape) -> tuple[int, tuple[int, ...]]:
         """Return the number of channels of an input shape and its spatial sizes.

@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from keras_xd import layers
-from keras_xd.core.argument_types import constructor_parameters
+from keras_xd_tests.layers.xd.drop_in_checks import assert_signature
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -13,9 +13,7 @@ def test_arguments_are_those_of_keras(rank):
         getattr(module, f"{name}{rank}D")
         for module, name in ((layers, "DashConv"), (keras.layers, "Conv"))
     )
-    arguments = dict.fromkeys(constructor_parameters(of_keras))
-    own = list(constructor_parameters(twin))
-    assert own[:-1] == [name for name in arguments if name != "kwargs"]
+    assert_signature(of_keras, twin, 2, 3)
     layer = twin(2, 3, dilations=(1, 2), name="searched")
     config = layer.get_config()
     assert "rank" not in config and config["dilations"] == (1, 2)

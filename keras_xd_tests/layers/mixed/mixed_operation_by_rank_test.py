@@ -8,7 +8,7 @@ from keras_xd_tests.layers.xd.drop_in_checks import assert_signature
 
 @pytest.mark.parametrize("layer_class", [layers.MixedOperation1D, layers.MixedOperation2D])
 def test_signature_is_that_of_keras(layer_class):
-    twin = (keras.layers.Conv1D, keras.layers.Conv2D)[layer_class.fixed_rank - 1]
+    twin = (keras.layers.Conv1D, keras.layers.Conv2D)[layer_class.rank - 1]
     assert_signature(twin, layer_class, 4, 3)
 
 

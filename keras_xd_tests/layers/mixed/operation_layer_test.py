@@ -4,11 +4,17 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_xd import layers
+from keras_xd.core.convolutions import ConvolutionOfAnyRank
 from keras_xd.layers.mixed.operation_layer import OperationLayer
 
 
-class Doubled(OperationLayer):
+class Doubled(OperationLayer, ConvolutionOfAnyRank):
     """Twice the inputs."""
+
+    def __init__(self, rank, *args, **kwargs):
+        self.rank = rank
+        super().__init__(*args, **kwargs)
 
     def build_operations(self, input_shape):
         self.built_for = input_shape
@@ -40,4 +46,4 @@ def test_another_function_may_take_the_place_of_the_operation(rng):
 
 def test_ranks():
     with pytest.raises(ValueError, match="Received: rank=3"):
-        Doubled(3, 1)
+        layers.MixedOperation(3, 1)
