@@ -9,7 +9,7 @@ from keras_xd.core import compiling, validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph import skips
-from keras_xd.graph.wrapped_model import Exchange
+from keras_xd.graph.replacing import LayerReplacer
 from keras_xd.rewriting import kinds
 from keras_xd.rewriting.candidates import check_model, find_candidates
 from keras_xd.rewriting.explaining import (
@@ -49,10 +49,11 @@ def rewrite(
     the original's up to float32 rounding, but for `to="darts"`, `to="dash"` and `to="structured"`.
 
     Subclassed models and layers of several layers are rewritten where they hold layers: in
-    attributes, lists, tuples and dictionaries, from their constructors on. They must be able to be
-    made again by `from_config(get_config())`, and become a `keras_xd.graph.wrapped_model.Rewritten`
-    with the model in it, as `.model`. Layers in `TimeDistributed` are rewritten too. The additions
-    that a `call` of one's own makes are not seen: no skip is found there.
+    attributes, lists, tuples and dictionaries, from their constructors on. They become a
+    `keras_xd.graph.replacing.SubclassedModelWrapper` with the model in it, as `.model`, which is
+    made again from its constructor's arguments or, where these are not known, from its attributes.
+    Only the former can be saved as a whole. Layers in `TimeDistributed` are rewritten too. The
+    additions that a `call` of one's own makes are not seen: no skip is found there.
 
     The original is left untouched. The new model is not compiled; `SearchModel.compile` takes what
     it is not given from the `compile` of `model`, as long as the new model is not read from a file.
@@ -147,12 +148,12 @@ def rewrite(
     new_layers = {id(old.layer): new for old, new in chosen if old.skip is None}
     inserted = [(old.skip, new) for old, new in chosen if old.skip is not None]
     wanted = {*new_layers, *(id(skip.graph) for skip, _ in inserted)}
-    exchange = Exchange(
+    replacer = LayerReplacer(
         lambda layer: id(layer) in wanted,
         lambda layer: new_layers[id(layer)],
         skips.inserting(inserted),
     )
-    result = exchange(model)
+    result = replacer(model)
     for old, new in chosen:
         kinds.copy_weights(old.layer, new)
     compiling.note_compilation(model, result)
