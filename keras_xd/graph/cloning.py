@@ -426,7 +426,7 @@ def made_again(operation, changes=None):
         config = {**operation.get_config(), **(changes or {})}
         if _says_its_arguments(operation):
             return _from_config(kind, config)
-    except (NotImplementedError, AttributeError, KeyError):
+    except (RuntimeError, AttributeError, KeyError):  # what Keras and wrong methods raise
         if not isinstance(operation, keras.layers.Layer):
             raise
     config = _arguments_in_attributes(operation, config)
