@@ -299,10 +299,15 @@ def report(found, formats):
             "",
             _table(["Layer", *(TITLES[format] for format in formats)], rows),
             "",
-            *(f"- [{index}] {note}" for index, note in enumerate(notes, 1)),
+            *(f"- [{index}] {_escaped(note)}" for index, note in enumerate(notes, 1)),
             "",
         ]
     )
+
+
+def _escaped(note):
+    """Return a message without what Markdown takes for links."""
+    return note.replace("[", r"\[")
 
 
 def _cell(value, notes):

@@ -48,7 +48,6 @@ SETTINGS = {
     "TF_NUM_INTEROP_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "TF_ENABLE_ONEDNN_OPTS": "1",  # without it some processors have no channels first
-    "XLA_FLAGS": "--xla_backend_optimization_level=0",  # as in the tests
     "MPLBACKEND": "Agg",
 }
 LEFT_OUT = (".*", "__pycache__", "build", "dist", "site", "*.egg-info", "searches")

@@ -1,7 +1,7 @@
 """Search the operations of a Keras model: rewrite, fit, finalize, export."""
 
 import importlib as _importlib
-from typing import Any as _Any
+from typing import TYPE_CHECKING
 
 from keras_xd import grammar, kmatrix, layers, losses, models, recipes, training
 from keras_xd.core.searchable import (
@@ -80,11 +80,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _Any:
-    """Import `visualization` when it is first used, because it alone needs matplotlib."""
-    if name == "visualization":
-        return _importlib.import_module("keras_xd.visualization")
-    raise AttributeError(f"module 'keras_xd' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from keras_xd import visualization as visualization
+else:
+
+    def __getattr__(name):
+        """Import `visualization` when it is first used, because it alone needs matplotlib."""
+        if name == "visualization":
+            return _importlib.import_module("keras_xd.visualization")
+        raise AttributeError(f"module 'keras_xd' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,7 @@
 """A whole search in one call: rewrite, compile, fit, finalize, report."""
 
 import dataclasses
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,10 +12,13 @@ from keras_xd.core.searchable import searchable_layers
 from keras_xd.core.tables import aligned
 from keras_xd.core.validation import positive_integer
 from keras_xd.finalizing import finalize
+from keras_xd.finalizing.finalizer import check_options
 from keras_xd.graph.cost import complexity
+from keras_xd.layers.masked.base import MaskedLayer
 from keras_xd.rewriting import rewrite
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.training import SearchModel, checks, defaults, weight_groups
+from keras_xd.training.callbacks.non_finite import RaiseOnNonFinite
 from keras_xd.training.inner_model import InnerModel
 
 __all__ = [
@@ -27,6 +31,7 @@ __all__ = [
 # Arguments of `search` itself, which options may not give again.
 OF_REWRITE = ("model", "to")
 OF_COMPILE = ("optimizer", "architecture_optimizer", "loss", "metrics", "mode")
+OF_FINALIZE = ("model",)
 # Options of `compile` that hold for the evaluation of backbone and finalized model too.
 SHARED = ("loss_weights", "weighted_metrics", "run_eagerly", "jit_compile", "steps_per_execution")
 
@@ -40,7 +45,8 @@ class SearchReportRow:
         parameters: the number of all its weights.
         multiply_adds: those of one sample, as by `keras_xd.complexity`; `None` if a size is
             unknown.
-        metrics: loss and metrics on the validation data; empty without such data.
+        metrics: loss, without the regularizers of weights, and metrics on the validation data;
+            empty without such data.
     """
 
     model: str
@@ -110,6 +116,7 @@ def search(
     callbacks: Any = None,
     rewrite_options: Mapping[str, Any] | None = None,
     compile_options: Mapping[str, Any] | None = None,
+    finalize_options: Mapping[str, Any] | None = None,
     verbose: str | int = "auto",
     **fit_options: Any,
 ) -> SearchResult:
@@ -136,7 +143,9 @@ def search(
         rewrite_options: dictionary of the other arguments of `rewrite`, such as
             `{"depth": 3, "seed": 1}`.
         compile_options: dictionary of the other arguments of `SearchModel.compile`, such as
-            `{"warmup_epochs": 2}`.
+            `{"warmup_epochs": 2}`. With masks (`to="masked"`) it needs a `complexity_target`: they
+            begin at full size, and nothing else makes them smaller.
+        finalize_options: dictionary of arguments of `finalize`, such as `{"keep": "kernel"}`.
         **fit_options: the other arguments of `SearchModel.fit`. The bilevel modes need
             `architecture_data` or `architecture_split`.
 
@@ -145,7 +154,9 @@ def search(
 
     Raises:
         ValueError: as `rewrite`, `SearchModel.compile`, `SearchModel.fit` and `finalize`; if
-            warm-up and cool-down leave no epoch for the architecture; if options are given twice.
+            warm-up and cool-down leave no epoch for the architecture; if options are given twice,
+            or are none of the function they are for; for masks without a `complexity_target`;
+            after the first batch whose loss is NaN or infinite.
 
     Example:
 
@@ -170,6 +181,10 @@ def search(
     """
     rewrite_options = _options(rewrite_options, "rewrite_options", OF_REWRITE)
     compile_options = _options(compile_options, "compile_options", OF_COMPILE)
+    finalize_options = _options(finalize_options, "finalize_options", OF_FINALIZE)
+    _check_names("finalize_options", finalize_options, finalize)
+    _check_names("**fit_options", fit_options, SearchModel.fit, keras.Model.fit)
+    check_options(**finalize_options)
     epochs = positive_integer(epochs, "epochs")
     _check_epochs(epochs, compile_options)
     if isinstance(validation_data, Iterator):
@@ -190,6 +205,7 @@ def search(
     optimizer, architecture_optimizer, loss, metrics, compile_options = defaults.completed(
         space, optimizer, architecture_optimizer, loss, metrics, compile_options
     )
+    _check_budget(space, compile_options)
     trained = SearchModel(space)
     trained.compile(optimizer, architecture_optimizer, loss, metrics, mode=mode, **compile_options)
     same = {name: compile_options[name] for name in SHARED if name in compile_options}
@@ -197,10 +213,11 @@ def search(
     backbone.compile(loss=loss, metrics=_fresh(metrics), **_fresh(same))
     data = {"validation_data": validation_data, "batch_size": batch_size}
     rows = [_row("backbone", model, backbone, data, fit_options)]
+    callbacks = [*keras.tree.flatten(callbacks or []), RaiseOnNonFinite()]
     history = trained.fit(
         x, y, epochs=epochs, callbacks=callbacks, verbose=verbose, **data, **fit_options
     )
-    plain = finalize(trained)
+    plain = finalize(trained, **finalize_options)
     weights_optimizer = weight_groups.joined(trained.search_optimizer, plain)
     weights_optimizer = weights_optimizer.from_config(weights_optimizer.get_config())
     plain.compile(weights_optimizer, loss=loss, metrics=_fresh(metrics), **_fresh(same))
@@ -242,6 +259,43 @@ def _options(options, name, elsewhere):
     return dict(options)
 
 
+def _check_names(name, options, *functions):
+    """Raise `ValueError`, which says where they belong, for options that are no arguments."""
+    places = {
+        "rewrite_options": (rewrite,),
+        "compile_options": (SearchModel.compile, keras.Model.compile),
+        "finalize_options": (finalize,),
+    }
+    for key, value in options.items():
+        if not _takes(key, *functions):
+            given = f"{key}={value!r}" if name.startswith("*") else f"{name}={{{key!r}: {value!r}}}"
+            own = (place for place, takers in places.items() if _takes(key, *takers))
+            own = next(own, "rewrite_options")
+            raise ValueError(
+                "`search` takes arguments of `fit` by name, those of `rewrite`, and options of its "
+                "layers, in `rewrite_options`, of `SearchModel.compile` in `compile_options`, of "
+                f"`finalize` in `finalize_options`. Received: {given}; give it as "
+                f"{own}={{{key!r}: {value!r}}} if that is meant"
+            )
+
+
+def _takes(name, *functions):
+    """Return whether one of some functions has an argument of a name."""
+    return any(name in inspect.signature(function).parameters for function in functions)
+
+
+def _check_budget(space, compile_options):
+    """Raise `ValueError` for masks that nothing makes smaller."""
+    masked = any(isinstance(layer, MaskedLayer) for layer in searchable_layers(space))
+    if masked and compile_options.get("complexity_target") is None:
+        raise ValueError(
+            "A search of masks needs a `complexity_target`: they begin at full size, and nothing "
+            "else makes them smaller. Give compile_options={'complexity_target': 0.5 * "
+            "keras_xd.complexity(model), 'complexity_weight': 1.0} for half of the multiply–adds. "
+            f"Received: compile_options={compile_options!r}"
+        )
+
+
 def _check_epochs(epochs, compile_options):
     """Raise `ValueError` if warm-up and cool-down leave no epoch in which anything is searched."""
     fixed = {name: compile_options.get(name, 0) for name in ("warmup_epochs", "cooldown_epochs")}
@@ -267,6 +321,12 @@ def _fresh(metrics):
     return keras.tree.map_structure(copy, metrics)
 
 
+def _weight_penalties(model):
+    """Return the sum of the regularizers of weights, which differ from one model to the next."""
+    weights = [weight for weight in model.trainable_variables if weight.regularizer is not None]
+    return sum(float(weight.regularizer(weight)) for weight in weights)
+
+
 def _row(name, model, compiled, data, fit_options):
     """Return a row of the report.
 
@@ -288,6 +348,7 @@ def _row(name, model, compiled, data, fit_options):
             x = validation
         found = compiled.evaluate(x, **options)
         metrics = {key: float(value) for key, value in found.items()}
+        metrics["loss"] -= _weight_penalties(model)
     try:
         multiply_adds = int(complexity(model))
     except ValueError:  # a size is unknown

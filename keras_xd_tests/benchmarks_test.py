@@ -162,7 +162,7 @@ def test_commands_of_readme_and_results_name_files_and_options_that_exist():
             assert any(f'"{option}"' in file for file in [source, *shared]), (name, option)
 
 
-def test_cells_are_recorded_once(tmp_path, monkeypatch, eager):
+def test_cells_are_recorded_once(tmp_path, monkeypatch):
     few = [part[:64] for part in digit_cells.digits()]
     monkeypatch.setattr(digit_cells, "digits", lambda: few)
     monkeypatch.setattr(digit_cells, "different_cells", lambda count: [CONSTANT, POOLS][:count])

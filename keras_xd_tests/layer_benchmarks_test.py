@@ -1,7 +1,6 @@
 """The benchmarks of layers, cells and finalized models, in small settings."""
 
 import functools
-import gc
 import importlib
 import inspect
 import json
@@ -55,7 +54,7 @@ def small_cnn1d():
     return keras.Sequential([keras.Input((32, 8)), *kept])
 
 
-def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypatch, eager):
+def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypatch):
     monkeypatch.setitem(finalized.CASES, "cnn1d", ("small", small_cnn1d, {}))
     monkeypatch.setattr(finalized, "BATCHES", (1,))
     output = tmp_path / "finalized.md"
@@ -94,7 +93,7 @@ def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypa
     assert output.stat().st_mtime_ns == before
 
 
-def test_low_ranks_are_measured(tmp_path, monkeypatch, rng, eager):
+def test_low_ranks_are_measured(tmp_path, monkeypatch, rng):
     monkeypatch.setattr(low_rank, "SHAPES", ())
     monkeypatch.setattr(low_rank, "TOLERANCES", (0.01, 0.5))
     small = keras_xd.models.lenet
@@ -313,32 +312,6 @@ def test_formats_are_measured_once_and_refusals_told(tmp_path, monkeypatch, caps
     records["KDense"]["onnx"]["versions"]["keras"] = "3.0.0"
     (tmp_path / "formats.json").write_text(json.dumps(records))
     assert formats.main(words) == found and len(measured) == 2
-
-
-def test_eight_bits_are_measured(tmp_path, monkeypatch, capsys, eager):
-    monkeypatch.setattr(quantized, "RESULTS", tmp_path / "quantized.md")
-    monkeypatch.setattr(quantized, "MODES", (None, "int8"))
-    monkeypatch.setattr(gc, "collect", lambda: 0)  # Keras does for each weight that it replaces
-    milliseconds = quantized.milliseconds
-
-    def of_the_first(models, *arguments):  # each makes a graph
-        return milliseconds(models[:1], *arguments) * len(models)
-
-    monkeypatch.setattr(quantized, "milliseconds", of_the_first)
-    train, test = quantized.CASES["digits"]()
-    few = [values[:64] for values in train], [values[:32] for values in test]
-    monkeypatch.setitem(quantized.CASES, "digits", lambda: few)
-    words = ["--cases", "digits", "--epochs", "1", "--rounds", "1", "--layers", "1"]
-    found = quantized.main([*words, "--depth", "1"])
-    forms = [(keep, mode) for keep, mode, *_ in found["digits"]]
-    kept = ("spectrum", "kernel", "blocks, KDense", "not searched")
-    assert forms == [(form, mode) for form in kept for mode in ("float32", "int8")]
-    sizes = {(keep, mode): row for keep, mode, *row in found["digits"]}
-    assert sizes["spectrum", "int8"][1] < 0.3 * sizes["spectrum", "float32"][1]
-    assert sizes["spectrum", "int8"][2] < 0.5 * sizes["spectrum", "float32"][2]
-    assert abs(sizes["spectrum", "int8"][0] - sizes["spectrum", "float32"][0]) < 5
-    assert sizes["blocks, KDense", "int8"][1] < 0.5 * sizes["blocks, KDense", "float32"][1]
-    assert capsys.readouterr().out.strip() == (tmp_path / "quantized.md").read_text().strip()
 
 
 def test_products_of_a_step_are_all_found(tmp_path, monkeypatch):

@@ -12,22 +12,12 @@ import traceback
 
 ROOT = pathlib.Path(__file__).parent.parent
 BACKENDS = ("tensorflow", "jax", "torch")
-# So small programs take longer to compile than to run: less optimized code, and no MLIR for it.
-COMPILE_QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-# Keras and TensorFlow import them wherever they are installed, in half of their own time.
-NEEDLESS = ("jax", "matplotlib", "sklearn")
-WITH_SKLEARN = ("faults", "tuner_integration")
 
 
 def start(module, *arguments, backend="tensorflow", **environment):
-    """Start `python -m keras_xd_tests.<module>` on the CPU with a backend.
-
-    It finds no packages that it does not need.
-    """
-    needed = {backend, "sklearn"} if module.startswith(WITH_SKLEARN) else {backend}
+    """Start `python -m keras_xd_tests.<module>` on the CPU with a backend."""
     command = [sys.executable, "-m", f"keras_xd_tests.{module}", *map(str, arguments)]
-    settings = {"KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": "", "XLA_FLAGS": COMPILE_QUICKLY}
-    settings["KERAS_XD_WITHOUT"] = " ".join(name for name in NEEDLESS if name not in needed)
+    settings = {"KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.Popen(
         command,
         cwd=ROOT,
@@ -59,6 +49,19 @@ def result(process):
 
 def run(module, *arguments, **options):
     return result(start(module, *arguments, **options))
+
+
+def on_all_backends(module, *arguments):
+    """Return what a program prints on each backend, by its name; all run at once."""
+    flags = "--xla_force_host_platform_device_count=2"  # for JAX
+    processes = {
+        name: start(module, *arguments, backend=name, XLA_FLAGS=flags) for name in BACKENDS
+    }
+    try:
+        return {name: result(process) for name, process in processes.items()}
+    finally:
+        for process in processes.values():
+            stop(process)
 
 
 def free_ports(count):

@@ -6,16 +6,13 @@ import io
 import os
 import tempfile
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd.finalizing.finalizer import FinalizedModel
-from keras_xd_tests.example_scripts import blank_pictures, on_path, run_eagerly
+from keras_xd_tests.example_scripts import on_path
 
 SMALL = ("--subset", "60", "--epochs", "1", "--batch-size", "60")
-EXPORTED = "search_plain_0"
 
 
 with on_path():
@@ -33,49 +30,22 @@ def refusal(capsys, *arguments):
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
-    """What a small run returned and printed, and its only folder in that of temporary files.
-
-    That the file starts as a script is tested with all scripts. One model is exported, the
-    searched one of plain digits; the others, which are in the same way, are kept as they are.
-    """
-    kept = {}
+    """What a small run returned and printed, and its only folder in that of temporary files."""
     folder, here = tmp_path_factory.mktemp("temporary"), tmp_path_factory.mktemp("here")
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
-        run_eagerly(patch)
-        blank_pictures(patch)
         patch.chdir(here)
         patch.setattr(tempfile, "tempdir", str(folder))
-        for kind in (keras.Model, FinalizedModel):
-            patch.setattr(kind, "export", keeping(kind.export, kept))
-        read = quickstart.predict_exported
-        patch.setattr(
-            quickstart,
-            "predict_exported",
-            lambda path, inputs: kept[path](inputs) if path in kept else read(path, inputs),
-        )
         runs = quickstart.main([*SMALL, "--seeds", "1"])
     # TensorFlow keeps the functions that it has generated until the process ends.
     generated = set(folder.glob("__autograph_generated_file*.py"))
     (output,) = set(folder.iterdir()) - generated
     assert not any(here.iterdir())
-    return runs, printed.getvalue(), output, kept
-
-
-def keeping(export, kept):
-    def exported(model, path, *arguments, **options):
-        # The text is that of a file that is tried first, within the export of a finalized model.
-        if isinstance(path, str) or path.name == EXPORTED:
-            return export(model, path, *arguments, **options)
-        kept[path] = lambda inputs: model.predict(inputs, verbose=0)
-        path.mkdir()
-        (path / "model").write_text("kept")
-
-    return exported
+    return runs, printed.getvalue(), output
 
 
 def test_writes_a_table_pictures_and_models(result):
-    runs, printed, output, _ = result
+    runs, printed, output = result
     assert quickstart.table(runs) in printed
     # Of two seeds, as one has no deviation.
     lines = quickstart.table({kind: 2 * found for kind, found in runs.items()}).splitlines()
@@ -94,18 +64,14 @@ def test_writes_a_table_pictures_and_models(result):
 
 
 def test_main_measures_the_exported_models(result):
-    runs, _, output, kept = result
+    runs, _, output = result
     _, _, (inputs, labels) = [(x[:60], y[:60]) for x, y in digits.load()]
     inputs = {"plain": inputs, "permuted": permutation.permute(inputs, 0)}
     for kind in quickstart.KINDS:
         for name, record in runs[kind][0].items():
             path = output / f"{name}_{kind}_0"
-            assert (path in kept) == (path.name != EXPORTED)
-            if path in kept:
-                answers = kept[path](inputs[kind])
-            else:
-                model = tf.saved_model.load(path)
-                answers = model.serve(inputs[kind]).numpy()
+            model = tf.saved_model.load(path)
+            answers = model.serve(inputs[kind]).numpy()
             assert record["accuracy"] == pytest.approx(np.mean(answers.argmax(-1) == labels))
             assert record["seconds"] > 0
     backbone, dense, search = (runs["plain"][0][name] for name in quickstart.NAMES)
@@ -133,7 +99,7 @@ def test_an_export_that_is_not_the_model_is_noticed(tmp_path):
 
 
 @pytest.mark.real_data("TFDS_DATA_DIR", "mnist")
-def test_runs_on_mnist(tmp_path, eager):
+def test_runs_on_mnist(tmp_path):
     arguments = ["--dataset", "mnist", "--data-dir", os.environ["TFDS_DATA_DIR"]]
     small = ["--subset", "60", "--epochs", "1", "--seeds", "1", "--batch-size", "30"]
     runs = quickstart.main([*arguments, *small, "--output", str(tmp_path / "result")])

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_tuner.src.tuners import bayesian
 
 from keras_xd.grammar import network_digest
-from keras_xd_tests.example_scripts import BENCHMARKS, evolve_shortly, on_path, time_eagerly
+from keras_xd_tests.example_scripts import BENCHMARKS, evolve_shortly, on_path
 from tuner_integration import forest
 
 with on_path(BENCHMARKS):
@@ -168,14 +168,12 @@ def small(monkeypatch):
     monkeypatch.setattr(forest, "_TREES", 5)
     evolve_shortly(monkeypatch)
     monkeypatch.setattr(real_searches, "INITIAL", 3)
-    time_eagerly(monkeypatch, timing)
+    monkeypatch.setattr(timing, "ROUNDS", 1)
     monkeypatch.setattr(real_tasks, "trained", stand_in)
     monkeypatch.setattr(real_tasks, "data", lambda *_: ())
 
 
-def test_all_searches_run_with_equal_first_points_and_are_reported(
-    small, blank_pictures, tmp_path, capsys
-):
+def test_all_searches_run_with_equal_first_points_and_are_reported(small, tmp_path, capsys):
     words = ["--tasks", "activations", "--seeds", "2", "--trials", "4", "--output", str(tmp_path)]
     words += ["--searches", str(tmp_path / "kept"), "--share", "0"]
     found = real_searches.main(words)
@@ -230,7 +228,7 @@ def test_searches_are_compared_at_equal_trials_and_equal_seconds():
     }
 
 
-def test_a_search_goes_on_until_its_seconds_are_used(small, blank_pictures, monkeypatch, tmp_path):
+def test_a_search_goes_on_until_its_seconds_are_used(small, monkeypatch, tmp_path):
     """A network takes 2 s here: 5 trials are asked, 15 s take 8."""
     clock = [0.0]
 

@@ -73,6 +73,22 @@ def test_report_compares_the_three(rng, capsys):
     assert result.report.to_dict()["rows"][0]["model"] == "backbone"
 
 
+def test_losses_are_compared_without_the_penalties_of_weights(rng):
+    x, y = data(rng)
+    signal = keras.Input((9, 1))
+    hidden = keras.layers.Conv1D(4, 3, kernel_regularizer=keras.regularizers.L2(5.0))(signal)
+    model = keras.Model(signal, keras.layers.GlobalAveragePooling1D()(hidden))
+    names = ("optimizer", "architecture_optimizer")
+    optimizers = {name: keras.optimizers.SGD(0.0) for name in names}
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    result = keras_xd.search(
+        model, x, y, epochs=1, validation_data=(x, y), loss=loss, verbose=0, **optimizers
+    )
+    expected = float(loss(y, model(x)))
+    for row in result.report.rows:
+        assert row.metrics["loss"] == pytest.approx(expected, rel=1e-4)
+
+
 def test_report_without_validation_data_is_not_printed(rng, capsys):
     x, y = data(rng)
     result = keras_xd.search(
@@ -137,12 +153,12 @@ def test_subclassed_models_are_searched_too(rng):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"model": None}, "`model` must be a Keras model. Received: model=None"),
+        ({"model": None}, "parameter model="),
         ({"epochs": 0}, "`epochs` must be an integer of at least 1. Received: epochs=0"),
         ({"loss": None}, "`compile` needs `loss`"),
         ({"to": "nowhere"}, "`to` must be one of"),
         ({"mode": "nothing"}, "`mode` must be one of"),
-        ({"rewrite_options": 3}, "`rewrite_options` must be.*rewrite_options=3"),
+        ({"rewrite_options": 3}, "parameter rewrite_options=3"),
         ({"rewrite_options": {"to": "xd"}}, r"must not have.*Received: rewrite_options with \['to"),
         ({"compile_options": {"loss": "mse"}}, r"Received: compile_options with \['loss'\]"),
         ({"compile_options": {"warmup_epochs": 2}}, "leave an epoch.*Received: epochs=2"),
@@ -168,3 +184,50 @@ def test_table():
         "backbone  1,234       ?              1.235",
         "search    5           60             1         0.5",
     ]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_search_ends_at_the_first_loss_that_is_not_finite(rng, steps):
+    x, y = data(rng)
+    x[4:8] = np.nan
+    model, seen = backbone(), []
+    model.compile("sgd", LOSS)
+    with pytest.raises(ValueError, match="epoch 1, batch 2: loss = nan, .*layers 'conv'.*rates"):
+        keras_xd.search(
+            model,
+            x,
+            y,
+            epochs=3,
+            batch_size=4,
+            shuffle=False,
+            verbose=0,
+            callbacks=keras.callbacks.LambdaCallback(
+                on_train_batch_end=lambda batch, logs: seen.append(batch)
+            ),
+            compile_options={"steps_per_execution": steps},
+        )
+    assert seen[-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"depth": 3}, r"give it as rewrite_options=\{'depth': 3\}"),
+        ({"warmup_epochs": 1}, r"give it as compile_options=\{'warmup_epochs': 1\}"),
+        ({"snap": 0.1}, r"give it as finalize_options=\{'snap': 0.1\}"),
+        ({"finalize_options": {"depth": 3}}, r"Received: finalize_options=\{'depth': 3\}"),
+        ({"finalize_options": {"keep": "all"}}, "`keep` must be one of"),
+        ({"to": "masked"}, "A search of masks needs a `complexity_target`"),
+    ],
+)
+def test_options_are_checked_before_training(options, message, rng):
+    x, y = data(rng)
+    with pytest.raises(ValueError, match=message):
+        keras_xd.search(backbone(), x, y, epochs=1, loss=LOSS, **options)
+
+
+def test_finalize_options(rng):
+    x, y = data(rng)
+    options = {"compile_options": EAGER, "finalize_options": {"keep": "kernel"}}
+    result = keras_xd.search(backbone(), x, y, epochs=1, loss=LOSS, verbose=0, **options)
+    assert result.model.report.rows[0].form == "kernel"

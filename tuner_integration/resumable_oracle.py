@@ -35,6 +35,8 @@ class ResumableOracle(keras_tuner.Oracle):
         **kwargs: of `keras_tuner.Oracle`.
     """
 
+    _content = None  # of the file of the state, as this process knows it
+
     @property
     def max_trials(self) -> int | None:
         """The largest number of trials, which may be raised at any time."""
@@ -74,6 +76,9 @@ class ResumableOracle(keras_tuner.Oracle):
         self.trials = dict(sorted(self.trials.items(), key=lambda pair: int(pair[0])))
         state = {**state, "run_times": dict(state["run_times"])}
         for trial in self.trials.values():
+            if trial.status == "COMPLETED" and np.isnan(trial.score):  # as `end_trial` sees it
+                trial.status = "FAILED"
+                self._save_trial(trial)
             if trial.status not in ENDED and trial.metrics.exists(self.objective.name):
                 self._end_reported(trial, state)
         state = repaired_state(state, self.trials)
@@ -95,8 +100,10 @@ class ResumableOracle(keras_tuner.Oracle):
         """
         known = dict(self.trials)
         try:
+            content = self._content_of_file()
             super().reload()
             self._check_reloaded()
+            self._content = content
         except DAMAGED as error:
             self.trials = known
             cause = error.__cause__ or error
@@ -158,8 +165,19 @@ class ResumableOracle(keras_tuner.Oracle):
     def save(self) -> None:
         """Save the state so that its file is never there in part."""
         if self._has_project():
-            content = json.dumps(self.get_state(), allow_nan=False)
-            files.write(self._get_oracle_fname(), content.encode(), overwrite=True)
+            content = json.dumps(self.get_state(), allow_nan=False).encode()
+            files.write(self._get_oracle_fname(), content, overwrite=True)
+            self._content = content
+
+    def is_outdated(self) -> bool:
+        """Return whether another process has written the state since this one knew it."""
+        return self._content_of_file() not in (None, self._content)
+
+    def _content_of_file(self):
+        if not self._has_project() or not os.path.exists(self._get_oracle_fname()):
+            return None
+        with open(self._get_oracle_fname(), "rb") as file:
+            return file.read()
 
     def _save_trial(self, trial):
         if self._has_project():

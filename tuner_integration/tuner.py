@@ -10,10 +10,12 @@ from typing import Any
 
 import keras
 import keras_tuner
+from keras_tuner import errors
 from keras_tuner.engine.trial import Trial
 from keras_tuner.engine.tuner import maybe_distribute
 
-from keras_xd.core import files, validation
+from keras_xd.core import files, locking, validation
+from keras_xd.grammar.topologies import UnknownOperatorError
 from keras_xd.training.callbacks.event_file import EventFile
 from tuner_integration import checkpoints
 from tuner_integration.costs import COSTS, check_limits, exceeded, model_costs
@@ -140,6 +142,11 @@ class GrammarTuner(keras_tuner.Tuner):
         self.limits = check_limits(limits or {})
         self._costs = {}
         self.grammars = dict(oracle.grammars)  # a worker's oracle is KerasTuner's client of it
+        own_fit = isinstance(hypermodel, keras_tuner.HyperModel) and (
+            type(hypermodel).fit is not keras_tuner.HyperModel.fit
+        )
+        own_run = type(self).run_trial is not GrammarTuner.run_trial
+        self._calls_fit = hypermodel is not None and not own_fit and not own_run
         if hypermodel is not None:
             hypermodel = TermHyperModel(hypermodel, self.grammars)
         self._own_oracle, self._built, self._resumed = oracle, (None, None), None
@@ -158,19 +165,64 @@ class GrammarTuner(keras_tuner.Tuner):
             oracle.refuse = _one_of(oracle.refuse, self._refusal)
         if self._filter:
             oracle.skip = self._skips
+        folder = os.path.join(
+            kwargs.get("directory") or ".", kwargs.get("project_name") or "untitled_project"
+        )
+        if kwargs.get("overwrite") and os.path.isdir(folder):
+            with self._lock(folder):
+                pass
         super().__init__(oracle, hypermodel, **kwargs)
 
     def search(self, *fit_args: Any, **fit_kwargs: Any) -> None:
         """Search, see `keras_tuner.Tuner.search`.
 
         Raises:
+            ValueError: another process searches in this project, with workers one of the same
+                `KERASTUNER_TUNER_ID`; the objective needs validation data and there are none, or
+                it is nothing that training reports.
             RuntimeError: no trial has completed.
         """
-        super().search(*fit_args, **fit_kwargs)
+        self._check_validation(fit_args, fit_kwargs)
+        with self._lock(self.project_dir):
+            if not self._is_worker() and self.oracle.is_outdated():
+                self.oracle.reload()  # what another process has done since
+            super().search(*fit_args, **fit_kwargs)
         if not self._is_worker() and self.oracle.trials and not self.oracle.get_best_trials():
             raise RuntimeError(
                 "No trial has completed. Mend what made them fail, then search again with "
                 f"`overwrite=True`. Received: {last_failure(self.oracle.trials.values())}"
+            )
+
+    def _lock(self, folder):
+        """Hold the project, which a worker shares with the chief and the other workers."""
+        name = os.environ.get("KERASTUNER_TUNER_ID") if self._is_worker() else "oracle"
+        return locking.locked(os.path.join(folder, f"{name}.lock"), "this search")
+
+    def _check_validation(self, args, kwargs):
+        """Raise `ValueError` if no trial could report a validation value."""
+        names = [n for n in directions_of(self.oracle.objective) if n.startswith("val_")]
+        given = len(args) > 6 or kwargs.get("validation_split") or kwargs.get("callbacks")
+        if names and self._calls_fit and not given and kwargs.get("validation_data") is None:
+            raise ValueError(
+                "An objective of validation needs `validation_data` or `validation_split` in "
+                f"`search`. Received: objective {names}, neither"
+            )
+
+    def _check_reported(self, reported, wait=False):
+        """End the search if the objective is not among what training reports."""
+        names = [n for n in directions_of(self.oracle.objective) if n not in COSTS]
+        missing = [
+            name
+            for name in names
+            if name not in reported
+            and name != "default_objective"
+            and not (wait and name.startswith("val_"))
+        ]
+        if missing:
+            raise errors.FatalValueError(
+                "The objective must be what training reports, and values of validation need "
+                "`validation_data` or `validation_split` in `search`. "
+                f"Received: objective {missing}, reported are {sorted(reported)}"
             )
 
     def get_best_hyperparameters(self, num_trials: int = 1) -> list:
@@ -270,6 +322,7 @@ class GrammarTuner(keras_tuner.Tuner):
     def run_trial(self, trial: Trial, *fit_args: Any, **fit_kwargs: Any) -> Any:
         """Build and train the network of a trial, see `keras_tuner.Tuner.run_trial`."""
         values = trial.hyperparameters.values
+        fit_kwargs["callbacks"] = keras.tree.flatten(fit_kwargs.get("callbacks") or [])
         fit_args, fit_kwargs = fit_arguments(values, fit_args, fit_kwargs)
         self._resumed = resumed_from(values)
         try:
@@ -278,14 +331,28 @@ class GrammarTuner(keras_tuner.Tuner):
             self._resumed = None
 
     def _build_and_fit_model(self, trial, *args, **kwargs):
-        checkpoints.write_whole(kwargs.get("callbacks", []))
-        return super()._build_and_fit_model(trial, *args, **kwargs)
+        callbacks = kwargs.get("callbacks", [])
+        checkpoints.write_whole(callbacks)
+        if self._calls_fit:
+            wait = kwargs.get("validation_freq", 1) != 1
+            kwargs["callbacks"] = [
+                *callbacks,
+                keras.callbacks.LambdaCallback(
+                    on_epoch_end=lambda epoch, logs: self._check_reported(logs, wait)
+                ),
+            ]
+        results = super()._build_and_fit_model(trial, *args, **kwargs)
+        if isinstance(results, keras.callbacks.History):
+            self._check_reported(results.history)
+        return results
 
     def _run_and_update_trial(self, trial, *fit_args, **fit_kwargs):
         """Let a full disk end the search, where KerasTuner would count the trial as failed."""
         try:
             super()._run_and_update_trial(trial, *fit_args, **fit_kwargs)
         except Exception as error:
+            if isinstance(error, UnknownOperatorError):  # the grammar's fault, not the trial's
+                raise errors.FatalValueError(str(error)) from error
             if files.is_full(error):
                 raise checkpoints.FullDiskError(trial.trial_id, error) from error
             raise

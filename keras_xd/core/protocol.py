@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 # A method, whose type the decorator leaves as it is.
 Method = TypeVar("Method", bound=Callable)
@@ -37,3 +37,11 @@ def of_built_layer(function: Method) -> Method:
         return function(self, *args, **kwargs)
 
     return checked
+
+
+def refuse_to_quantize(layer: Any, *args: Any, **kwargs: Any) -> None:
+    """Raise `ValueError`: `keras_xd.finalize` comes before `quantize`."""
+    raise ValueError(
+        "What is quantized is the result of a search: `keras_xd.finalize(model).quantize(mode)`. "
+        f"Received: the {type(layer).__name__} '{layer.name}', which is still searched"
+    )

@@ -47,7 +47,17 @@ class AtomicSaving:
             filepath: where to write, a path that ends in `.keras`.
             overwrite: whether to replace a file without asking.
             zipped, **kwargs: as in `keras.Model.save`.
+
+        Raises:
+            ValueError: for a path that ends in `.h5` or `.hdf5`, files from which Keras could not
+                read the model again.
         """
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise ValueError(
+                f"A {type(self).__name__} is saved as a `.keras` file, since Keras reads only "
+                "classes of its own from HDF5 files; `save_weights` writes `.weights.h5`. "
+                f"Received: filepath={str(filepath)!r}"
+            )
         if zipped is False or not _is_replaceable(filepath, ".keras", overwrite):
             super().save(filepath, overwrite=overwrite, zipped=zipped, **kwargs)
             return

@@ -126,6 +126,8 @@ class SearchableLayer(keras.layers.Layer):
             for value in values
         ]
 
+    quantize = protocol.refuse_to_quantize
+
     def get_build_config(self) -> Config | None:
         config = super().get_build_config()
         if config is None or not self.trainable:
@@ -258,6 +260,48 @@ def model_variables(model: keras.layers.Layer) -> list[keras.Variable]:
     return [v for v in model.trainable_variables if id(v) not in architecture]
 
 
+def non_finite_weights(model, only=None):
+    """Return `{path: names}` of the weights in `model` that have NaN or infinite entries.
+
+    Args:
+        model: a model or layer; a weight counts to the innermost layer that has it.
+        only: the variables to look at; `None` for all weights.
+    """
+    found, seen = {}, set()
+    wanted = None if only is None else _ids(only)
+    for path, layer in reversed(named_layers(model)):  # content before containers
+        for weight in layer.weights:
+            if id(weight) in seen or (wanted is not None and id(weight) not in wanted):
+                continue
+            seen.add(id(weight))
+            if not np.all(np.isfinite(keras.ops.convert_to_numpy(weight))):
+                found.setdefault(path or layer.name, []).append(weight.name)
+    return dict(reversed(found.items()))
+
+
+def listed_weights(found, most=8):
+    """Return in words what `non_finite_weights` returned."""
+    texts = [f"'{path}' ({', '.join(names)})" for path, names in list(found.items())[:most]]
+    more = f", … ({len(found)} layers)" if len(found) > most else ""
+    return ", ".join(texts) + more
+
+
+def check_finite(model, only=None):
+    """Raise `ValueError` with the names of layers and weights that are not finite.
+
+    Args:
+        model, only: as of `non_finite_weights`.
+    """
+    found = non_finite_weights(model, only)
+    if found:
+        raise ValueError(
+            "Weights must be finite, or nothing can be said of the operations. Training has "
+            "diverged: load an earlier state, look for NaN in the data, or train with lower "
+            "learning rates; `keras_xd.callbacks.TerminateOnNonFinite` keeps the last finite "
+            f"state. Received: NaN or infinity in layers {listed_weights(found)}"
+        )
+
+
 @check_types
 def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
     """Return what the searchable layers of `model` have become.
@@ -269,6 +313,9 @@ def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
         A dictionary from the path of each searchable layer (its name, after those of the nested
         models around it, joined by "/") to its `describe()`.
 
+    Raises:
+        ValueError: if weights are NaN or infinite.
+
     Example:
 
     >>> import keras
@@ -277,6 +324,7 @@ def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
     >>> keras_xd.describe(model)["conv"]["distance_from_start/K"]
     0.0
     """
+    check_finite(model)
     return {
         path or layer.name: layer.describe()
         for path, layer in named_layers(model)
@@ -288,11 +336,11 @@ def describe(model: keras.layers.Layer) -> dict[str, dict[str, Any]]:
 def freeze_architecture(model: keras.layers.Layer) -> keras.layers.Layer:
     """Make the architecture variables of `model` non-trainable, in place.
 
-    From then on training moves the weights only, and `.keras` files keep it that way. A compiled
+    Training then moves the weights only, and `.keras` files keep it so. A compiled
     model retraces its train step, so that its next `fit` leaves the architecture alone. Where
     its optimizer has to know all variables (that of `SearchModel`, an `architecture_optimizer`, or
     any on the JAX backend), the next `fit` raises `ValueError` until the model is compiled again.
-    Compile again also a model that holds `model` as one of its layers. Setting `layer.trainable`
+    Compile again a model that holds it, too. Setting `layer.trainable`
     or `model.trainable` to `True` sets all variables inside, those of the architecture too.
 
     Args:

@@ -91,6 +91,53 @@ def fft(parts, kept=None):
     return tuple(_vectors(product, others, count) for product in products)
 
 
+def lowest(parts, mode):
+    """Return the frequencies `0 … mode - 1, -mode … -1` of complex vectors.
+
+    Args:
+        parts: (real, imaginary) pair of tensors of float32 or float64.
+        mode: at most half of the length of the vectors.
+    """
+    if _products.get():
+        return fft(parts, _lowest(mode))
+    return tuple(
+        ops.concatenate([part[..., :mode], part[..., -mode:]], axis=-1) for part in fft(parts)
+    )
+
+
+def inverse_of_lowest(parts, mode, size):
+    """Return the complex vectors of the frequencies that `lowest` returns; the others are zero.
+
+    Args:
+        parts: (real, imaginary) pair of tensors of float32 or float64.
+        mode: as there.
+        size: length of the vectors.
+    """
+    if not _products.get():
+        # Exchanging the parts before and after turns the FFT into the (unscaled) inverse FFT.
+        imaginary, real = fft(tuple(_insert_zeros(part, mode, size) for part in parts[::-1]))
+        return tuple(part / ops.cast(size, part.dtype) for part in (real, imaginary))
+    *others, _ = ops.shape(parts[0])
+    cosines, sines = _waves(_lowest(mode), size, size, parts[0].dtype)
+    real, imaginary = (_rows(part / ops.cast(size, part.dtype), 2 * mode) for part in parts)
+    products = (
+        ops.matmul(real, cosines) - ops.matmul(imaginary, sines),
+        ops.matmul(imaginary, cosines) + ops.matmul(real, sines),
+    )
+    return tuple(_vectors(product, others, size) for product in products)
+
+
+def _lowest(mode):
+    return np.concatenate([np.arange(mode), np.arange(-mode, 0)])
+
+
+def _insert_zeros(kept, mode, size):
+    """Put `size - 2 · mode` zeros between the positive and the negative frequencies."""
+    shape = ops.shape(kept)
+    zeros = ops.zeros((*shape[:-1], size - 2 * mode), dtype=kept.dtype)
+    return ops.concatenate([kept[..., :mode], zeros, kept[..., mode:]], axis=-1)
+
+
 def irfft(parts, fft_length):
     """Return the real vectors of the frequencies `0, 1, …`; those that are missing are zero.
 
@@ -149,14 +196,14 @@ def _waves(rows, columns, length, dtype):
     """Return the matrices of `cos` and `sin` of `2π row · column / length`.
 
     Args:
-        rows: the number of rows, an integer or a scalar tensor.
-        columns: the number of columns, or the numbers of the columns, an array.
+        rows, columns: how many there are, an integer or a scalar tensor, or their numbers, an
+            array.
         length: the period, an integer or a scalar tensor.
         dtype: the data type.
     """
     if all(isinstance(size, (int, np.ndarray)) for size in (rows, columns, length)):
-        columns = np.arange(columns) if isinstance(columns, int) else columns
-        angles = 2 * np.pi * (np.outer(np.arange(rows), columns) % length) / length
+        rows, columns = (np.arange(n) if isinstance(n, int) else n for n in (rows, columns))
+        angles = 2 * np.pi * (np.outer(rows, columns) % length) / length
         return tuple(ops.convert_to_tensor(wave(angles), dtype) for wave in (np.cos, np.sin))
     numbers = (
         ops.convert_to_tensor(size, "int32")

@@ -135,8 +135,14 @@ def matcher(selection, name):
     if selection is None:
         return lambda layer: False
     if isinstance(selection, (str, re.Pattern)):
-        pattern = selection
-        return lambda layer: layer.name == pattern or bool(re.fullmatch(pattern, layer.name))
+        try:
+            pattern = re.compile(selection)
+        except re.error as error:
+            raise ValueError(
+                f"`{name}` must hold layer names or patterns (regular expressions, such as "
+                f"'conv.*'). Received: {name}={selection!r}, which is not a pattern: {error}"
+            ) from error
+        return lambda layer: layer.name == selection or bool(pattern.fullmatch(layer.name))
     if isinstance(selection, (list, tuple, set)):
         predicates = [matcher(item, name) for item in selection]
         return lambda layer: any(predicate(layer) for predicate in predicates)

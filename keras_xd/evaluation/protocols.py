@@ -1,5 +1,6 @@
 """What a search is worth: its evaluation protocols and controls over seeds, in one table."""
 
+import contextlib
 import dataclasses
 import gc
 import math
@@ -16,6 +17,7 @@ import numpy as np
 
 from keras_xd.core import files, validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.locking import LockedError
 from keras_xd.core.searchable import freeze_architecture, reset_weights, searchable_layers
 from keras_xd.evaluation.store import MemoryStore, Store, check_name
 from keras_xd.finalizing import finalize as finalize_model
@@ -262,21 +264,40 @@ def evaluate_search(
         _check_transfer(task, transfer, seeds[0])
     store.open()
     runs, first_error = [], None
-    for seed in seeds:
-        for protocol, own_task in plan.items():
-            run = finished.get((protocol, seed))
-            if run is None:
-                run, error = _run(protocol, own_task, search, seed, finalize, store)
-                _report(run, error, verbose)
-                first_error = first_error or error
-            runs.append(run)
-            if run.error is None:
-                first_error = None  # which would hold its model in memory
-            gc.collect()  # models are cycles of references that hold memory of the device
+    with contextlib.closing(_in_turn(store, seeds)) as turns:
+        for seed in turns:
+            if any((protocol, seed) not in finished for protocol in plan):
+                finished |= _finished(store, plan, [seed])  # by another process meanwhile
+            for protocol, own_task in plan.items():
+                run = finished.get((protocol, seed))
+                if run is None:
+                    run, error = _run(protocol, own_task, search, seed, finalize, store)
+                    _report(run, error, verbose)
+                    first_error = first_error or error
+                runs.append(run)
+                if run.error is None:
+                    first_error = None  # which would hold its model in memory
+                gc.collect()  # models are cycles of references that hold memory of the device
     if all(run.error is not None for run in runs):
         raise first_error
-    order = {protocol: index for index, protocol in enumerate(plan)}
-    return Evaluation(tuple(sorted(runs, key=lambda run: order[run.protocol])))
+    order = {key: n for n, key in enumerate((p, seed) for p in plan for seed in seeds)}
+    return Evaluation(tuple(sorted(runs, key=lambda run: order[run.protocol, run.seed])))
+
+
+def _in_turn(store, seeds):
+    """Yield seeds while no other process runs them; those that one runs now come later."""
+    waiting = list(seeds)
+    while waiting:
+        for seed in list(waiting):
+            with contextlib.ExitStack() as held:
+                try:
+                    held.enter_context(store.locked(seed))
+                except LockedError:
+                    continue
+                waiting.remove(seed)
+                yield seed
+        if waiting:
+            time.sleep(0.5)
 
 
 def _plan(task, transfer, controls):

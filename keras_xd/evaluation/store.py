@@ -1,10 +1,11 @@
 """Where the finished runs of an evaluation are kept."""
 
+import contextlib
 import json
 import os
 import re
 
-from keras_xd.core import files, saving
+from keras_xd.core import files, locking, saving
 
 FORMAT = "keras_xd.evaluation"
 VERSION = 1
@@ -36,6 +37,10 @@ class MemoryStore:
 
     def open(self):
         """Make ready to write."""
+
+    def locked(self, seed):
+        """Return a context in which no other process runs a seed."""
+        return contextlib.nullcontext()
 
     def read(self, protocol, seed):
         """Return the record of a finished run, or `None`."""
@@ -107,6 +112,11 @@ class Store:
             _write(index, {"settings": self.settings})
         except ValueError:  # it exists, perhaps since a moment ago
             self._check_settings()
+
+    def locked(self, seed):
+        """Return a context in which no other process runs a seed, or raise `LockedError`."""
+        path = os.path.join(self.path, f"seed_{seed}", "lock")
+        return locking.locked(path, f"seed {seed} of an evaluation")
 
     def read(self, protocol, seed):
         """Return the record of a finished run, or `None`."""

@@ -10,13 +10,13 @@ import keras
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.saving import AtomicSaving
-from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_layers
+from keras_xd.core.searchable import SearchableLayer, check_finite, flatten_layers, named_layers
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.finalizing import candidate_choice
 from keras_xd.finalizing.bypass import split_streams
 from keras_xd.finalizing.normalization_folding import fold_normalizations
 from keras_xd.finalizing.pruning import has_masks, prune
-from keras_xd.finalizing.replacing import replace
+from keras_xd.finalizing.replacing import replace, trimmed_rows
 from keras_xd.finalizing.report import FinalizingReport
 from keras_xd.finalizing.stream_trimming import trim_streams
 from keras_xd.graph.exporting import export
@@ -25,6 +25,7 @@ from keras_xd.layers.xd.finalized_sizes import is_low_rank
 from keras_xd.layers.xd.static_operation import STORAGES
 from keras_xd.rewriting.candidates import check_model
 from keras_xd.training import SearchModel
+from keras_xd.training.budget import log_excess
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -59,7 +60,7 @@ class FinalizedModel(AtomicSaving, keras.Model):
         The file computes what the model does in inference: dropout and random augmentation are
         off. It is tried in its runtime before it is written: the outputs must be those of the
         model, to 1e-5 of the largest of them in float32. `docs/deploying.md` says what each format
-        takes.
+        takes. A warning tells of a file that is much larger than the weights.
 
         Args:
             filepath: where to write, by default a folder (a TensorFlow SavedModel).
@@ -103,6 +104,12 @@ def finalize(
     mask sets to zero are cut out, unless a block uses them. Everything else is copied with
     its weights. Nested models and shared layers stay so; `model` is left untouched.
 
+    Regularizers and constraints of biases and outputs are kept, those of kernels where a kernel is
+    left (`keep="kernel"`, snapped layers, mixtures); the report names the layers that lose one.
+
+    A model in which nothing is searched, but which has other layers of this package, such as
+    `keras_xd.models.fno`, is copied as it is: the copy can be exported to every format.
+
     The spectrum of an XD-operation has a complex number for each frequency and pair of channels, so
     it is larger than the convolution that it replaced: ResNet-20 gets 50 times the parameters.
     `keep="kernel"` stores the kernel instead and computes the spectrum in every call, so that the
@@ -124,9 +131,10 @@ def finalize(
         keep: what is stored of XD-operations: `"spectrum"` for speed at small batches, `"kernel"`
             for size, or `"auto"`: by layer, the kernel where that at least halves its weights and
             forming the spectrum takes no more multiply–adds than the layer does for one sample.
-            `"low_rank"` for both: an approximation of each operation by few matrices by axis, about
-            as small as the search space and faster than the spectrum; an operation of which no
-            ranks within the `tolerance` are smaller and faster keeps its spectrum.
+            `"low_rank"` for both: an approximation of each operation by few matrices by axis, at
+            most twice as large as the searched layer and as fast as the spectrum. An operation of
+            which no ranks within the `tolerance` are so, as on long axes in 1-D, keeps its kernel,
+            or its spectrum where that is smaller.
         storage: `"float16"` or `"bfloat16"`: the data type that matrices, spectra and kernels of
             XD-operations are stored in; computed in the layers' own type, not trained further.
             `None` stores them as they are.
@@ -148,15 +156,17 @@ def finalize(
     Returns:
         A `FinalizedModel`; of a subclassed model a `SubclassedModelWrapper`; a `keras.Model` if all
         searched layers were snapped to layers of Keras. Its attribute `report`, which is not saved,
-        is a `FinalizingReport` with a row for each searched layer; `print` shows a table.
+        is a `FinalizingReport` with a row for each searched layer, and each that lost channels by
+        masks; `print` shows a table. If a `SearchModel` costs over 1.02 of its `complexity_target`,
+        the logger `keras_xd.training` says by how much.
 
     Raises:
-        ValueError: if the model is not built, if nothing in it is searchable (a plain model needs
-            no finalizing), if a searchable layer lies inside another layer that cannot be taken
-            apart, such as a wrapper, for an unknown `keep` or `storage`, for a `snap` or
-            `tolerance` that is not between 0 and 1, for a `tolerance` of another `keep`, and for a
-            `complexity_target` that the cheapest candidates exceed or of a model without mixtures;
-            for `fold_normalization` of a subclassed model.
+        ValueError: if the model is not built, if a weight is NaN or infinite, if no layer is of
+            this package (a plain model needs no finalizing), if a searchable layer lies inside
+            another layer that cannot be taken apart, such as a wrapper, for an unknown `keep` or
+            `storage`, for a `snap` or `tolerance` that is not between 0 and 1, for a `tolerance` of
+            another `keep`, and for a `complexity_target` that the cheapest candidates exceed or of
+            a model without mixtures; for `fold_normalization` of a subclassed model.
 
     Example:
 
@@ -172,22 +182,26 @@ def finalize(
     >>> type(plain.get_layer("conv")).__name__, plain.report.rows[0].operation
     ('Conv2D', 'convolution 3×3')
     """
-    _check_options(keep, storage, snap, tolerance)
+    check_options(keep, storage, snap, tolerance)
     budget = complexity_target, complexity_measure
     fold_normalization = validation.boolean(fold_normalization, "fold_normalization")
-    if isinstance(model, SearchModel):
+    search = model if isinstance(model, SearchModel) else None
+    if search is not None:
         if complexity_target is None and candidate_choice.mixtures(model):
             budget = model.complexity_target, model.complexity_measure
         model = model.model
     check_model(model)
+    check_finite(model)
     masked = has_masks(model)
+    rows = ()
     if masked:
-        model = prune(model)
+        original, model = model, prune(model)
+        rows = trimmed_rows(original, model)
     searchable = [pair for pair in named_layers(model) if isinstance(pair[1], SearchableLayer)]
-    if not searchable and not masked:
+    if not searchable and not masked and not _has_own_layers(model):
         raise ValueError(
-            "`model` must have searchable layers; a model without them is plain already, so save "
-            f"or export it as it is. Received: model '{model.name}'"
+            "`model` must have searchable layers, or others of keras_xd; a model without them is "
+            f"plain already, so save or export it as it is. Received: model '{model.name}'"
         )
     paths = {id(layer): path or layer.name for path, layer in searchable}
     done, found = set(), {}
@@ -218,7 +232,8 @@ def finalize(
             "another in the `call` of a subclassed one is not known. "
             f"Received: model '{model.name}' of class {type(model).__name__}"
         )
-    report = FinalizingReport(tuple(found[key].row(paths[key]) for key in paths if key in found))
+    rows = (*rows, *(found[key].row(paths[key]) for key in paths if key in found))
+    report = FinalizingReport(rows)
     if not isinstance(copy, SubclassedModelWrapper):
         if isinstance(copy, keras.Sequential):
             copy = keras.Model(copy.inputs[0], copy.outputs[0], name=copy.name)
@@ -227,11 +242,13 @@ def finalize(
         kind = keras.Model if report.snapped and _is_of_keras(copy) else FinalizedModel
         copy = kind(copy.input, copy.output, name=copy.name)
     copy.report = report
+    if search is not None and not candidate_choice.mixtures(search.model):
+        log_excess(search, copy if masked else search.model)
     return copy
 
 
-def _check_options(keep, storage, snap, tolerance):
-    """Raise `ValueError` for options of `finalize` that are none."""
+def check_options(keep="spectrum", storage=None, snap=None, tolerance=None, **others):
+    """Raise `ValueError` for options of `finalize` that are none; others are not looked at."""
     is_low_rank(keep, tolerance)
     validation.one_of(storage, (None, *STORAGES), "storage")
     if snap is not None and not 0 < validation.real_number(snap, "snap") < 1:
@@ -243,7 +260,17 @@ def _check_options(keep, storage, snap, tolerance):
 
 def _is_of_keras(model):
     """Return whether every layer of a model, and of models in it, is one of Keras' own."""
-    return all(type(layer).__module__.split(".")[0] == "keras" for layer in flatten_layers(model))
+    return all(_package(layer) == "keras" for layer in flatten_layers(model))
+
+
+def _has_own_layers(model):
+    """Return whether some layer of a model is one of this package."""
+    inner = (layer for layer in flatten_layers(model) if not isinstance(layer, keras.Model))
+    return any(_package(layer) == "keras_xd" for layer in inner)
+
+
+def _package(layer):
+    return type(layer).__module__.split(".")[0]
 
 
 def _stable_names(names):

@@ -192,7 +192,7 @@ class LinearMap:
         if self.total == 0.0:
             return 0.0
         distance = math.sqrt(max(1.0 - float(explained) / self.total, 0.0))
-        return distance if distance > ROUNDING else 0.0
+        return 0.0 if distance <= ROUNDING else distance
 
     def _candidates(self):
         """Return `(padding, dilation, kernel size)` of the convolutions with the sizes in use."""

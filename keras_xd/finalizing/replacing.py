@@ -4,12 +4,20 @@ import dataclasses
 
 import keras
 
-from keras_xd.core.searchable import SearchableLayer, flatten_layers
+from keras_xd.core.argument_types import constructor_parameters
+from keras_xd.core.searchable import (
+    SearchableLayer,
+    architecture_variables,
+    flatten_layers,
+    named_layers,
+    sublayers,
+)
 from keras_xd.core.shares import CandidateShares
 from keras_xd.finalizing import snapping
 from keras_xd.finalizing.report import LayerReport
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.layers import StaticKernelXD, StaticLowRankXD
+from keras_xd.layers.masked.base import MaskedLayer
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.distances import OPERATIONS
 from keras_xd.layers.xd.finalized_sizes import LOW_RANK
@@ -81,8 +89,51 @@ def replace(
     plain = layer.finalize(keep, storage, tolerance)
     form, reason = _form(plain), found and found.reason
     if keep == LOW_RANK and form != LOW_RANK:
-        reason = "no ranks within the tolerance are smaller and faster than the spectrum"
+        reason = "no ranks within the tolerance are small and fast enough"
     return Replacement(layer, plain, form, found, reason)
+
+
+def trimmed_rows(model: keras.Model, pruned: keras.Model) -> tuple[LayerReport, ...]:
+    """Return the rows of masked layers, and of others that have become smaller with them.
+
+    Args:
+        model: a model of masked layers.
+        pruned: what `prune` makes of it.
+    """
+    left, rows = dict(named_layers(pruned)), []
+    for path, layer in named_layers(model)[1:]:
+        plain, masked = left.get(path), isinstance(layer, MaskedLayer)
+        shrunk = plain is not None and plain.count_params() != layer.count_params()
+        if masked or (shrunk and not sublayers(layer)):
+            rows.append(_trimmed_row(path, layer, plain))
+    return tuple(rows)
+
+
+def _trimmed_row(path, layer, plain):
+    """Return the row of a layer and the smaller one, or `None`, in its place."""
+    shapes = [(x.get_build_config() or {}).get("input_shape") for x in (layer, plain or layer)]
+    whole = layer
+    if isinstance(layer, MaskedLayer):  # which counts what the masks leave
+        names = constructor_parameters(layer.keras_class)
+        config = {name: value for name, value in layer.get_config().items() if name in names}
+        whole = layer.keras_class.from_config(config)
+    before = _count(whole, shapes[0])
+    after = 0 if plain is None else _count(plain, shapes[1])
+    return LayerReport(
+        path,
+        type(layer).__name__,
+        "removed" if plain is None else type(plain).__name__,
+        "trimmed",
+        None,
+        None,
+        None,
+        layer.count_params(),
+        0 if plain is None else plain.count_params(),
+        _bytes(layer),
+        0 if plain is None else _bytes(plain),
+        None if before is None else int(before),
+        None if after is None else int(after),
+    )
 
 
 def _form(plain):
@@ -118,7 +169,23 @@ def _row(path, layer, plain, form, found, reason):
         sum(inner.forming_multiply_adds() for inner in kernels),
         ranks=low_ranks[0].ranks if low_ranks else None,
         error=max((inner.error for inner in low_ranks), default=None),
+        dropped=tuple(sorted(_penalties(layer) - _penalties(plain))),
     )
+
+
+def _penalties(layer):
+    """Return which regularizers and constraints work on the weights and outputs of a layer."""
+    architecture = {id(variable) for variable in architecture_variables(layer)}
+    found = set()
+    for weight in layer.trainable_variables:
+        if id(weight) not in architecture:
+            part = "bias" if weight.name == "bias" else "kernel"
+            for kind in ("regularizer", "constraint"):
+                if getattr(weight, kind) is not None:
+                    found.add(f"{part}_{kind}")
+    if any(inner.activity_regularizer is not None for inner in flatten_layers(layer)):
+        found.add("activity_regularizer")
+    return found
 
 
 def _count(layer, shape):

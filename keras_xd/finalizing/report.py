@@ -14,7 +14,8 @@ class LayerReport:
         name: the layer's path.
         kind_before, kind_after: names of the classes.
         form: `"spectrum"`, `"kernel"` or `"low_rank"` of an XD-operation; `"snapped"` where a plain
-            layer took its place; `"finalized"` for every other kind of search.
+            layer took its place; `"trimmed"` where masks have cut a layer, whose class is
+            `"removed"` where nothing is left; `"finalized"` for every other kind of search.
         operation: what the plain layer computes or, where the operation stays, the nearest one;
             `None` unless snapping was asked for.
         distance: the relative distance of the two linear maps, likewise.
@@ -29,6 +30,8 @@ class LayerReport:
             operation those of the depthwise one); `None` of every other.
         error: of the form `"low_rank"` the relative error of the linear map (of two operations the
             larger one).
+        dropped: the regularizers and constraints that the plain layer has not, such as
+            `("kernel_regularizer",)` where no kernel is left.
     """
 
     name: str
@@ -48,6 +51,7 @@ class LayerReport:
     candidate: str | None = None
     ranks: tuple[int, ...] | None = None
     error: float | None = None
+    dropped: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +97,12 @@ class FinalizingReport:
                     f"{row.bytes_before:,} → {row.bytes_after:,}",
                 )
             )
-        return "\n".join(aligned(table))
+        dropped = sorted({name for row in self.rows for name in row.dropped})
+        lines = [
+            f"without {name}: " + ", ".join(row.name for row in self.rows if name in row.dropped)
+            for name in dropped
+        ]
+        return "\n".join([*aligned(table), *lines])
 
 
 def _number(value):

@@ -8,7 +8,7 @@ from keras import activations, ops
 
 from keras_xd import layers
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.searchable import SearchableLayer, flatten_layers
+from keras_xd.core.searchable import SearchableLayer, check_finite, flatten_layers
 from keras_xd.core.validation import is_integer
 from keras_xd.finalizing.finalizer import FinalizedModel
 from keras_xd.graph import cloning
@@ -75,6 +75,7 @@ def resize(
     if isinstance(model, SearchModel):
         model = model.model
     check_graph(model)
+    check_finite(model)
     shapes = _input_shapes(model, input_shape)
     # A first copy at the old size, whose layers can be put inside others: what layers share
     # stays shared, and nothing is shared with `model`.

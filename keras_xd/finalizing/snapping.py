@@ -11,6 +11,7 @@ from keras_xd.finalizing.plain_fits import LinearMap, kept_frequencies
 from keras_xd.graph.cost import CONVOLUTIONS, DEPTHWISE, SEPARABLE, TRANSPOSED
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.distances import LARGEST_SIZE
+from keras_xd.layers.xd.finalized_kernel import BY_ENTRY
 
 POOLINGS = (
     keras.layers.AveragePooling1D,
@@ -89,7 +90,7 @@ def _fits(found):
 
 def _plain(layer, found, fit):
     """Return the built plain layer of a fit, with its weights."""
-    arguments = {"name": layer.name, "dtype": layer.dtype_policy, "trainable": layer.trainable}
+    arguments = _arguments(layer)
     if fit.operation == "identity":
         if layer.activation not in (None, activations.linear):
             return _built(keras.layers.Activation(layer.activation, **arguments), layer)
@@ -100,6 +101,7 @@ def _plain(layer, found, fit):
         windows = {"pool_size": fit.kernel_size, "strides": layer.strides, "padding": fit.padding}
         return _built(pool(**windows, **arguments), layer)
     arguments |= {"activation": layer.activation, "use_bias": layer.use_bias}
+    arguments |= {name: getattr(layer, name) for name in ("bias_regularizer", "bias_constraint")}
     if fit.operation == "Fourier operator":
         plain = layers.SpectralConv(layer.rank, layer.filters, fit.kernel_size, **arguments)
         return _built(plain, layer, _spectral_weights(layer, found, fit))
@@ -115,20 +117,39 @@ def _convolution(layer, fit, kernel, channels, arguments):
         kind = _depthwise_kind(layer)
         if kind is not None:
             kernel = kernel.reshape(*fit.kernel_size, channels, multiplier)
-            plain = kind(fit.kernel_size, depth_multiplier=multiplier, **arguments)
+            kept = _of_kernel(layer, "depthwise", isinstance(layer, layers.XDDepthwiseConv))
+            plain = kind(fit.kernel_size, depth_multiplier=multiplier, **kept, **arguments)
         else:
             kernel = kernel[..., None, :]
             kind = CONVOLUTIONS[layer.rank - 1]
+            arguments |= _of_kernel(layer, "kernel", False)
             plain = kind(layer.filters, fit.kernel_size, groups=channels, **arguments)
     elif isinstance(layer, layers.XDConvTranspose):
         kernel = np.moveaxis(kernel, -1, -2)
         kind = TRANSPOSED[layer.rank - 1]
-        extra = {"output_padding": layer.output_padding}
+        extra = {"output_padding": layer.output_padding, **_of_kernel(layer, "kernel", True)}
         plain = kind(layer.filters, fit.kernel_size, **extra, **arguments)
     else:
         kind = CONVOLUTIONS[layer.rank - 1]
+        arguments |= _of_kernel(layer, "kernel", True)
         plain = kind(layer.filters, fit.kernel_size, groups=layer.groups, **arguments)
     return _built(plain, layer, [kernel])
+
+
+def _arguments(layer):
+    """Return the arguments that every plain layer shares with an operation."""
+    names = ("name", "trainable", "activity_regularizer")
+    return {**{name: getattr(layer, name) for name in names}, "dtype": layer.dtype_policy}
+
+
+def _of_kernel(layer, prefix, same_axes):
+    """Return regularizer and constraint of a kernel, as far as they hold for the plain layer's."""
+    found = {kind: getattr(layer, f"kernel_{kind}") for kind in ("regularizer", "constraint")}
+    return {
+        f"{prefix}_{kind}": value
+        for kind, value in found.items()
+        if same_axes or isinstance(value, BY_ENTRY)
+    }
 
 
 def _depthwise_kind(layer):
@@ -148,7 +169,7 @@ def _spectral_weights(layer, found, fit):
 
 def _zero(layer, found):
     """Return a built layer whose outputs are zeros, but for bias and activation, or `None`."""
-    arguments = {"name": layer.name, "dtype": layer.dtype_policy, "trainable": layer.trainable}
+    arguments = _arguments(layer)
     linear = layer.activation in (None, activations.linear)
     if found.is_square and linear and not layer.use_bias:
         return _built(keras.layers.Rescaling(0.0, **arguments), layer)
@@ -192,9 +213,12 @@ def _separable(layer, tolerance):
         depth_multiplier=layer.depth_multiplier,
         activation=layer.activation,
         use_bias=layer.use_bias,
-        name=layer.name,
-        dtype=layer.dtype_policy,
-        trainable=layer.trainable,
+        **{
+            f"{weight}_{kind}": getattr(layer, f"{weight}_{kind}")
+            for weight in ("depthwise", "pointwise", "bias")
+            for kind in ("regularizer", "constraint")
+        },
+        **_arguments(layer),
     )
     shape = (*best.kernel_size, depthwise.channels, layer.depth_multiplier)
     weights = [depthwise.kernel_of(best).reshape(shape), kernel]

@@ -1,23 +1,21 @@
 """Terms to Keras models."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+
+import keras
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.grammar.graphs import network_graph
 from keras_xd.grammar.motifs import motif_terms
 from keras_xd.grammar.terms import Term
-from keras_xd.grammar.topologies import Topology
-
-if TYPE_CHECKING:
-    import keras
+from keras_xd.grammar.topologies import Topology, UnknownOperatorError
 
 
 @check_types
 def build(
     term: Term,
-    inputs: "keras.KerasTensor | list[keras.KerasTensor]",
+    inputs: keras.KerasTensor | list[keras.KerasTensor],
     primitives: Mapping[str, Callable],
     *,
     stem: Callable[[Tensor], Tensor] | None = None,
@@ -27,7 +25,7 @@ def build(
     zero: str = "zero",
     identity: str = "id",
     name: str | None = None,
-) -> "keras.Model":
+) -> keras.Model:
     """Return the Keras model of a term.
 
     Nodes of the term's topologies become sums, edges the layers that the table gives for their
@@ -115,7 +113,7 @@ def _check(term, graph, inputs, known):
         )
     missing = sorted({edge.operation for edge in graph.edges} - known)
     if missing:
-        raise ValueError(
+        raise UnknownOperatorError(
             "`primitives` must have every primitive of the term. Received: no "
             f"{', '.join(missing)[:200]}, only {', '.join(sorted(known))[:400]}"
         )

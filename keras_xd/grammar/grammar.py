@@ -1,8 +1,12 @@
 """Grammars: spaces of architectures. Pure Python."""
 
+import difflib
 import math
+import warnings
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from keras_xd.grammar.constraints import Together
 from keras_xd.grammar.counting import Counts
@@ -10,10 +14,8 @@ from keras_xd.grammar.motifs import SHARE
 from keras_xd.grammar.rules import Rules, is_symbol, read_productions
 from keras_xd.grammar.sampling import Sampler
 from keras_xd.grammar.terms import Term, read_term
+from keras_xd.grammar.topologies import TOPOLOGIES
 from keras_xd.grammar.variation import Variation
-
-if TYPE_CHECKING:  # so that the module needs no NumPy
-    import numpy as np
 
 
 class Grammar:
@@ -39,7 +41,9 @@ class Grammar:
 
     Raises:
         ValueError: the text breaks the rules, a nonterminal cannot be reached or has no finite
-            term, or an argument is out of its range.
+            term, one of `keras_xd.grammar.TOPOLOGIES` has not one argument for each of its edges,
+            or an argument is out of its range.
+        UserWarning: an argument in capitals is almost a nonterminal, but none.
 
     Example:
 
@@ -74,6 +78,7 @@ class Grammar:
         constraints: Iterable[Any] = (),
     ):
         productions = read_productions(text)
+        _check_arguments(productions)
         self.rules = Rules(
             next(iter(productions)) if start is None else start, productions, max_depth
         )
@@ -140,7 +145,7 @@ class Grammar:
         counts = self._exact if constrained else self._free
         return sum(counts.accepted(self.max_depth).values())
 
-    def sample(self, rng: "np.random.Generator", uniform: bool = False) -> Term:
+    def sample(self, rng: np.random.Generator, uniform: bool = False) -> Term:
         """Return a random term that satisfies the constraints.
 
         Args:
@@ -182,7 +187,7 @@ class Grammar:
             )
         return frozenset(accepted) if self.constraints else None
 
-    def mutate(self, term: Term, rng: "np.random.Generator") -> Term:
+    def mutate(self, term: Term, rng: np.random.Generator) -> Term:
         """Return a mutated term.
 
         From left to right, every node whose nonterminal has more than one production is grown again
@@ -196,7 +201,7 @@ class Grammar:
         _check_generator(rng)
         return self._variation.mutate(term, rng)
 
-    def crossover(self, a: Term, b: Term, rng: "np.random.Generator") -> Term:
+    def crossover(self, a: Term, b: Term, rng: np.random.Generator) -> Term:
         """Return `a` with a random part replaced by a random part of `b`.
 
         Both parts have the same nonterminal, one with more than one production. Repeated until the
@@ -211,7 +216,7 @@ class Grammar:
         _check_generator(rng)
         return self._variation.crossover(a, b, rng)
 
-    def self_crossover(self, term: Term, rng: "np.random.Generator") -> Term:
+    def self_crossover(self, term: Term, rng: np.random.Generator) -> Term:
         """Return `term` with a random part replaced by another of its own parts."""
         return self.crossover(term, term, rng)
 
@@ -272,6 +277,30 @@ class Grammar:
             max_depth=None if depth == math.inf else 1 + depth,
             constraints=list(dict.fromkeys(c for g in grammars for c in g.constraints)),
         )
+
+
+def _check_arguments(productions):
+    """Refuse topologies with wrong numbers of arguments; warn of nonterminals that are misspelt."""
+    for alternatives in productions.values():
+        for production in alternatives:
+            topology = TOPOLOGIES.get(production.operator)
+            count = len(production.arguments)
+            if topology is not None and count and count != len(topology.edges):
+                raise ValueError(
+                    f"{production.operator} takes {len(topology.edges)} arguments; a topology of "
+                    "your own needs another name. Received: "
+                    f"{production.nonterminal} -> {production} with {count}"
+                )
+            for symbol in production.arguments:
+                if symbol in productions or not symbol.isupper():
+                    continue
+                near = difflib.get_close_matches(symbol, productions, 1, 0.75)
+                if near:
+                    warnings.warn(
+                        f"'{symbol}' in `{production.nonterminal} -> {production}` is a primitive, "
+                        f"as it stands left of no arrow. Is the nonterminal '{near[0]}' meant?",
+                        stacklevel=3,
+                    )
 
 
 def _check_generator(rng):

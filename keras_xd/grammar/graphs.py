@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.motifs import expand
 from keras_xd.grammar.terms import Term
-from keras_xd.grammar.topologies import TOPOLOGIES, Topology
+from keras_xd.grammar.topologies import TOPOLOGIES, Topology, UnknownOperatorError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +141,7 @@ def network_graph(
 def _topology(part, topologies, inputs):
     topology = topologies.get(part.operator)
     if topology is None:
-        raise ValueError(
+        raise UnknownOperatorError(
             "An operator with arguments must be one of the topologies. "
             f"Received: {str(part.fold(0))[:80]} with {len(part.arguments)} arguments"
         )

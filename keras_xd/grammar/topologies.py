@@ -8,6 +8,10 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.terms import Term
 
 
+class UnknownOperatorError(ValueError):
+    """A term has an operator that is neither a topology nor a primitive."""
+
+
 @check_types
 @dataclasses.dataclass(frozen=True)
 class Topology:

@@ -1,15 +1,19 @@
 """Files for serving: computed as in inference, and tried out before they are written."""
 
 import errno
+import math
 import os
 import pathlib
+import re
 import shutil
 import tempfile
+import warnings
 
 import keras
 import numpy as np
 
 from keras_xd.core import files, transforms
+from keras_xd.core.callers import stacklevel
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.validation import check_export_path
 from keras_xd.graph.runtimes import FORMATS, keras_arguments, written
@@ -17,8 +21,13 @@ from keras_xd.graph.runtimes import FORMATS, keras_arguments, written
 # The batch, and every other unknown size, that a file is tried with.
 _BATCH, _UNKNOWN_SIZE = 3, 32
 # Largest difference to the model's outputs, relative to the largest of them: of models that
-# compute in float32 or better, of others, and of those whose activations are rounded to integers.
-_TOLERANCE, _HALF_TOLERANCE, _QUANTIZED_TOLERANCE = 1e-5, 1e-3, 2e-2
+# compute in float32 or better, and of those whose activations are rounded to integers.
+_TOLERANCE, _QUANTIZED_TOLERANCE = 1e-5, 2e-2
+# Where layers compute in a half type it is so many times the distance of 1 to the next number:
+# runtimes round in other places, which gave up to 2.1 of them in a stack of six convolutions.
+_HALF_EPSILONS, _ROUNDINGS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}, 4
+# A file of more bytes that is so many times as large as the weights is worth a warning.
+_LARGE_FILE, _LARGE_RATIO = 2**18, 1.5
 _MAIN_FILE = "saved_model.pb"
 
 
@@ -85,6 +94,9 @@ def export(
             `keras.KerasTensor` in them, which give the default of `input_signature`; `None` for a
             Functional or Sequential one.
 
+    Warns:
+        UserWarning: if the file is much larger than the weights of the model.
+
     Raises:
         ImportError: if the runtime of the format is not installed.
         OSError: if there is no room for the file.
@@ -134,6 +146,7 @@ def export(
         if kind.suffix:
             for source, target in zip(written(unfinished, kind), targets, strict=True):
                 files.write(target, pathlib.Path(source).read_bytes(), overwrite)
+            _warn_of_size(format, model, targets)
         else:
             _move_folder(unfinished, filepath)
     if verbose is not False:
@@ -255,8 +268,27 @@ def _tolerance(model):
     layers = flatten_layers(model)
     if any(layer.quantization_mode is not None for layer in layers):
         return _QUANTIZED_TOLERANCE
-    exact = all(layer.compute_dtype in ("float32", "float64") for layer in layers)
-    return _TOLERANCE if exact else _HALF_TOLERANCE
+    epsilon = max((_HALF_EPSILONS.get(layer.compute_dtype, 0.0) for layer in layers), default=0.0)
+    return max(_TOLERANCE, _ROUNDINGS * epsilon)
+
+
+def _warn_of_size(format, model, paths):
+    """Warn of a file that is much larger than the weights of the model in it."""
+    size = sum(os.path.getsize(path) for path in paths)
+    weights = sum(_bytes(weight) for weight in model.weights)
+    if size > max(_LARGE_FILE, _LARGE_RATIO * weights):
+        warnings.warn(
+            f"The file has {size:,} bytes, the weights of the model have {weights:,}: {format!r} "
+            "stores as float32 what the model keeps in eight or sixteen bits, and stores the "
+            "result of what is computed from weights alone. A SavedModel and a .keras file keep "
+            "the weights as they are.",
+            stacklevel=stacklevel(),
+        )
+
+
+def _bytes(weight):
+    bits = re.search(r"\d+", keras.backend.standardize_dtype(weight.dtype))
+    return math.prod(weight.shape) * (int(bits.group()) if bits else 8) // 8
 
 
 def _without_room(folder, error):
@@ -275,8 +307,8 @@ def _unusable(format, model, reason, kwargs=()):
     return ValueError(
         f"This model cannot be exported to {format!r}{asked}: no file came of it that "
         f"{FORMATS[format].runtime} runs with the same outputs. Some operation in it may have no "
-        "form there, such as half precision, an unknown batch or size, or searchable layers, which "
-        "`keras_xd.finalize` replaces. Give an `input_signature` of known sizes, or export it as a "
-        "SavedModel, format='tf_saved_model'. "
+        "form there, such as half precision, weights in eight bits, an unknown batch or size, or "
+        "searchable layers, which `keras_xd.finalize` replaces. Give an `input_signature` of known "
+        "sizes, or export it as a SavedModel, format='tf_saved_model'. "
         f"Nothing has been written. Received: model '{model.name}', with which: {reason}"
     )

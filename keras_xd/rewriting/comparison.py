@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.searchable import SearchableLayer, flatten_layers, named_layers
+from keras_xd.core.searchable import SearchableLayer, check_finite, flatten_layers, named_layers
 from keras_xd.core.tables import aligned
 from keras_xd.graph import skips
 from keras_xd.graph.cost import multiply_adds
@@ -117,7 +117,7 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
         A `Comparison`; its `worst` is the layer of the largest error.
 
     Raises:
-        ValueError: if `rewritten` lacks a layer of `model`.
+        ValueError: if `rewritten` lacks a layer of `model`, or weights are NaN or infinite.
 
     Example:
 
@@ -132,6 +132,8 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
     ('XDConv2D', True)
     """
     check_model(model)
+    check_finite(model)
+    check_finite(rewritten)
     inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
     counterparts = dict(named_layers(rewritten))
     _check_order(model, rewritten, counterparts)

@@ -4,7 +4,7 @@ import collections
 import warnings
 
 from keras_xd.core.callers import stacklevel
-from keras_xd.core.searchable import is_graph, named_layers
+from keras_xd.core.searchable import is_graph, named_layers, searchable_layers
 
 SIZES_HINT = (
     ". Layers called at unknown spatial sizes are left: give the model's Input complete sizes, "
@@ -24,6 +24,17 @@ def listing(found):
     noun = noun_of(found)
     text = f"the {noun}s {able}" if able else f"no {noun} that can be rewritten"
     return f"{text} (not: {'; '.join(unable)})" if unable else text
+
+
+def searched_already(model):
+    """Return a sentence for a model that is a search space itself, else an empty text."""
+    layers = searchable_layers(model)
+    if not layers:
+        return ""
+    return (
+        f" The model is a search space already, with {len(layers)} searchable layers such as "
+        f"{type(layers[0]).__name__} '{layers[0].name}': rewrite the original."
+    )
 
 
 def noun_of(found):

@@ -12,7 +12,7 @@ from keras_xd.core.searchable import is_graph, named_layers
 from keras_xd.graph import channel_groups, cloning, residual_blocks, skips
 from keras_xd.layers import MaskedBranch, RelativeMask
 from keras_xd.layers.masked import masks as mask_functions
-from keras_xd.rewriting import candidates, kinds
+from keras_xd.rewriting import candidates, explaining, kinds
 
 logger = logging.getLogger("keras_xd.rewriting")
 
@@ -121,8 +121,8 @@ def rewrite_masked(model: keras.Model, options: dict, only=None, skip=None) -> k
         raise ValueError(
             "Nothing of the model can be masked. A kernel needs more than one tap; a width, "
             "channels between two convolutions or dense layers and what treats each channel by "
-            "itself; a depth, two residual blocks of a group. Received: "
-            f"masks={options.masks}, only={only!r}, skip={skip!r}, model '{model.name}' "
+            f"itself; a depth, two residual blocks of a group.{explaining.searched_already(model)} "
+            f"Received: masks={options.masks}, only={only!r}, skip={skip!r}, model '{model.name}' "
             f"(not: {'; '.join(texts) or 'nothing'})"
         )
     layers = {}

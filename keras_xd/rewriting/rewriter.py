@@ -4,11 +4,13 @@ import logging
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_xd.core import compiling, validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph import skips
+from keras_xd.graph.cost import multiply_adds
 from keras_xd.graph.replacing import LayerReplacer
 from keras_xd.rewriting import kinds
 from keras_xd.rewriting.candidates import check_model, find_candidates
@@ -16,6 +18,7 @@ from keras_xd.rewriting.explaining import (
     SIZES_HINT,
     described_layers,
     listing,
+    searched_already,
     warn_of_unknown_sizes,
 )
 from keras_xd.rewriting.masked import rewrite_masked
@@ -57,6 +60,8 @@ def rewrite(
 
     The original is left untouched. The new model is not compiled; `SearchModel.compile` takes what
     it is not given from the `compile` of `model`, as long as the new model is not read from a file.
+    Its own `compile` with one optimizer moves the architecture at the weights' rate: train it by
+    `SearchModel`, or compile it with `keras_xd.optimizers.architecture_optimizer`.
     A `train_step` of one's own is not taken over: a warning says so.
 
     Layers that cannot be rewritten stay as they are: those called at unknown or at several
@@ -165,7 +170,29 @@ def rewrite(
     if left:
         groups = (f"{', '.join(paths)} ({reason})" for reason, paths in left.items())
         logger.warning("keras_xd.rewrite: left as they are: %s", "; ".join(groups))
+    if only is None:
+        _log_single_taps(chosen)
     return result
+
+
+def _log_single_taps(chosen):
+    """Log what it costs to search convolutions that only mix channels, beside larger ones."""
+    counts = {True: [], False: []}
+    for old, new in chosen:
+        if getattr(old.layer, "kernel_size", None) is not None:
+            pair = multiply_adds(old.layer, old.shape), multiply_adds(new, old.shape)
+            single = max(old.layer.kernel_size) == 1
+            counts[single].append([float(ops.convert_to_numpy(n)) * old.calls for n in pair])
+    if counts[True] and counts[False]:
+        before, after = map(sum, zip(*counts[True], strict=True))
+        logger.warning(
+            "keras_xd.rewrite: %d of %d convolutions have kernels of one tap; to search them too "
+            "costs %s multiply–adds in place of %s (all: %s). To leave them: "
+            "skip=lambda layer: max(getattr(layer, 'kernel_size', (3,))) == 1",
+            len(counts[True]),
+            len(counts[True]) + len(counts[False]),
+            *(f"{n:,.0f}" for n in (after, before, after + sum(n for _, n in counts[False]))),
+        )
 
 
 def plan(model, to, operations, options, padding, only, skip):
@@ -205,9 +232,9 @@ def plan(model, to, operations, options, padding, only, skip):
     able = [candidate for candidate in found if candidate.reason is None]
     if not found:
         raise ValueError(
-            f"`model` must have layers to rewrite, and no {' or '.join(operations)} was found. "
-            f"Received: operations={operations!r}, model '{model.name}' of the layers "
-            f"{described_layers(model)}"
+            f"`model` must have layers to rewrite, and no {' or '.join(operations)} was found."
+            f"{searched_already(model)} Received: operations={operations!r}, model '{model.name}' "
+            f"of the layers {described_layers(model)}"
         )
     used = {type(candidate.layer) for candidate in able}
     kinds.check_options(options, {c: new for c, new in classes.items() if c in used} or classes)

@@ -22,14 +22,8 @@ def check_selection(model, found, layers, selection, argument):
         if not isinstance(item, (str, re.Pattern)):
             continue
         everything = [*(layer for _, layer in named_layers(model)[1:]), *layers.values()]
-        try:
-            matches = validation.matcher(item, argument)
-            existing = [layer for layer in everything if matches(layer)]
-        except re.error as error:
-            raise ValueError(
-                f"`{argument}` must hold layer names or patterns. Received: {argument}={item!r}, "
-                f"which is no layer's name and not a pattern: {error}"
-            ) from error
+        matches = validation.matcher(item, argument)
+        existing = [layer for layer in everything if matches(layer)]
         if not existing:
             raise ValueError(
                 f"`{argument}` must name layers of the model. Received: {argument}={item!r}, which "

@@ -19,7 +19,7 @@ from keras_xd.kmatrix import families
 from keras_xd.layers.structured import base, mixture
 from keras_xd.rewriting import kinds
 from keras_xd.rewriting.candidates import check_model, find_candidates, reason_of_state
-from keras_xd.rewriting.explaining import described_layers, listing
+from keras_xd.rewriting.explaining import described_layers, listing, searched_already
 from keras_xd.rewriting.selecting import check_selection
 
 logger = logging.getLogger("keras_xd.rewriting")
@@ -214,7 +214,7 @@ def rewrite_structured(model: keras.Model, options: dict, only=None, skip=None) 
     if not found:
         raise ValueError(
             "`model` must have layers to rewrite, and none with a dense kernel was found (tables "
-            "of embeddings are rewritten with `embeddings=True`). "
+            f"of embeddings are rewritten with `embeddings=True`).{searched_already(model)} "
             f"Received: model '{model.name}' of the layers {described_layers(model)}"
         )
     picked = _picked(model, found, only, skip)

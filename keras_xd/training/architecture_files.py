@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_xd.core import files
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.searchable import named_layers
+from keras_xd.core.searchable import check_finite, listed_weights, named_layers
 from keras_xd.training.random_architecture import architecture_parts
 
 FORMAT = "keras_xd.architecture"
@@ -40,7 +40,7 @@ def save_architecture(
 
     Raises:
         ValueError: if there are no searchable layers or one of them is not built, or if the file
-            exists and `overwrite` is not set.
+            exists and `overwrite` is not set; if an architecture variable is NaN or infinite.
 
     Example:
 
@@ -87,9 +87,10 @@ def load_architecture(
         `keras_xd.freeze_architecture`.
 
     Raises:
-        ValueError: if the file is damaged, cut off or no such file; if layers are missing in the
-            file or in the model; if a layer is of another class, its variables are of other shapes
-            or mean something else (K-matrices of other radices, mixtures of other operations); or
+        ValueError: if the file is damaged, cut off, not finite or no such file; if layers are
+            missing in the file or in the model; if a layer is of another class, its variables
+            are of other shapes or mean something else (K-matrices of other radices, mixtures of
+            other operations); or
             if layers share an operation that they do not share in the file. K-matrices belong to
             input sizes: for others, load into a model of the sizes of the search and take it
             further by `keras_xd.resize`.
@@ -150,6 +151,7 @@ def pack(model):
     """Return the content of a file with the architecture of a model, bytes."""
     described, arrays, keys = layout(model), {}, {}
     parts = architecture_parts(model)
+    check_finite(model, only=[variable for *_, own in parts for variable in own])
     for layer, (_, _, variables) in zip(described, parts, strict=True):
         for entry, variable in zip(layer["variables"], variables, strict=True):
             key = keys.setdefault(id(variable), f"array_{len(keys)}")
@@ -243,7 +245,21 @@ def _read(content, source):
             "The header of an architecture's file must be that of `keras_xd.save_architecture`. "
             f"Received: {source}, where {type(error).__name__}: {error}"
         ) from error
+    bad = {
+        layer["layer"]: names
+        for layer in header["layers"]
+        if (names := [v["name"] for v in layer["variables"] if not _is_finite(arrays[v["array"]])])
+    }
+    if bad:
+        raise ValueError(
+            "The architecture in a file must be finite; that of a search that has diverged is "
+            f"none. Received: {source} with NaN or infinity in layers {listed_weights(bad)}"
+        )
     return header["layers"], arrays
+
+
+def _is_finite(array):
+    return bool(np.all(np.isfinite(array)))
 
 
 def _check_layer(layer, arrays):

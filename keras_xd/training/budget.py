@@ -1,5 +1,6 @@
 """The budget of a search: what is measured, what it aims at, and how much that weighs."""
 
+import logging
 import numbers
 
 import keras
@@ -10,6 +11,8 @@ from keras_xd.core.validation import one_of
 from keras_xd.graph.cost import complexity, counted_multiply_adds, warn_of_uncounted
 from keras_xd.graph.size_counts import count_activations, count_parameters
 from keras_xd.layers.masked.differentiable_mask import AdmissibleRange
+
+logger = logging.getLogger("keras_xd.training")
 
 MEASURES = {
     "multiply_adds": counted_multiply_adds,
@@ -118,6 +121,30 @@ def measured(model, measure):
 def measured_number(model, measure):
     """Return what a model costs, as `measured` does, as a number of Python."""
     return float(ops.convert_to_numpy(measured(model, measure)))
+
+
+def log_excess(search, finalized):
+    """Log by how much a finalized search costs more than it was to.
+
+    Args:
+        search: the `SearchModel`.
+        finalized: the model to measure; a measure of one's own takes the model of the search.
+    """
+    target, measure = search.complexity_target, _known_measure(search.complexity_measure)
+    if target is None or not search.complexity_weight:
+        return
+    cost = measured_number(search.model if callable(measure) else finalized, measure)
+    if cost > 1.02 * target:
+        logger.warning(
+            "keras_xd.finalize: the model misses its complexity_target by %.1f %%: it costs %.6g, "
+            "the target is %.6g (%s). Raise complexity_weight (%.4g), the rate of the architecture "
+            "or the epochs.",
+            100 * (cost / target - 1),
+            cost,
+            target,
+            measure if isinstance(measure, str) else "a measure of yours",
+            search.complexity_weight,
+        )
 
 
 def _known_measure(measure):

@@ -1,5 +1,6 @@
 """What `SearchModel` does with its arguments before Keras gets them."""
 
+import inspect
 import numbers
 import warnings
 
@@ -7,8 +8,15 @@ import keras
 
 from keras_xd.core.callers import stacklevel
 from keras_xd.core.compiling import warn_of_own_training
-from keras_xd.core.searchable import architecture_variables
+from keras_xd.core.searchable import (
+    architecture_variables,
+    flatten_layers,
+    is_graph,
+    searchable_layers,
+)
 from keras_xd.core.validation import is_integer, one_of
+from keras_xd.layers.fourier.point_normalization import PointNormalization
+from keras_xd.layers.masked.base import MaskedLayer
 from keras_xd.training import bilevel, rates
 from keras_xd.training.callbacks.complexity_weight import ComplexityWeight
 from keras_xd.training.callbacks.early_stop import EarlyStop, StopRecorder
@@ -69,7 +77,15 @@ def check_trainable_variables(search):
 
 
 def warn_of_missing_weight(search, callbacks):
-    """Warn if a search has a complexity target that nothing makes it aim at."""
+    """Warn if a search has a complexity target that nothing makes it aim at, or masks and none."""
+    masked = any(isinstance(layer, MaskedLayer) for layer in searchable_layers(search))
+    if masked and search.complexity_target is None:
+        warnings.warn(
+            "The masks of a rewritten model begin at full size, and nothing but a "
+            "`complexity_target` makes them smaller; a target with complexity_weight=0.0 measures "
+            "only. Received: complexity_target=None",
+            stacklevel=stacklevel(),
+        )
     if not search.weight_is_missing or search.complexity_weight:
         return
     callbacks = getattr(callbacks, "callbacks", callbacks) or []
@@ -81,6 +97,83 @@ def warn_of_missing_weight(search, callbacks):
         f"Received: complexity_target={search.complexity_target}, complexity_weight=None",
         stacklevel=stacklevel(),
     )
+
+
+def warn_of_unadapted(search):
+    """Warn of normalizations that `fit` would train a model around as identities."""
+    names = [
+        layer.name
+        for layer in flatten_layers(search)
+        if isinstance(layer, PointNormalization) and layer.built and not layer.is_adapted
+    ]
+    if names:
+        warnings.warn(
+            "A PointNormalization does nothing until its `adapt` is called on training data, "
+            f"before `fit`. Received: layers {names}, which are not adapted",
+            stacklevel=stacklevel(),
+        )
+
+
+def warn_of_logits(model, loss):
+    """Warn if a loss takes probabilities for logits, or logits for probabilities.
+
+    It is known where the last layer of each output has an activation, and the loss `from_logits`.
+
+    Args:
+        model: the model, of which only a graph tells its last layers.
+        loss: as in `compile`.
+    """
+    if not is_graph(model):
+        return
+    names = getattr(model, "output_names", [None])  # a Sequential model has no names
+    if isinstance(loss, dict):
+        losses = [loss.get(name) for name in names]
+    else:
+        losses = loss if isinstance(loss, (list, tuple)) else [loss] * len(names)
+    for output, one in zip(model.outputs, losses, strict=False):
+        from_logits, activation = _from_logits(one), _last_activation(model, output)
+        if from_logits and activation in ("softmax", "sigmoid"):
+            fault = f"the outputs are probabilities ({activation}), and the loss takes logits"
+        elif from_logits is False and activation == "linear":
+            fault = "the outputs are logits (no activation), and the loss takes probabilities"
+        else:
+            continue
+        warnings.warn(
+            "Outputs and loss must agree: probabilities with `from_logits=False`, or logits with "
+            f"`from_logits=True`. Received: model '{model.name}' with loss={one!r}; {fault}",
+            stacklevel=stacklevel(),
+        )
+
+
+def _from_logits(loss):
+    """Return whether a loss takes logits, `None` where that means nothing or is not known."""
+    if isinstance(loss, str) or inspect.isfunction(loss):
+        try:
+            loss = keras.losses.get(loss)
+        except ValueError:  # Keras says so itself
+            return None
+        if getattr(keras.losses, getattr(loss, "__name__", ""), None) is not loss:
+            return None  # a function of one's own
+        parameters = inspect.signature(loss).parameters
+        return parameters["from_logits"].default if "from_logits" in parameters else None
+    return getattr(loss, "from_logits", None)
+
+
+def _last_activation(model, output):
+    """Return the name of the activation that ends in an output of a graph, or `None`."""
+    for layer in reversed(model.layers):
+        try:
+            made = keras.tree.flatten(layer.output)
+        except (AttributeError, ValueError):  # a layer of several calls has not one output
+            continue
+        places = [place for place, tensor in enumerate(made) if tensor is output]
+        if places:
+            if is_graph(layer):
+                return _last_activation(layer, layer.outputs[places[0]])
+            if isinstance(layer, keras.layers.Softmax):
+                return "softmax"
+            return getattr(getattr(layer, "activation", None), "__name__", None)
+    return None
 
 
 def prepare_fit(search, x, y, epochs, architecture_data, architecture_split, given):
@@ -157,6 +250,7 @@ def with_own_callbacks(callbacks, search):
     found = callbacks.callbacks if listed else keras.tree.flatten(callbacks or [])
     if search.compiled:
         rates.check_callbacks(search.search_optimizer, found)
+    _warn_of_backups_within_epochs(found)
     if any(isinstance(callback, EpochCounter) for callback in found):
         return callbacks  # a list that was given before
     result = [EpochCounter()]
@@ -171,6 +265,20 @@ def with_own_callbacks(callbacks, search):
             callback.set_params(callbacks.params)
     callbacks.callbacks[:] = result
     return callbacks
+
+
+def _warn_of_backups_within_epochs(callbacks):
+    """Warn of backups from which Keras does not go on where training was."""
+    for callback in callbacks:
+        frequency = getattr(callback, "save_freq", "epoch")
+        if isinstance(callback, keras.callbacks.BackupAndRestore) and is_integer(frequency):
+            warnings.warn(
+                "From a backup within an epoch Keras goes on with the first batch of that epoch, "
+                "so its first batches are trained on twice, and the result is another one than "
+                "without interruption. With save_freq='epoch' it is the same to the bit. "
+                f"Received: BackupAndRestore with save_freq={frequency}",
+                stacklevel=stacklevel(),
+            )
 
 
 def _surroundings(callback):

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_xd.core import protocol
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.graph.replacing import SubclassedModelWrapper, export_model
@@ -29,6 +30,12 @@ class InnerModel(keras.Model):
     >>> search.get_layer("conv") is space.get_layer("conv"), search.output_shape
     (True, (None, 7, 2))
     """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        _refuse_hyperparameters(self, args)
+        return super().__call__(*args, **kwargs)
+
+    quantize = protocol.refuse_to_quantize
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -124,6 +131,16 @@ class InnerModel(keras.Model):
 def _with_layers(model):
     """Return the model whose layers a user knows: that in a `SubclassedModelWrapper`."""
     return model.model if isinstance(model, SubclassedModelWrapper) else model
+
+
+def _refuse_hyperparameters(search, arguments):
+    """Raise `ValueError` if a search is called as a hypermodel of KerasTuner."""
+    if arguments and type(arguments[0]).__module__.partition(".")[0] == "keras_tuner":
+        raise ValueError(
+            "A tuner needs what makes a model for each trial: give it a "
+            "`tuner_integration.SearchHyperModel`, or a function from hyperparameters to a "
+            f"compiled SearchModel. Received: hypermodel='{search.name}', a SearchModel itself"
+        )
 
 
 def _count(variables):

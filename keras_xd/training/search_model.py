@@ -181,6 +181,7 @@ class SearchModel(AtomicSaving, FrozenSteps, InnerModel):
         given = 0.0 if complexity_weight is None else complexity_weight
         budget.check_arguments(complexity_target, given, complexity_measure)
         budget.check_reachable(self.model, complexity_target, complexity_measure)
+        checks.warn_of_logits(self.model, loss)
         grouped = make_architecture_optimizer(self.model, optimizer, architecture_optimizer)
         self.movement.forget()
         self.mode = mode
@@ -267,6 +268,7 @@ class SearchModel(AtomicSaving, FrozenSteps, InnerModel):
         given, callbacks = callbacks, checks.with_own_callbacks(callbacks, self)
         if self.compiled:
             checks.warn_of_missing_weight(self, given)
+            checks.warn_of_unadapted(self)
             x, y, kwargs = checks.prepare_fit(
                 self, x, y, epochs, architecture_data, architecture_split, kwargs
             )

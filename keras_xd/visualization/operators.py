@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.searchable import SearchableLayer
+from keras_xd.core.searchable import SearchableLayer, check_finite
 from keras_xd.core.validation import is_integer
 from keras_xd.visualization import operator_figure
 
@@ -155,6 +155,9 @@ def plot_operators(
     >>> figure.axes[0].get_title()
     'before'
     """
+    for layer in (layer_before, layer_after):
+        if layer is not None:
+            check_finite(layer)
     if layer_after is None:
         layer_before, layer_after = _weights_at_start(layer_before), layer_before
     if not isinstance(layer_after, SearchableLayer):
@@ -219,6 +222,7 @@ class _Measured:
 
     def __init__(self, layer, channel, filter):
         shape = _input_shape(layer)
+        check_finite(layer)
         self.last = getattr(layer, "data_format", "channels_last") == "channels_last"
         self.sizes, self.channels = (shape[1:-1], shape[-1]) if self.last else (shape[2:], shape[1])
         _check_index(channel, self.channels, "channel")

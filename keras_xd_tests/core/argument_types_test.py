@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.core.argument_types import check_types, constructor_parameters, described, fits
+from keras_xd.core.argument_types import check_types, constructor_parameters
 from keras_xd.core.type_aliases import Radix, Tensor
 from keras_xd_tests.core.type_aliases_test import FUNCTIONS
 
@@ -22,6 +22,7 @@ UNCHECKED = {
     "keras_xd.kmatrix.radix.check_radix",
     "keras_xd.layers.xd.penalties.bound",
     "keras_xd.layers.xd.warm_starts.operations.identifier",
+    "keras_xd.training.distributed.fitting",  # a context, which checks when it is entered
 }
 PUBLIC = {
     name: getattr(importlib.import_module(function.__module__), function.__name__)
@@ -30,9 +31,20 @@ PUBLIC = {
 }
 
 
-@pytest.mark.parametrize(
-    ("value", "hint"),
-    [
+def refuses(value, hint):
+    @check_types
+    def function(argument: hint):
+        return None
+
+    try:
+        function(value)
+    except ValueError as error:
+        return "parameter argument=" in str(error)
+    return False
+
+
+def test_what_fits():
+    fitting = [
         (3, int),
         (np.int64(3), int),
         (3, float),
@@ -42,7 +54,6 @@ PUBLIC = {
         ("a", str | int),
         ("anything", typing.Any),
         ([1, 2], collections.abc.Sequence[int]),
-        (np.arange(3), collections.abc.Sequence[int]),
         ((1, 2), tuple[int, int]),
         ((1, 2, 3), tuple[int, ...]),
         (iter([1]), collections.abc.Iterable[int]),
@@ -55,55 +66,46 @@ PUBLIC = {
         (((2, 2), (4,)), Radix),
         ("folder/file", str | os.PathLike),
         (keras.Sequential(), keras.layers.Layer),
-    ],
-)
-def test_what_fits(value, hint):
-    assert fits(value, hint)
+    ]
+    assert [pair for pair in fitting if refuses(*pair)] == []
 
 
-@pytest.mark.parametrize(
-    ("value", "hint", "text"),
-    [
-        (2.5, int, "an integer"),
-        (True, int, "an integer"),
-        ("3", float, "a number"),
-        (1, bool, "True or False"),
-        (None, int, "an integer"),
-        (2, str | None, "a string or None"),
-        ("ab", list[str], "a sequence, each item a string"),
-        ([1, "2"], list[int], "a sequence, each item an integer"),
-        ((1, 2, 3), tuple[int, int], "a tuple of 2"),
-        (np.float32(1), collections.abc.Sequence[float], "a sequence, each item a number"),
-        ([("a", 1)], collections.abc.Mapping[str, int], "a dictionary"),
-        (3, collections.abc.Callable[[int], int], "a function"),
-        ("no", np.ndarray, "an array"),
-        (None, Tensor, "a tensor or array"),
-        (3, str | os.PathLike, "a string or a path"),
-        (keras.layers.ReLU(), keras.Model, "a Keras model"),
-        (3, keras_xd.layers.XDConv1D, "a XDConv1D"),
-    ],
-)
-def test_what_does_not_fit(value, hint, text):
-    assert not fits(value, hint)
-    assert described(hint) == text
+def test_what_does_not_fit():
+    wrong = [
+        (2.5, int),
+        (True, int),
+        ("3", float),
+        (1, bool),
+        (None, int),
+        (2, str | None),
+        ("ab", list[str]),
+        ("ab", collections.abc.Sequence[str]),
+        ([1, "2"], list[str]),
+        ((1, 2, 3), tuple[int, int]),
+        (3, collections.abc.Callable[[int], int]),
+        ("no", np.ndarray),
+        (None, Tensor),
+        (3, str | os.PathLike),
+        (3, keras_xd.layers.XDConv1D),
+    ]
+    assert [pair for pair in wrong if not refuses(*pair)] == []
 
 
 def test_the_decorator():
     @check_types
-    def scaled(values: list[float], factor: "int" = 2, *others: int, name=None, **rest: int):
+    def scaled(values: list[float], factor: "int" = 2, *others: int, name=None, **rest: int) -> str:
         """Documentation."""
         return [factor * value for value in values]
 
-    assert scaled([1.0], 3, 4, name=object(), more="unchecked") == [3.0]
-    with pytest.raises(ValueError, match="^`others` must be an integer. Received: others='5'$"):
+    assert scaled([1.0], 3, 4, name=object(), more=1) == [3.0]
+    with pytest.raises(ValueError, match="parameter others='5' violates"):
         scaled([1.0], 3, 4, "5")
     assert scaled.__doc__ == "Documentation." and "factor" in inspect.signature(scaled).parameters
-    with pytest.raises(ValueError, match="^`factor` must be an integer. Received: factor='3'$"):
+    assert inspect.signature(scaled).return_annotation is str
+    with pytest.raises(ValueError, match="parameter factor='3' violates"):
         scaled([1.0], factor="3")
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'values'"):
         scaled()
-    with pytest.raises(ValueError, match=r"Received: values='a{199}…$"):
-        scaled("a" * 1000)
 
 
 def test_parameters_are_those_of_the_constructor():
@@ -131,36 +133,45 @@ def required(function):
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_public_functions_refuse_wrong_types(name, wrong, tmp_path, monkeypatch):
+def test_public_functions_refuse_wrong_types(wrong, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    needed = required(PUBLIC[name])
+    accepted = [name for name in sorted(PUBLIC) if not refuses_wrong(PUBLIC[name], wrong)]
+    assert accepted == []
+
+
+def refuses_wrong(function, wrong):
+    """Return whether a function refuses a value in the place of each argument that it needs."""
+    needed = required(function)
     by_name = {p.name: WRONG[wrong] for p in needed if p.kind is p.KEYWORD_ONLY}
     by_place = [WRONG[wrong] for p in needed if p.kind is not p.KEYWORD_ONLY]
     if not needed:  # all arguments are options, of which the first is wrong
-        parameters = list(inspect.signature(PUBLIC[name]).parameters.values())
+        parameters = list(inspect.signature(function).parameters.values())
         if not parameters or wrong == "none" or parameters[0].kind is parameters[0].VAR_KEYWORD:
-            return  # there is nothing that could be wrong
+            return True  # there is nothing that could be wrong
         by_name = {parameters[0].name: WRONG[wrong]}
         if parameters[0].kind is parameters[0].VAR_POSITIONAL:
             by_place, by_name = [WRONG[wrong]], {}
-    with pytest.raises(ValueError):
-        PUBLIC[name](*by_place, **by_name)
+    try:
+        function(*by_place, **by_name)
+    except ValueError:
+        return True
+    return False
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_public_functions_check_their_options(name):
+def test_public_functions_check_their_options():
     """Any option but the first is refused by its type alone, whatever the other arguments are."""
-    function = inspect.unwrap(PUBLIC[name])
-    names = {"keras": keras, "np": np}
-    hints = typing.get_type_hints(function, localns=names, include_extras=True)
-    optional = {
-        p.name
-        for p in inspect.signature(function).parameters.values()
-        if p.default is not p.empty and hints[p.name] is not typing.Any
-    }
-    assert PUBLIC[name] is not function, f"{name} has no @check_types"
-    assert not [option for option in optional if fits(object(), hints[option])]
+    accepted = []
+    for name in sorted(PUBLIC):
+        function = inspect.unwrap(PUBLIC[name])
+        hints = typing.get_type_hints(function, include_extras=True)
+        for parameter in inspect.signature(function).parameters.values():
+            hint = hints[parameter.name]
+            if hint is not typing.Any:
+                assert PUBLIC[name] is not function, f"{name} has no @check_types"
+            if parameter.default is not parameter.empty and hint is not typing.Any:
+                if not refuses(object(), hint):
+                    accepted.append((name, parameter.name))
+    assert accepted == []
 
 
 def constructors():
@@ -168,42 +179,33 @@ def constructors():
     needed = {"filters": 2, "kernel_size": 3, "units": 3, "rank": 1, "modes": 4, "blocks": 2}
     needed |= {"log_dir": "logs", "first_period": 1, "schedule": float, "sizes": 4}
     modules = (keras_xd.layers, keras_xd.layers.warm_starts, keras_xd.callbacks)
-    found = {}
     for kind in [kind for module in modules for kind in vars(module).values()]:
         if inspect.isclass(kind) and kind.__module__.startswith("keras_xd"):
             names = {p.name for p in required(kind)}
             if names <= set(needed) and not kind.__name__.startswith("Masked"):
-                found[kind.__name__] = (kind, {name: needed[name] for name in names})
-    return found
+                yield kind, {name: needed[name] for name in names}
 
 
-CONSTRUCTORS = constructors()
 # What Keras checks, or not, in the constructors of its own layers.
 OF_KERAS = {
     *inspect.signature(keras.layers.Layer.__init__).parameters,
     *inspect.signature(keras.layers.Conv2D.__init__).parameters,
     *inspect.signature(keras.layers.SeparableConv2D.__init__).parameters,
+    *("args", "kwargs"),
 } - {"filters", "kernel_size", "strides", "padding", "dilation_rate", "groups", "use_bias"}
 
 
-def test_constructors_are_found():
-    assert {"XDConv2D", "KDense", "CKConv1D", "Convolution", "ArchitectureBoard"} <= set(
-        CONSTRUCTORS
-    )
-
-
-@pytest.mark.parametrize("name", sorted(CONSTRUCTORS))
-def test_constructors_refuse_wrong_types(name, tmp_path, monkeypatch):
+def test_constructors_refuse_wrong_types(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    kind, needed = CONSTRUCTORS[name]
-    kind(**needed)
-    accepted = []
-    for parameter in inspect.signature(kind.__init__).parameters:
-        if parameter in OF_KERAS or parameter in ("self", "args", "kwargs"):
-            continue
-        try:
-            kind(**{**needed, parameter: WRONG["object"]})
-        except ValueError:
-            continue
-        accepted.append(parameter)
-    assert not accepted
+    accepted, names = [], set()
+    for kind, needed in constructors():
+        kind(**needed)
+        names.add(kind.__name__)
+        for parameter in set(inspect.signature(kind.__init__).parameters) - OF_KERAS:
+            try:
+                kind(**{**needed, parameter: WRONG["object"]})
+            except ValueError:
+                continue
+            accepted.append((kind.__name__, parameter))
+    assert names >= {"XDConv2D", "KDense", "CKConv1D", "Convolution", "ArchitectureBoard"}
+    assert accepted == []

@@ -2,7 +2,6 @@
 
 import types
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,9 +12,15 @@ from keras_xd.kmatrix import product
 from keras_xd.layers.xd import functional, placed_kernel
 
 
-def asked(monkeypatch, backend):
-    """Return the answer of a backend."""
-    monkeypatch.setattr(keras.backend, "backend", lambda: backend)
+def asked(monkeypatch, backend, names=(), kind="cpu"):
+    """Return the answer where the module sees a Keras on another backend and other devices."""
+    tensor = types.SimpleNamespace(device=types.SimpleNamespace(type=kind))
+    seen = types.SimpleNamespace(
+        backend=types.SimpleNamespace(backend=lambda: backend),
+        distribution=types.SimpleNamespace(list_devices=lambda: names),
+        ops=types.SimpleNamespace(zeros=lambda shape: tensor),
+    )
+    monkeypatch.setattr(devices, "keras", seen)
     return devices.has_accelerator.__wrapped__()
 
 
@@ -24,15 +29,12 @@ def asked(monkeypatch, backend):
     ("names", "found"), [(["cpu:0", "cpu:1"], False), (["gpu:0"], True), (["cpu:0", "tpu:0"], True)]
 )
 def test_devices_that_keras_lists(backend, names, found, monkeypatch):
-    monkeypatch.setattr(keras.distribution, "list_devices", lambda: names)
-    assert asked(monkeypatch, backend) == found
+    assert asked(monkeypatch, backend, names) == found
 
 
 @pytest.mark.parametrize(("kind", "found"), [("cpu", False), ("cuda", True), ("mps", True)])
 def test_the_device_of_torch(kind, found, monkeypatch):
-    tensor = types.SimpleNamespace(device=types.SimpleNamespace(type=kind))
-    monkeypatch.setattr(keras.ops, "zeros", lambda shape: tensor)
-    assert asked(monkeypatch, "torch") == found
+    assert asked(monkeypatch, "torch", kind=kind) == found
 
 
 def test_these_tests_run_on_a_cpu():
@@ -51,7 +53,6 @@ def test_an_accelerator_gets_whole_tensors(monkeypatch):
         monkeypatch.setattr(module.devices, "has_accelerator", lambda: True)
     assert functional.spectrum_pieces((1024,), 64, 64) == [1024]
     assert functional.spectrum_pieces((1024,), 64, 64, 2**21, 8) == [256] * 4  # of a file
-    monkeypatch.setattr(product.ops, "concatenate", None)  # what joins the halves
     np.testing.assert_array_equal(product.repeated(matrix, (3, 5)), halved)
     np.testing.assert_array_equal(halved, np.broadcast_to(matrix, (3, 5, 2, 3)))
 

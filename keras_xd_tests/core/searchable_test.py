@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from keras import layers
 
+import keras_xd
+from keras_xd import visualization
 from keras_xd.core import searchable
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.layers.xd.conv_by_rank import XDConv1D, XDConv2D
@@ -129,6 +131,41 @@ def test_describe_is_keyed_by_path():
     assert told["conv"]["distance_from_start/K"] == 0.0
     assert list(searchable.describe(SearchModel(model))) == list(told)
     assert list(searchable.describe(model.get_layer("conv"))) == ["conv"]
+
+
+READERS = {
+    "describe": keras_xd.describe,
+    "nearest of a model": keras_xd.nearest,
+    "nearest": lambda model: keras_xd.nearest(model.layers[0]),
+    "distance": lambda model: keras_xd.distance(model.layers[0], "convolution", "fitted"),
+    "save_architecture": lambda model: keras_xd.save_architecture(model, "nowhere.npz"),
+    "resize": lambda model: keras_xd.resize(model, (12, 1)),
+    "compare": lambda model: keras_xd.compare(model, model, np.ones((1, 9, 1))),
+    "operator_matrix": lambda model: visualization.operator_matrix(model.layers[0]),
+    "plot_operators": lambda model: visualization.plot_operators(model.layers[0]),
+    **{
+        f"finalize {options}": lambda model, options=options: keras_xd.finalize(model, **options)
+        for options in (
+            *({"keep": keep} for keep in ("spectrum", "kernel", "auto", "low_rank")),
+            {"snap": 0.05},
+            {"storage": "float16"},
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("reader", READERS)
+def test_what_reads_an_architecture_names_the_layers_that_have_diverged(reader, value):
+    convolution = XDConv1D(2, 3, padding="circular", name="conv")
+    model = keras.Sequential([keras.Input((9, 1)), convolution])
+    for weight in (*convolution.architecture_variables[:1], convolution.kernel):
+        spoilt = weight.numpy().copy()
+        spoilt.flat[1] = value
+        weight.assign(spoilt)
+    names = "K0" if reader == "save_architecture" else "K0, kernel|kernel, K0"
+    with pytest.raises(ValueError, match=rf"NaN or infinity in layers 'conv' \(({names})"):
+        READERS[reader](SearchModel(model) if "model" in reader else model)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])

@@ -63,6 +63,26 @@ def test_lengths_and_frequencies(length, rng):
     np.testing.assert_allclose(np.array(run(some, x, x)), np.array(some(x, x)), atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "known", [True, pytest.param(False, marks=pytest.mark.tensorflow("sizes that are not known"))]
+)
+@pytest.mark.parametrize("size", [6, 9])
+def test_the_lowest_frequencies_and_back(size, known, rng):
+    values = rng.normal(size=(4, size)) + 1j * rng.normal(size=(4, size))
+    spectrum = np.fft.fft(values)
+    spectrum[:, 3:-3] = 0
+    kept = np.concatenate([spectrum[:, :3], spectrum[:, -3:]], axis=1)
+
+    def both(a, b):
+        lowest = transforms.lowest((a, b), 3)
+        return lowest, transforms.inverse_of_lowest(lowest, 3, keras.ops.shape(a)[-1])
+
+    for found in (run(both, *pair(values), known=known), both(*pair(values))):
+        (a, b), (c, d) = keras.tree.map_structure(np.array, found)
+        np.testing.assert_allclose(a + 1j * b, kept, atol=1e-5)
+        np.testing.assert_allclose(c + 1j * d, np.fft.ifft(spectrum), atol=1e-5)
+
+
 @pytest.mark.tensorflow("traces with tf.function")
 def test_a_length_that_is_traced(rng):
     spectrum = pair(np.fft.rfft(rng.normal(size=(2, 9)))[:, :3])

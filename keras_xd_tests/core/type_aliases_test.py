@@ -11,7 +11,6 @@ import typing
 
 import keras
 import numpy as np
-import pytest
 
 from keras_xd_tests.imports_test import MODULES, PACKAGES, ROOT, module_name, tree
 
@@ -90,20 +89,15 @@ def missing_hints(name, function):
 FUNCTIONS = {}
 for exported_value in exported():
     FUNCTIONS |= functions_of(exported_value)
-BY_MODULE = {}
-for full_name, own_function in FUNCTIONS.items():
-    BY_MODULE.setdefault(own_function.__module__, {})[full_name] = own_function
 
 
-@pytest.mark.parametrize("module", sorted(BY_MODULE))
-def test_functions_have_hints(module):
-    missing = {name: missing_hints(name, f) for name, f in BY_MODULE[module].items()}
+def test_functions_have_hints():
+    missing = {name: missing_hints(name, f) for name, f in FUNCTIONS.items()}
     assert not {name: parts for name, parts in missing.items() if parts}
 
 
-@pytest.mark.parametrize("module", sorted(BY_MODULE))
-def test_names_in_hints_exist(module):
-    for function in BY_MODULE[module].values():
+def test_names_in_hints_exist():
+    for function in FUNCTIONS.values():
         typing.get_type_hints(function, localns=NAMES)
 
 

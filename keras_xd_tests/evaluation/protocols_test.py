@@ -6,9 +6,9 @@ result can be computed by hand; one test trains for real.
 
 import contextlib
 import errno
-import gc
 import json
 import statistics
+import time
 import warnings
 
 import keras
@@ -17,16 +17,12 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, searchable_layers
-from keras_xd.evaluation import Evaluation, Run, Task, evaluate_search
+from keras_xd.evaluation import Evaluation, Run, Task, evaluate_search, protocols
+from keras_xd.evaluation.store import Store
 from keras_xd.training import SearchModel
 from keras_xd.training.random_architecture import randomize_architecture
+from keras_xd_tests import programs
 from keras_xd_tests.training.gated_dense import GatedDense
-
-
-@pytest.fixture(autouse=True)
-def no_collection(monkeypatch):
-    """Leave out what takes longer than such small models."""
-    monkeypatch.setattr(gc, "collect", lambda: 0)
 
 
 @contextlib.contextmanager
@@ -148,7 +144,7 @@ def test_what_fit_returns_is_evaluated():
     assert bench.run(seeds=1).values("offline", "bias") == {0: 6.0}
 
 
-def test_trained_operations_are_finalized(rng, eager):
+def test_trained_operations_are_finalized(rng):
     """The real thing: found by a `SearchModel`, retrained by Keras, finalized and measured."""
     x = rng.normal(size=(4, 6, 1)).astype("float32")
     y = np.roll(x, 1, axis=1)
@@ -335,7 +331,7 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
     bench = Bench()
     bench.run(path=tmp_path, seeds=1, settings={"epochs": 3})
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert len(files) == 6
+    assert len(files) == 7  # with the lock of the seed
     for arguments, message in (
         ({"settings": {"epochs": 4}}, "other settings"),
         ({"settings": {"epochs": 3}, "finalize": True}, "other settings"),
@@ -356,13 +352,13 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
         ({"seeds": [1, 1]}, "`seeds` must be"),
         ({"seeds": [-1]}, "`seeds` must be"),
         ({"seeds": [2**32]}, "`seeds` must be"),
-        ({"seeds": 1.5}, "`seeds` must be"),
-        ({"controls": "random"}, "`controls` must be a sequence"),
+        ({"seeds": 1.5}, "parameter seeds=1.5"),
+        ({"controls": "random"}, "parameter controls="),
         ({"controls": ["other"]}, "`controls` must be some of"),
-        ({"transfer": Bench().task}, "`transfer` must be a dictionary"),
-        ({"transfer": {"other": 3}}, "A task must be a `keras_xd.Task`"),
+        ({"transfer": Bench().task}, "parameter transfer="),
+        ({"transfer": {"other": 3}}, "parameter transfer="),
         ({"transfer": {"a/b": Bench().task}}, "name of a task"),
-        ({"finalize": "no"}, "`finalize` must be True or False"),
+        ({"finalize": "no"}, "parameter finalize="),
         ({"verbose": 2}, "`verbose` must be one of"),
         ({"path": "runs", "settings": {"a": object()}}, "`settings` must be"),
     ],
@@ -388,5 +384,27 @@ def test_tasks_that_cannot_take_the_architecture_are_refused_at_once(tmp_path):
 
 
 def test_search_must_be_a_function():
-    with pytest.raises(ValueError, match="`search` must be a function"):
+    with pytest.raises(ValueError, match="parameter search="):
         evaluate_search(Bench().task, "joint")
+
+
+def hold_a_seed(path, ready, go):
+    store = Store(path, {})
+    with store.locked(0):
+        ready.touch()
+        while not go.exists():
+            time.sleep(0.01)
+        store.write("offline", 0, {"values": {}, "seconds": 1.0, "model": {}})
+
+
+def test_processes_share_the_seeds_of_one_folder(tmp_path):
+    store, ready, go = Store(tmp_path / "runs", {}), tmp_path / "ready", tmp_path / "go"
+    store.open()
+    process = programs.fork(hold_a_seed, store.path, ready, go)
+    while not ready.exists():
+        time.sleep(0.01)
+    turns = protocols._in_turn(store, [0, 1])
+    assert next(turns) == 1
+    go.touch()
+    assert next(turns) == 0 and store.read("offline", 0)["seconds"] == 1.0
+    assert list(turns) == [] and programs.wait(process) == 0

@@ -116,12 +116,12 @@ def test_other_values_are_refused(bench, value):
         ([{}], {}, "one setting at least"),
         ([{"rate": 1}, {"decay": 1}], {}, "the same names"),
         ({"rate": "12"}, {}, "`rate` must be a list or tuple"),
-        ([1], {}, "`settings` must be"),
+        ([1], {}, "parameter settings="),
         ({"rate": (1,)}, {"share": 0.0}, "`share` must be above 0"),
         ({"rate": (1,)}, {"share": 1.5}, "at most 1. Received: share=1.5"),
         ({"rate": (1,)}, {"seed": -1}, "`seed` must be an integer"),
         ({"rate": (1,)}, {"verbose": 3}, "`verbose`"),
-        ({"rate": (1,)}, {"maximize": "max"}, "`maximize`"),
+        ({"rate": (1,)}, {"maximize": "max"}, "parameter maximize="),
     ],
 )
 def test_bad_arguments(bench, settings, options, message):
@@ -138,7 +138,7 @@ def test_retraining_is_the_whole_training_of_the_best_setting(bench):
     assert len(set(bench.first)) == 1
 
 
-def test_a_search_in_fit_returns_the_model_to_evaluate(rng, eager):
+def test_a_search_in_fit_returns_the_model_to_evaluate(rng):
     x, y = rng.normal(size=(8, 6, 1)), rng.normal(size=(8, 6, 2))
 
     def build():

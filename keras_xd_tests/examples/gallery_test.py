@@ -41,9 +41,8 @@ def numbers(found):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_script_draws_what_it_has_measured(name, tmp_path, eager, monkeypatch, capsys):
+def test_a_script_draws_what_it_has_measured(name, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
-    example_scripts.lay_out_once(monkeypatch)
     one_block = functools.partial(keras_xd.models.fno, blocks=1)
     monkeypatch.setattr(keras_xd.models, "fno", one_block)
     monkeypatch.setattr(scripts["snapping_back"], "MORE_EPOCHS", 1)

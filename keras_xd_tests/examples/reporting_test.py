@@ -2,8 +2,6 @@
 
 import argparse
 import importlib
-import itertools
-import shutil
 
 import pytest
 
@@ -34,48 +32,6 @@ def test_every_experiment_has_records():
 def test_a_page_is_what_its_records_say(name):
     text = redraw.page(name, redraw.records(name))
     assert text == (reporting.RESULTS / f"{name}.md").read_text(encoding="utf-8")
-
-
-def test_every_picture_is_drawn_of_records(tmp_path, eager, capsys, monkeypatch):
-    """By curves alone, small enough for a page, and shown by one."""
-    example_scripts.lay_out_once(monkeypatch)
-    draw = redraw.draw
-
-    def draw_or_copy(name, found, folder):
-        copied = [f"{name}.svg"] if name in ALIKE else []
-        if name == "nos_search":
-            with_cells = [run for run in found["runs"] if "genotype" in run]
-            others = [r for r in with_cells if (r["method"], r["seed"]) != CELLS_DRAWN]
-            assert 0 < len(others) < len(with_cells)
-            found = {**found, "runs": [run for run in found["runs"] if run not in others]}
-            copied = [f"nos_{run['method']}_{run['seed']}.svg" for run in others]
-        if name == "nos_guidance":  # has a panel for each method
-            methods = ("unguided", "weight_100")
-            found = {**found, "runs": [run for run in found["runs"] if run["method"] in methods]}
-            assert len(found["runs"]) > 2
-        if name == "scoreboard":  # has a panel for each task, in rows of four
-            settings = found["settings"]
-            tasks = dict(itertools.islice(settings["tasks"].items(), 5))
-            found = {**found, "settings": {**settings, "tasks": tasks}}
-        for picture in copied:
-            shutil.copy(reporting.RESULTS / picture, folder)
-        if name not in ALIKE:
-            draw(name, found, folder)
-
-    monkeypatch.setattr(redraw, "draw", draw_or_copy)
-    assert ALIKE < set(RECORDS)
-    assert redraw.main(["--output", str(tmp_path)]) == RECORDS
-    drawn = {path.name: path.read_bytes() for path in tmp_path.glob("*.svg")}
-    written = {path.name: path.read_bytes() for path in reporting.RESULTS.glob("*.svg")}
-    assert set(drawn) == set(written)
-    pages = "".join(path.read_text(encoding="utf-8") for path in tmp_path.glob("*.md"))
-    for name, content in itertools.chain(drawn.items(), written.items()):
-        assert f"]({name})" in pages
-        assert b"<image" not in content and len(content) < 300_000, name
-    assert not list(reporting.RESULTS.glob("*.png"))
-    with pytest.raises(SystemExit):
-        redraw.main(["cifar10", "nothing"])
-    assert "there are no records of nothing" in capsys.readouterr().err
 
 
 def record(method, seed, kind="plain", **more):

@@ -38,7 +38,7 @@ def shallow(monkeypatch):
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)
-def test_networks_fit_their_data(name, shallow, eager):
+def test_networks_fit_their_data(name, shallow):
     task = tasks.TASKS[name]
     data = task.load(0, True)
     assert all(len(inputs) == len(targets) for inputs, targets in (data.train, data.test))
@@ -159,7 +159,7 @@ def one_convolution(data):
 
 
 @pytest.fixture
-def quick(eager, blank_pictures, monkeypatch):
+def quick(monkeypatch):
     """Few updates, one setting, a small backbone, no timing."""
     small = dataclasses.replace(tasks.TASKS["mnist"], backbone=one_convolution)
     monkeypatch.setitem(tasks.TASKS, "mnist", small)
@@ -202,7 +202,7 @@ def test_small_runs_of_some_methods(quick, tmp_path, monkeypatch, capsys):
     assert "not overwritten unless --overwrite" in capsys.readouterr().err
 
 
-def test_no_run_begins_after_the_time_of_day(blank_pictures, tmp_path):
+def test_no_run_begins_after_the_time_of_day(tmp_path):
     results = script.main(["--small", "--until", "00:00", "--output", str(tmp_path)])
     assert not results.runs
     everything = len(tasks.TASKS) * len(methods.METHODS) * len(script.SEEDS) - len(script.SEEDS)

@@ -7,7 +7,7 @@ import pytest
 import keras_xd
 from keras_xd import layers
 from keras_xd.finalizing.candidate_choice import mixtures, within_budget
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 FAMILIES = ("low_rank", "monarch", "dense")
 

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
-from keras.src.applications import mobilenet_v2
 
 import keras_xd
 from keras_xd.finalizing import pruning
@@ -196,6 +195,22 @@ def test_resnet20(rng):
     check(space, rng, seeds=(0,))
 
 
+def inverted_residual(x, filters, stride, expansion, name):
+    """A block of MobileNetV2."""
+    y = x
+    if expansion > 1:
+        y = layers.Conv2D(expansion * x.shape[-1], 1, use_bias=False, name=f"{name}_expand")(y)
+        y = layers.ReLU(6.0)(layers.BatchNormalization()(y))
+    if stride == 2:
+        y = layers.ZeroPadding2D(((0, 1), (0, 1)))(y)
+    padding = "valid" if stride == 2 else "same"
+    y = layers.DepthwiseConv2D(3, stride, padding, use_bias=False, name=f"{name}_depthwise")(y)
+    y = layers.ReLU(6.0)(layers.BatchNormalization()(y))
+    y = layers.Conv2D(filters, 1, use_bias=False, name=f"{name}_project")(y)
+    y = layers.BatchNormalization()(y)
+    return layers.Add()([x, y]) if stride == 1 and x.shape[-1] == filters else y
+
+
 def test_a_network_of_keras_applications(rng):
     """The first blocks of MobileNetV2."""
     inputs = keras.Input((16, 16, 3))
@@ -204,8 +219,7 @@ def test_a_network_of_keras_applications(rng):
     )
     blocks = ((8, 1, 1), (8, 2, 6), (8, 1, 6), (16, 2, 6))
     for number, (filters, stride, expansion) in enumerate(blocks):
-        options = {"filters": filters, "stride": stride, "expansion": expansion}
-        x = mobilenet_v2._inverted_res_block(x, alpha=1.0, block_id=number, **options)
+        x = inverted_residual(x, filters, stride, expansion, f"block_{number}")
     model = keras.Model(inputs, layers.Dense(5)(layers.GlobalAveragePooling2D()(x)))
     space = rewritten(model, rng)
     x = rng.standard_normal((1, 16, 16, 3)).astype("float32")

@@ -1,4 +1,6 @@
+import keras
 import numpy as np
+import pytest
 
 from keras_xd import layers
 from keras_xd.finalizing.replacing import replace
@@ -44,13 +46,11 @@ def test_parts_of_a_separable_operation_have_one_row(rng):
     np.testing.assert_allclose(plain(inputs), layer(inputs), atol=1e-5)
 
 
-def test_an_operation_that_keeps_its_spectrum_says_why():
+def test_an_operation_without_low_ranks_says_why():
     layer = built(layers.XDConv1D(2, 3, padding="same"), (8192, 2))
     row = replace(layer, "low_rank").row("conv")
-    assert (row.form, row.kind_after) == ("spectrum", "StaticXD")
-    assert row.left_because == (
-        "no ranks within the tolerance are smaller and faster than the spectrum"
-    )
+    assert (row.form, row.kind_after) == ("kernel", "StaticKernelXD")
+    assert row.left_because == "no ranks within the tolerance are small and fast enough"
 
 
 def test_low_ranks_of_a_separable_and_of_a_resampled_operation(rng):
@@ -82,3 +82,48 @@ def test_other_searches_are_finalized_as_they_are():
     layer = built(layers.MixedOperation1D(4, 3, padding="same"), (8, 4))
     row = replace(layer, "kernel", snap=0.5).row("mixed")
     assert row.form == "finalized" and row.left_because is None
+
+
+L2, NORM = keras.regularizers.L2(0.1), keras.constraints.MaxNorm(1.0)
+COMMON = {"bias_regularizer": L2, "bias_constraint": NORM, "activity_regularizer": L2}
+OF_KERNEL = {"kernel_regularizer": L2, "kernel_constraint": NORM}
+
+
+@pytest.mark.parametrize(
+    ("options", "dropped"),
+    [
+        ({}, ("kernel_constraint", "kernel_regularizer")),
+        ({"keep": "low_rank"}, ("kernel_constraint", "kernel_regularizer")),
+        ({"keep": "kernel"}, ()),
+        ({"snap": 0.05}, ()),
+    ],
+)
+@pytest.mark.parametrize("kind", ["conv", "transposed", "depthwise", "separable"])
+def test_penalties_stay_where_there_is_a_kernel(kind, options, dropped, rng):
+    if kind == "separable":
+        parts = {f"{part}_regularizer": L2 for part in ("depthwise", "pointwise")}
+        layer = layers.XDSeparableConv1D(2, 3, padding="same", **COMMON, **parts)
+        dropped = ()  # the pointwise kernel stays
+    elif kind == "depthwise":
+        of_kernel = {name.replace("kernel", "depthwise"): v for name, v in OF_KERNEL.items()}
+        layer = layers.XDDepthwiseConv1D(3, padding="same", **COMMON, **of_kernel)
+    else:
+        make = layers.XDConv1D if kind == "conv" else layers.XDConv1DTranspose
+        layer = make(2, 3, padding="same", **COMMON, **OF_KERNEL)
+    if options.get("keep") == "kernel" and kind in ("transposed", "depthwise"):
+        dropped = ("kernel_constraint",)  # whose axes are others there
+    layer = built(layer, (16, 2))
+    found = replace(layer, **options)
+    row = found.row("conv")
+    assert row.dropped == dropped
+    layer.bias.assign([1.0, 2.0]) if kind != "separable" else None
+    if not dropped or dropped == ("kernel_constraint",):
+        x = rng.normal(size=(2, 16, 2)).astype("float32")
+        found = replace(layer, **options).after
+        outputs = layer(x), found(x)
+        np.testing.assert_allclose(*outputs, atol=1e-5)
+        if kind != "separable" or "snap" in options:
+            np.testing.assert_allclose(sum(found.losses), sum(layer.losses), rtol=1e-4)
+    plain = replace(layer, **options).after
+    again = type(plain).from_config(plain.get_config())
+    assert kind == "separable" or again.bias_constraint is not None

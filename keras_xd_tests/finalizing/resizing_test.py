@@ -8,7 +8,7 @@ import scipy.signal
 import keras_xd
 from keras_xd import layers
 from keras_xd.finalizing import FinalizedModel
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 from keras_xd_tests.layers.fourier.resampling_test import band_limited
 
 

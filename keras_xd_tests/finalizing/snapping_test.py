@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.finalizing.snapping import snap
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 
 def built(layer, shape, rng=None, scale=0.0):

@@ -21,7 +21,7 @@ def baseline(name, size):
     return model(spaces.einspace_baselines()[name], size)
 
 
-def test_random_terms_build_and_train_a_step(rng, eager):
+def test_random_terms_build_and_train_a_step(rng):
     terms = iter(lambda: spaces.einspace().sample(rng), None)
     for term in itertools.islice((term for term in terms if 10 <= term.size <= 50), 3):
         network = model(term)

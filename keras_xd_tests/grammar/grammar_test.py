@@ -125,3 +125,10 @@ def test_depth_bound_of_shared_motifs():
 def test_motifs_are_checked(motifs, start, rule):
     with pytest.raises(ValueError, match=rule):
         Grammar(TEXT).share(motifs, start=start)
+
+
+def test_wrong_numbers_of_arguments_and_misspelt_nonterminals_are_told():
+    with pytest.raises(ValueError, match="Residual2 takes 3 arguments.*S -> Residual2 A A with 2"):
+        Grammar("S -> Residual2 A A\nA -> conv")
+    with pytest.warns(UserWarning, match="'BLOKC' in .* is a primitive.*'BLOCK' meant"):
+        Grammar("S -> Linear2 BLOCK BLOKC\nBLOCK -> conv")

@@ -8,8 +8,8 @@ from keras import layers
 import keras_xd
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.graph import cloning
+from keras_xd.testing import assert_close
 from keras_xd_tests import sample_models
-from keras_xd_tests.layer_checks import assert_close
 
 
 def keep(layer):

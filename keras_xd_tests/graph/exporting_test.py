@@ -25,12 +25,6 @@ from keras_xd_tests import sample_models
 RELATIVE_ERROR = 1e-5
 
 
-@pytest.fixture(autouse=True)
-def no_signatures_of_parts(monkeypatch):
-    """Keras traces each model inside of another one for itself, too, which nothing uses."""
-    monkeypatch.setattr(keras.Model, "_default_save_signature", None, raising=False)
-
-
 class Augmented(keras.Model):
     """A subclassed model whose `call` knows nothing of training."""
 
@@ -315,6 +309,59 @@ def test_half_precision_is_refused_by_litert(tmp_path):
     with pytest.raises(ValueError, match="half precision.*Nothing has been written"):
         plain.export(tmp_path / "m.tflite", format="litert", verbose=False)
     plain.export(tmp_path / "m", verbose=False)
+
+
+def half_model(policy):
+    stack = [layers.Conv2D(8, 3, padding="same", activation="relu", dtype=policy) for _ in range(6)]
+    return keras.Sequential([keras.Input((12, 12, 3)), *stack, layers.Flatten()])
+
+
+@pytest.mark.parametrize(("policy", "epsilon"), [("float16", 2.0**-10), ("bfloat16", 2.0**-7)])
+def test_half_types_may_round_elsewhere(policy, epsilon, rng):
+    """A wrong file is still refused, and so is what float32 would not be told from."""
+    model = half_model(f"mixed_{policy}")
+    expected = keras.ops.convert_to_tensor(rng.uniform(-1, 1, size=(3, 50)), policy)
+    values = np.array(keras.ops.cast(expected, "float32"))
+    rounded = values + 1.4 * epsilon * np.abs(values).max() * rng.uniform(-1, 1, values.shape)
+    exporting._check_outputs("onnx", model, expected, [rounded])
+    for factor in (1 + 8 * epsilon, float("nan")):
+        with pytest.raises(ValueError, match="outputs differ"):
+            exporting._check_outputs("onnx", model, expected, [factor * values])
+    with pytest.raises(ValueError, match="outputs differ"):
+        exporting._check_outputs("onnx", half_model("float32"), expected, [rounded])
+
+
+def test_a_file_that_does_not_keep_eight_bits_is_told(tmp_path):
+    """The weights of an XD-operation are constants of a graph, which ONNX files have in float32."""
+    stack = [keras.Input((16, 16, 8)), layers.Conv2D(16, 3, padding="same")]
+    model = finalized(keras.Sequential(stack))
+    with warnings.catch_warnings(record=True) as found:
+        model.export(tmp_path / "m.onnx", format="onnx", verbose=False)
+    assert not [warning for warning in found if "stores as float32" in str(warning.message)]
+    model.layers[-1].quantize("int8")
+    with pytest.warns(UserWarning, match="'onnx' stores as float32"):
+        model.export(tmp_path / "m.onnx", format="onnx", verbose=False, overwrite=True)
+
+
+def operator(*sizes):
+    """A Fourier neural operator between normalized functions, and on another grid."""
+    inputs = keras.Input((*sizes, 2), name="function")
+    x = keras_xd.layers.PointNormalization(channels=1)(inputs)
+    x = keras_xd.models.fno((*sizes, 2), width=4, modes=3, blocks=2)(x)
+    return keras.Model(inputs, keras_xd.layers.FourierResampling((7,) * len(sizes))(x))
+
+
+@pytest.mark.parametrize("format", RUNTIMES)
+def test_models_of_own_layers_are_served_after_finalizing(format, tmp_path, rng):
+    """Nothing in them is searched."""
+    file, load, _ = RUNTIMES[format]
+    for sizes in ((16,), (10, 9)):
+        plain = operator(*sizes)
+        model = keras_xd.finalize(plain)
+        assert type(model) is keras_xd.finalizing.FinalizedModel and not model.report.rows
+        model.export(tmp_path / file, format, verbose=False, overwrite=True)
+        for batch in (1, 5):
+            assert_served(load(tmp_path / file), plain, rng, batch)
 
 
 def test_quantized_files_are_tried_but_not_compared(tmp_path):

@@ -1,6 +1,6 @@
 """TensorFlow's checkpoints of models with layers that hold layers and share parts.
 
-Each layer by itself is checked in `layer_checks`.
+Each layer by itself is checked in `keras_xd.testing`.
 """
 
 import functools
@@ -11,7 +11,7 @@ import pytest
 
 import keras_xd
 from keras_xd import layers
-from keras_xd_tests.layer_checks import check_checkpoint
+from keras_xd.testing import check_checkpoint
 
 OPERATIONS = ("identity", "dynamic_3", "separable_3", "max_pooling_3", "channel_attention")
 

@@ -162,11 +162,18 @@ def test_rewritten_models(to, finalized, rng):
     assert_equal_in_float64(found(inputs), model(inputs))
 
 
-def test_matrices_on_their_own(monkeypatch):
+@pytest.fixture
+def restored_floatx():
+    floatx = keras.config.floatx()
+    yield
+    keras.config.set_floatx(floatx)
+
+
+def test_matrices_on_their_own(restored_floatx):
     """A `KMatrix` is of Keras' float type."""
     order = kmatrix.digit_reversal((3, 4))
     for floatx, error in (("float32", 1e-6), ("float64", 1e-14)):
-        monkeypatch.setattr(keras.config, "floatx", lambda floatx=floatx: floatx)
+        keras.config.set_floatx(floatx)
         fourier = kmatrix.KMatrix.dft(12, (3, 4))
         assert fourier.weights.dtype == floatx
         real, imaginary = (keras.ops.convert_to_numpy(part) for part in fourier.dense())

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd.layers.mixed.discrete_operation import DARTS_OPERATIONS
+from keras_xd.testing import assert_close
 from keras_xd_tests import sample_models
-from keras_xd_tests.layer_checks import assert_close
 
 
 def backbone(rng):

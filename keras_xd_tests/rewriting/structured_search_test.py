@@ -9,7 +9,7 @@ from keras import layers
 
 import keras_xd
 from keras_xd.layers import MixedDense, MixedEinsumDense, MixedLSTM
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 from keras_xd_tests.rewriting.structured_test import assert_same_after_saving, bert, outputs, vit
 
 SEVERAL = {"family": ("low_rank", "block_tensor_train", "dense"), "share": (0.75, 0.5)}

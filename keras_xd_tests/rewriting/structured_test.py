@@ -5,7 +5,7 @@ from keras import layers
 
 import keras_xd
 from keras_xd.layers import StructuredDense, StructuredEinsumDense
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 
 def vit_block(x, heads=2, name="block", attention=layers.MultiHeadAttention):

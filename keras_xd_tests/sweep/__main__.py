@@ -16,11 +16,8 @@ import os
 import pathlib
 import sys
 
-from keras_xd_tests.programs import COMPILE_QUICKLY
-
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -14,10 +14,10 @@ import keras
 import numpy as np
 
 from keras_xd import layers
+from keras_xd import testing as layer_checks
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.layers.xd import low_rank
 from keras_xd.layers.xd.base import XDLayer
-from keras_xd_tests import layer_checks
 from keras_xd_tests.sweep import convolutions, linear, searched, subjects
 from keras_xd_tests.sweep.subjects import relative
 

@@ -56,6 +56,15 @@ def unchanged(model, message, path, **arguments):
         np.testing.assert_array_equal(old, new)
 
 
+def test_a_file_with_nan_is_refused(tmp_path):
+    save_architecture(convolutional(xd()), tmp_path / "good.npz")
+    with np.load(tmp_path / "good.npz") as archive:
+        arrays = dict(archive)
+    arrays["array_1"].flat[2] = np.nan
+    np.savez(tmp_path / "bad.npz", **arrays)
+    unchanged(convolutional(xd()), r"bad.npz with .*layers 'conv' \(L0\)", tmp_path / "bad.npz")
+
+
 SPACES = {
     "xd": lambda filters: [xd(filters=filters, depth=2)],
     "shared K-operation": lambda filters: shared_pair(layers.KOperation()),

@@ -145,7 +145,7 @@ def test_both_levels_equal_those_of_a_twin_with_features_as_outputs(mode):
     )
 
 
-def test_the_teacher_is_no_part_of_the_search(eager, tmp_path):
+def test_the_teacher_is_no_part_of_the_search(tmp_path):
     x, y = data()
     search = guided("first_order")
     own = search.guide.transfer.teacher
@@ -235,7 +235,7 @@ def test_stages_that_do_not_fit():
         guided(guidance=AttentionTransfer(other, "conv", "logits"))
 
 
-def test_a_second_compile_has_the_guidance_that_it_is_given(eager):
+def test_a_second_compile_has_the_guidance_that_it_is_given():
     x, y = data()
     search = guided()
     search.compile("sgd", "sgd", "mse")

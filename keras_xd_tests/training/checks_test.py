@@ -3,9 +3,14 @@
 What `compile` and `SearchModel` refuse otherwise is in `search_model_test.py`.
 """
 
+import warnings
+
 import keras
+import keras_tuner
+import numpy as np
 import pytest
 
+import keras_xd
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.training import SearchModel, checks
 from keras_xd.training.callbacks.epoch_counter import EpochCounter
@@ -54,13 +59,16 @@ def test_an_epoch_must_be_left_for_the_architecture(options, trained, epochs, me
     assert checks.first_cooldown_epoch(search, epochs, 0) == expected
 
 
-def test_the_cap_on_epochs_counts(monkeypatch):
+def test_the_cap_on_epochs_counts():
     search = search_model(cooldown_epochs=1)
-    monkeypatch.setattr(keras.config, "max_epochs", lambda: 3)
-    assert checks.first_cooldown_epoch(search, 9, 0) == 2
-    monkeypatch.setattr(keras.config, "max_epochs", lambda: 1)
-    with pytest.raises(ValueError, match="epochs=1, cooldown_epochs=1"):
-        checks.first_cooldown_epoch(search, 9, 0)
+    try:
+        keras.config.set_max_epochs(3)
+        assert checks.first_cooldown_epoch(search, 9, 0) == 2
+        keras.config.set_max_epochs(1)
+        with pytest.raises(ValueError, match="epochs=1, cooldown_epochs=1"):
+            checks.first_cooldown_epoch(search, 9, 0)
+    finally:
+        keras.config.set_max_epochs(None)
 
 
 @pytest.mark.parametrize("value", [-1, 0.5, True, None])
@@ -80,3 +88,85 @@ def test_the_counter_comes_first():
         assert checks.with_own_callbacks(listed, search) is listed
         assert isinstance(listed.callbacks[0], EpochCounter) and listed.callbacks[1:] == [given]
     assert listed.callbacks[0].model is search
+
+
+def _classifier(activation, to=None):
+    inputs = keras.Input((8, 8, 1))
+    x = keras.layers.Conv2D(4, 3, name="conv")(inputs)
+    x = keras.layers.GlobalAveragePooling2D()(keras.layers.Conv2D(3, 3)(x))
+    outputs = keras.layers.Dense(3, activation=activation)(x)
+    return keras_xd.rewrite(keras.Model(inputs, outputs), to or "xd")
+
+
+@pytest.mark.parametrize(
+    ("activation", "from_logits", "warns"),
+    [
+        ("softmax", True, True),
+        ("softmax", False, False),
+        (None, False, True),
+        (None, True, False),
+        ("relu", True, False),
+    ],
+)
+def test_a_loss_fits_the_outputs(activation, from_logits, warns):
+    search = keras_xd.SearchModel(_classifier(activation))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        search.compile(loss=loss)
+    assert sum("Outputs and loss must agree" in str(w.message) for w in found) == warns
+
+
+def _masked(callbacks=()):
+    search = keras_xd.SearchModel(_classifier("softmax", "masked"))
+    search.compile("sgd", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
+    search.fit(np.ones((2, 8, 8, 1)), np.zeros(2), verbose=0, callbacks=list(callbacks))
+
+
+def _unadapted():
+    layers = [keras_xd.layers.PointNormalization(name="encoding"), keras_xd.layers.XDConv1D(1, 3)]
+    search = keras_xd.SearchModel(keras.Sequential([keras.Input((9, 1)), *layers]))
+    search.compile("sgd", "sgd", "mse", run_eagerly=True)
+    search.fit(np.ones((2, 9, 1)), np.ones((2, 7, 1)), verbose=0)
+
+
+def _saved_within_epochs(folder):
+    search = keras_xd.SearchModel(_classifier("softmax"))
+    search.compile("sgd", "sgd", "sparse_categorical_crossentropy", run_eagerly=True)
+    backup = keras.callbacks.BackupAndRestore(folder, save_freq=3)
+    search.fit(np.ones((2, 8, 8, 1)), np.zeros(2), verbose=0, callbacks=[backup])
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        (lambda folder: _masked(), "masks of a rewritten model begin at full size"),
+        (lambda folder: _unadapted(), r"does nothing until.*\['encoding'\]"),
+        (_saved_within_epochs, "goes on with the first batch.*save_freq=3"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of NumPy
+def test_fit_warns_of_what_does_nothing(train, message, tmp_path):
+    with pytest.warns(UserWarning, match=message):
+        train(tmp_path / "backup")
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (lambda space: keras_xd.rewrite(space), "is a search space already, with 2 searchable"),
+        (lambda space: space.quantize("int8"), "`keras_xd.finalize.model..quantize"),
+        (lambda space: keras_xd.SearchModel(space).quantize("int8"), "the SearchModel"),
+        (lambda space: keras_xd.SearchModel(space).save("m.h5"), "saved as a `.keras` file"),
+        (lambda space: keras_xd.finalize(space).save("m.hdf5"), "saved as a `.keras` file"),
+        (
+            lambda space: keras_tuner.RandomSearch(keras_xd.SearchModel(space), "val_loss"),
+            "SearchHyperModel",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Layer InputLayer does not have")  # what Keras says first
+def test_dead_ends_lead_on(step, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        step(_classifier("softmax"))

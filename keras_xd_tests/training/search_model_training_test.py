@@ -52,7 +52,7 @@ def same_history(search, twin, *data, **arguments):
     return ours
 
 
-def test_dictionaries_of_inputs_and_outputs(eager):
+def test_dictionaries_of_inputs_and_outputs():
     """`early_metrics_test` compiles a step with dictionaries."""
     x, y = classification_data(16)
     search, twin = pair(
@@ -70,7 +70,7 @@ def test_dictionaries_of_inputs_and_outputs(eager):
         np.testing.assert_array_equal(values, theirs[name])
 
 
-def test_metrics_weights_and_validation(eager):
+def test_metrics_weights_and_validation():
     x, y = classification_data(16)
     search, twin = pair(
         metrics=["accuracy"], weighted_metrics=["sparse_top_k_categorical_accuracy"]
@@ -101,7 +101,7 @@ def test_metrics_weights_and_validation(eager):
     assert search.evaluate(x, y, **arguments) == twin.evaluate(x, y, **arguments)
 
 
-def test_training_behaviour_of_layers(eager):
+def test_training_behaviour_of_layers():
     """Dropout and batch normalization know when they train."""
 
     def make():
@@ -121,7 +121,7 @@ def test_training_behaviour_of_layers(eager):
     np.testing.assert_array_equal(search(x, training=False), twin(x, training=False))
 
 
-def test_callbacks_of_keras(eager, tmp_path, capsys):
+def test_callbacks_of_keras(tmp_path, capsys):
     x, y = classification_data(16)
     search = SearchModel(gated_model())
     search.compile(
@@ -157,7 +157,7 @@ def test_callbacks_of_keras(eager, tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-def test_learning_rate_callbacks(eager):
+def test_learning_rate_callbacks():
     x, y = classification_data(16)
     search, twin = pair()
     rates = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
@@ -175,7 +175,7 @@ def mixed_float16():
     keras.config.set_dtype_policy(before)
 
 
-def test_mixed_float16_scales_the_loss_around_both(mixed_float16, eager, tmp_path):
+def test_mixed_float16_scales_the_loss_around_both(mixed_float16, tmp_path):
     x, y = classification_data(16)
     arguments = {"warmup_epochs": 1, "complexity_target": 10.0, "complexity_weight": 0.1}
     keras.utils.set_random_seed(4)
@@ -194,14 +194,14 @@ def test_mixed_float16_scales_the_loss_around_both(mixed_float16, eager, tmp_pat
     assert loaded.fit(x, y, epochs=2, **FIT).history["loss"] == whole[1:]
 
 
-def test_mixed_float16_equals_plain_fit(mixed_float16, eager):
+def test_mixed_float16_equals_plain_fit(mixed_float16):
     x, y = classification_data(16)
     search, twin = pair()
     assert isinstance(twin.optimizer, keras.optimizers.LossScaleOptimizer)
     same_history(search, twin, x, y, epochs=2, **FIT)
 
 
-def test_subclassed_model(eager, tmp_path):
+def test_subclassed_model(tmp_path):
     x, y = classification_data(16)
 
     search, twin = pair(lambda: built(SubclassedClassifier()))

@@ -359,7 +359,7 @@ def test_the_backbone_may_have_groups():
         fit(search)
 
 
-def test_a_search_in_one_call_keeps_the_groups_that_its_result_has(eager):
+def test_a_search_in_one_call_keeps_the_groups_that_its_result_has():
     model = keras_xd.models.ccnn(1, 4, (8, 3), classes=2, learn="K")
     x, y = np.random.default_rng(0).normal(size=(4, 8, 3)), np.arange(4) % 2
     for pattern, kept in ((".*kernel_network/.*", False), (".*decoder/.*", True)):

@@ -13,7 +13,7 @@ import pytest
 from keras_xd import grammar
 from tuner_integration import GrammarOracle, GrammarTuner, checkpoints
 
-pytestmark = pytest.mark.usefixtures("eager", "few_trees")
+pytestmark = pytest.mark.usefixtures("few_trees")
 SPACE = grammar.Grammar("S -> Linear2 OP OP\nOP -> dense | relu | id")
 TABLE = {
     "dense": lambda shape, name: keras.layers.Dense(shape[-1], name=name),

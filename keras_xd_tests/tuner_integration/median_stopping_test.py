@@ -51,3 +51,9 @@ def test_refusals(tmp_path):
         MedianStopping(tmp_path, "min", 0)
     with pytest.raises(ValueError, match="direction"):
         MedianStopping(tmp_path, "up")
+
+
+@pytest.mark.parametrize("direction", ["min", "max"])
+def test_a_value_that_is_the_median_goes_on(tmp_path, direction):
+    stopping = kept(tmp_path, [[0.25], [0.5], [0.75]], direction)
+    assert not stopping.stops("a", 0, 0.5)

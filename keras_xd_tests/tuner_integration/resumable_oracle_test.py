@@ -118,3 +118,15 @@ def test_states_that_would_fail_later_are_refused(key, value, tmp_path):
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
     with pytest.raises(ValueError, match="whole files of its project"):
         counting(tmp_path).reload()
+
+
+def test_a_completed_trial_with_nan_in_its_file_has_failed(tmp_path):
+    oracle = counting(tmp_path)
+    for score in (0.5, 0.25):
+        end(oracle, oracle.create_trial("a"), score)
+    path = tmp_path / "project" / "trial_0001" / "trial.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "score": math.nan}))
+    again = counting(tmp_path)
+    again.reload()
+    assert [trial.status for trial in again.trials.values()] == ["COMPLETED", "FAILED"]
+    assert [trial.trial_id for trial in again.get_best_trials(2)] == ["0000"]

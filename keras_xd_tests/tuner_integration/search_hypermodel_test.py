@@ -8,7 +8,6 @@ import pytest
 import keras_xd
 from tuner_integration import SearchHyperModel
 
-pytestmark = pytest.mark.usefixtures("eager")
 EAGER = {"run_eagerly": True}
 
 

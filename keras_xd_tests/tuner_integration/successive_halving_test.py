@@ -11,7 +11,7 @@ from keras_xd import grammar
 from keras_xd.grammar import Grammar, spaces
 from tuner_integration import GrammarTuner, HalvingOracle
 
-pytestmark = pytest.mark.usefixtures("eager", "few_trees", "short_searches")
+pytestmark = pytest.mark.usefixtures("few_trees", "short_searches")
 CELLS = spaces.nas_bench_201_cell()
 SPACE = Grammar("S -> Linear2 OP OP | Residual2 OP OP OP\nOP -> dense | relu | tanh | id")
 TABLE = {

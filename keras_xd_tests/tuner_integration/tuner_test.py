@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import signal
+import time
 
 import keras
 import keras_tuner as kt
@@ -21,7 +22,7 @@ from keras_xd.grammar import Grammar, Term
 from keras_xd_tests import programs
 from tuner_integration import GrammarOracle, GrammarTuner
 
-pytestmark = pytest.mark.usefixtures("eager", "few_trees", "short_searches")
+pytestmark = pytest.mark.usefixtures("few_trees", "short_searches")
 PROGRAM = "tuner_integration.tuner_program"
 SPACE = Grammar("S -> Linear2 OP OP | Residual2 OP OP OP\nOP -> dense | relu | id")
 SECOND = Grammar("A -> tanh | elu")
@@ -290,3 +291,86 @@ def test_limits_need_a_hypermodel(tmp_path):
 
     with pytest.raises(ValueError, match="`limits` and `zero_cost` need a hypermodel"):
         Tuner(oracle(2), limits={"parameters": 1}, directory=tmp_path)
+
+
+def waiting_search(folder, ready, go):
+    def function(number):
+        ready.touch()
+        while not go.exists():
+            time.sleep(0.01)
+        return number
+
+    computing(folder, 2, function).search(verbose=0)
+
+
+def test_of_two_processes_one_searches_and_the_other_runs_no_trial_again(tmp_path):
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    process = programs.fork(waiting_search, tmp_path, ready, go)
+    while not ready.exists():
+        time.sleep(0.01)
+    other = computing(tmp_path, 2, None)  # which cannot run a trial
+    with pytest.raises(ValueError, match="Only one process at a time may run this search"):
+        other.search(verbose=0)
+    with pytest.raises(ValueError, match="Only one process"):
+        Computing(oracle(2), directory=tmp_path, project_name="computed", overwrite=True)
+    go.touch()
+    assert programs.wait(process) == 0
+    other.search(verbose=0)
+    assert [trial.score for trial in other.oracle.get_best_trials(9)] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("objective", "arguments", "message", "trainings"),
+    [
+        ("val_loss", {}, r"needs `validation_data`.*\['val_loss'\]", 0),
+        ("val_los", {"validation_split": 0.5}, r"\['val_los'\], reported are \['loss', 'val_l", 1),
+        ("acc", {"callbacks": None}, r"\['acc'\], reported are \['loss'\]", 1),
+        ("val_loss", {"callbacks": [keras.callbacks.Callback()]}, r"reported are \['loss'\]", 1),
+    ],
+)
+def test_an_objective_that_is_never_reported_ends_the_search_at_once(
+    tmp_path, rng, objective, arguments, message, trainings
+):
+    x, y = data(rng)
+    searching = oracle(10)
+    searching.objective = kt.Objective(objective, "min")
+    epochs = []
+
+    class Tuner(GrammarTuner):
+        def on_epoch_end(self, trial, model, epoch, logs=None):
+            epochs.append(epoch)
+            super().on_epoch_end(trial, model, epoch, logs=logs)
+
+    tuner = Tuner(searching, compiled, directory=tmp_path)
+    with pytest.raises(ValueError, match=message):
+        tuner.search(x, y, epochs=3, verbose=0, **arguments)
+    assert len(epochs) == trainings
+
+
+def test_callbacks_may_be_none(tmp_path, rng):
+    x, y = data(rng)
+    tuner = GrammarTuner(oracle(1), compiled, directory=tmp_path)
+    tuner.search(x, y, validation_split=0.5, callbacks=None, verbose=0)
+    assert [trial.status for trial in tuner.oracle.trials.values()] == ["COMPLETED"]
+
+
+def test_a_primitive_that_nobody_knows_ends_the_search(tmp_path):
+    space = Grammar("S -> Linear2 OP OP\nOP -> relu | tanh | gelu | dens")
+    ran = []
+
+    def model(hp, term):
+        ran.append(term)
+        return grammar.build(term, keras.Input((3,)), {**TABLE, "tanh": None, "gelu": None})
+
+    terms = ["(S Linear2 (OP dens) (OP relu))"]
+    searching = GrammarOracle({"s": space}, kt.Objective("loss", "min"), 9, initial_terms=terms)
+    tuner = GrammarTuner(searching, model, directory=tmp_path)
+    with pytest.raises(ValueError, match="must have every primitive.*no dens"):
+        tuner.search(verbose=0)
+    assert len(tuner.oracle.trials) == 1
+
+
+def test_unknown_topologies_are_refused_before_any_trial():
+    space = Grammar("S -> Lineer2 OP OP\nOP -> relu")
+    with pytest.raises(ValueError, match="one of the `topologies`. Received: S -> Lineer2 OP OP"):
+        GrammarOracle({"s": space}, kt.Objective("loss", "min"))

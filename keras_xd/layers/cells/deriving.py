@@ -3,7 +3,7 @@
 import keras
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.searchable import flatten_layers
+from keras_xd.core.searchable import check_finite, flatten_layers
 from keras_xd.layers.cells.cell_architecture import CellArchitecture
 from keras_xd.layers.cells.genotypes import Genotype
 from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell
@@ -45,7 +45,8 @@ def architectures_of(model: keras.layers.Layer) -> tuple[CellArchitecture, CellA
         model: as in `derived_genotype`.
 
     Raises:
-        ValueError: if a kind is missing, or cells of a kind have different architecture weights.
+        ValueError: if a kind is missing, cells of a kind have different architecture weights, or
+            weights are NaN or infinite.
 
     Example:
 
@@ -65,5 +66,6 @@ def architectures_of(model: keras.layers.Layer) -> tuple[CellArchitecture, CellA
             f"all cells of its kind. Received: a model with {len(found[False])} normal and "
             f"{len(found[True])} reduction ones"
         )
+    check_finite(model)
     (normal,), (reduction,) = found[False].values(), found[True].values()
     return normal, reduction

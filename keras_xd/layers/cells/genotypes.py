@@ -10,12 +10,12 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_xd.core.argument_types import check_types
-
-if TYPE_CHECKING:  # so that the module needs no NumPy
-    import numpy as np
 
 __all__ = [
     "ALL_OPERATIONS",
@@ -239,9 +239,7 @@ class Genotype:
 
 
 @check_types
-def derive_cell(
-    logits: Sequence[Sequence[float]], operations: Sequence[str] = NOS_OPERATIONS
-) -> CellGenotype:
+def derive_cell(logits: ArrayLike, operations: Sequence[str] = NOS_OPERATIONS) -> CellGenotype:
     """Return the cell that the weights of a relaxed one decide on.
 
     Weights are the softmax of the logits of each edge. The first tier of each block is the pair
@@ -283,9 +281,7 @@ def derive_cell(
 
 
 @check_types
-def cell_of_weights(
-    weights: Sequence[Sequence[float]], operations: Sequence[str] = NOS_OPERATIONS
-) -> CellGenotype:
+def cell_of_weights(weights: ArrayLike, operations: Sequence[str] = NOS_OPERATIONS) -> CellGenotype:
     """Return the cell that weights of operations decide on, by the rule of `derive_cell`.
 
     Args:
@@ -316,7 +312,7 @@ def cell_of_weights(
 
 @check_types
 def random_cell(
-    generator: "np.random.Generator", operations: Sequence[str] = NOS_OPERATIONS
+    generator: np.random.Generator, operations: Sequence[str] = NOS_OPERATIONS
 ) -> CellGenotype:
     """Return a cell drawn evenly from all that could be derived.
 
@@ -355,7 +351,7 @@ def random_cell(
 
 @check_types
 def random_genotype(
-    generator: "np.random.Generator", operations: Sequence[str] = NOS_OPERATIONS
+    generator: np.random.Generator, operations: Sequence[str] = NOS_OPERATIONS
 ) -> Genotype:
     """Return two cells drawn evenly from all that could be derived: the control of a search.
 

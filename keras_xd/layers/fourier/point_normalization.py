@@ -29,7 +29,8 @@ class PointNormalization(keras.layers.Layer):
     they are that value but for `epsilon` times the network's answer.
 
     The layer fits one grid: another resolution needs another layer, adapted again. Until `adapt`
-    is called, the mean is 0 and the deviation 1.
+    is called, the mean is 0 and the deviation 1, so the layer is an identity but for `epsilon`, as
+    `keras.layers.Normalization` is one; `SearchModel.fit` warns of it.
 
     Args:
         channels: how many channels, from the first, are normalized; the others, such as
@@ -122,6 +123,12 @@ class PointNormalization(keras.layers.Layer):
             raise ValueError(f"`adapt` needs functions. Received: data={data!r}")
         self.mean.assign(mean)
         self.deviation.assign(np.sqrt(squares / number))
+
+    @property
+    def is_adapted(self) -> bool:
+        """Whether the statistics of the built layer are other than those it begins with."""
+        mean, deviation = map(ops.convert_to_numpy, (self.mean, self.deviation))
+        return bool(np.any(mean != 0) or np.any(deviation != 1))
 
     def call(self, inputs: Tensor) -> Tensor:
         exact = keras.backend.result_type(self.mean.dtype, "float32")

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_xd.core import validation
+from keras_xd.core import transforms, validation
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Sizes, Tensor
 
 
@@ -123,7 +123,12 @@ def resample(x, matrices, data_format):
             exact = keras.backend.standardize_dtype(x.dtype)
             exact = "float64" if exact == "float64" else "float32"
             matrix = ops.convert_to_tensor(matrix.T, dtype=exact)
-            x = ops.matmul(x, ops.cast(matrix, x.dtype))
+            matrix, others = ops.cast(matrix, x.dtype), x.shape[1:-1]
+            if transforms.are_matrix_products():  # ONNX takes a product with rows only
+                x = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), matrix)
+                x = ops.reshape(x, (-1, *others, matrix.shape[-1]))
+            else:
+                x = ops.matmul(x, matrix)
             x = ops.moveaxis(x, -1, first + axis)
     return x
 

@@ -379,11 +379,8 @@ def truncated_spectrum(inputs, modes):
     real, imaginary = transforms.rfft(inputs, kept=modes[-1])
     # Each axis is cut as soon as it is transformed, so that the next transform has less to do.
     for axis in reversed(range(len(modes) - 1)):
-        mode = modes[axis]
-        parts = transforms.fft((ops.swapaxes(real, axis, -1), ops.swapaxes(imaginary, axis, -1)))
-        real, imaginary = (
-            ops.concatenate([part[..., :mode], part[..., -mode:]], axis=-1) for part in parts
-        )
+        parts = tuple(ops.swapaxes(part, axis, -1) for part in (real, imaginary))
+        real, imaginary = transforms.lowest(parts, modes[axis])
     return ops.moveaxis(real, -1, 0), ops.moveaxis(imaginary, -1, 0)
 
 
@@ -420,17 +417,6 @@ def inverse_truncated_spectrum(spectrum, modes, sizes):
     """
     real, imaginary = (ops.moveaxis(part, 0, -1) for part in spectrum)
     for axis, (mode, size) in enumerate(zip(modes[:-1], sizes[:-1], strict=True)):
-        # Exchanging the parts before and after turns the FFT into the (unscaled) inverse FFT.
-        parts = (_insert_zeros(part, mode, size) for part in (imaginary, real))
-        parts = transforms.fft(tuple(parts))
-        imaginary, real = (
-            ops.swapaxes(part, axis, -1) / ops.cast(size, part.dtype) for part in parts
-        )
+        parts = transforms.inverse_of_lowest((real, imaginary), mode, size)
+        real, imaginary = (ops.swapaxes(part, axis, -1) for part in parts)
     return transforms.irfft((real, imaginary), fft_length=sizes[-1])
-
-
-def _insert_zeros(kept, mode, size):
-    """Put `size - 2 · mode` zeros between the positive and the negative frequencies."""
-    shape = ops.shape(kept)
-    zeros = ops.zeros((*shape[:-1], size - 2 * mode), dtype=kept.dtype)
-    return ops.concatenate([kept[..., :mode], zeros, kept[..., mode:]], axis=-1)

@@ -67,6 +67,9 @@ class XDLayer(FoldedOperation):
     True
     """
 
+    # Whether `kernel` is `(*kernel_size, channels / groups, filters)` as it is.
+    kernel_is_grouped = True
+
     def __init__(
         self,
         rank: int,

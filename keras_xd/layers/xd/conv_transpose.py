@@ -86,6 +86,8 @@ class XDConvTranspose(XDLayer):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
 
+    kernel_is_grouped = False
+
     def __init__(
         self,
         rank: int,

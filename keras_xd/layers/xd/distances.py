@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.searchable import named_layers
+from keras_xd.core.searchable import check_finite, named_layers
 from keras_xd.core.tables import aligned
 from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.base import XDLayer
@@ -134,7 +134,8 @@ def distance(
 
     Raises:
         ValueError: if the layer is no built XD-operation, if it cannot express the operation, for
-            an unknown name or metric, and for axes too long for the metric.
+            an unknown name or metric, for axes too long for the metric, and for weights that are
+            NaN or infinite.
 
     Example:
 
@@ -148,6 +149,7 @@ def distance(
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 4.
     """
     parts = _checked_parts(layer, metric)
+    check_finite(layer)
     return _distance([Architecture(part) for part in parts], operation, metric, relative)
 
 
@@ -172,7 +174,8 @@ def nearest(
         separable one have a row each.
 
     Raises:
-        ValueError: as `distance`, and if there is no XD-operation in the model.
+        ValueError: as `distance`, and if there is no XD-operation in the model or any weight in it
+            is NaN or infinite.
 
     Example:
 
@@ -189,6 +192,7 @@ def nearest(
     -----  --------  ---------------  --------  ------------------------------------
     pool   XDConv2D  average_pooling  0         identity 0.93, convolution 1, zero 1
     """
+    check_finite(model)
     if isinstance(model, OPERATIONS):
         return _nearest(_checked_parts(model, metric), metric, relative)
     found = {
@@ -301,7 +305,7 @@ def _fitted_distance(part, operation, relative):
     if not named.gates.any() or total == 0.0:
         return 0.0 if not named.gates.any() and _is_zero(part, total) else 1.0
     found = math.sqrt(1.0 - explained / total)
-    return found if found > ROUNDING else 0.0
+    return 0.0 if found <= ROUNDING else found
 
 
 def _is_zero(part, total):

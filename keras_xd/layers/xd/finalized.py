@@ -47,6 +47,7 @@ class StaticXD(StaticOperation):
             of integers; `None` cuts it into at most 8, of about 2²¹ numbers.
         storage: `"float16"` or `"bfloat16"`: the data type that matrices and spectrum are stored
             in. They are not trained then. All is computed in the layer's own data type.
+        bias_regularizer, bias_constraint: as in a Keras convolution, keyword arguments.
 
     Input shape:
         That of the layer it came from, at the same spatial sizes.

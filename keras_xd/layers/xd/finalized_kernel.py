@@ -5,12 +5,22 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 import keras
-from keras import ops
+from keras import constraints, ops, regularizers
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Activation, Config, LayerOptions, Tensor
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    LayerOptions,
+    Regularizer,
+    Tensor,
+)
 from keras_xd.layers.xd import functional
 from keras_xd.layers.xd.finalized import StaticXD
+
+# Regularizers and constraints of entries alone, which hold for a kernel with other axes too.
+BY_ENTRY = (regularizers.L1, regularizers.L2, regularizers.L1L2, constraints.NonNeg)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -23,11 +33,12 @@ class StaticKernelXD(StaticXD):
     `keras_xd.finalize(model, keep="kernel")` make such layers.
 
     Args:
-        axes, channels, filters, groups, data_format, use_bias, activation, storage: as in
-            `StaticXD`.
+        axes, channels, filters, groups, data_format, use_bias, activation, storage,
+            bias_regularizer, bias_constraint: as in `StaticXD`.
         kernel_size: number of kernel positions along each axis.
         frequency_bias: whether there is a bias `b` of the spectrum.
         channel_gates: whether there are gates `C`; without `b` they are part of the kernel.
+        kernel_regularizer, kernel_constraint: as in a Keras convolution.
 
     Input shape:
         That of the layer it came from, at the same spatial sizes.
@@ -64,6 +75,9 @@ class StaticKernelXD(StaticXD):
         frequency_bias: bool = False,
         channel_gates: bool = False,
         storage: str | None = None,
+        *,
+        kernel_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(
@@ -80,6 +94,8 @@ class StaticKernelXD(StaticXD):
         self.kernel_size = validation.integer_tuple(kernel_size, len(axes), "kernel_size")
         self.frequency_bias = validation.boolean(frequency_bias, "frequency_bias")
         self.channel_gates = validation.boolean(channel_gates, "channel_gates")
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
 
     @classmethod
     def spectrum_arguments(
@@ -121,7 +137,19 @@ class StaticKernelXD(StaticXD):
             "kernel_size": list(self.kernel_size),
             "frequency_bias": self.frequency_bias,
             "channel_gates": self.channel_gates,
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "kernel_constraint": constraints.serialize(self.kernel_constraint),
         }
+
+    @staticmethod
+    def arguments_like(layer: keras.layers.Layer, storage: str | None) -> dict[str, Any]:
+        """Return the arguments that the layer shares, with those of the kernel where they hold."""
+        arguments = StaticXD.arguments_like(layer, storage)
+        same = layer.kernel_is_grouped and (layer.frequency_bias or not layer.channel_gates)
+        for name in ("kernel_regularizer", "kernel_constraint"):
+            value = getattr(layer, name)
+            arguments[name] = value if same or isinstance(value, BY_ENTRY) else None
+        return arguments
 
     def stored_matrices(self, matrices: Sequence[Tensor]) -> list[Tensor]:
         """Return what is stored of the matrices of all transforms: every complex number once."""
@@ -140,7 +168,8 @@ class StaticKernelXD(StaticXD):
         connections = (self.channels // self.groups, self.filters)
         sizes = zip(self.axes, self.kernel_size, strict=True)
         shapes = [(f"L{i}", (axis["n"], 2, k), False) for i, (axis, k) in enumerate(sizes)]
-        shapes.append(("kernel", (*self.kernel_size, *connections), True))
+        kept = self.kernel_regularizer, self.kernel_constraint
+        shapes.append(("kernel", (*self.kernel_size, *connections), True, *kept))
         if self.frequency_bias:
             frequencies = math.prod(axis["n"] for axis in self.axes)
             shapes.append(("frequency_bias", (frequencies, 2, 1, 1), False))

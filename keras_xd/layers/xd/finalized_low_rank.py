@@ -17,6 +17,8 @@ from keras_xd.layers.xd.static_operation import StaticOperation
 # So many multiply–adds of it take as long as one of a spectrum, whose products at every frequency
 # are small (`benchmarks/low_rank.py`).
 RATE = 1.6
+# It may have so many times the weights of the searched layer.
+MOST_GROWTH = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -36,7 +38,8 @@ class StaticLowRankXD(StaticOperation):
         sizes: spatial sizes of inputs.
         output_sizes: spatial sizes of outputs.
         ranks: number of matrices of each axis.
-        channels, filters, groups, data_format, use_bias, activation, storage: as in `StaticXD`.
+        channels, filters, groups, data_format, use_bias, activation, storage, bias_regularizer,
+            bias_constraint: as in `StaticXD`.
         periodic: whether inputs and outputs are on the same circle along every axis.
 
     Input shape:

@@ -74,9 +74,10 @@ class FoldedOperation(MatrixArchitecture):
             keep: `"spectrum"` stores `C ∘ (L w + b)` (`StaticXD`), `"kernel"` stores `w` and
                 computes the spectrum in every call (`StaticKernelXD`), `"auto"` takes one of them
                 by the rule of `keras_xd.finalize`. `"low_rank"` stores a Tucker decomposition
-                (`StaticLowRankXD`) of the ranks with the fewest multiply–adds within the tolerance,
-                or the spectrum where no such ranks have fewer weights than it and at most 1.6 times
-                its multiply–adds, which take as long.
+                (`StaticLowRankXD`) of the ranks with the fewest multiply–adds within the tolerance.
+                These may have at most twice the weights of the searched layer, fewer than the
+                spectrum, and at most 1.6 times its multiply–adds, which take as long. Where there
+                are none, it takes the smaller one of kernel and spectrum.
             storage: `"float16"` or `"bfloat16"` to store the weights so; `None`: as they are.
             tolerance: for `"low_rank"`, how far the linear map may move, in the Frobenius norm
                 relative to that of the map; by default 0.01.
@@ -91,7 +92,7 @@ class FoldedOperation(MatrixArchitecture):
             )
             if static is not None:
                 return static
-            keep = "spectrum"
+            keep = self._smallest_exact()
         keep = self.finalized_sizes(self.get_build_config()["input_shape"], keep).keep
         if keep == "spectrum":
             folded = self._compiled_once(self._folded)
@@ -122,19 +123,26 @@ class FoldedOperation(MatrixArchitecture):
         )
         return analyses, between, syntheses
 
+    def _smallest_exact(self):
+        """Return which of the exact forms has the fewest weights."""
+        shape = self.get_build_config()["input_shape"]
+        forms = [self.finalized_sizes(shape, keep) for keep in ("spectrum", "kernel")]
+        return min(forms, key=lambda form: form.parameters).keep
+
     def _low_rank(self, storage, tolerance):
-        """Return the static layer of low ranks, or `None` where the spectrum is better."""
+        """Return the static layer of low ranks, or `None` where an exact form is better."""
         shape, kernel = self.get_build_config()["input_shape"], self._grouped_kernel()
         if not low_rank.is_decomposable(self, kernel):
             return None
         whole = low_rank.tucker(self, kernel)
         spectrum = self.finalized_sizes(shape)
+        most = finalized_low_rank.MOST_GROWTH * self.count_params()
         ranks = finalized_low_rank.best_ranks(
             whole.errors() <= tolerance,
             [g.size for g in self._geometry],
             [g.output_size for g in self._geometry],
             (kernel.shape[-2] * self.groups, self.filters, self.groups),
-            spectrum.parameters - self.filters * bool(self.use_bias),
+            min(spectrum.parameters, most) - self.filters * bool(self.use_bias),
             finalized_low_rank.RATE * spectrum.multiply_adds,
         )
         if ranks is None:

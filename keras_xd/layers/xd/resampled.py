@@ -214,6 +214,7 @@ class SearchableResampled(Resampled, SearchableLayer):
             self.layer.finalize(keep, storage, tolerance),
             self.sizes,
             activation=self.activation,
+            activity_regularizer=self.activity_regularizer,
             name=self.name,
             dtype=self.dtype_policy,
             trainable=self.trainable,

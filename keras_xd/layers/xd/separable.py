@@ -285,6 +285,7 @@ class XDSeparableConv(SearchableLayer):
             pointwise = type(self.pointwise).from_config(self.pointwise.get_config())
             pointwise.build(self.pointwise.get_build_config()["input_shape"])
             pointwise.set_weights(self.pointwise.get_weights())
+        pointwise.activity_regularizer = self.activity_regularizer
         shape = self.get_build_config()["input_shape"]
         # An input of a shorter type than the layers' would round what it is given.
         dtype = "float64" if self.compute_dtype == "float64" else None

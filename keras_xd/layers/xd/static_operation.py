@@ -5,11 +5,18 @@ from typing import Any, Unpack
 
 import keras
 import numpy as np
-from keras import activations, ops
+from keras import activations, constraints, ops, regularizers
 
 from keras_xd.core import validation
 from keras_xd.core.quantization import QuantizedWeights
-from keras_xd.core.type_aliases import Activation, Config, LayerOptions, Tensor
+from keras_xd.core.type_aliases import (
+    Activation,
+    Config,
+    Constraint,
+    LayerOptions,
+    Regularizer,
+    Tensor,
+)
 from keras_xd.layers.xd import functional
 
 STORAGES = ("float16", "bfloat16")
@@ -21,7 +28,8 @@ class StaticOperation(QuantizedWeights):
     """Base class of finalized XD-operations.
 
     Args:
-        channels, filters, groups, data_format, use_bias, activation, storage: as in `StaticXD`.
+        channels, filters, groups, data_format, use_bias, activation, storage, bias_regularizer,
+            bias_constraint: as in `StaticXD`.
 
     Example:
 
@@ -42,6 +50,9 @@ class StaticOperation(QuantizedWeights):
         use_bias: bool,
         activation: Activation,
         storage: str | None,
+        *,
+        bias_regularizer: Regularizer = None,
+        bias_constraint: Constraint = None,
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)
@@ -52,6 +63,8 @@ class StaticOperation(QuantizedWeights):
         self.use_bias = validation.boolean(use_bias, "use_bias")
         self.activation = activations.get(activation)
         self.storage = validation.one_of(storage, (None, *STORAGES), "storage")
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.bias_constraint = constraints.get(bias_constraint)
 
     @staticmethod
     def arguments_like(layer: keras.layers.Layer, storage: str | None) -> dict[str, Any]:
@@ -65,18 +78,29 @@ class StaticOperation(QuantizedWeights):
             "use_bias": layer.use_bias,
             "activation": layer.activation,
             "activity_regularizer": layer.activity_regularizer,
+            "bias_regularizer": layer.bias_regularizer,
+            "bias_constraint": layer.bias_constraint,
             "name": layer.name,
             "dtype": layer.dtype_policy,
             "trainable": layer.trainable,
             "storage": storage,
         }
 
-    def add_stored(self, name: str, shape: tuple[int, ...], trained: bool) -> keras.Variable:
+    def add_stored(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        trained: bool,
+        regularizer: Regularizer = None,
+        constraint: Constraint = None,
+    ) -> keras.Variable:
         """Return a new weight in the type that is stored."""
         return self.add_weight(
             name=name,
             shape=shape,
             initializer="glorot_uniform",
+            regularizer=regularizer,
+            constraint=constraint,
             trainable=trained and self.storage is None,
             dtype=self.storage or functional.exact_dtype(self.variable_dtype),
             autocast=False,
@@ -86,7 +110,13 @@ class StaticOperation(QuantizedWeights):
         """Return the bias, or `None` without one."""
         if not self.use_bias:
             return None
-        return self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
+        return self.add_weight(
+            name="bias",
+            shape=(self.filters,),
+            initializer="zeros",
+            regularizer=self.bias_regularizer,
+            constraint=self.bias_constraint,
+        )
 
     def take_values(
         self,
@@ -127,6 +157,8 @@ class StaticOperation(QuantizedWeights):
             "use_bias": self.use_bias,
             "activation": activations.serialize(self.activation),
             "storage": self.storage,
+            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
+            "bias_constraint": constraints.serialize(self.bias_constraint),
         }
 
 

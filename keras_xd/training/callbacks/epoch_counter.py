@@ -4,9 +4,13 @@ import warnings
 
 import keras
 
+from keras_xd.training.callbacks.non_finite import bad_losses, divergence
+
 
 class EpochCounter(keras.callbacks.Callback):
     """Counts a `SearchModel`'s epochs, in a variable that is saved with its optimizer.
+
+    It warns once of a loss that is not finite, unless a callback has stopped training.
 
     The logs get `architecture_change`: see `SearchModel.fit`. Training stops with a generator of
     batches that has ended.
@@ -14,6 +18,8 @@ class EpochCounter(keras.callbacks.Callback):
     It has to come before the callbacks that save the model at the end of an epoch, so that what
     they save includes the epoch.
     """
+
+    _warned = False
 
     def on_epoch_begin(self, epoch, logs=None):
         # Callbacks that restore a model have done so by now, so the count is final.
@@ -25,6 +31,14 @@ class EpochCounter(keras.callbacks.Callback):
         change = self.model.movement.distance()
         if logs is not None and change is not None:
             logs["architecture_change"] = change
+        losses = bad_losses(logs)
+        if losses and not self._warned and not self.model.stop_training:
+            self._warned = True
+            warnings.warn(
+                f"The search has diverged in epoch {epoch + 1}: {divergence(self.model, losses)}. "
+                "`keras_xd.callbacks.TerminateOnNonFinite` stops and keeps the last finite state.",
+                stacklevel=2,
+            )
         epochs = self.params.get("epochs") or 0
         if epoch + 1 < epochs and any(batches.ended() for batches in self.model.generators):
             self.model.stop_training = True

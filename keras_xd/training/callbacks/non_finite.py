@@ -8,12 +8,47 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from keras_xd.core.searchable import listed_weights, non_finite_weights
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import check_export_path, one_of
 from keras_xd.training.callbacks import training_state
 
 LOSSES = ("loss", "architecture_loss")
 ENDINGS = (".keras", ".weights.h5")
+
+
+def bad_losses(logs, names=LOSSES):
+    """Return in words which of the losses in the logs are NaN or infinite; "" if none is."""
+    values = {name: logs[name] for name in names if logs and name in logs}
+    return ", ".join(
+        f"{name} = {float(value)}" for name, value in values.items() if not np.isfinite(value)
+    )
+
+
+def divergence(model, losses):
+    """Return a sentence on losses that are not finite and the layers that are not."""
+    training_state.synchronize(model)
+    found = non_finite_weights(model)
+    spoilt = f", weights not finite in layers {listed_weights(found)}" if found else ""
+    return (
+        f"{losses}{spoilt}. Look for NaN or infinity in the data, then train with lower learning "
+        "rates for weights and architecture, or with a smaller `clipnorm`"
+    )
+
+
+class RaiseOnNonFinite(keras.callbacks.Callback):
+    """Raises `ValueError` after the first batch whose loss is NaN or infinite."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        losses = bad_losses(logs)
+        if losses and not self.model.stop_training:  # a callback has dealt with it
+            raise ValueError(
+                f"The loss of a search must be finite. Received: in epoch {self._epoch + 1}, batch "
+                f"{batch + 1}: {divergence(self.model, losses)}"
+            )
 
 
 class TerminateOnNonFinite(keras.callbacks.Callback):
@@ -104,7 +139,7 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
             self._keep()
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        bad = self._bad_losses(logs)
+        bad = bad_losses(logs, self.losses)
         if bad and self.stopped_epoch is None:
             self._stop(f"epoch {self._epoch + 1}, batch {batch + 1}: {bad}")
 
@@ -121,12 +156,6 @@ class TerminateOnNonFinite(keras.callbacks.Callback):
         """Return all variables that training changes, but those of the metrics."""
         optimizer = getattr(self.model, "optimizer", None)
         return [*self.model.variables, *(optimizer.variables if optimizer is not None else [])]
-
-    def _bad_losses(self, logs):
-        values = {name: logs[name] for name in self.losses if logs and name in logs}
-        return ", ".join(
-            f"{name} = {float(value)}" for name, value in values.items() if not np.isfinite(value)
-        )
 
     def _keep(self):
         """Copy the state if it is finite; return whether it is."""

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_xd import layers
 from keras_xd.layers.ccnn.batch_statistics import force_retrace
-from keras_xd_tests.layer_checks import check_config
+from keras_xd.testing import check_config
 
 
 def test_inference_normalizes_by_the_batch(rng):

@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_xd import layers, masks
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 
 erf = np.vectorize(math.erf)
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_xd import layers
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 
 
 def test_layer():

@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_xd import layers, masks
-from keras_xd_tests.layer_checks import check_config
+from keras_xd.testing import check_config
 from keras_xd_tests.sample_models import randomize
 
 EPSILON = 1e-3

@@ -6,7 +6,7 @@ from keras import ops
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.ccnn.finalized_block import add_to_first
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 from keras_xd_tests.sample_models import randomize
 
 

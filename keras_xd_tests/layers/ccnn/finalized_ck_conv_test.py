@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 
 from keras_xd import layers
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 
 
 def test_layer():

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_xd import layers
 from keras_xd.layers.ccnn.kernel_network import grid
-from keras_xd_tests.layer_checks import check_config
+from keras_xd.testing import check_config
 
 
 def weights(network):

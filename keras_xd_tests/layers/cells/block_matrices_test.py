@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_xd.layers.cells.block_matrices import block_diagonal, side_by_side
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 
 @pytest.mark.parametrize("edges", [1, 3])

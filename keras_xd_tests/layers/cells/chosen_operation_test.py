@@ -10,7 +10,7 @@ from keras_xd.layers.cells.chosen_operation import chosen_outcome, combined_chos
 from keras_xd.layers.cells.edge import Edge
 from keras_xd.layers.cells.edge_stack import EdgeStack
 from keras_xd.layers.cells.operator_cell import combined
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells.cell_references import randomized
 
 NAMES = layers.NOS_OPERATIONS

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_xd.layers import Cutout
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 
 
 def squares(outputs):

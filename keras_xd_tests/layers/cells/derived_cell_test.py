@@ -7,7 +7,7 @@ import pytest
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
 

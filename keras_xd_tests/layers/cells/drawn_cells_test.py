@@ -10,7 +10,7 @@ import tensorflow as tf
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.cells.relaxation import PATHS
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
 
@@ -55,9 +55,7 @@ def network(relaxation, reductions=(False, True, False), size=4):
 @pytest.mark.parametrize(
     "relaxation, reduction, gate", [("gumbel", False, "zero"), ("sampled", True, None)]
 )
-def test_inference_is_that_of_the_most_likely_operations(
-    relaxation, reduction, gate, rng, untraced
-):
+def test_inference_is_that_of_the_most_likely_operations(relaxation, reduction, gate, rng):
     cell = drawn_cell(relaxation, reduction=reduction, calibration_gate=gate)
     x = images(rng)
     cell.build([value.shape for value in x])
@@ -72,7 +70,7 @@ def test_inference_is_that_of_the_most_likely_operations(
 
 
 @pytest.mark.parametrize("relaxation", PATHS)
-def test_what_was_not_drawn_is_left_alone(relaxation, rng, untraced):
+def test_what_was_not_drawn_is_left_alone(relaxation, rng):
     """In a step neither gradients nor statistics reach operations that were not drawn.
 
     Those of all blocks where edges are drawn, else those of the last one.
@@ -113,7 +111,7 @@ def test_what_was_not_drawn_is_left_alone(relaxation, rng, untraced):
 
 
 @pytest.mark.parametrize("relaxation", [*PATHS, "partial"])
-def test_mixed_precision(relaxation, rng, untraced):
+def test_mixed_precision(relaxation, rng):
     """All of a cell, and one block where others draw in other ways."""
     x = images(rng)
     whole = relaxation in ("single_path", "partial")
@@ -181,7 +179,7 @@ def test_networks_are_saved_and_finalized(relaxation, rng, tmp_path):
     assert_close(keras.ops.convert_to_numpy(found(x)), y)
 
 
-def test_a_block_runs_under_xla(rng, untraced):
+def test_a_block_runs_under_xla(rng):
     """What XLA compiles of one block it compiles of the others, in four times the time.
 
     And of one drawn operation on an edge, or none, what it compiles of two.
@@ -244,8 +242,6 @@ def test_searches_train_what_is_drawn(relaxation, mode, rng, request):
     weights.logits.assign(np.tile([3.0, 0.0], (18, 1)))
     optimizers = [keras.optimizers.SGD(0.1) for _ in range(2)]
     eager = relaxation != "single_path"
-    if eager:
-        request.getfixturevalue("untraced")
     search.compile(*optimizers, "mse", mode=mode, jit_compile=False, run_eagerly=eager)
     before = [keras.ops.convert_to_numpy(v) for v in search.trainable_variables]
     data = rng.standard_normal((2, 4, 4, 3)), rng.standard_normal((2, 8))

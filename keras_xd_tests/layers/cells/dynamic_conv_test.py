@@ -5,7 +5,7 @@ import pytest
 from keras_xd import layers
 from keras_xd.graph.cost import complexity
 from keras_xd.layers.cells.dynamic_conv import WAYS, dynamic_depthwise_conv, widened
-from keras_xd_tests.layer_checks import assert_close, check_config, check_layer
+from keras_xd.testing import assert_close, check_config, check_layer
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
 

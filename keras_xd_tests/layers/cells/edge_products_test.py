@@ -10,10 +10,9 @@ import pytest
 from keras_xd import genotypes, layers
 from keras_xd.layers.cells import edge_stack
 from keras_xd.layers.cells.edge_stack import EdgeStack
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells.cell_references import randomized
 
-pytestmark = pytest.mark.usefixtures("untraced")
 KINDS = {"spatial_attention": "spatial", "channel_attention": "channel"}
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from keras_xd.layers.cells import node_products
 from keras_xd.layers.cells.edge import Edge
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 
 def test_moments(rng):

@@ -8,7 +8,7 @@ import tensorflow as tf
 import keras_xd
 from keras_xd import genotypes, layers
 from keras_xd.graph import cloning
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
 
@@ -60,7 +60,7 @@ def network():
     ],
 )
 def test_cell_and_its_finalized_one_equal_numpy(
-    reduction, previous, parts, names, edge_layers, rng, untraced
+    reduction, previous, parts, names, edge_layers, rng
 ):
     architecture = layers.CellArchitecture(reduction, names, seed=1)
     arguments = (4, architecture, reduction, previous, parts)
@@ -236,8 +236,6 @@ def test_training_equals_that_of_layers(reduction, size, names, rng, request):
         for edge_layers in (False, True)
     )
     whole = reduction
-    if not whole:
-        request.getfixturevalue("untraced")
     x = [
         keras.ops.convert_to_tensor(rng.standard_normal((3, size, size, n)).astype("float32"))
         for n in ((5, 6) if whole else [4] * 5)
@@ -276,7 +274,7 @@ def test_training_equals_that_of_layers(reduction, size, names, rng, request):
     assert moved > 18 * 2 * 2
 
 
-def test_a_frozen_cell_keeps_its_statistics(rng, untraced):
+def test_a_frozen_cell_keeps_its_statistics(rng):
     names = ("dilated_3", "max_pooling_3")
     cell = layers.HeterogeneousCell(4, layers.CellArchitecture(operations=names, seed=1))
     x = inputs_of(rng)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd.layers import PointNormalization
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 
 
 def adapted(data, **options):

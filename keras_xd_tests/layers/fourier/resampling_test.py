@@ -5,7 +5,7 @@ import scipy.signal
 
 from keras_xd import layers
 from keras_xd.layers.fourier import resampling
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 
 PAIRS = [(43, 85), (64, 128), (128, 64), (85, 43), (7, 12), (8, 6), (6, 9), (9, 4), (5, 5), (1, 4)]
 pairs = pytest.mark.parametrize("before, after", PAIRS)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_xd.layers.fourier import spectral_conv
-from keras_xd_tests.layer_checks import assert_close, check_layer, check_variant
+from keras_xd.testing import assert_close, check_layer, check_variant
 
 CLASSES = {
     1: spectral_conv.SpectralConv1D,

@@ -7,7 +7,7 @@ from keras_xd import layers
 from keras_xd.layers.fourier import upsampling
 from keras_xd.layers.fourier.resampling import resampling_matrix
 from keras_xd.layers.fourier.upsampling import resample_by_transform
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 
 
 def test_layer():

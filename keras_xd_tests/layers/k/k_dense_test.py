@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_xd import kmatrix, layers
 from keras_xd.core.searchable import architecture_variables, searchable_layers
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd.testing import assert_close, check_layer
 
 
 def dense_kernel(layer, inputs):

@@ -9,7 +9,7 @@ from keras_xd import kmatrix, layers
 from keras_xd.core.searchable import architecture_variables, flatten_layers, freeze_architecture
 from keras_xd.finalizing import finalize
 from keras_xd.graph import cloning
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd.testing import assert_close, check_layer
 
 TWINS = {
     1: (keras.layers.Conv1D, layers.KOpConv1D),

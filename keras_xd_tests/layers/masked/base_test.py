@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd.layers import MaskedConv1D, MaskedConv2D, MaskedDense, RelativeMask
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 
 def chain(**options):

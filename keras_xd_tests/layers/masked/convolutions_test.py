@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_xd import layers
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd.testing import assert_close, check_layer
 
 
 @pytest.mark.parametrize(

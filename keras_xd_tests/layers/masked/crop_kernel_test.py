@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_xd.layers.masked import crop_kernel
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 
 @pytest.mark.parametrize("padding", ["valid", "same", "causal"])

@@ -6,7 +6,7 @@ from keras import ops
 
 import keras_xd
 from keras_xd import layers, masks
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 
 
 def built(input_shape, **kwargs):

@@ -8,7 +8,7 @@ import pytest
 
 from keras_xd import layers, masks
 from keras_xd.layers import RelativeMask
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 
 
 @pytest.mark.parametrize(

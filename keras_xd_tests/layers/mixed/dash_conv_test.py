@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 from keras_xd import layers
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 
 SMALL = {"kernel_sizes": (3, 5), "dilations": (1, 3), "perturb": None}
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.mixed.discrete_operation import DARTS_OPERATIONS
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd.testing import assert_close, check_layer
 from keras_xd_tests.layers.mixed import operation_references
 
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_xd.layers.mixed import window_padding
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 
 def test_spans():
@@ -12,8 +12,8 @@ def test_spans():
 
 @pytest.mark.parametrize("padding", ["valid", "same", "causal"])
 @pytest.mark.parametrize("stride", [1, 2, 3])
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-@pytest.mark.parametrize("n", [4, 7, 8])
+@pytest.mark.parametrize("size", [1, 3, 4])
+@pytest.mark.parametrize("n", [4, 7])
 def test_output_sizes_and_own_borders_are_those_of_keras(n, size, stride, padding, rng):
     x = rng.standard_normal((1, n, 1)).astype("float32")
     twin = keras.layers.Conv1D(1, size, stride, padding, use_bias=False)
@@ -47,8 +47,7 @@ def test_extended_adds_and_cuts():
     np.testing.assert_array_equal(values(-2, 0), [2])
 
 
-@pytest.mark.parametrize("stride", [1, 2, 3, 4])
-@pytest.mark.parametrize("rate", [1, 2, 3, 4])
+@pytest.mark.parametrize(("stride", "rate"), [(1, 1), (1, 3), (2, 1), (2, 3), (3, 2), (4, 4)])
 def test_strided_dilated_convolution(stride, rate, rng):
     size, count = 3, 5
     x = rng.standard_normal((2, stride * (count - 1) + rate * (size - 1) + 1, 2))

@@ -5,7 +5,7 @@ import pytest
 import keras_xd
 from keras_xd import kmatrix, layers
 from keras_xd.kmatrix import families
-from keras_xd_tests.layer_checks import assert_close, check_config, check_file, check_layer
+from keras_xd.testing import assert_close, check_config, check_file, check_layer
 
 FAMILIES = (*families.FAMILIES, "dense")
 every_family = pytest.mark.parametrize("family", FAMILIES)

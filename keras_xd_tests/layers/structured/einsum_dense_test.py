@@ -4,7 +4,7 @@ import pytest
 
 import keras_xd
 from keras_xd import layers
-from keras_xd_tests.layer_checks import (
+from keras_xd.testing import (
     assert_close,
     check_calls,
     check_checkpoint,

@@ -5,7 +5,7 @@ import pytest
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.structured.embedding import FAMILIES, rows_of
-from keras_xd_tests.layer_checks import assert_close, check_config, check_file
+from keras_xd.testing import assert_close, check_config, check_file
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
 TOKENS = 90  # 96 rows

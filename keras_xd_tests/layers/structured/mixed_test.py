@@ -4,7 +4,7 @@ import pytest
 
 import keras_xd
 from keras_xd import layers
-from keras_xd_tests.layer_checks import assert_close, check_config, check_file, check_layer
+from keras_xd.testing import assert_close, check_config, check_file, check_layer
 
 SEARCHED = {"families": ("low_rank", "monarch", "dense"), "shares": (0.5,)}
 LAYERS = {

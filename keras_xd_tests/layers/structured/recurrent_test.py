@@ -4,8 +4,8 @@ import pytest
 
 import keras_xd
 from keras_xd import layers
-from keras_xd_tests import layer_checks
-from keras_xd_tests.layer_checks import assert_close, check_file
+from keras_xd import testing as layer_checks
+from keras_xd.testing import assert_close, check_file
 
 PAIRS = [
     (keras.layers.LSTM, layers.StructuredLSTM),

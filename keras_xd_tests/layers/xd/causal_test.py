@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_xd import layers
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd.testing import assert_close, check_layer
 from keras_xd_tests.layers.xd.drop_in_checks import assert_twin
 
 # Any two of a number of steps, a kernel size and the rest together.

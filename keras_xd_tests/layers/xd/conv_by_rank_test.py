@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from keras_xd import layers
-from keras_xd_tests.layer_checks import check_layer, check_variant
+from keras_xd.testing import check_layer, check_variant
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_xd import kmatrix, layers
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd.testing import assert_close, check_layer
 
 TWINS = {
     1: (keras.layers.Conv1D, layers.XDConv1D),

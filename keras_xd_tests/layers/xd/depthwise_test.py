@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_xd import layers
-from keras_xd_tests.layer_checks import assert_close, check_layer, check_variant
+from keras_xd.testing import assert_close, check_layer, check_variant
 from keras_xd_tests.layers.xd.drop_in_checks import assert_signature, assert_twin
 
 TWINS = [

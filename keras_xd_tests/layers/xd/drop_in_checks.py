@@ -5,7 +5,7 @@ import inspect
 import keras
 import numpy as np
 
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 
 def assert_signature(twin, layer_class, *positional):

@@ -4,7 +4,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.layers.xd.warm_starts import FourierOperator
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd.testing import assert_close, check_layer
 
 # Layers of every kind and the shape of their inputs: one and several groups of blocks, strides,
 # channels in groups and first, frequency bias and gates, three axes, transposed and causal ones.

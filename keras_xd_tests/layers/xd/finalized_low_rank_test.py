@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.layers.xd import finalized_low_rank, low_rank
-from keras_xd_tests.layer_checks import assert_close, check_layer, check_variant
+from keras_xd.testing import assert_close, check_layer, check_variant
 from keras_xd_tests.layers.xd.finalized_kernel_test import moved
 from keras_xd_tests.layers.xd.low_rank_test import QUICK, whole_case
 
@@ -60,20 +60,42 @@ def test_the_default_tolerance_is_a_hundredth(rng):
     assert type(layer.finalize("low_rank", tolerance=1.01 * least)) is layers.StaticLowRankXD
 
 
-def test_an_operation_without_low_ranks_keeps_its_spectrum(rng):
+def test_an_operation_without_low_ranks_keeps_its_kernel(rng):
     layer, shape = moved("2-D, several groups", rng)
     static = layer.finalize("low_rank", "bfloat16", 1e-4)
-    assert type(static) is layers.StaticXD and static.storage == "bfloat16"
+    assert type(static) is layers.StaticKernelXD and static.storage == "bfloat16"
     wide = layers.XDConv2D(16, 3, padding="same")
     wide.build((None, 12, 12, 16))
     for variable in wide.architecture_variables:
         variable.assign_add(0.1 * rng.standard_normal(variable.shape))
     # All ranks have fewer weights, and take longer.
     assert exact(wide).count_params() < wide.finalize().count_params()
-    assert type(wide.finalize("low_rank", tolerance=1e-6)) is layers.StaticXD
+    assert type(wide.finalize("low_rank", tolerance=1e-6)) is layers.StaticKernelXD
     long = layers.XDConv1D(2, 3, padding="same")
     long.build((None, 8192, 2))
+    assert type(long.finalize("low_rank")) is layers.StaticKernelXD
+    long = layers.XDConv1D(4, 63, padding="same")  # here the spectrum is the smaller one
+    long.build((None, 64, 4))
     assert type(long.finalize("low_rank")) is layers.StaticXD
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (layers.XDConv1D(6, 39, padding="same"), (150, 6)),
+        (layers.XDConv1D(6, 5, padding="same"), (64, 6)),
+        (layers.XDConv1D(6, 3, padding="same"), (16, 6)),
+        (layers.XDConv2D(16, 3, padding="same"), (32, 32, 16)),
+    ],
+)
+def test_low_ranks_shrink_an_operation_that_has_not_moved(layer, shape, rng):
+    inputs = rng.standard_normal((2, *shape)).astype("float32")
+    expected, static = layer(inputs), layer.finalize("low_rank")
+    exact_forms = [layer.finalize(keep).count_params() for keep in ("spectrum", "kernel")]
+    assert static.count_params() <= max(min(exact_forms), 2 * layer.count_params())
+    if type(static) is not layers.StaticLowRankXD:
+        assert static.count_params() == min(exact_forms)
+    assert_close(np.array(static(inputs)), np.array(expected))
 
 
 @pytest.mark.parametrize(

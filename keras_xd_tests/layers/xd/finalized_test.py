@@ -9,7 +9,7 @@ import tensorflow as tf
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.xd import functional
-from keras_xd_tests.layer_checks import assert_close, check_layer
+from keras_xd.testing import assert_close, check_layer
 
 
 def moved(layer, shape, rng):

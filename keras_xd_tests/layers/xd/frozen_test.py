@@ -9,7 +9,7 @@ from keras_xd import layers
 from keras_xd.core import frozen_forms
 from keras_xd.layers import warm_starts
 from keras_xd.layers.xd import frozen
-from keras_xd_tests.layer_checks import assert_close
+from keras_xd.testing import assert_close
 
 IMAGE, SIGNAL = (2, 6, 7, 4), (2, 11, 4)
 CONVOLUTIONS = [

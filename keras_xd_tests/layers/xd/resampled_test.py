@@ -6,7 +6,7 @@ import scipy.signal
 import keras_xd
 from keras_xd import layers
 from keras_xd.layers.xd.resampled import is_periodic
-from keras_xd_tests.layer_checks import assert_close, check_layer, check_variant
+from keras_xd.testing import assert_close, check_layer, check_variant
 
 
 def serialized(layer):

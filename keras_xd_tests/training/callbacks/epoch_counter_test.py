@@ -1,6 +1,8 @@
 """Epochs are counted once each, before other callbacks see the end of the epoch."""
 
 import keras
+import numpy as np
+import pytest
 
 from keras_xd.training import SearchModel
 from keras_xd_tests.training.gated_dense import classification_data, small_model
@@ -43,3 +45,16 @@ def test_one_callback_needs_no_list():
     search, seen = search_model(), []
     search.fit(*classification_data(), callbacks=counts_seen(search, seen), verbose=0)
     assert seen == [1]
+
+
+# `pytest.warns` also finds what Keras itself warns of when it reads a variable.
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_a_search_that_has_diverged_warns_once():
+    search = search_model()
+    x, y = classification_data()
+    x[0, 0] = np.nan
+    with pytest.warns(UserWarning) as caught:
+        search.fit(x, y, epochs=3, verbose=0)
+    (message,) = [str(w.message) for w in caught if w.category is UserWarning]
+    assert message.startswith("The search has diverged in epoch 1: loss = nan, weights not finite")
+    assert "gated" in message

@@ -4,7 +4,6 @@ import importlib
 import json
 import random
 
-import keras
 import numpy as np
 import pytest
 
@@ -36,11 +35,7 @@ def images(rng, monkeypatch):
 
 
 @pytest.fixture
-def no_graph(eager, monkeypatch):
-    def predict(self, inputs, **options):
-        return keras.ops.convert_to_numpy(self(inputs, training=False))
-
-    monkeypatch.setattr(keras.Model, "predict", predict)
+def no_data(monkeypatch):
     monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
 
 
@@ -64,9 +59,7 @@ def test_images_are_averaged(images):
         training.averaged(pixels, 3)
 
 
-def test_methods_are_trained_pruned_and_kept(
-    images, no_graph, blank_pictures, tmp_path, monkeypatch, capsys
-):
+def test_methods_are_trained_pruned_and_kept(images, no_data, tmp_path, monkeypatch, capsys):
     arguments = ["cifar10", *TINY, "--size", "8", "--seeds", "3", "--epochs", "1"]
     arguments += ["--output", str(tmp_path)]
     results = dnarch.main(arguments)
@@ -123,9 +116,7 @@ def test_methods_are_trained_pruned_and_kept(
         ("darcy", ["--size", "8", "--subset", "10", "--evaluate-on", "validation"], [8, 8, 8]),
     ],
 )
-def test_every_experiment_runs(
-    experiment, arguments, largest, images, no_graph, blank_pictures, tmp_path
-):
+def test_every_experiment_runs(experiment, arguments, largest, images, no_data, tmp_path):
     arguments = [experiment, *TINY, *arguments, "--epochs", "1", "--methods", "KRWD"]
     arguments += ["--temperature", "25"]
     results = dnarch.main([*arguments, "--output", str(tmp_path)])
@@ -140,7 +131,7 @@ def test_every_experiment_runs(
     assert found == numbers
 
 
-def test_a_search_moves_to_its_target(images, no_graph, blank_pictures, tmp_path, monkeypatch):
+def test_a_search_moves_to_its_target(images, no_data, tmp_path, monkeypatch):
     """The complexity term alone, in effect: with a weight of 1000, from masks that are longer."""
     network = training.network
 
@@ -328,7 +319,7 @@ def record(method, seed, score, complexity=1.0, epochs=2):
     }
 
 
-def test_the_page(blank_pictures, tmp_path, images):
+def test_the_page(tmp_path, images):
     options, data, _ = dnarch.parse(
         ["cifar10", "--epochs", "2", "--size", "8", "--output", str(tmp_path)]
     )

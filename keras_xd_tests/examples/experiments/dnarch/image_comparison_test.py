@@ -24,9 +24,7 @@ def images(rng, monkeypatch):
     monkeypatch.setattr(comparison.images, "load", load)
 
 
-def test_methods_are_trained_under_one_budget_and_kept(
-    images, eager, blank_pictures, tmp_path, monkeypatch
-):
+def test_methods_are_trained_under_one_budget_and_kept(images, tmp_path, monkeypatch):
     arguments = [*TINY, "--output", str(tmp_path)]
     results = comparison.main(arguments)
     learned, separable, plain = results.runs

@@ -30,9 +30,7 @@ def images(rng, monkeypatch):
     monkeypatch.delenv("KERAS_XD_DATA_DIR", raising=False)
 
 
-def test_sizes_are_held_or_learned_and_kept(
-    images, eager, blank_pictures, tmp_path, monkeypatch, capsys
-):
+def test_sizes_are_held_or_learned_and_kept(images, tmp_path, monkeypatch, capsys):
     arguments = ["cifar10", *TINY, "--size", "8", "--sizes", "3", "7", "--output", str(tmp_path)]
     arguments += ["--architecture-rates", "0.1"]
     results = sweep.main(arguments)
@@ -59,7 +57,7 @@ def test_sizes_are_held_or_learned_and_kept(
     assert json.loads((tmp_path / "kernel_sizes_cifar10.json").read_text())["runs"] == results.runs
 
 
-def test_masks_are_fixed_in_the_first_epochs(images, eager, tmp_path):
+def test_masks_are_fixed_in_the_first_epochs(images, tmp_path):
     arguments = ["cifar10", *TINY, "--size", "8", "--sizes", "3", "7", "--output", str(tmp_path)]
     arguments += ["--warmup-epochs", "1", "--batch-size", "4"]  # so that a rate is not 0
     options, data, _ = sweep.parse(arguments)

@@ -42,7 +42,7 @@ def tiny(rng, monkeypatch):
 
     monkeypatch.setattr(pruned.images, "load", load)
     monkeypatch.setattr(pruned, "resnet", residual)
-    example_scripts.time_eagerly(monkeypatch, pruned.timing)
+    monkeypatch.setattr(pruned.timing, "ROUNDS", 1)
     monkeypatch.setattr(pruned, "CALLS", (32,))
 
 
@@ -52,7 +52,7 @@ def drawn(runs, path):
     return path.read_bytes().startswith(b"<?xml")
 
 
-def test_methods_come_to_the_budget(tiny, eager, blank_pictures, tmp_path, monkeypatch):
+def test_methods_come_to_the_budget(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(pruned, "resnet", functools.partial(residual, blocks=1))
     monkeypatch.setattr(pruned, "draw", lambda *_: None)  # takes time, once is enough
     arguments = [*TINY, "--output", str(tmp_path)]

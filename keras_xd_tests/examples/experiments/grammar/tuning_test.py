@@ -73,9 +73,7 @@ def check_results(name, folder, tuner, trials):
 
 
 @pytest.mark.parametrize("name", ["grammar_cifar10", "tune_burgers"])
-def test_an_example_runs_and_writes_its_results(
-    name, tmp_path, eager, blank_pictures, images, monkeypatch
-):
+def test_an_example_runs_and_writes_its_results(name, tmp_path, images, monkeypatch):
     monkeypatch.delenv(pde.VARIABLE, raising=False)
     one_block = functools.partial(keras_xd.models.fno, blocks=1)
     monkeypatch.setattr(keras_xd.models, "fno", one_block)
@@ -89,9 +87,7 @@ def test_an_example_runs_and_writes_its_results(
         run(name, tmp_path)
 
 
-def test_a_search_that_is_resumed_repeats_nothing(
-    tmp_path, eager, blank_pictures, monkeypatch, capsys
-):
+def test_a_search_that_is_resumed_repeats_nothing(tmp_path, monkeypatch, capsys):
     script = scripts["activation_search"]
     monkeypatch.setattr(script, "KNOWN", {"Swish": script.KNOWN["Swish"]})
     with pytest.raises(SystemExit):

@@ -51,10 +51,6 @@ def tiny(monkeypatch):
             ]
         )
 
-    def predict(self, inputs, **options):  # without a graph
-        return keras.ops.convert_to_numpy(self(inputs))
-
-    monkeypatch.setattr(keras.Model, "predict", predict)
     monkeypatch.setattr(models, "BACKBONES", dict.fromkeys(models.BACKBONES, network))
     monkeypatch.setattr(models, "EMBEDDING", 2)
 
@@ -82,9 +78,7 @@ def samples(shape=(4, 4, 3), classes=3, number=9, batch_size=3, kind="plain"):
 # Whole experiments
 
 
-def test_searches_are_evaluated_in_three_ways_and_kept(
-    images, tiny, eager, blank_pictures, tmp_path, monkeypatch, capsys
-):
+def test_searches_are_evaluated_in_three_ways_and_kept(images, tiny, tmp_path, monkeypatch, capsys):
     methods = ["convolution", "random", "sgd_warm"]
     arguments = ["--experiment", "transfer", "--kinds", "permuted", "--seeds", "3"]
     arguments += ["--methods", *methods, "--epochs", "1", "--batch-size", "12"]
@@ -138,9 +132,7 @@ def test_searches_are_evaluated_in_three_ways_and_kept(
         ("depth", "plain", "depth_2"),
     ],
 )
-def test_every_experiment_runs(
-    experiment, kind, method, images, tiny, sentences, eager, blank_pictures, monkeypatch
-):
+def test_every_experiment_runs(experiment, kind, method, images, tiny, sentences, monkeypatch):
     monkeypatch.setenv("KERAS_XD_DATA_DIR", str(sentences))
     arguments = ["--experiment", experiment, "--kinds", kind, "--methods", method]
     subset = "10" if experiment == "wide_transfer" else "4"
@@ -254,7 +246,7 @@ def test_linear_baselines_have_as_many_units():
         ("darts2", 6, 2, 2),
     ],
 )
-def test_budgets(search, number, epochs, steps, eager):
+def test_budgets(search, number, epochs, steps):
     data = samples(number=number, batch_size=2)
     inputs = keras.Input((4, 4, 3))
     rows = keras.layers.Reshape((4, 12))(inputs)
@@ -306,7 +298,7 @@ def record(method, seed, accuracy, kind="plain"):
     }
 
 
-def test_the_page(blank_pictures, tmp_path, monkeypatch):
+def test_the_page(tmp_path, monkeypatch):
     runs = [
         record("convolution", 0, {"offline": 0.5}),
         record("convolution", 1, {"offline": 0.6}),

@@ -76,7 +76,7 @@ def refusal(capsys, *arguments):
 
 @WITHOUT_WEIGHTS
 def test_a_guided_search_is_measured_and_kept(
-    images, few_operations, eager, blank_pictures, tmp_path, monkeypatch, capsys
+    images, few_operations, tmp_path, monkeypatch, capsys
 ):
     def accuracy(model, data):  # predict would trace a graph
         return float(np.mean(np.argmax(model(nos_training.normalize(data[0])), -1) == data[1]))
@@ -137,7 +137,7 @@ def test_a_guided_search_is_measured_and_kept(
 
 
 @WITHOUT_WEIGHTS
-def test_a_search_can_be_decided_by_perturbation(images, few_operations, eager, monkeypatch):
+def test_a_search_can_be_decided_by_perturbation(images, few_operations, monkeypatch):
     """All operations are missed alike, so that the first ones are taken."""
     evaluated = []
 
@@ -155,9 +155,7 @@ def test_a_search_can_be_decided_by_perturbation(images, few_operations, eager, 
     assert len(noted["genotypes"]) == 1
 
 
-def test_a_plain_network_is_trained_by_the_same_recipe(
-    images, eager, blank_pictures, tmp_path, monkeypatch
-):
+def test_a_plain_network_is_trained_by_the_same_recipe(images, tmp_path, monkeypatch):
     monkeypatch.setattr(nos_training, "accuracy", lambda model, data: 0.5)
     optimizers = []
     make = nos_training.optimizer
@@ -188,7 +186,7 @@ def test_a_plain_network_is_trained_by_the_same_recipe(
 
 @WITHOUT_WEIGHTS
 def test_weights_of_guidance_are_compared_by_the_search_network(
-    images, few_operations, eager, blank_pictures, tmp_path, monkeypatch
+    images, few_operations, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(nos_training, "accuracy", lambda model, data: 0.25)
     weights, compile_search = [], keras_xd.SearchModel.compile
@@ -220,7 +218,7 @@ def test_weights_of_guidance_are_compared_by_the_search_network(
         assert found["genotype"] == run["genotype"]
 
 
-def test_images_that_are_large_enough_have_an_auxiliary_output(eager, rng, monkeypatch):
+def test_images_that_are_large_enough_have_an_auxiliary_output(rng, monkeypatch):
     monkeypatch.setattr(nos_training, "SMALLEST_AUXILIARY", 29)
     pair = rng.integers(256, size=(4, 32, 32, 3), dtype="uint8"), rng.integers(10, size=4)
     arguments = ["search", *SMALL, "--drop-path", "0.1"]
@@ -286,9 +284,7 @@ def test_pixels_are_means_of_squares(rng):
     assert nos_training.pooled(images, 1) is images
 
 
-def test_a_calibration_is_measured_without_touching_the_statistics(
-    images, eager, blank_pictures, tmp_path, monkeypatch
-):
+def test_a_calibration_is_measured_without_touching_the_statistics(images, tmp_path, monkeypatch):
     monkeypatch.setattr(keras_xd.models, "resnet20", three_stages)
     arguments = ["calibration", "--epochs", "1", "--batch-size", "8", "--pool", "2"]
     arguments += ["--methods", "none", "channel_attention", "--output", str(tmp_path)]

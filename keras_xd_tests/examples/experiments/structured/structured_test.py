@@ -43,7 +43,7 @@ def tiny(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("task", ["trec", "ptb", "mlp", "vit"])
-def test_tasks_are_trained(task, tiny, eager, tmp_path):
+def test_tasks_are_trained(task, tiny, tmp_path):
     options, results = structured.parse([*TINY, "--tasks", task, "--output", str(tmp_path)])
     data = structured.Data(task, options)
     dense = structured.run(task, "dense", "1", 0, data)
@@ -54,7 +54,7 @@ def test_tasks_are_trained(task, tiny, eager, tmp_path):
     assert all(0 <= run["score"] <= highest for run in (dense, small))
 
 
-def test_the_seed_decides(tiny, eager, tmp_path):
+def test_the_seed_decides(tiny, tmp_path):
     """Weights, dropout and batches, also of a network that another seed has trained."""
     two_batches = ["--tasks", "mlp", "--batch-size", "4"]
     options, _ = structured.parse([*TINY, *two_batches, "--output", str(tmp_path)])
@@ -64,7 +64,7 @@ def test_the_seed_decides(tiny, eager, tmp_path):
     assert other["loss"] != first["loss"]
 
 
-def test_all_methods_are_measured_and_kept(tiny, eager, blank_pictures, tmp_path, monkeypatch):
+def test_all_methods_are_measured_and_kept(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(structured, "FAMILIES", ("low_rank", "blast"))  # for the search
     arguments = [*TINY, "--tasks", "mlp", "--seeds", "1", "--output", str(tmp_path)]
     results = structured.main(arguments)
@@ -81,7 +81,7 @@ def test_all_methods_are_measured_and_kept(tiny, eager, blank_pictures, tmp_path
     assert results.paths["json"].read_bytes() == before
 
 
-def test_bits_are_those_of_the_loss(tiny, eager, tmp_path):
+def test_bits_are_those_of_the_loss(tiny, tmp_path):
     options, _ = structured.parse([*TINY, "--tasks", "ptb", "--output", str(tmp_path)])
     data = structured.Data("ptb", options)
     model = data.network()

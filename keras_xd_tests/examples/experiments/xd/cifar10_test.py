@@ -42,9 +42,7 @@ def refusal(capsys, *arguments):
     return capsys.readouterr().err
 
 
-def test_every_method_is_measured_and_kept(
-    images, eager, blank_pictures, tmp_path, monkeypatch, capsys
-):
+def test_every_method_is_measured_and_kept(images, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(cifar10_models.METHODS, "xd", shallow)
     arguments = ["--kinds", "permuted", "--seeds", "3", "--epochs", "1", "--batch-size", "32"]
     arguments += ["--output", str(tmp_path / "new")]
@@ -75,9 +73,7 @@ def test_every_method_is_measured_and_kept(
     assert (tmp_path / "new" / "cifar10.json").read_bytes() == files["cifar10.json"]
 
 
-def test_permuted_and_plain_images_are_what_is_trained_on(
-    images, blank_pictures, tmp_path, monkeypatch
-):
+def test_permuted_and_plain_images_are_what_is_trained_on(images, tmp_path, monkeypatch):
     seen = {}
 
     def run(method, kind, seed, train, evaluation, options):
@@ -226,7 +222,7 @@ def test_the_table_holds_distances():
     assert "`python it`" in text and "after 2 epochs on 5 training images" in text
 
 
-def test_files_of_others_are_kept(images, blank_pictures, tmp_path, monkeypatch, capsys):
+def test_files_of_others_are_kept(images, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cifar10, "run", lambda *arguments: run_record(*arguments[:3], 0.5))
     (tmp_path / "cifar10.md").write_text("mine")
     arguments = ["--output", str(tmp_path), "--methods", "backbone"]

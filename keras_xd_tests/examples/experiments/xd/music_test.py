@@ -188,7 +188,7 @@ def test_the_causal_search_never_looks_ahead_and_the_other_does(options, rng):
 # The script
 
 
-def test_a_small_run_writes_its_results(eager, blank_pictures, tmp_path, monkeypatch):
+def test_a_small_run_writes_its_results(tmp_path, monkeypatch):
     output = tmp_path / "results"
     few = functools.partial(data.synthetic, (3, 1, 1), (20, 30))
     monkeypatch.setattr(data, "synthetic", few)

@@ -215,9 +215,7 @@ def test_the_search_starts_as_the_baseline(rng):
     ("name", "size", "recipe"),
     [("burgers", 16, "paper"), ("darcy", 7, "operator")],
 )
-def test_a_small_run_writes_its_results(
-    name, size, recipe, one_block, eager, blank_pictures, tmp_path
-):
+def test_a_small_run_writes_its_results(name, size, recipe, one_block, tmp_path):
     output = tmp_path / "results"
     arguments = [*SMALL, *TINY, "--resolution", str(size), "--recipe", recipe]
     arguments += ["--output", str(output)]
@@ -280,7 +278,7 @@ def test_the_table_holds_means_over_seeds():
     )
 
 
-def test_networks_are_evaluated_at_other_sizes(one_block, eager, blank_pictures, tmp_path):
+def test_networks_are_evaluated_at_other_sizes(one_block, tmp_path):
     """A copy for another size has another error there, and at its own size the same one."""
     arguments = [*SMALL, *TINY, "--recipe", "operator", "--methods", "XD", "--resolution", "16"]
     arguments += ["--also-at", "16", "32", "--output", str(tmp_path)]
@@ -323,7 +321,7 @@ def test_choices_are_made_on_training_samples():
     assert len(test[0]) == 2
 
 
-def test_an_experiment_is_resumed(one_block, eager, blank_pictures, tmp_path):
+def test_an_experiment_is_resumed(one_block, tmp_path):
     arguments = [*SMALL, *TINY, "--output", str(tmp_path), "--methods", "FNO", "--resolution"]
     (first,) = scripts["burgers"].main([*arguments, "8"])
     kept, second = scripts["burgers"].main([*arguments, "8", "16", "--resume", "--note", "A B."])
@@ -335,7 +333,7 @@ def test_an_experiment_is_resumed(one_block, eager, blank_pictures, tmp_path):
 
 
 @pytest.mark.real_data("KERAS_XD_DATA_DIR", "burgers1d.npz")
-def test_runs_on_the_real_data(tmp_path, data_path, one_block, eager, blank_pictures, monkeypatch):
+def test_runs_on_the_real_data(tmp_path, data_path, one_block, monkeypatch):
     arguments = [*SMALL, *TINY, "--resolution", "16", "--methods", "FNO", "--output", str(tmp_path)]
     scripts["burgers"].main(arguments)
     settings = json.loads((tmp_path / "burgers.json").read_text())["settings"]

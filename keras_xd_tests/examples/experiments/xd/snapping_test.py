@@ -41,11 +41,9 @@ def backbone(options):
 
 
 @pytest.mark.parametrize("rate, lost, snapped", [("0.3", 0, 0), ("1e-6", 0, 2), ("0.3", 1, 0)])
-def test_what_is_near_a_plain_layer_snaps(
-    images, eager, blank_pictures, tmp_path, monkeypatch, rate, lost, snapped
-):
+def test_what_is_near_a_plain_layer_snaps(images, tmp_path, monkeypatch, rate, lost, snapped):
     monkeypatch.setattr(snapping, "backbone", backbone)
-    example_scripts.time_eagerly(monkeypatch, snapping.timing)
+    monkeypatch.setattr(snapping.timing, "ROUNDS", 1)
     monkeypatch.setattr(snapping, "difference", lambda *_: (0.1 * (2 * lost - 1), 0.04))
     if snapped or lost:
         monkeypatch.setattr(snapping, "draw", lambda *_: None)  # takes time, once is enough

@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd import kmatrix, layers
 from keras_xd.layers import warm_starts
-from keras_xd_tests.layer_checks import check_variant
+from keras_xd.testing import check_variant
 
 
 def built(layer, x):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_xd import layers
 from keras_xd.layers import warm_starts
-from keras_xd_tests.layer_checks import (
+from keras_xd.testing import (
     assert_close,
     check_calls,
     check_config,

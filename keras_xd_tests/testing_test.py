@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd_tests.layer_checks import check_layer
+from keras_xd.testing import check_layer
 
 
 @keras.saving.register_keras_serializable(package="keras_xd_tests")
