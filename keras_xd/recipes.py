@@ -165,10 +165,8 @@ def space_of(layer: keras.layers.Layer) -> str | None:
     >>> recipes.space_of(layers.DashConv1D(2, 3)), recipes.space_of(keras.layers.Dense(2))
     ('dash', None)
     """
-    for name, classes in _classes().items():
-        if isinstance(layer, classes):
-            return name
-    return None
+    names = {kind: name for name, classes in _classes().items() for kind in classes}
+    return next((names[kind] for kind in type(layer).__mro__ if kind in names), None)
 
 
 @check_types
@@ -191,7 +189,7 @@ def default_rate(model: keras.Model) -> float:
 
 def _classes():
     """Return the classes of the layers of each space."""
-    found = {name: tuple(kinds.SEARCH_SPACES[name].values()) for name in SETTINGS if name != "ccnn"}
+    found = {name: kinds.classes_of(name) for name in SETTINGS if name != "ccnn"}
     found["structured"] += tuple(kinds.MIXED_STRUCTURES.values())
     found["masked"] = (*kinds.MASKED.values(), MaskedBranch)
     return {**found, "ccnn": (layers.CCNNBlock, layers.CKConv)}

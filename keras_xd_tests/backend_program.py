@@ -147,10 +147,7 @@ def outputs_of(model, x):
 
 
 def twins():
-    """Return the largest difference of searchable layers and finalized ones from Keras' twins.
-
-    `frozen_steps_program` compares more layers with Keras' convolutions.
-    """
+    """Return the largest difference of searchable layers and finalized ones from Keras' twins."""
     rng = np.random.default_rng(3)
     conv = keras.layers
     cases = {

@@ -1,8 +1,9 @@
-"""Files of version 0.1.0, kept in `data`: the package loads them to the same outputs.
+"""Files of earlier versions, kept in `data`: the package loads them to the same outputs.
 
 `data/write_saved_files.py` tells how they were made.
 """
 
+import functools
 import json
 import pathlib
 import shutil
@@ -15,79 +16,105 @@ import tensorflow as tf
 import keras_xd
 from keras_xd_tests.data import write_saved_files as written
 
-DATA = pathlib.Path(written.__file__).parent / "version_0_1_0"
-SAVED = sorted(path.stem for path in DATA.glob("*.keras") if path.stem != "search")
+DATA = pathlib.Path(written.__file__).parent
+VERSIONS = ("version_0_1_0", "version_0_2_0")
+SEARCHES = [(VERSIONS[0], "search"), *((VERSIONS[1], name) for name in written.SEARCHES)]
+SAVED = sorted(
+    (path.parent.name, path.stem)
+    for path in DATA.glob("version_*/*.keras")
+    if path.stem not in written.SEARCHES
+)
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
-@pytest.fixture(scope="module")
-def outputs():
-    with np.load(DATA / written.OUTPUTS) as file:
+@functools.cache
+def outputs(version):
+    with np.load(DATA / version / written.OUTPUTS) as file:
         return dict(file)
 
 
 def inputs_of(name):
-    """Return the samples of a space, which its finalized model gets too."""
-    return written.inputs_of(written.SPACES[name.removesuffix("_finalized")]())
+    """Return the samples of a space, which its finalized models get too."""
+    name = written.FORMS[name][0] if name in written.FORMS else name.removesuffix("_finalized")
+    return written.inputs_of(written.SPACES[name]())
 
 
 def test_every_space_has_its_files():
-    spaces = [name for name in written.SPACES if name != "fourier"]
-    assert set(SAVED) == {*written.SPACES, *(f"{name}_finalized" for name in spaces)}
-    sizes = [path.stat().st_size for path in DATA.rglob("*") if path.is_file()]
-    assert max(sizes) < 60_000
-    assert sum(sizes) < 600_000
+    spaces = {VERSIONS[0]: {make.__name__ for make in written.OF_VERSION_0_1}}
+    spaces[VERSIONS[1]] = set(written.SPACES)
+    for version, names in spaces.items():
+        found = {name for of, name in SAVED if of == version}
+        finalized = {f"{name}_finalized" for name in names - written.WITHOUT_ARCHITECTURE}
+        forms = set(written.FORMS) if version != VERSIONS[0] else set()
+        assert found == names | finalized | forms
+    sizes = [path.stat().st_size for path in DATA.glob("version_*/**/*") if path.is_file()]
+    assert max(sizes) < 200_000
+    assert sum(sizes) < 1_500_000
 
 
-@pytest.mark.parametrize("name", SAVED)
-def test_a_model_loads_to_the_same_outputs(name, outputs):
-    model = keras.saving.load_model(DATA / f"{name}.keras")
+@pytest.mark.parametrize(("version", "name"), SAVED)
+def test_a_model_loads_to_the_same_outputs(version, name):
+    model = keras.saving.load_model(DATA / version / f"{name}.keras")
     computed = written.outputs_of(model, inputs_of(name))
-    np.testing.assert_allclose(computed, outputs[name], **TOLERANCE)
+    np.testing.assert_allclose(computed, outputs(version)[name], **TOLERANCE)
 
 
+@pytest.mark.parametrize("name", written.WITH_WEIGHTS_FILE)
+def test_a_file_of_weights_is_read(name):
+    model = written.SPACES[name]()
+    model.load_weights(DATA / VERSIONS[1] / f"{name}.weights.h5")
+    np.testing.assert_allclose(written.outputs_of(model), outputs(VERSIONS[1])[name], **TOLERANCE)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ["xd", "k", "mixture", "rewritten"])
-def test_a_loaded_model_is_still_a_space(name, outputs):
-    model = keras.saving.load_model(DATA / f"{name}.keras")
+def test_a_loaded_model_is_still_a_space(version, name):
+    model = keras.saving.load_model(DATA / version / f"{name}.keras")
     finalized = keras_xd.finalize(model)
     computed = written.outputs_of(finalized, inputs_of(name))
-    np.testing.assert_allclose(computed, outputs[f"{name}_finalized"], **TOLERANCE)
+    np.testing.assert_allclose(computed, outputs(version)[f"{name}_finalized"], **TOLERANCE)
 
 
-def test_a_frozen_architecture_is_still_frozen():
-    model = keras.saving.load_model(DATA / "xd.keras")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_frozen_architecture_is_still_frozen(version):
+    model = keras.saving.load_model(DATA / version / "xd.keras")
     frozen = [not v.trainable for v in keras_xd.architecture_variables(model)]
     free = len(keras_xd.architecture_variables(model.get_layer("conv")))
     assert frozen == [False] * free + [True] * (len(frozen) - free)
     assert free < len(frozen)
 
 
-def test_a_search_goes_on_with_the_moments_of_both_optimizers(outputs):
-    search = keras.saving.load_model(DATA / "search.keras")
-    assert isinstance(search, keras_xd.SearchModel)
-    _, x, y = written.search_model()
-    np.testing.assert_allclose(written.outputs_of(search, x), outputs["search"], **TOLERANCE)
+@pytest.mark.parametrize(("version", "name"), SEARCHES)
+def test_a_search_goes_on_with_the_moments_of_both_optimizers(version, name):
+    search = keras.saving.load_model(DATA / version / f"{name}.keras")
+    fresh, x, y = written.SEARCHES[name]()
+    assert type(search) is type(fresh)
+    expected = outputs(version)
+    np.testing.assert_allclose(written.outputs_of(search, x), expected[name], **TOLERANCE)
     search.run_eagerly = True
     losses = search.fit(x, y, epochs=2, verbose=0).history["loss"]
-    np.testing.assert_allclose(losses, outputs["search_losses"], rtol=1e-5)
+    np.testing.assert_allclose(losses, expected[f"{name}_losses"], rtol=1e-5)
 
 
-def test_an_exported_model_is_served(outputs):
-    artifact = tf.saved_model.load(DATA / "xd_exported")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_exported_model_is_served(version):
+    artifact = tf.saved_model.load(DATA / version / "xd_exported")
     served = artifact.serve(inputs_of("xd"))
-    np.testing.assert_allclose(served, outputs["xd_exported"], **TOLERANCE)
+    np.testing.assert_allclose(served, outputs(version)["xd_exported"], **TOLERANCE)
 
 
-def test_an_architecture_file_is_taken_over():
-    loaded = keras.saving.load_model(DATA / "xd.keras")
-    model = keras_xd.load_architecture(written.xd(), DATA / "xd_architecture.npz")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_architecture_file_is_taken_over(version):
+    loaded = keras.saving.load_model(DATA / version / "xd.keras")
+    model = keras_xd.load_architecture(written.xd(), DATA / version / "xd_architecture.npz")
     pairs = zip(*map(keras_xd.architecture_variables, (model, loaded)), strict=True)
     for new, old in pairs:
         np.testing.assert_array_equal(new.numpy(), old.numpy())
 
 
-def test_an_evaluation_is_read_and_not_run_again(tmp_path, outputs):
-    shutil.copytree(DATA / "evaluation", tmp_path / "evaluation")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_evaluation_is_read_and_not_run_again(tmp_path, version):
+    shutil.copytree(DATA / version / "evaluation", tmp_path / "evaluation")
     task, _, settings = written.task()
 
     def search(model):
@@ -98,19 +125,20 @@ def test_an_evaluation_is_read_and_not_run_again(tmp_path, outputs):
     )
     assert not result.failures
     for protocol in ("supernet", "offline", "random"):
-        assert result.mean(protocol, "loss") == outputs[f"evaluation_{protocol}"]
+        assert result.mean(protocol, "loss") == outputs(version)[f"evaluation_{protocol}"]
 
 
-def test_a_tuner_goes_on_where_it_was(tmp_path):
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_tuner_goes_on_where_it_was(tmp_path, version):
     """The trials stay as they are; what is proposed next follows from them alone."""
-    found = []
+    data, found = DATA / version / "tuner", []
     for folder in (tmp_path / "one", tmp_path / "other"):
-        shutil.copytree(DATA / "tuner", folder / "tuner")
+        shutil.copytree(data, folder / "tuner")
         resumed = written.tuner(folder, 6)
         before = trials_of(resumed)
-        assert list(before) == ["0", "1", "2", "3"]
+        assert [int(name) for name in before] == [0, 1, 2, 3]
         for name, (values, score) in before.items():
-            kept = json.loads((DATA / "tuner" / f"trial_{name}" / "trial.json").read_text())
+            kept = json.loads((data / f"trial_{name}" / "trial.json").read_text())
             assert (values, score) == (kept["hyperparameters"]["values"], kept["score"])
         resumed.search(verbose=0)
         after = trials_of(resumed)

@@ -78,6 +78,11 @@ class CandidateShares(SearchableLayer):
         return [np.log(np.maximum(shares, SMALLEST_SHARE))]
 
 
+def expected_count(shares: Tensor, counts: Sequence[float]) -> Tensor:
+    """Return the mean of counts by shares of any float type, in float32: half types overflow."""
+    return ops.sum(ops.cast(shares, "float32") * ops.convert_to_tensor(counts, "float32"))
+
+
 @contextlib.contextmanager
 def chosen_candidates(layers: Sequence[CandidateShares], names: Sequence[str]) -> Iterator[None]:
     """Return a context manager in which candidates count as those of the largest shares.

@@ -162,10 +162,12 @@ def _in_xla():
 
     if tf.executing_eagerly():
         return False
-    # TensorFlow has no public name for it.
-    from tensorflow.python.ops import control_flow_util
-
-    return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+    # TensorFlow has no public name for it, but it marks conditions unless XLA compiles them. The
+    # condition is read by nothing, so it is pruned.
+    condition = tf.cond(tf.constant(True), lambda: 1.0, lambda: 0.0).op
+    if condition.type == "Identity":
+        condition = condition.inputs[0].op
+    return "_lower_using_switch_merge" not in condition.node_def.attr
 
 
 @functools.lru_cache(maxsize=_CACHED)

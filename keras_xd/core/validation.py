@@ -7,6 +7,10 @@ import re
 
 # Far above the 1 to 9 butterflies of the papers, and still traced in reasonable time.
 LARGEST_DEPTH = 64
+# Bounds of what is built, so that a damaged or hostile file is refused before it takes memory.
+LARGEST_SIDE = 2**19  # of a K-matrix
+LARGEST_MATRIX = 2**28  # numbers that one matrix is made of, 1 GiB in float32
+LARGEST_NETWORK = 2**14  # operations of the network of a term
 
 
 def is_integer(value):
@@ -19,6 +23,26 @@ def positive_integer(value, name):
     if not is_integer(value) or value < 1:
         raise ValueError(f"`{name}` must be an integer of at least 1. Received: {name}={value!r}")
     return int(value)
+
+
+def matrix_side(value, name):
+    """Return `value` as an `int`, or raise `ValueError` if no K-matrix may have that size."""
+    side = positive_integer(value, name)
+    if side > LARGEST_SIDE:
+        raise ValueError(
+            f"`{name}`, the size of a K-matrix, must be at most {LARGEST_SIDE:,}. "
+            f"Received: {name}={side}"
+        )
+    return side
+
+
+def matrix_numbers(count, matrix):
+    """Raise `ValueError` if a matrix of so many numbers is too large to be built."""
+    if count > LARGEST_MATRIX:
+        raise ValueError(
+            f"A matrix must be made of at most {LARGEST_MATRIX:,} numbers. "
+            f"Received: {matrix} of {count:,} numbers"
+        )
 
 
 def integer_tuple(value, rank, name):

@@ -5,7 +5,7 @@ import json
 import os
 import re
 
-from keras_xd.core import files, locking, saving
+from keras_xd.core import files, locking, saving, validation
 
 FORMAT = "keras_xd.evaluation"
 VERSION = 1
@@ -13,7 +13,7 @@ INDEX = "evaluation.json"
 
 
 def check_name(name):
-    """Return the name of a task, or raise `ValueError` if it cannot be part of a file's name."""
+    """Return a name, or raise `ValueError` if it cannot be part of a file's name."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise ValueError(
             "The name of a task must be of letters, digits, '_', '-' and '.', beginning with one "
@@ -166,7 +166,9 @@ class Store:
             )
 
     def _file(self, name, seed, ending="json"):
-        return os.path.join(self.path, f"seed_{seed}", f"{name.replace(' ', '_')}.{ending}")
+        """Return the path of a file, which is always under the folder."""
+        folder = f"seed_{validation.seed(seed)}"
+        return os.path.join(self.path, folder, f"{check_name(name.replace(' ', '_'))}.{ending}")
 
 
 def _is_number(value):

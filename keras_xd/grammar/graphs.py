@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping
 
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.validation import LARGEST_NETWORK
 from keras_xd.grammar.motifs import expand
 from keras_xd.grammar.terms import Term
 from keras_xd.grammar.topologies import TOPOLOGIES, Topology, UnknownOperatorError
@@ -106,6 +107,11 @@ def network_graph(
     edges, merges = [], {}
     stack = [(inputs, output, term)]
     while stack:
+        if len(stack) + len(edges) > LARGEST_NETWORK:  # a short term may repeat its parts
+            raise ValueError(
+                f"The network of a term must have at most {LARGEST_NETWORK:,} operations. "
+                f"Received: {str(term.fold(0))[:80]} of depth {term.depth}"
+            )
         sources, target, part = stack.pop()
         if not part.arguments:
             if part.operator != zero:
@@ -115,13 +121,13 @@ def network_graph(
             continue
         topology = _topology(part, topologies, len(sources))
         places = dict(zip(topology.inputs, sources, strict=True))
-        merged = dict(topology.merges)
+        merged, end = dict(topology.merges), topology.output
         inserted = []
         for a, b, argument in topology.expand(part.arguments):
             for node in (a, b):
                 if node not in places:
                     # An output that does not add up is not the node that the edge leads to.
-                    if node == topology.output and node not in merged:
+                    if node == end and node not in merged:
                         places[node] = target
                     else:
                         places[node] = created
@@ -129,8 +135,8 @@ def network_graph(
                     if node in merged:
                         merges[places[node]] = merged[node]
             inserted.append(((places[a],), places[b], argument))
-        if topology.output in merged:
-            inserted.append(((places[topology.output],), target, Term(None, "id")))
+        if end in merged:
+            inserted.append(((places[end],), target, Term(None, "id")))
         stack.extend(reversed(inserted))
     edges = _alive(edges, inputs, output)
     left = {edge.target for edge in edges}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import reprlib
 from collections.abc import Sequence
 
 from keras_xd.core.argument_types import check_types
@@ -73,7 +74,7 @@ class Topology:
         if len(arguments) != len(self.edges):
             raise ValueError(
                 "A topology has one argument for each edge. "
-                f"Received: {len(arguments)} arguments for the edges {self.edges}"
+                f"Received: {len(arguments)} arguments for the edges {reprlib.repr(self.edges)}"
             )
         return [(*edge, term) for edge, term in zip(self.edges, arguments, strict=True)]
 

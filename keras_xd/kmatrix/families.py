@@ -122,6 +122,7 @@ def sizes_within(shape: tuple[int, int], family: str, share: float) -> Config:
     if not 0 < validation.real_number(share, "share") <= 1:
         raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share}")
     rows, columns = shape
+    validation.matrix_numbers(rows + columns, f"a {family} matrix of shape {shape}")
     budget = int(share * rows * columns)
     if family == "low_rank":
         return {"rank": _rank(budget, rows + columns, shape, family)}
@@ -163,7 +164,8 @@ def _largest(candidates, numbers, budget, shape, family):
 
 
 def _divisors(n):
-    return [d for d in range(1, n + 1) if n % d == 0]
+    small = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+    return sorted({*small, *(n // d for d in small)})
 
 
 def _common_divisors(shape, family):

@@ -1,4 +1,4 @@
-"""Sizes of structured matrices: factorisation, padded sizes and groups of stages. Pure Python.
+"""Sizes of structured matrices: factorisation, padded sizes and groups of stages.
 
 A butterfly matrix of size `n = r_1 · r_2 · … · r_m` is a product of `m` sparse stages, stage `j`
 with dense `r_j × r_j` blocks; it has `n · Σ r_j` parameters. The radices are one knob from
@@ -9,6 +9,8 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
@@ -59,7 +61,7 @@ class Plan:
 @check_types
 def prime_factors(n: int) -> tuple[int, ...]:
     """Return the prime factors of `n` in ascending order, `(1,)` for `n = 1`."""
-    n = validation.positive_integer(n, "n")
+    n = validation.matrix_side(n, "n")
     factors, candidate, rest = [], 2, n
     while candidate * candidate <= rest:
         while rest % candidate == 0:
@@ -99,7 +101,7 @@ def factorise(n: int, radix: int | str | Sequence[int] | Array | None = None) ->
 
 @functools.lru_cache(maxsize=4096)
 def _factorised(n, radix):
-    n = validation.positive_integer(n, "n")
+    n = validation.matrix_side(n, "n")
     if radix in (None, "time"):
         return prime_factors(n)
     if isinstance(radix, tuple):
@@ -112,10 +114,12 @@ def _factorised(n, radix):
     check_radix(radix)
     factors, rest = [], n
     while rest > 1:
-        divisor = next((r for r in range(min(radix, rest), 1, -1) if rest % r == 0), None)
-        divisor = divisor or prime_factors(rest)[0]
-        factors.append(divisor)
-        rest //= divisor
+        primes = prime_factors(rest)
+        divisors = {1}
+        for prime in primes:
+            divisors |= {prime * d for d in divisors if prime * d <= radix}
+        factors.append(max(divisors) if len(divisors) > 1 else primes[0])
+        rest //= factors[-1]
     return tuple(sorted(factors)) or (1,)
 
 
@@ -156,7 +160,7 @@ def padded_size(need: int, radix: int | str | Sequence[int] | Array | None = Non
     >>> kmatrix.padded_size(33, "time"), kmatrix.padded_size(65, "time")
     (33, 65)
     """
-    need = validation.positive_integer(need, "need")
+    need = validation.matrix_side(need, "need")
     check_radix(radix)
     if isinstance(radix, tuple):
         size = math.prod(radix)
@@ -173,9 +177,15 @@ def padded_size(need: int, radix: int | str | Sequence[int] | Array | None = Non
 def _fastest_size(need):
     """Return the size of least estimated time; of equal ones that of the fewest parameters."""
     fewest = _cheapest_size(need, None)  # larger ones have more to do and more parameters
-    counts = {n: n * sum(_factorised(n, None)) for n in range(need, fewest + 1)}
-    allowed = [n for n in counts if counts[n] <= _TIMES_THE_PARAMETERS * counts[fewest]]
-    return min(allowed, key=lambda n: (_time(n), counts[n]))
+    most = _TIMES_THE_PARAMETERS * fewest * sum(_factorised(fewest, None))
+    best, least = fewest, (_time(fewest), fewest * sum(_factorised(fewest, None)))
+    for n in _smooth_numbers(need, fewest, most // need):
+        if _least_time(n) > least[0]:
+            break
+        count = n * sum(_factorised(n, None))
+        if count <= most and (_time(n), count) < least:
+            best, least = n, (_time(n), count)
+    return best
 
 
 def _time(n):
@@ -183,17 +193,60 @@ def _time(n):
     return n * (_cost(plan(n), 1, _TYPICAL_COLUMNS) + _CHANNEL_PRODUCT)
 
 
+def _least_time(n):
+    """Return a time below that of every size ≥ `n`: groups cannot be smaller than equal ones."""
+    groups = (count * max(n ** (1 / count), _SMALLEST_EFFICIENT_BLOCK) for count in (1, 2, 3))
+    costs = [size + count * _MEMORY_PASSES for count, size in enumerate(groups, 1)]
+    return n * (min(n, *costs[1:]) + _CHANNEL_PRODUCT) * (1 - 1e-9)
+
+
 @functools.lru_cache(maxsize=4096)
 def _cheapest_size(need, radix):
     limit = 1 << (need - 1).bit_length()
     best, least = limit, limit * sum(_factorised(limit, radix))
-    for n in range(need, limit):
-        if n * math.e * math.log(n) > least:
-            break  # radices of product n sum to at least e · ln n, so no larger size is cheaper
-        count = n * sum(_factorised(n, radix))
-        if (count, n) < (least, best):
-            best, least = n, count
+    # Any two blocks of a size multiply to more than `radix`, so there are at most so many.
+    blocks = max(1, math.floor(2 * math.log(limit + 1) / math.log(radix or 2)))
+    start, length = need, 64
+    while start < limit and _least_parameters(start, blocks) <= least:
+        stop = min(start + length, limit)
+        # A prime factor is a block or divides one.
+        for n in _smooth_numbers(start, stop, least // need):
+            count = n * sum(_factorised(n, radix))
+            if (count, n) < (least, best):
+                best, least = n, count
+        start, length = stop, min(2 * length, 1 << 16)
     return best
+
+
+def _least_parameters(n, blocks):
+    """Return what no butterfly of a size ≥ `n` is below that has at most so many blocks.
+
+    Radices of product `n` sum to at least `k` times the `k`-th root, and to `e · ln n`.
+    """
+    if blocks > math.log(n):
+        return n * math.e * math.log(n) * (1 - 1e-9)
+    return n * blocks * n ** (1 / blocks) * (1 - 1e-9)
+
+
+def _smooth_numbers(start, stop, largest):
+    """Return the integers in `[start, stop)` that have no prime factor above `largest`."""
+    rest = np.arange(start, stop)
+    for prime in _primes(min(largest, stop - 1)):
+        power = prime
+        while power < stop:
+            rest[-start % power :: power] //= prime
+            power *= prime
+    return [start + int(index) for index in np.flatnonzero(rest == 1)]
+
+
+@functools.lru_cache(maxsize=64)
+def _primes(largest):
+    """Return the primes up to `largest`."""
+    is_prime = np.ones(largest + 1, bool)
+    is_prime[:2] = False
+    for n in range(2, math.isqrt(largest) + 1):
+        is_prime[n * n :: n] &= not is_prime[n]
+    return np.flatnonzero(is_prime).tolist()
 
 
 @check_types
@@ -231,6 +284,8 @@ def plan(
     """
     radices = factorise(n, radix)
     depth = validation.positive_integer(depth, "depth")
+    numbers = depth * Plan(n, radices, ()).parameters
+    validation.matrix_numbers(numbers, f"a K-matrix of radices {radices}, depth {depth}")
     columns = (
         _TYPICAL_COLUMNS if columns is None else validation.positive_integer(columns, "columns")
     )

@@ -407,6 +407,15 @@ def structured_product(family: str, inputs: int, units: int, sizes: Config) -> S
             "`rank` must be at most the smaller side of the matrix. "
             f"Received: rank={sizes['rank']}, matrix of shape {shape}"
         )
+    made = _product(family, inputs, units, sizes)
+    validation.matrix_numbers(
+        sum(map(math.prod, made.shapes)), f"a {family} matrix of shape {shape}"
+    )
+    return made
+
+
+def _product(family, inputs, units, sizes):
+    """Return the product of a family, its sizes not yet known to be small enough."""
     common = (inputs, units, family, dict(sizes))
     if family == "dense":
         return DenseProduct(*common)
@@ -419,12 +428,12 @@ def structured_product(family: str, inputs: int, units: int, sizes: Config) -> S
         return TrainProduct(*common, (b, units // b), (inputs // b, b), 1)
     if family == "block_tensor_train":
         rows, columns = tuple(sizes["row_factors"]), tuple(sizes["column_factors"])
-        check_factors(rows, columns, shape)
+        check_factors(rows, columns, (units, inputs))
         return TrainProduct(*common, rows, columns, sizes["rank"])
     radix = sizes["radix"]
     radix = tuple(radix) if isinstance(radix, (list, tuple)) else radix
     depth = validation.depth(sizes.get("depth", 1))
-    size = radices.padded_size(max(shape), radix)
+    size = radices.padded_size(max(units, inputs), radix)
     return KaleidoscopeProduct(*common, radices.plan(size, radix, depth=depth), depth)
 
 

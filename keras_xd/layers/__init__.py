@@ -35,7 +35,14 @@ from keras_xd.layers.fourier.spectral_conv import (
 )
 from keras_xd.layers.fourier.upsampling import FourierUpsampling
 from keras_xd.layers.k.k_dense import KDense
-from keras_xd.layers.k.k_operation import KOpConv, KOpConv1D, KOpConv2D, KOpConv3D, KOperation
+from keras_xd.layers.k.k_operation import (
+    KOpCausalConv1D,
+    KOpConv,
+    KOpConv1D,
+    KOpConv2D,
+    KOpConv3D,
+    KOperation,
+)
 from keras_xd.layers.masked.branch import MaskedBranch
 from keras_xd.layers.masked.convolutions import (
     MaskedConv1D,
@@ -115,6 +122,7 @@ __all__ = [
     "FourierUpsampling",
     "HeterogeneousCell",
     "KDense",
+    "KOpCausalConv1D",
     "KOpConv",
     "KOpConv1D",
     "KOpConv2D",

@@ -10,6 +10,7 @@ from keras_xd.graph import cloning, replacing, skips
 from keras_xd.rewriting import kinds
 
 SIZE_UNKNOWN = "its spatial size is unknown"
+SEES_LATER_STEPS = "its twin would see later steps, which this causal model does not"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Candidate:
         reason: why it cannot be rewritten; `None` if it can, and then all sizes are known.
         skip: the `Skip`, `None` for a layer.
         calls: how often it is called.
+        causal: whether what takes its place must not see later steps.
     """
 
     path: str
@@ -33,6 +35,7 @@ class Candidate:
     reason: str | None
     skip: skips.Skip | None = None
     calls: int = 1
+    causal: bool = False
 
     @property
     def size_unknown(self):
@@ -76,7 +79,7 @@ def check_model(model):
         ) from error
 
 
-def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
+def find_candidates(model, to="xd", operations=kinds.OPERATIONS, windowed=False):
     """Return the `Candidate` of every convolution, pooling and skip in `model`.
 
     Layers come first, in the order of `named_layers`, then skips in the order of the graph.
@@ -85,6 +88,7 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
         model: a built model.
         to: the search space.
         operations: the kinds to look for.
+        windowed: whether layers in place of causal ones may see later steps.
     """
     if to == "structured":
         return _find_matrices(model)
@@ -108,7 +112,46 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS):
         for skip in skips.find_skips(model):
             reason, shape = _skip_reason(skip), min(skip.shapes, key=str)
             result.append(Candidate(skip.path, "skip", None, shape, reason, skip, skip.calls))
-    return result
+    if windowed or to == "masked":  # masks only make kernels smaller
+        return result
+    causal_model = _is_causal(model)
+    return [_kept_causal(candidate, causal_model) for candidate in result]
+
+
+def _is_causal(model):
+    """Return whether a model has outputs of several steps, and convolutions that are all causal.
+
+    One with padding "same" looks ahead itself, so the model never was causal.
+    """
+    layers = [layer for _, layer in named_layers(model)]
+    outputs = getattr(model, "outputs", None)
+    shapes = [(None, None, None)] if outputs is None else [output.shape for output in outputs]
+    return (
+        any(map(_pads_causally, layers))
+        and not any(map(_looks_ahead, layers))
+        and any(len(shape) == 3 and shape[1] != 1 for shape in shapes)
+    )
+
+
+def _looks_ahead(layer):
+    one_axis = isinstance(layer, kinds.ANY_CONVOLUTION) and len(layer.kernel_size) == 1
+    return one_axis and layer.padding == "same" and max(layer.kernel_size) > 1
+
+
+def _pads_causally(layer):
+    return isinstance(layer, keras.layers.Conv1D) and layer.padding == "causal"
+
+
+def _kept_causal(candidate, causal_model):
+    """Return a candidate that is marked, or left, if what takes its place might see later steps."""
+    layer = candidate.layer
+    if layer is not None and _pads_causally(layer):
+        return dataclasses.replace(candidate, causal=True)
+    if not causal_model or candidate.shape is None or len(candidate.shape) != 3:
+        return candidate
+    if isinstance(layer, keras.layers.Conv1D) and layer.kernel_size == (1,):
+        return dataclasses.replace(candidate, causal=True)
+    return dataclasses.replace(candidate, reason=candidate.reason or SEES_LATER_STEPS)
 
 
 def _find_matrices(model):

@@ -54,6 +54,10 @@ SEARCH_SPACES = {
         keras.layers.Conv3D: layers.DashConv3D,
     },
 }
+# In place of a causal `Conv1D`, where the space's own twin would see all steps.
+CAUSAL = {"xd": layers.XDCausalConv1D, "k_operation": layers.KOpCausalConv1D}
+# How many rows the dense triangles of such a layer may have: 25 million numbers at depth 1.
+LARGEST_CAUSAL = 2048
 # Dense layers are masked too; they are no operations of their own.
 MASKED = {
     keras.layers.Conv1D: layers.MaskedConv1D,
@@ -97,6 +101,8 @@ NO_TWIN = {
 SKIPS = {"xd": {1: layers.XDConv1D, 2: layers.XDConv2D, 3: layers.XDConv3D}}
 WEIGHTS = ("kernel", "depthwise_kernel", "pointwise_kernel", "bias")
 SKIP_KERNEL_SIZE = 3
+# A share of the outputs that is rounding in every float type but the half ones.
+_CAUSAL_ROUNDING = 1e-4
 BASE_ARGUMENTS = {*constructor_parameters(keras.layers.Layer), "window_size"}
 
 
@@ -174,8 +180,13 @@ def operation_of(layer, to="xd"):
 def search_space_of(found_layers):
     """Return the name of the search space that some layers are of, `"xd"` where none is."""
     classes = {type(layer) for layer in found_layers}
-    found = [name for name, twins in SEARCH_SPACES.items() if classes & {*twins.values()}]
+    found = [name for name in SEARCH_SPACES if classes & {*classes_of(name)}]
     return found[0] if found else "xd"
+
+
+def classes_of(to):
+    """Return the classes of the new layers of a search space."""
+    return (*SEARCH_SPACES[to].values(), *([CAUSAL[to]] if to in CAUSAL else []))
 
 
 def arguments_of(keras_class):
@@ -190,9 +201,9 @@ def check_options(options, twins):
 
     Args:
         options: dictionary of options.
-        twins: dictionary from classes of Keras to those of the new layers.
+        twins: the classes of the new layers.
     """
-    for twin in dict.fromkeys(twins.values()):
+    for twin in dict.fromkeys(twins):
         own = [base for base in twin.__mro__ if issubclass(base, SearchableLayer)]
         parameters = [p for base in own for p in constructor_parameters(base).values()]
         by_position = {p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
@@ -202,6 +213,8 @@ def check_options(options, twins):
         allowed = (keyword_only & kept) - by_position - BASE_ARGUMENTS
         if not issubclass(twin, layers.MixedOperation):  # whose windows are the candidates'
             allowed |= {"kernel_size"}
+        if issubclass(twin, layers.XDCausalConv1D):  # whose blocks are dense
+            allowed |= {"radix"}
         wrong = {name: value for name, value in options.items() if name not in allowed}
         if wrong:
             raise ValueError(
@@ -221,7 +234,8 @@ def twin_of(layer, twin, shape, padding, options):
         layer: the layer.
         twin: the class of the new layer.
         shape: the shape of the layer's input.
-        padding: `"exact"` or `"circular"`, as in `rewrite`.
+        padding: `"exact"` or `"circular"`, as in `rewrite`, or `"causal"` for a layer that must not
+            see later steps.
         options: further arguments.
     """
     arguments = {name: getattr(layer, name) for name in arguments_of(type(layer))}
@@ -239,8 +253,15 @@ def twin_of(layer, twin, shape, padding, options):
         wanted = validation.integer_tuple(wanted, len(shape) - 2, "kernel_size")
     if wanted is not None and not isinstance(layer, TRANSPOSED):
         window = arguments["kernel_size"]
-        arguments["window_size"] = window
         arguments["kernel_size"] = tuple(map(max, zip(window, wanted, strict=True)))
+        if padding != "causal":  # else the further weights are those of earlier steps
+            arguments["window_size"] = window
+    if padding == "causal":
+        arguments["padding"] = "causal"
+    if issubclass(twin, layers.XDCausalConv1D):
+        del arguments["padding"]
+        options.pop("radix", None)
+        _check_triangles(shape[1 if layer.data_format == "channels_last" else 2], arguments)
     if padding == "circular" and _may_be_circular(layer, shape, arguments["kernel_size"]):
         arguments["padding"] = "circular"
     return twin(**arguments, **options)
@@ -279,14 +300,19 @@ def skip_layer(twin, name, shape, data_format, padding, options):
 def copy_weights(old, new):
     """Copy the values and trainable flags of a convolution's weights to its built twin.
 
-    Kernels are placed in the middle of larger ones, around which there are zeros.
+    Kernels are placed in the middle of larger ones, around which there are zeros; those that look
+    back only at the end.
     """
+    sizes = [getattr(new, name, None) for name in ("window_size", "kernel_size")]
+    centred = None not in sizes and sizes[0] != sizes[1]
     for name in WEIGHTS:
         before = getattr(old, name, None)
         if before is not None:
             after = getattr(new, name)
             extra = [b - a for a, b in zip(before.shape, after.shape, strict=True)]
-            widths = [(count // 2, count - count // 2) for count in extra]
+            widths = [
+                (count // 2, count - count // 2) if centred else (count, 0) for count in extra
+            ]
             after.assign(np.pad(keras.ops.convert_to_numpy(before), widths))
             after.trainable = before.trainable
 
@@ -299,6 +325,53 @@ def data_format_of(model):
         if isinstance(layer, (*ANY_CONVOLUTION, *POOLING))
     }
     return formats.pop() if len(formats) == 1 else keras.config.image_data_format()
+
+
+def check_stays_causal(layer, shape):
+    """Raise `ValueError` if outputs of a built layer can depend on later inputs.
+
+    All weights are moved by noise for it, and set back.
+
+    Args:
+        layer: a layer with the arguments of a convolution.
+        shape: the shape of its input.
+    """
+    rng = np.random.default_rng(0)
+    weights = [w for w in layer.weights if keras.backend.is_float_dtype(w.dtype)]
+    values = [keras.ops.convert_to_numpy(weight) for weight in weights]
+    axis = 1 if layer.data_format == "channels_last" else 2
+    middle = shape[axis] // 2
+    inputs = rng.standard_normal((1, *shape[1:]))
+    later = np.arange(shape[axis]) >= middle
+    changed = inputs + later.reshape((1, -1, 1) if axis == 1 else (1, 1, -1))
+    for weight in weights:
+        weight.assign_add(rng.standard_normal(weight.shape))
+    before, after = (
+        np.moveaxis(keras.ops.convert_to_numpy(layer(x)).astype("float64"), axis, 1)
+        for x in (inputs, changed)
+    )
+    for weight, value in zip(weights, values, strict=True):
+        weight.assign(value)
+    earlier = -(-middle // layer.strides[0])
+    moved = np.max(np.abs(after - before)[:, :earlier], initial=0.0)
+    if not moved <= _CAUSAL_ROUNDING * np.max(np.abs(before)):
+        raise ValueError(
+            "A layer in place of a causal convolution must stay causal whatever its architecture. "
+            f"Received: layer '{layer.name}' of class {type(layer).__name__}, whose outputs before "
+            f"step {middle} move by {moved:.2g} with inputs from that step on"
+        )
+
+
+def _check_triangles(steps, arguments):
+    """Raise `ValueError` for a causal layer whose dense triangles would be too large."""
+    rows = arguments["kernel_size"][0] * (steps - 1) + 1
+    if rows > LARGEST_CAUSAL:
+        raise ValueError(
+            "A causal operation is made of dense triangles of kernel_size * (steps - 1) + 1 rows, "
+            f"of which `rewrite` makes at most {LARGEST_CAUSAL}. Leave the layer out by `skip`, "
+            'take to="dash" or "masked", or causal="windowed" where only the last step of the '
+            f"outputs counts. Received: {steps} steps, kernel_size={arguments['kernel_size']}"
+        )
 
 
 def _channel_axis(layer):

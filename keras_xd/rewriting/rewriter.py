@@ -103,8 +103,10 @@ def rewrite(
         **layer_options: further arguments for every new layer: `warm_start` (of convolutions),
             `frequency_bias`, `channel_gates`, `seed` (of the first layer; each further layer's is
             one higher), `kernel_size` (kernels that are smaller, transposed ones excepted, become
-            as large as that, with the weights in the middle); for K-operations `warm_start`,
-            `seed`, `kernel_size` and `operation`, a
+            as large as that, with the weights in the middle); `causal`: `"triangular"` keeps causal
+            models causal whatever is learned, `"windowed"` lets outputs learn to depend on all
+            steps, where only the last one counts, see docs/sequences.md; for K-operations
+            `warm_start`, `seed`, `kernel_size` and `operation`, a
             `keras_xd.layers.KOperation` that all of them share; for `"darts"` `perturb` (0.1),
             `candidates` and `update` of `MixedOperation`, and not `depth` and `radix`; for `"dash"`
             `perturb`, `kernel_sizes`, `dilations` and more of `DashConv`, see docs/dash.md; for
@@ -161,6 +163,8 @@ def rewrite(
     result = replacer(model)
     for old, new in chosen:
         kinds.copy_weights(old.layer, new)
+        if old.causal and to not in kinds.CAUSAL:  # which are causal by construction
+            kinds.check_stays_causal(new, old.shape)
     compiling.note_compilation(model, result)
     compiling.warn_of_own_training(model, "A rewritten model")
     left = {}
@@ -209,7 +213,7 @@ def plan(model, to, operations, options, padding, only, skip):
     Raises:
         ValueError: as `rewrite`.
     """
-    classes = kinds.SEARCH_SPACES[validation.one_of(to, tuple(kinds.SEARCH_SPACES), "to")]
+    validation.one_of(to, tuple(kinds.SEARCH_SPACES), "to")
     if to == "masked":
         raise ValueError(
             "Masks need no forecast: they add one number for each axis, and the model begins with "
@@ -228,7 +232,9 @@ def plan(model, to, operations, options, padding, only, skip):
         for name, value in options.items()
         if value is not None or name not in ("depth", "radix")
     }
-    found = find_candidates(model, to, operations)
+    causal = options.pop("causal", "triangular")
+    windowed = validation.one_of(causal, ("triangular", "windowed"), "causal") == "windowed"
+    found = find_candidates(model, to, operations, windowed)
     able = [candidate for candidate in found if candidate.reason is None]
     if not found:
         raise ValueError(
@@ -236,13 +242,12 @@ def plan(model, to, operations, options, padding, only, skip):
             f"{searched_already(model)} Received: operations={operations!r}, model '{model.name}' "
             f"of the layers {described_layers(model)}"
         )
-    used = {type(candidate.layer) for candidate in able}
-    kinds.check_options(options, {c: new for c, new in classes.items() if c in used} or classes)
+    used = [_twin(candidate, to) for candidate in able if candidate.layer is not None]
+    kinds.check_options(options, used or kinds.SEARCH_SPACES[to].values())
     seed = validation.seed(options.pop("seed", None))
     # Selections are made by layers, and that of a skip is the new one.
     layers = {
-        candidate.path: candidate.layer
-        or _new_layer(candidate, model, classes, to, padding, options)
+        candidate.path: candidate.layer or _new_layer(candidate, model, to, padding, options)
         for candidate in able
     }
     check_selection(model, found, layers, only, "only")
@@ -260,17 +265,18 @@ def plan(model, to, operations, options, padding, only, skip):
     chosen = []
     for number, candidate in enumerate(picked):
         seeded = {} if seed is None else {"seed": seed + number}
-        new = _new_layer(candidate, model, classes, to, padding, {**options, **seeded})
+        new = _new_layer(candidate, model, to, padding, {**options, **seeded})
         chosen.append((candidate, new))
     return found, chosen
 
 
-def _new_layer(candidate, model, classes, to, padding, options):
+def _new_layer(candidate, model, to, padding, options):
     """Return the new layer, not yet built, of a candidate."""
     shape, old = candidate.shape, candidate.layer
     try:
         if old is not None:
-            new = kinds.twin_of(old, classes[type(old)], shape, padding, options)
+            padding = "causal" if candidate.causal else padding
+            new = kinds.twin_of(old, _twin(candidate, to), shape, padding, options)
         else:
             skip = candidate.skip
             data_format = kinds.data_format_of(model)
@@ -281,6 +287,13 @@ def _new_layer(candidate, model, classes, to, padding, options):
     except ValueError as error:
         raise ValueError(f"The options do not fit the layer '{candidate.path}': {error}") from error
     return new
+
+
+def _twin(candidate, to):
+    """Return the class of the new layer in place of a layer."""
+    if candidate.causal and to in kinds.CAUSAL:
+        return kinds.CAUSAL[to]
+    return kinds.SEARCH_SPACES[to][type(candidate.layer)]
 
 
 def _checked_operations(operations, to):

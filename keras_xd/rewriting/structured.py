@@ -191,7 +191,7 @@ def rewrite_structured(model: keras.Model, options: dict, only=None, skip=None) 
 
     Raises:
         ValueError: as `rewrite`, and for a chosen layer with LoRA, quantization or a kernel that
-            another layer has too, or whose kernel does not fit the family and its sizes.
+            another layer has too, or if no kernel fits the family and its sizes.
 
     Example:
 
@@ -219,7 +219,8 @@ def rewrite_structured(model: keras.Model, options: dict, only=None, skip=None) 
         )
     picked = _picked(model, found, only, skip)
     _check_state(model, picked)
-    new_layers = _new_layers(picked, options)
+    new_layers, without = _new_layers(picked, options)
+    picked = [candidate for candidate in picked if id(candidate.layer) in new_layers]
     calls = _calibration(model, options.calibration_data, new_layers)
     replacer = LayerReplacer(
         lambda layer: id(layer) in new_layers, lambda layer: new_layers[id(layer)], build_time=True
@@ -229,10 +230,20 @@ def rewrite_structured(model: keras.Model, options: dict, only=None, skip=None) 
     for candidate in picked:
         old, new = candidate.layer, new_layers[id(candidate.layer)]
         rows += [_row(candidate.path, start) for start in new.start_from(old, calls.get(id(old)))]
-    left = {c.path: c.reason for c in found if c.reason is not None}
+    left = {c.path: c.reason for c in found if c.reason is not None} | without
     if left:
         texts = (f"{path} ({reason})" for path, reason in left.items())
         logger.warning("keras_xd.rewrite: left as they are: %s", "; ".join(texts))
+    changed = sum(
+        row.parameters_before for row in rows if row.candidate in (None, rows[0].candidate)
+    )
+    if 2 * changed < model.count_params():
+        logger.warning(
+            "keras_xd.rewrite: structured matrices took the place of %.1f %% of the parameters of "
+            "model '%s'; convolutions are none of their kernels",
+            100 * changed / model.count_params(),
+            model.name,
+        )
     result.report = StructuredReport(tuple(rows), left)
     return result
 
@@ -276,23 +287,26 @@ def _check_state(model, picked):
 
 
 def _new_layers(picked, options):
-    """Return the new layers, not yet built, by the ids of the old ones."""
+    """Return the new layers, not yet built, by the ids of the old ones, and why others are left."""
     kernels = {id(c.layer): kinds.STRUCTURED[type(c.layer)].kernels_of(c.layer) for c in picked}
     arguments = options.chosen([shape for shapes in kernels.values() for shape in shapes])
-    result, wrong = {}, []
+    result, left = {}, {}
     for candidate in picked:
         layer = candidate.layer
         try:
-            new = result[id(layer)] = _new_layer(layer, options.twins()[type(layer)], arguments)
+            new = _new_layer(layer, options.twins()[type(layer)], arguments)
             new.structure.check(kernels[id(layer)])
         except ValueError as error:
-            wrong.append(f"'{candidate.path}': {error}")
-    if wrong:
+            left[candidate.path] = str(error)
+        else:
+            result[id(layer)] = new
+    if not result:
+        wrong = "; ".join(f"'{path}': {reason}" for path, reason in left.items())
         raise ValueError(
-            "A kernel must have a structured matrix of the family and size. Choose others, or "
-            f"leave layers out by `skip`. Received: {arguments}, and {'; '.join(wrong)}"
+            "A kernel must have a structured matrix of the family and size, and no layer has one. "
+            f"Choose others. Received: {arguments}, and {wrong}"
         )
-    return result
+    return result, left
 
 
 def _new_layer(layer, twin, arguments):

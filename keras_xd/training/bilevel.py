@@ -106,7 +106,7 @@ def train_step(search, arguments, weights_step):
     """
     *state, data = arguments
     training, held_out = halves(data)
-    with remembering(search.guide, training, held_out), search.frozen.scope():
+    with remembering(search.guide, training, held_out):
         logs, *state = _backend().with_state(
             search, lambda: _architecture_step(search, training, held_out), *state
         )

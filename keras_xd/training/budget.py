@@ -75,6 +75,22 @@ def check_arguments(target, weight, measure):
         one_of(measure, tuple(MEASURES), "complexity_measure")
 
 
+def check_saved_measure(measure):
+    """Raise `ValueError` if the measure of a file is neither the package's nor registered.
+
+    Keras finds all of its own functions by name, those that write files among them.
+    """
+    if isinstance(measure, str) or measure in (complexity, *MEASURES.values()):
+        return  # `check_arguments` knows the names
+    kind = measure if hasattr(measure, "__name__") else type(measure)
+    names = keras.saving.get_registered_name(kind), kind.__name__
+    if not any(keras.saving.get_registered_object(name) is kind for name in names):
+        raise ValueError(
+            f"`complexity_measure` in a file must be one of {', '.join(MEASURES)} or registered by "
+            f"`keras.saving`. Received: complexity_measure={measure!r}"
+        )
+
+
 def check_reachable(model, target, measure):
     """Raise `ValueError` if even the smallest masks cost more than the target.
 

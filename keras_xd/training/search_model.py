@@ -10,7 +10,7 @@ from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.training import bilevel, budget, checks, defaults, distributed, rates, weight_groups
 from keras_xd.training.attention_transfer import AttentionTransfer, Guide
-from keras_xd.training.frozen_steps import FrozenForms, FrozenSteps
+from keras_xd.training.early_metrics import EarlyMetrics
 from keras_xd.training.inner_model import InnerModel
 from keras_xd.training.movement import Movement
 from keras_xd.training.optimizers import ArchitectureOptimizer
@@ -18,7 +18,7 @@ from keras_xd.training.optimizers import architecture_optimizer as make_architec
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class SearchModel(AtomicSaving, FrozenSteps, InnerModel):
+class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
     """Trains the weights and the architecture of a model with `compile` and `fit`.
 
     The model in it is the one that was given, not a copy: what `fit` finds is in
@@ -111,7 +111,6 @@ class SearchModel(AtomicSaving, FrozenSteps, InnerModel):
         self.strategy_of_fit = None
         self.movement = Movement(model)
         self.generators = ()
-        self.frozen = FrozenForms(self)
         self.built = True
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
@@ -216,6 +215,7 @@ class SearchModel(AtomicSaving, FrozenSteps, InnerModel):
 
     def compile_from_config(self, config: Config) -> None:
         config = keras.saving.deserialize_keras_object(config)
+        budget.check_saved_measure(config.get("complexity_measure", "multiply_adds"))
         guided, ratio = config.pop("guided", False), config.pop("rate_ratio", None)
         self.compile(**config)
         if ratio:
@@ -358,11 +358,6 @@ class SearchModel(AtomicSaving, FrozenSteps, InnerModel):
     @property
     def distribute_strategy(self) -> Any:
         return self.strategy_of_fit or super().distribute_strategy
-
-    @property
-    def architecture_is_fixed(self) -> bool:
-        """Whether warm-up or cool-down fixes the architecture at present."""
-        return self.compiled and self.search_optimizer.architecture_fixed
 
     @property
     def search_optimizer(self) -> ArchitectureOptimizer:

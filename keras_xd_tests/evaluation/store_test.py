@@ -129,3 +129,13 @@ def test_names_that_are_no_part_of_a_file(name):
     with pytest.raises(ValueError, match="name of a task must be of letters"):
         check_name(name)
     assert check_name("CIFAR-100_v1.5") == "CIFAR-100_v1.5"
+
+
+@pytest.mark.parametrize(
+    "name, seed", [("../../x", 0), ("..", 0), ("a/b", 0), ("offline", "/../x")]
+)
+def test_no_file_is_outside_of_the_folder(tmp_path, name, seed):
+    store = opened(tmp_path / "a" / "runs")
+    with pytest.raises(ValueError, match="Received: "):
+        store.write(name, seed, RECORD)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

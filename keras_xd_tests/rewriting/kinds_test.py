@@ -142,7 +142,7 @@ def test_circular_pooling(rng):
 def test_k_operations(make, rng):
     model = sample_models.randomize(make(), rng)
     space = rewrite(model, to="k_operation", depth=(1, 3, 1), radix=4)
-    assert {type(layer).__name__[:6] for layer in searchable_layers(space)} == {"KOpCon"}
+    assert all(type(layer).__name__.startswith("KOp") for layer in searchable_layers(space))
     sample_models.assert_same_outputs(
         model, space, sample_models.inputs_of(model, rng), RELATIVE_ERROR * 10
     )

@@ -149,7 +149,7 @@ def test_shared_and_frozen_layers_and_rates(rng):
         ({"family": ["monarch"], "sizes": {"blocks": 2}}, "are a search.*'sizes'"),
         ({"share": (0.5, 1.5)}, "share=1.5"),
         ({"share": (0.5, 0.5)}, "`shares` must be different"),
-        ({"family": ("low_rank",), "share": (0.01, 0.02)}, "leave layers out.*two candidates"),
+        ({"family": ("low_rank",), "share": (0.01, 0.02)}, "no layer has one.*two candidates"),
         ({"learning_rates": "fast"}, "`learning_rates` must be one of"),
     ],
 )

@@ -245,7 +245,7 @@ def test_what_cannot_become_structured_is_refused_by_name():
         ({"family": "blast", "calibration_data": np.ones((2, 12))}, "is for the families"),
         (
             {"family": "monarch", "share": 0.1},
-            "leave layers out by `skip`.*'dense': The smallest monarch matrix .* has 64 numbers",
+            "no layer has one.*'dense': The smallest monarch matrix .* has 64 numbers",
         ),
         ({"family": "low_rank", "budget": 20}, "'dense': The smallest low_rank matrix"),
         ({"family": "monarch", "sizes": {"blocks": 5}}, "'dense': `blocks` must divide"),
@@ -335,3 +335,19 @@ def test_projections_of_attention_get_fresh_weights(rng):
     for variable in space.trainable_variables:
         value = keras.ops.convert_to_numpy(variable)
         np.testing.assert_array_equal(value, fresh[variable.path], err_msg=variable.path)
+
+
+def test_layers_without_such_a_matrix_are_left(rng, caplog):
+    inputs = keras.Input((6, 32))
+    x = keras.layers.LSTM(4, name="small")(keras.layers.Dense(32, name="large")(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(1, name="head")(x))
+    space = keras_xd.rewrite(model, to="structured", share=0.25)
+    assert {row.name for row in space.report.rows} == {"large"}
+    assert "The smallest" in space.report.left["head"] and "small" in space.report.left
+    assert "head (" in caplog.text
+    wide = keras.Sequential(
+        [keras.Input((16, 16, 4)), keras.layers.Conv2D(64, 3), keras.layers.GlobalMaxPooling2D()]
+        + [keras.layers.Dense(16, name="classes")]
+    )
+    keras_xd.rewrite(wide, to="structured", share=0.5)
+    assert "took the place of 30.0 % of the parameters" in caplog.text

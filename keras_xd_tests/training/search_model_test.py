@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import keras_xd
 from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.training import SearchModel
 from keras_xd.training.callbacks import ComplexityWeight
@@ -91,6 +92,22 @@ def test_warmup_trains_the_weights_as_a_frozen_architecture_does():
     model.compile(optimizer=keras.optimizers.Adam(0.01), loss=LOSS, run_eagerly=True)
     expected = model.fit(x, y, epochs=2, **FIT).history["loss"]
     assert search.fit(x, y, epochs=2, **FIT).history["loss"] == expected
+
+
+def test_warmup_is_training_the_backbone_before_rewrite():
+    x = np.random.default_rng(0).normal(size=(16, 6, 6, 2)).astype("float32")
+    conv = keras.layers.Conv2D(3, 3, padding="same", activation="relu")
+    layers = [keras.Input((6, 6, 2)), conv, keras.layers.Flatten(), keras.layers.Dense(2)]
+    backbone = keras.Sequential(layers)
+    searched, trained = keras_xd.rewrite(backbone), keras.models.clone_model(backbone)
+    trained.set_weights(backbone.get_weights())
+    search = SearchModel(searched)
+    search.compile("sgd", "sgd", "mse", warmup_epochs=9, run_eagerly=True)
+    trained.compile("sgd", "mse", run_eagerly=True)
+    for model in (search, trained):
+        model.fit(x, np.ones((16, 2)), epochs=3, **FIT)
+    np.testing.assert_allclose(search(x), keras_xd.rewrite(trained)(x), atol=1e-5)
+    np.testing.assert_allclose(searched.layers[0].kernel, trained.layers[0].kernel, atol=1e-5)
 
 
 def test_joint_training_begins_after_warmup_with_the_first_rate_of_the_schedule():

@@ -37,7 +37,9 @@ def start(task, data, method, seed=0):
 def parameters_of_xd(task, data, seed):
     """Return how many parameters a network has that XD found, whatever it has found."""
     recipe = keras_xd.recipes.recipe("xd", task.recipe, epochs=PERIODS)
-    space = keras_xd.rewrite(task.network(data), to="xd", **recipe.rewrite_options)
+    space = keras_xd.rewrite(
+        task.network(data), to="xd", causal="windowed", **recipe.rewrite_options
+    )
     keras_xd.randomize_architecture(space, seed)
     return keras_xd.finalize(space).count_params()
 
@@ -90,7 +92,8 @@ class Training:
         kind = self.task.recipe if space == "xd" else None
         recipe = keras_xd.recipes.recipe(space, kind, epochs=PERIODS)
         recipe = dataclasses.replace(recipe, rate=factor * recipe.rate)
-        model = keras_xd.rewrite(model, to=space, **recipe.rewrite_options)
+        options = {"causal": "windowed"} if space == "xd" else {}  # only the last step counts
+        model = keras_xd.rewrite(model, to=space, **options, **recipe.rewrite_options)
         moving = updates * (PERIODS - recipe.compile_options.get("warmup_epochs", 0)) // PERIODS
         optimizer = recipe.architecture_optimizer(steps=max(1, moving))
         search = keras_xd.SearchModel(model)

@@ -175,7 +175,7 @@ def causal_space(model):
 
 def windowed_space(model):
     """Return a search space with the network's last output, from XD-operations over all steps."""
-    space = keras_xd.rewrite(model, to="xd", **SEARCH)
+    space = keras_xd.rewrite(model, to="xd", causal="windowed", **SEARCH)
     return keras.Model(space.inputs[0], space.outputs[0][:, -1:], name=model.name)
 
 

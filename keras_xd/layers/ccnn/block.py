@@ -113,8 +113,9 @@ class CCNNBlock(SearchableLayer):
         statistics: str = "moving",
         rendering: str = "static",
         per_channel: bool = False,
-        kernel_scaling: str = "mask",
         seed: int | None = None,
+        *,
+        kernel_scaling: str = "mask",
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)

@@ -125,13 +125,14 @@ class CKConv(ContinuousKernel, LongConvolution, SearchableLayer):
         temperature: float = 25.0,
         convolution: str = "auto",
         rendering: str = "static",
-        kernel_scaling: str = "mask",
         data_format: str | None = None,
         activation: Activation = None,
         use_bias: bool = True,
         bias_initializer: Initializer = "zeros",
         architecture_regularizer: Regularizer = None,
         seed: int | None = None,
+        *,
+        kernel_scaling: str = "mask",
         **kwargs: Unpack[LayerOptions],
     ):
         super().__init__(**kwargs)

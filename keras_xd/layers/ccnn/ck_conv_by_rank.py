@@ -30,13 +30,13 @@ class CKConvOptions(LayerOptions, total=False):
     temperature: float
     convolution: str
     rendering: str
-    kernel_scaling: str
     data_format: str | None
     activation: Activation
     use_bias: bool
     bias_initializer: Initializer
     architecture_regularizer: Regularizer
     seed: int | None
+    kernel_scaling: str
 
 
 class _RankedCKConv(CKConv):

@@ -9,6 +9,7 @@ block by block, all of the first tier before those of the second: 14 + 4.
 import dataclasses
 import itertools
 import math
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -110,7 +111,7 @@ class BlockGenotype:
 
     def __post_init__(self) -> None:
         try:
-            pairs = tuple((operation, source) for operation, source in self.first)
+            pairs = tuple((operation, source) for operation, source in self.first[: INPUTS + 1])
             sources = [source for _, source in pairs]
             fits = (
                 len(pairs) == 2
@@ -125,7 +126,8 @@ class BlockGenotype:
             raise ValueError(
                 "A block needs two operations on two different nodes in its first tier, one of "
                 "which makes features, and one operation in its second tier, all of "
-                f"{ALL_OPERATIONS}. Received: first={self.first!r}, second={self.second!r}"
+                f"{ALL_OPERATIONS}. Received: first={reprlib.repr(self.first)}, "
+                f"second={reprlib.repr(self.second)}"
             )
         object.__setattr__(self, "first", tuple(sorted(pairs, key=lambda pair: pair[1])))
 
@@ -161,7 +163,7 @@ class CellGenotype:
         ):
             raise ValueError(
                 f"A cell needs {BLOCKS} blocks, each with sources among the {INPUTS} inputs and "
-                f"the nodes of the blocks before it. Received: blocks={self.blocks!r}"
+                f"the nodes of the blocks before it. Received: blocks={reprlib.repr(blocks)}"
             )
         object.__setattr__(self, "blocks", blocks)
 
@@ -185,11 +187,11 @@ class CellGenotype:
         try:
             blocks = [
                 BlockGenotype(tuple(map(tuple, block["first"])), block["second"])
-                for block in content["blocks"]
+                for block in content["blocks"][: BLOCKS + 1]
             ]
         except (KeyError, TypeError) as error:
             raise ValueError(
-                f"A cell is read from what `to_dict` returns. Received: {content!r}"
+                f"A cell is read from what `to_dict` returns. Received: {reprlib.repr(content)}"
             ) from error
         return cls(tuple(blocks))
 
@@ -233,7 +235,7 @@ class Genotype:
             cells = content["normal"], content["reduction"]
         except (KeyError, TypeError) as error:
             raise ValueError(
-                f"A genotype is read from what `to_dict` returns. Received: {content!r}"
+                f"A genotype is read from what `to_dict` returns. Received: {reprlib.repr(content)}"
             ) from error
         return cls(*map(CellGenotype.from_dict, cells))
 

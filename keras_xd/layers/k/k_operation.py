@@ -6,10 +6,10 @@ from typing import Any, Unpack
 import keras
 import numpy as np
 
-from keras_xd import kmatrix
 from keras_xd.core import shared_objects, validation
 from keras_xd.core.type_aliases import Config, ConvOptions, Depth, Radix, Regularizer, Sizes
-from keras_xd.layers.xd import axis_layout, warm_starts
+from keras_xd.layers.xd import axis_layout, causal, warm_starts
+from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import XDConv
 from keras_xd.layers.xd.conv_by_rank import _RankedXDConv
 
@@ -62,14 +62,14 @@ class KOperation:
         warm_start: str | warm_starts.Convolution = "convolution",
         seed: int | None = None,
     ):
-        self.warm_start = _parameterised_start(warm_start)
+        self.warm_start = _without_bias_and_gates(warm_starts.get(warm_start), warm_start)
         self.depth = _depth(depth, self.warm_start)
         self.radix = axis_layout.radix_argument(radix)
         if seed is None and self.warm_start.is_random:
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
         self.seed = validation.seed(seed)
         self._matrices = {}
-        self._plans = self._first_layer = None
+        self._sizes = self._first_layer = None
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -84,9 +84,10 @@ class KOperation:
         Raises:
             ValueError: if the layer needs matrices of other sizes than those that exist.
         """
-        if self._plans is None:
-            self._plans, self._first_layer = layer.plans, layer.name
-        sizes, needed = _sizes(self._plans), _sizes(layer.plans)
+        needed = _sizes(layer)
+        if self._sizes is None:
+            self._sizes, self._first_layer = needed, layer.name
+        sizes = self._sizes
         if sizes != needed:
             raise ValueError(
                 "Layers that share an operation must have matrices of the same sizes: the same "
@@ -120,6 +121,12 @@ class KOpOptions(ConvOptions, total=False):
     architecture_regularizer: Regularizer
 
 
+class CausalKOpOptions(ConvOptions, total=False):
+    """Keyword arguments that a `KOpCausalConv1D` passes on to `XDCausalConv1D`."""
+
+    architecture_regularizer: Regularizer
+
+
 class RankedKOpOptions(KOpOptions, total=False):
     """Keyword arguments of a `KOpConv` of a fixed rank."""
 
@@ -130,8 +137,71 @@ class RankedKOpOptions(KOpOptions, total=False):
     seed: int | None
 
 
+class _KOperationLayer:
+    """What the layers of K-operations have in common: no `b` and `C`, matrices that are shared."""
+
+    def __init__(
+        self,
+        *args: Any,
+        depth: Depth | None,
+        warm_start: str | warm_starts.Convolution,
+        operation: KOperation | None,
+        seed: int | None,
+        **kwargs: Any,
+    ):
+        operation = shared_objects.restored(operation, KOperation, "operation")
+        if operation is not None:
+            radix = kwargs.get("radix")
+            if (depth, radix, warm_start, seed) != (None, None, "convolution", None):
+                raise ValueError(
+                    "`depth`, `radix`, `warm_start` and `seed` belong to the shared operation: "
+                    f"give them to KOperation. Received: depth={depth}, radix={radix}, "
+                    f"warm_start={warm_start!r}, seed={seed} beside operation={operation!r}"
+                )
+            depth, seed = operation.depth, operation.seed
+            warm_start = warm_starts.identifier(operation.warm_start)
+            if "radix" in kwargs:
+                kwargs["radix"] = operation.radix
+        start = _without_bias_and_gates(self._start(warm_start), warm_start)
+        super().__init__(
+            *args,
+            depth=_depth(depth, start),
+            warm_start=warm_start,
+            frequency_bias=False,
+            channel_gates=False,
+            seed=seed,
+            **kwargs,
+        )
+        self.operation = operation
+
+    @property
+    def shared_parts(self) -> dict[str, Any]:
+        """What a copy of a model must copy once for all layers, by the name of the argument."""
+        return {} if self.operation is None else {"operation": self.operation}
+
+    def get_config(self) -> Config:
+        config = super().get_config()
+        names = ["frequency_bias", "channel_gates"]
+        if self.operation is not None:
+            names += ["depth", "radix", "warm_start", "seed"]
+        for name in names:
+            config.pop(name, None)
+        return {**config, "operation": shared_objects.serialized(self.operation)}
+
+    def _architecture_weight(self, name, value, plan=None):
+        def create():
+            return super(_KOperationLayer, self)._architecture_weight(name, value, plan)
+
+        return create() if self.operation is None else self.operation.matrix(self, name, create)
+
+    @staticmethod
+    def _start(warm_start):
+        """Return the start that an argument `warm_start` stands for."""
+        return warm_starts.get(warm_start)
+
+
 @keras.saving.register_keras_serializable(package="keras_xd")
-class KOpConv(XDConv):
+class KOpConv(_KOperationLayer, XDConv):
     """N-D K-operation in place of a convolution: all it computes is decided by three K-matrices.
 
     A layer with kernel `w` sums over its input channels
@@ -198,51 +268,18 @@ class KOpConv(XDConv):
         seed: int | None = None,
         **kwargs: Unpack[KOpOptions],
     ):
-        operation = shared_objects.restored(operation, KOperation, "operation")
-        if operation is not None:
-            if (depth, radix, warm_start, seed) != (None, None, "convolution", None):
-                raise ValueError(
-                    "`depth`, `radix`, `warm_start` and `seed` belong to the shared operation: "
-                    f"give them to KOperation. Received: depth={depth}, radix={radix}, "
-                    f"warm_start={warm_start!r}, seed={seed} beside operation={operation!r}"
-                )
-            depth, radix, seed = operation.depth, operation.radix, operation.seed
-            warm_start = operation.warm_start
-        start = _parameterised_start(warm_start)
         super().__init__(
             rank,
             filters,
             kernel_size,
             *args,
-            depth=_depth(depth, start),
+            depth=depth,
             radix=radix,
             warm_start=warm_start,
-            frequency_bias=False,
-            channel_gates=False,
+            operation=operation,
             seed=seed,
             **kwargs,
         )
-        self.operation = operation
-
-    @property
-    def shared_parts(self) -> dict[str, Any]:
-        """What a copy of a model must copy once for all layers, by the name of the argument."""
-        return {} if self.operation is None else {"operation": self.operation}
-
-    def get_config(self) -> Config:
-        config = super().get_config()
-        names = ["frequency_bias", "channel_gates"]
-        if self.operation is not None:
-            names += ["depth", "radix", "warm_start", "seed"]
-        for name in names:
-            del config[name]
-        return {**config, "operation": shared_objects.serialized(self.operation)}
-
-    def _architecture_weight(self, name, value, plan=None):
-        def create():
-            return super(KOpConv, self)._architecture_weight(name, value, plan)
-
-        return create() if self.operation is None else self.operation.matrix(self, name, create)
 
 
 class _RankedKOpConv(_RankedXDConv, KOpConv):
@@ -338,9 +375,70 @@ class KOpConv3D(_RankedKOpConv):
     fixed_rank = 3
 
 
-def _parameterised_start(warm_start):
+@keras.saving.register_keras_serializable(package="keras_xd")
+class KOpCausalConv1D(_KOperationLayer, XDCausalConv1D):
+    """Causal K-operation on sequences, a drop-in for `keras.layers.Conv1D(padding="causal")`.
+
+    The `XDCausalConv1D` without frequency bias and channel gates: no output depends on later
+    inputs, whatever the matrices. Layers that share an `operation` must have the same number of
+    steps, kernel size and dilation rate.
+
+    Args:
+        filters, kernel_size, *args, **kwargs: as in `XDCausalConv1D`.
+        depth, operation, seed: as in `KOpConv`.
+        warm_start: `"convolution"` or `"random_triangular"`.
+
+    Input shape:
+        `(batch, steps, channels)`, or `(batch, channels, steps)` for "channels_first".
+
+    Output shape:
+        `(batch, new_steps, filters)` or `(batch, filters, new_steps)`, as in Keras.
+
+    Raises:
+        ValueError: as `XDCausalConv1D` and `KOpConv`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_xd import layers
+    >>> layer = layers.KOpCausalConv1D(8, 5)
+    >>> layer(np.ones((2, 20, 3), "float32")).shape, len(layer.architecture_variables)
+    (TensorShape([2, 20, 8]), 3)
+
+    Reference:
+        Roberts et al., "Searching for Convolutions and a More Ambitious NAS", 2020, Definition 3.2;
+        "Rethinking Neural Operations for Diverse Tasks", 2021, section 5.
+    """
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Sizes,
+        *args: Any,
+        depth: Depth | None = None,
+        warm_start: str = "convolution",
+        operation: KOperation | None = None,
+        seed: int | None = None,
+        **kwargs: Unpack[CausalKOpOptions],
+    ):
+        super().__init__(
+            filters,
+            kernel_size,
+            *args,
+            depth=depth,
+            warm_start=warm_start,
+            operation=operation,
+            seed=seed,
+            **kwargs,
+        )
+
+    @staticmethod
+    def _start(warm_start):
+        return causal.STARTS[validation.one_of(warm_start, tuple(causal.STARTS), "warm_start")]()
+
+
+def _without_bias_and_gates(start, warm_start):
     """Return the start, which must not need what a K-operation does not have."""
-    start = warm_starts.get(warm_start)
     if start.needs_frequency_bias or start.needs_channel_gates:
         raise ValueError(
             "A K-operation has neither a frequency bias nor channel gates: this start needs an "
@@ -356,6 +454,13 @@ def _depth(depth, start):
     return validation.depth(depth, len(warm_starts.MATRICES))
 
 
-def _sizes(plans: tuple[kmatrix.Plan, ...]):
-    """Return size and radices of every axis, which fix the weights' shapes and their meaning."""
-    return " × ".join(f"{plan.n} = {'·'.join(map(str, plan.radices))}" for plan in plans)
+def _sizes(layer):
+    """Return size and radices of every axis, which fix the weights' shapes and their meaning.
+
+    The matrices of a causal layer are made for its kernel size and dilation.
+    """
+    sizes = " × ".join(f"{plan.n} = {'·'.join(map(str, plan.radices))}" for plan in layer.plans)
+    if isinstance(layer, XDCausalConv1D):
+        (kernel_size,), (dilation,) = layer.kernel_size, layer.dilation_rate
+        sizes += f" (causal, kernel_size={kernel_size}, dilation_rate={dilation})"
+    return sizes

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares
+from keras_xd.core.shares import SMALLEST_SHARE, CandidateShares, expected_count
 from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
 from keras_xd.layers.mixed.discrete_operation import (
     DARTS_OPERATIONS,
@@ -271,7 +271,7 @@ class MixedOperation(OperationLayer, CandidateShares):
     def _expected_multiply_adds(self, shares, input_shape):
         shape = self._operation_shape(input_shape)
         counts = [operation.multiply_adds(shape) for operation in self.operations]
-        return ops.sum(shares * ops.convert_to_tensor(counts, "float32"))
+        return expected_count(shares, counts)
 
     def _initial_logits(self):
         names = self.operation_names

@@ -93,6 +93,7 @@ class StructuredKernel:
         Raises:
             ValueError: for a matrix of another shape, or one that is not finite.
         """
+        matrix = ops.convert_to_numpy(matrix).astype("float64")  # NumPy knows no bfloat16
         projection = families.nearest(
             checked_matrix(matrix, self).T, self.product.family, self.product.sizes, inputs
         )

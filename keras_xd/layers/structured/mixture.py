@@ -11,6 +11,7 @@ from keras import ops, regularizers
 from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
+from keras_xd.core.shares import expected_count
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.kmatrix import families
 from keras_xd.kmatrix.structured import Projection
@@ -146,7 +147,7 @@ class MixedKernel:
         return kernel.product.family in families.WITH_INPUTS
 
     def _expected(self, counts):
-        return ops.sum(self.shares * ops.convert_to_tensor(counts, "float32"))
+        return expected_count(self.shares, counts)
 
 
 @contextlib.contextmanager

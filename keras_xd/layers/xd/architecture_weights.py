@@ -56,10 +56,6 @@ class MatrixArchitecture(SearchableLayer):
         """
         return self._architecture_of(self.random_start, generator)
 
-    def start_architecture(self) -> list[np.ndarray]:
-        """Return the values that the architecture variables had at the layer's own start."""
-        return self._architecture_of(self.warm_start, self.seed)
-
     @property
     def start_dtype(self) -> str:
         """The data type in which the values of a start are made: the weights', at least float32."""

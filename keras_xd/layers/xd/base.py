@@ -1,15 +1,14 @@
 """What all XD-operations share: K-matrices, frequency bias, channel gates, and how they compute."""
 
 import math
-from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Unpack
 
 import keras
 import numpy as np
 from keras import activations, constraints, initializers, ops, regularizers
 
 from keras_xd import kmatrix
-from keras_xd.core import frozen_forms, tracing, validation
+from keras_xd.core import tracing, validation
 from keras_xd.core.type_aliases import (
     Activation,
     BaseOptions,
@@ -125,6 +124,8 @@ class XDLayer(FoldedOperation):
         self._geometry, self._plans = self._sizes(input_shape)
         self._warn_of_large_circles(self._plans)
         self.warm_start.check(self, channels)
+        numbers = math.prod(self._kernel_shape(channels))
+        validation.matrix_numbers(numbers, f"the kernel of layer '{self.name}'")
         connections = channels // self._channel_groups(channels) * self._output_channels(channels)
         self._kernel_axes = placed_kernel.kernel_axes(
             self.warm_start, self._geometry, self._plans, self.depth[1], connections
@@ -193,9 +194,7 @@ class XDLayer(FoldedOperation):
         if outputs is not None:
             return outputs
         x = ops.cast(inputs, functional.exact_dtype(self.compute_dtype))  # integers too
-        form = frozen_forms.form_of(self)
-        outputs = self.linear(x) if form is None else form(self, x)
-        outputs = ops.cast(outputs, self.compute_dtype)
+        outputs = ops.cast(self.linear(x), self.compute_dtype)
         return outputs if self.activation is None else self.activation(outputs)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
@@ -325,13 +324,6 @@ class XDLayer(FoldedOperation):
         channels = self.input_spec.axes[-1 if self.data_format == "channels_last" else 1]
         shape = (channels // self.groups, self.filters)
         return initial.initial_channel_gates(self.warm_start, *shape, self.groups, self.start_dtype)
-
-    def convolution_of_keras(self) -> Callable[[Any, Tensor, Tensor], Tensor] | None:
-        """Return the convolution that "convolution" stands for, or `None` if Keras has none.
-
-        It is a function of the layer, inputs with their channels last and the kernel.
-        """
-        return None
 
     def _split_shape(self, input_shape):
         return functional.split_shape(input_shape, self.rank, self.data_format, self.name)

@@ -1,7 +1,6 @@
 """An XD-operation that cannot look ahead."""
 
-from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -18,10 +17,9 @@ from keras_xd.core.type_aliases import (
     Regularizer,
     Shape,
     Sizes,
-    Tensor,
 )
 from keras_xd.kmatrix import constructions
-from keras_xd.layers.xd import axis_layout, frozen, warm_starts
+from keras_xd.layers.xd import axis_layout, warm_starts
 from keras_xd.layers.xd.axis_layout import check_strides
 from keras_xd.layers.xd.base import XDLayer
 
@@ -43,7 +41,8 @@ class XDCausalConv1D(XDLayer):
 
     Every factor of `K` and `M` is one dense triangular block: in products of triangular stages of
     several radices a step reaches only those later steps none of whose digits is smaller, which
-    leaves out the next one. Time and parameters grow with the square of `k` times the steps.
+    leaves out the next one. Time and parameters grow with the square of `k` times the steps: with
+    `n = k (steps - 1) + 1` each factor of `K`, `L` and `M` has `2 n²` numbers.
 
     Args:
         filters: number of output channels.
@@ -59,7 +58,7 @@ class XDCausalConv1D(XDLayer):
         kernel_constraint, bias_constraint: optional constraints.
         depth: number of factors of each matrix, an integer or a triple `(K, L, M)`.
         warm_start: `"convolution"`, `"zero"` (the same with closed channel gates) or
-            `"random_triangular"` (Gaussian rows).
+            `"random_triangular"` (Gaussian rows), for which `"random_unitary"` stands here too.
         frequency_bias, channel_gates, architecture_regularizer, seed: as in `XDConv`.
 
     Call arguments:
@@ -156,10 +155,9 @@ class XDCausalConv1D(XDLayer):
         return RandomTriangular()
 
     def build(self, input_shape: Shape) -> None:
-        channels, (steps,) = self._split_shape(input_shape)
+        channels, _ = self._split_shape(input_shape)
         validation.channel_groups(self.groups, channels=channels)
-        (axis,) = self._axis_geometries((steps,))
-        self.axis_radices = ((axis.padded_size,),)
+        (axis,), _ = self._sizes(input_shape)
         lower = np.tri(axis.padded_size)
         triangles = {  # factor by factor; see `product.fold` for their directions
             "K": [lower.T if slot % 2 else lower for slot in range(self.depth[0])],
@@ -174,7 +172,7 @@ class XDCausalConv1D(XDLayer):
     def get_config(self) -> Config:
         config = super().get_config()
         del config["rank"], config["radix"]
-        names = {kind: name for name, kind in STARTS.items()}
+        names = {kind: name for name, kind in reversed(STARTS.items())}
         return {
             **config,
             "warm_start": names[type(self.warm_start)],
@@ -185,9 +183,6 @@ class XDCausalConv1D(XDLayer):
             "groups": self.groups,
         }
 
-    def convolution_of_keras(self) -> Callable[[Any, Tensor, Tensor], Tensor]:
-        return _causal_convolution
-
     def _kernel_shape(self, channels):
         return (*self.kernel_size, channels // self.groups, self.filters)
 
@@ -197,6 +192,12 @@ class XDCausalConv1D(XDLayer):
             axis_layout.causal_axis_geometry(*values)
             for values in zip(sizes, *arguments, strict=True)
         )
+
+    def _sizes(self, input_shape):
+        _, sizes = self._split_shape(input_shape)
+        (axis,) = self._axis_geometries(sizes)
+        self.axis_radices = ((axis.padded_size,),)  # one dense block
+        return super()._sizes(input_shape)
 
     def _matrix_tensors(self, name):
         tensors = super()._matrix_tensors(name)
@@ -216,8 +217,6 @@ class CausalConvolution(warm_starts.Convolution):
     >>> type(layers.XDCausalConv1D(4, 2).warm_start).__name__
     'CausalConvolution'
     """
-
-    keras_operation = "convolution"
 
     def __init__(self) -> None:
         super().__init__()
@@ -247,7 +246,6 @@ class CausalZero(CausalConvolution):
     True
     """
 
-    keras_operation = "zero"
     needs_channel_gates = True
 
     def channel_gates(self, channels, filters):
@@ -286,15 +284,8 @@ STARTS = {
     "convolution": CausalConvolution,
     "zero": CausalZero,
     "random_triangular": RandomTriangular,
+    "random_unitary": RandomTriangular,
 }
-
-
-def _causal_convolution(layer, x, kernel):
-    """Return the causal convolution of a layer, as Keras computes it."""
-    before = layer.dilation_rate[0] * (layer.kernel_size[0] - 1)
-    x = frozen.padded(x, [(before, 0)], circular=False)
-    x, kernel = (ops.cast(value, layer.compute_dtype) for value in (x, kernel))
-    return ops.conv(x, kernel, layer.strides, "valid", "channels_last", layer.dilation_rate)
 
 
 def _butterfly(matrix):

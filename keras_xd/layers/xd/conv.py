@@ -1,8 +1,6 @@
 """XD-operations: convolutions whose Fourier transforms are searched."""
 
-import functools
-from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Unpack
 
 import keras
 
@@ -18,9 +16,8 @@ from keras_xd.core.type_aliases import (
     Regularizer,
     Shape,
     Sizes,
-    Tensor,
 )
-from keras_xd.layers.xd import frozen, warm_starts
+from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.sliding import SlidingXDLayer
 
 
@@ -173,9 +170,6 @@ class XDConv(SlidingXDLayer):
 
     def get_config(self) -> Config:
         return {**super().get_config(), "filters": self.filters, "groups": self.groups}
-
-    def convolution_of_keras(self) -> Callable[[Any, Tensor, Tensor], Tensor]:
-        return functools.partial(frozen.convolution, operation=keras.ops.conv)
 
     def _kernel_shape(self, channels):
         return (*self.kernel_size, channels // self.groups, self.filters)

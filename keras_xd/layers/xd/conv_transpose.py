@@ -1,7 +1,6 @@
 """XD-operations in place of transposed convolutions."""
 
-from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Unpack
 
 import keras
 
@@ -16,9 +15,8 @@ from keras_xd.core.type_aliases import (
     Radix,
     Regularizer,
     Sizes,
-    Tensor,
 )
-from keras_xd.layers.xd import axis_layout, frozen, warm_starts
+from keras_xd.layers.xd import axis_layout, warm_starts
 from keras_xd.layers.xd.axis_layout import check_strides
 from keras_xd.layers.xd.base import XDLayer, XDOptions
 
@@ -163,12 +161,6 @@ class XDConvTranspose(XDLayer):
             "output_padding": self.output_padding,
             "dilation_rate": self.dilation_rate,
         }
-
-    def convolution_of_keras(self) -> Callable[[Any, Tensor, Tensor], Tensor] | None:
-        # TensorFlow dilates transposed convolutions on some CPUs only.
-        if self.padding == "circular" or max(self.dilation_rate) > 1:
-            return None
-        return frozen.transposed_convolution
 
     def _kernel_shape(self, channels):
         return (*self.kernel_size, self.filters, channels)

@@ -1,8 +1,6 @@
 """XD-operations in place of depthwise convolutions."""
 
-import functools
-from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Unpack
 
 import keras
 
@@ -18,9 +16,8 @@ from keras_xd.core.type_aliases import (
     Regularizer,
     Shape,
     Sizes,
-    Tensor,
 )
-from keras_xd.layers.xd import frozen, warm_starts
+from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.sliding import SlidingXDLayer, SlidingXDOptions
 
 
@@ -152,12 +149,6 @@ class XDDepthwiseConv(SlidingXDLayer):
         for kind in ("initializer", "regularizer", "constraint"):
             config[f"depthwise_{kind}"] = config.pop(f"kernel_{kind}")
         return {**config, "depth_multiplier": self.depth_multiplier}
-
-    def convolution_of_keras(self) -> Callable[[Any, Tensor, Tensor], Tensor] | None:
-        # Keras has no depthwise convolution of rank 3, TensorFlow none of two strides on all CPUs.
-        if self.rank > 2 or len(set(self.strides)) > 1:
-            return None
-        return functools.partial(frozen.convolution, operation=keras.ops.depthwise_conv)
 
     def _output_channels(self, channels):
         return channels * self.depth_multiplier

@@ -15,6 +15,7 @@ from keras_xd.core.searchable import check_finite, named_layers
 from keras_xd.core.tables import aligned
 from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.base import XDLayer
+from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import XDConv
 from keras_xd.layers.xd.operation_products import SQUARES, Architecture, fitted_norm, fitted_squares
 from keras_xd.layers.xd.resampled import SearchableResampled
@@ -325,9 +326,11 @@ def _named(layer, operation):
     if isinstance(operation, str) and type(layer.warm_start) is warm_starts.STARTS.get(operation):
         start = _own_start(layer)
     if "operation" in config:  # a K-operation has neither b nor C, which some starts need
-        kind = XDConv
+        causal = isinstance(layer, XDCausalConv1D)
+        kind = XDCausalConv1D if causal else XDConv
         del config["operation"]
-        config |= {name: getattr(layer, name) for name in ("rank", "depth", "radix")}
+        names = ("depth",) if causal else ("rank", "depth", "radix")
+        config |= {name: getattr(layer, name) for name in names}
     # Zeros and a seed, because drawing would change the random numbers that a training gets.
     config |= {name: "zeros" for name in config if name.endswith("initializer")}
     config |= {"warm_start": start, "seed": layer.seed or 0}

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import keras
 from keras import ops
@@ -14,7 +14,6 @@ from keras_xd.kmatrix.radix import Plan
 from keras_xd.layers.xd import (
     finalized_low_rank,
     finalized_sizes,
-    frozen,
     functional,
     low_rank,
     placed_kernel,
@@ -152,22 +151,14 @@ class FoldedOperation(MatrixArchitecture):
             self, whole.truncated(ranks), periodic=periodic, storage=storage
         )
 
-    def frozen_form(self) -> Callable[[keras.layers.Layer, Tensor], Tensor]:
-        """Return what computes the layer fast as long as its architecture does not move.
-
-        See `keras_xd.core.frozen_forms`; it is made outside of any graph.
-        """
-        return frozen.form_of(self)
-
-    def linear(self, x: Tensor, folded: tuple | None = None) -> Tensor:
+    def linear(self, x: Tensor) -> Tensor:
         """Return the outputs of exact inputs, without the activation.
 
         Args:
             x: the inputs, in the type they are computed in.
-            folded: what `multiplied_out` returns; by default from the present architecture.
         """
         x = functional.to_columns(x, self.data_format)
-        analyses, spectrum, syntheses = self._folded() if folded is None else folded
+        analyses, spectrum, syntheses = self._folded()
         spectrum = [ops.cast(piece, self.compute_dtype) for piece in spectrum]
         outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
         if self.bias is not None:

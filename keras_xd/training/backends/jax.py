@@ -4,7 +4,6 @@ import contextlib
 
 import jax
 import keras
-import numpy as np
 
 
 def loss_and_gradients(function, values):
@@ -80,29 +79,3 @@ def replicas():
 def sum_of_replicas(values):
     """Return `values`, which are those of the whole batch already."""
     return values
-
-
-def comparison(search, variables, values):
-    """Return a function that tells whether variables have certain values.
-
-    Args:
-        search: the `SearchModel` they belong to.
-        variables: list of Keras variables.
-        values: list of arrays, the value of each.
-
-    Returns:
-        A function of the arguments of a train, test or predict function of Keras, of which the
-        first is the state: the variables themselves are empty then.
-    """
-    groups = (search.trainable_variables, search.non_trainable_variables)
-    places = {id(v): (i, j) for i, group in enumerate(groups) for j, v in enumerate(group)}
-
-    def unchanged(arguments):
-        state = arguments[0]
-        for variable, value in zip(variables, values, strict=True):
-            group, place = places[id(variable)]
-            if not np.array_equal(state[group][place], value):
-                return False
-        return True
-
-    return unchanged

@@ -1,6 +1,5 @@
 """What a bilevel step needs of TensorFlow."""
 
-import numpy as np
 import tensorflow as tf
 
 
@@ -83,39 +82,3 @@ def sum_of_replicas(values):
         return values
     sums = iter(tf.distribute.get_replica_context().all_reduce("SUM", given))
     return [None if value is None else next(sums) for value in values]
-
-
-def comparison(search, variables, values):
-    """Return a function that tells whether variables have certain values.
-
-    Args:
-        search: the `SearchModel` they belong to.
-        variables: list of Keras variables.
-        values: list of arrays, the value of each.
-
-    Returns:
-        A function of the arguments of a train, test or predict function of Keras.
-    """
-    if search.run_eagerly:  # a few steps take less time than tracing a function
-        return lambda arguments: all(
-            np.array_equal(tf.convert_to_tensor(v.value), value)
-            for v, value in zip(variables, values, strict=True)
-        )
-    expected, by_type = {}, {}
-    for variable, value in zip(variables, values, strict=True):
-        by_type.setdefault(variable.dtype, []).append(variable)
-        expected.setdefault(variable.dtype, []).append(value.ravel())
-    expected = {dtype: tf.constant(np.concatenate(found)) for dtype, found in expected.items()}
-
-    @tf.function(autograph=False)
-    def unchanged():
-        # Joined, because one comparison of many numbers is faster than many of a few.
-        joined = {
-            dtype: tf.concat([tf.reshape(tf.convert_to_tensor(v.value), [-1]) for v in found], 0)
-            for dtype, found in by_type.items()
-        }
-        return tf.reduce_all([tf.reduce_all(joined[d] == value) for d, value in expected.items()])
-
-    # Traced here, because TensorFlow warns where many functions of one name are traced by a call.
-    unchanged = unchanged.get_concrete_function()
-    return lambda arguments: bool(unchanged())

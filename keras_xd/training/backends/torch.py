@@ -59,24 +59,3 @@ def replicas():
 def sum_of_replicas(values):
     """Return `values`, which are those of the whole batch already."""
     return values
-
-
-def comparison(search, variables, values):
-    """Return a function that tells whether variables have certain values.
-
-    Args:
-        search: the `SearchModel` they belong to.
-        variables: list of Keras variables.
-        values: list of arrays, the value of each.
-
-    Returns:
-        A function of the arguments of a train, test or predict function of Keras.
-    """
-    tensors = [variable.value.detach() for variable in variables]
-    expected = [torch.as_tensor(v, device=t.device) for t, v in zip(tensors, values, strict=True)]
-
-    def unchanged(arguments):
-        now = (variable.value.detach() for variable in variables)
-        return all(torch.equal(*both) for both in zip(now, expected, strict=True))
-
-    return unchanged

@@ -46,8 +46,6 @@ class Convolution:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, equations 2 and 6.
     """
 
-    # What Keras computes for a layer that is at the start. A class derived from this has none.
-    keras_operation = "convolution"
     needs_frequency_bias = False
     needs_channel_gates = False
     is_random = False
@@ -190,8 +188,6 @@ class AveragePooling(_Parameterless):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
 
-    keras_operation = "average_pooling"
-
     def filter(self, axis: AxisGeometry) -> np.ndarray:
         """Return the filter on the circle of one axis."""
         return axis.window_filter() / axis.window[1]
@@ -221,8 +217,6 @@ class Identity(_Parameterless):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, appendix A.
     """
 
-    keras_operation = "identity"
-
     def filter(self, axis: AxisGeometry) -> np.ndarray:
         """Return the filter on the circle of one axis."""
         return np.eye(axis.padded_size)[0]
@@ -241,7 +235,6 @@ class Zero(Convolution):
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 3.
     """
 
-    keras_operation = "zero"
     needs_channel_gates = True
 
     def channel_gates(self, channels: int, filters: int) -> np.ndarray:

@@ -1,0 +1,169 @@
+"""Models that are causal stay so in every search space, whatever is learned."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_xd
+from keras_xd import layers as xd_layers
+from keras_xd.rewriting import kinds
+
+STEPS, CHANGE = 12, 7
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class GatedConv1D(xd_layers.SearchableLayer, layers.Conv1D):
+    """A space of one's own that stays causal: gates of the filters."""
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.gates = self.add_weight(shape=(self.filters,), initializer="ones", name="gates")
+
+    @property
+    def architecture_variables(self):
+        return [self.gates]
+
+    def call(self, inputs):
+        return super().call(inputs) * self.gates
+
+    def complexity(self, input_shape):
+        return 0.0
+
+    def finalize(self):
+        return self
+
+    save_own_variables = layers.Layer.save_own_variables
+    load_own_variables = layers.Layer.load_own_variables
+
+
+@pytest.fixture(autouse=True)
+def spaces(monkeypatch):
+    """Enter two spaces for this module alone."""
+    monkeypatch.setattr(kinds, "SEARCH_SPACES", dict(kinds.SEARCH_SPACES))
+    keras_xd.register_search_space("gates", {layers.Conv1D: GatedConv1D})
+    keras_xd.register_search_space("looks_ahead", {layers.Conv1D: xd_layers.XDConv1D})
+
+
+def network():
+    """Causal, dilated and pointwise convolutions, one after padding of one's own."""
+    inputs = keras.Input((STEPS, 4))
+    x = layers.Conv1D(4, 3, padding="causal", activation="tanh", name="causal")(inputs)
+    x = layers.Conv1D(4, 2, padding="causal", dilation_rate=2, name="dilated")(x) + x
+    x = layers.Conv1D(4, 2, name="padded")(layers.ZeroPadding1D((1, 0))(x))
+    x = layers.Dense(4, name="dense")(x)
+    return keras.Model(inputs, layers.Conv1D(3, 1, name="pointwise")(x))
+
+
+def tcn():
+    return keras_xd.models.tcn((STEPS, 4), 3, channels=4, levels=2, dropout=0.0)
+
+
+def movement(model, rng):
+    """Return how far outputs before and after a step move with the inputs from that step on."""
+    x = rng.standard_normal((2, STEPS, 4)).astype("float32")
+    changed = x.copy()
+    changed[:, CHANGE:] += 1
+    before, after = (keras.ops.convert_to_numpy(model(value)) for value in (x, changed))
+    difference = np.abs(after - before)
+    return difference[:, :CHANGE].max(), difference[:, CHANGE:].max()
+
+
+OPTIONS = {
+    "xd": {"kernel_size": 4, "depth": 2, "padding": "circular"},
+    "k_operation": {"padding": "circular"},
+    "darts": {"perturb": None},
+    "dash": {"perturb": None, "kernel_sizes": (3, 5), "dilations": (1, 2)},
+    "masked": {},
+    "structured": {"family": ("dense", "low_rank"), "share": 0.8, "only": ["dense|outputs"]},
+    "gates": {},
+}
+
+
+@pytest.mark.parametrize("make", [network, tcn])
+@pytest.mark.parametrize("space", OPTIONS)
+def test_a_causal_model_stays_causal_in_every_space(space, make, rng):
+    model = make()
+    rewritten = keras_xd.rewrite(model, to=space, **OPTIONS[space])
+    x = rng.standard_normal((16, STEPS, 4)).astype("float32")
+    if "perturb" not in OPTIONS[space] and space != "structured":
+        np.testing.assert_allclose(rewritten(x), model(x), atol=1e-5)
+    for variable in keras_xd.architecture_variables(rewritten):
+        variable.assign_add(rng.standard_normal(variable.shape))
+    rewritten.compile(keras.optimizers.Adam(0.01), "mse")
+    targets = rng.standard_normal((16, STEPS, 3)).astype("float32")
+    rewritten.fit(x, targets, epochs=2, batch_size=4, verbose=0)
+    for result in (rewritten, keras_xd.finalize(rewritten)):
+        earlier, later = movement(result, rng)
+        assert earlier <= 1e-5 * later, (earlier, later)
+
+
+def test_every_space_is_tested():
+    assert set(OPTIONS) | {"looks_ahead"} == set(kinds.SEARCH_SPACES)
+
+
+def test_a_space_of_ones_own_that_looks_ahead_is_refused():
+    with pytest.raises(ValueError, match="must stay causal.*layer 'causal' of class XDConv1D"):
+        keras_xd.rewrite(network(), to="looks_ahead")
+
+
+def test_layers_that_would_see_later_steps_are_left(rng, caplog):
+    rewritten = keras_xd.rewrite(network(), operations=("convolution", "skip"))
+    kinds_of = {layer.name: type(layer).__name__ for layer in rewritten.layers}
+    assert kinds_of["padded"] == "Conv1D" and kinds_of["pointwise"] == "XDCausalConv1D"
+    assert "padded" in caplog.text and "later steps" in caplog.text
+    with pytest.raises(ValueError, match="no skip.*later steps|later steps"):
+        keras_xd.rewrite(network(), operations="skip")
+
+
+def test_windows_are_an_option(rng):
+    model = tcn()
+    rewritten = keras_xd.rewrite(model, causal="windowed")
+    assert {type(layer) for layer in rewritten.layers if "conv" in layer.name} == {
+        xd_layers.XDConv1D
+    }
+    x = rng.standard_normal((2, STEPS, 4)).astype("float32")
+    np.testing.assert_allclose(rewritten(x), model(x), atol=1e-5)
+    assert keras_xd.forecast(model, causal="windowed").parameters_after == rewritten.count_params()
+
+
+def test_long_sequences_are_refused():
+    model = keras.Sequential([keras.Input((3000, 1)), layers.Conv1D(1, 2, padding="causal")])
+    with pytest.raises(ValueError, match='at most 2048.*causal="windowed".*3000 steps'):
+        keras_xd.rewrite(model)
+
+
+@pytest.mark.parametrize("space", ["xd", "k_operation"])
+def test_what_builds_on_rewritten_causal_layers(space, rng, tmp_path):
+    model = tcn()
+    x = rng.standard_normal((2, STEPS, 4)).astype("float32")
+    rewritten = keras_xd.rewrite(model, to=space)
+    forecast = keras_xd.forecast(model, to=space)
+    assert forecast.parameters_after == rewritten.count_params()
+    assert forecast.multiply_adds_after == keras_xd.complexity(rewritten)
+    assert keras_xd.compare(model, rewritten, x).output_error < 1e-5
+    table = keras_xd.nearest(rewritten)
+    assert {row.operation for row in table.rows.values()} == {"convolution"}
+    assert len(keras_xd.describe(rewritten)) == len(table.rows) == 4
+    keras_xd.randomize_architecture(rewritten, seed=0)
+    expected = keras.ops.convert_to_numpy(rewritten(x))
+    rewritten.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(x), expected)
+    for result in (keras_xd.finalize(rewritten), keras_xd.finalize(loaded, keep="kernel")):
+        np.testing.assert_allclose(result(x), expected, atol=1e-4)
+    assert keras_xd.recipes.space_of(rewritten.get_layer("level1_conv1")) == space
+
+
+def test_causal_layers_share_an_operation(rng):
+    operation = xd_layers.KOperation(warm_start="random_unitary", seed=1)
+    model = keras.Sequential(
+        [keras.Input((STEPS, 4))]
+        + [layers.Conv1D(4, 3, padding="causal", name=name) for name in "ab"]
+    )
+    rewritten = keras_xd.rewrite(model, to="k_operation", operation=operation)
+    assert len(keras_xd.architecture_variables(rewritten)) == 3
+    earlier, later = movement(rewritten, rng)
+    assert earlier <= 1e-5 * later
+    with pytest.raises(ValueError, match="same sizes.*dilation_rate=2"):
+        keras_xd.rewrite(tcn(), to="k_operation", operation=xd_layers.KOperation(), only=".*conv.")

@@ -1,0 +1,93 @@
+"""Sizes in files and texts that would take unbounded work are refused before anything is built."""
+
+import time
+
+import keras
+import pytest
+
+import keras_xd
+from keras_xd import genotypes, kmatrix, layers
+from keras_xd.core import validation
+from keras_xd.grammar import network_graph, read_term
+from keras_xd.grammar.topologies import linear
+from keras_xd.training import budget
+
+SIDES = (10**6, 10**12 + 39, 10**18)
+LAYERS = {
+    "XDConv1D": lambda side: (layers.XDConv1D(2, 3), (None, side, 2)),
+    "circular": lambda side: (layers.XDConv1D(2, 3, padding="circular"), (None, side, 2)),
+    "XDConv2D": lambda side: (layers.XDConv2D(2, 3), (None, 8, side, 2)),
+    "radix": lambda side: (layers.XDConv1D(2, 3, radix=99991), (None, side, 2)),
+    "transposed": lambda side: (layers.XDConv1DTranspose(2, 3, strides=side), (None, 8, 2)),
+    "causal": lambda side: (layers.XDCausalConv1D(2, 3), (None, side, 2)),
+    "KOpConv1D": lambda side: (layers.KOpConv1D(2, 3), (None, side, 2)),
+    "kernel": lambda side: (layers.XDConv1D(2, side, padding="same"), (None, 8, 2)),
+    "filters": lambda side: (layers.XDConv1D(1000 * side, 3), (None, 8, 2)),
+    "KDense": lambda side: (layers.KDense(side), (None, 8)),
+    "LSTM": lambda side: (layers.StructuredLSTM(side), (None, 4, 8)),
+    "embedding": lambda side: (layers.StructuredEmbedding(1000 * side, 8), (None, 4)),
+    "mixture": lambda side: (layers.MixedDense(1000 * side), (None, 8)),
+    **{
+        family: lambda side, family=family: (
+            layers.StructuredDense(1000 * side, family=family),
+            (None, 8),
+        )
+        for family in ("kaleidoscope", "monarch", "block_tensor_train", "blast", "low_rank")
+    },
+}
+CELL = {"blocks": [{"first": [["identity", 0], ["identity", 1]], "second": "identity"}] * 10**6}
+
+
+def build(name, side):
+    layer, shape = LAYERS[name](side)
+    layer.build(shape)
+
+
+def network(text, topologies=None):
+    network_graph(read_term(text), topologies)
+
+
+CASES = {
+    **{
+        f"{name} {side}": lambda name=name, side=side: build(name, side)
+        for name in LAYERS
+        for side in SIDES
+    },
+    "prime factors": lambda: kmatrix.prime_factors(10**18 + 9),
+    "padded size": lambda: kmatrix.padded_size(10**8),
+    "blocks of a cell": lambda: genotypes.CellGenotype.from_dict(CELL),
+    "operations of a block": lambda: genotypes.BlockGenotype(
+        (("identity", 0),) * 10**6, "identity"
+    ),
+    "arguments": lambda: network("(S Linear2" + " id" * 100_000 + ")"),
+    "edges": lambda: network("(S Long" + " (OP conv)" * 100_000 + ")", {"Long": linear(100_000)}),
+    "clones": lambda: network("(S clone8_add " * 30 + "(S conv)" + ")" * 30),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_would_take_unbounded_work_is_refused(name):
+    start = time.process_time()
+    with pytest.raises(ValueError, match="Received: "):
+        CASES[name]()
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("radix", [None, "time", 2, 64, 1000, 99991])
+def test_padded_sizes_up_to_the_largest_are_found(radix):
+    start = time.process_time()
+    for need in (262_145, 300_007, validation.LARGEST_SIDE):
+        size = kmatrix.padded_size(need, radix)
+        assert need <= size <= validation.LARGEST_SIDE
+    assert time.process_time() - start < 15
+
+
+def test_a_file_may_not_name_any_function_of_keras_as_its_measure(tmp_path):
+    mixture = layers.MixedDense(4, ("low_rank", "dense"))
+    search = keras_xd.SearchModel(keras.Sequential([keras.Input((4,)), mixture]))
+    search.compile("sgd", "sgd", "mse", complexity_target=2.0, complexity_measure="parameters")
+    config = search.get_compile_config()
+    search.compile_from_config(config)
+    for function in (keras.utils.plot_model, keras.config.set_floatx, keras.ops.sum):
+        with pytest.raises(ValueError, match="registered by `keras.saving`"):
+            budget.check_saved_measure(function)
