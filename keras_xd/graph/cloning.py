@@ -553,7 +553,14 @@ def copy_attributes(layer):
         setattr(new, name, _copied(value, memo, name))
     new.supports_masking = layer.supports_masking
     new.built = layer.built and kind.build is not keras.Model.build
+    if new.built:
+        new.build_config_of_original = build_config(layer)
     return new
+
+
+def build_config(layer):
+    """Return the build configuration of a layer, or that of the one whose attributes it has."""
+    return layer.get_build_config() or getattr(layer, "build_config_of_original", None)
 
 
 def _copied(value, memo, name):

@@ -378,7 +378,7 @@ def symbolic_call(model):
     """
     if isinstance(model, SubclassedModelWrapper):
         return model.recorded_call()
-    config = model.get_build_config() if model.built else None
+    config = cloning.build_config(model) if model.built else None
     if not config:
         raise ValueError(
             "`model` must be built: call it on data. "
