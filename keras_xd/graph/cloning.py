@@ -416,41 +416,42 @@ def made_again(operation, changes=None):
     The configuration is `get_config()` as far as the constructor takes it. A class without a
     `get_config` of its own, or with one that fails, is made again by the attributes that have the
     names of its constructor's arguments; the new one must have the same settings then, so that an
-    argument which is kept as something else is found. Keras records no arguments of models.
+    argument which is kept as something else is found.
 
     Raises:
         Exception: what the class raised, or `ValueError` if the attributes do not tell.
     """
-    kind, config = type(operation), {}
-    try:
-        config = {**operation.get_config(), **(changes or {})}
-        if _says_its_arguments(operation):
-            return _from_config(kind, config)
-    except (RuntimeError, AttributeError, KeyError):  # what Keras and wrong methods raise
-        if not isinstance(operation, keras.layers.Layer):
-            raise
-    config = _arguments_in_attributes(operation, config)
-    new, config = _from_config(kind, config)
-    if not _same_settings(operation, new):
+    declared = _declared_config(operation)
+    config = _arguments_in_attributes(operation) if declared is None else declared
+    for value in keras.tree.flatten(config):
+        if isinstance(value, (keras.layers.Layer, keras.Variable)):
+            raise ValueError("its arguments are layers")  # they would be those of two
+    new, config = from_config(type(operation), {**config, **(changes or {})})
+    if declared is None and not _same_settings(operation, new):
         raise ValueError("its attributes are not the arguments of its constructor")
     return new, config
 
 
-def _says_its_arguments(operation):
-    """Return whether `get_config` is right; that of Keras has defaults for arguments of models."""
-    own = type(operation).get_config is not keras.Model.get_config
-    return own or not isinstance(operation, keras.Model)
+def _declared_config(operation):
+    """Return `get_config()`, or `None` where it fails or has only Keras' defaults, as of models."""
+    kind = type(operation)
+    if isinstance(operation, keras.Model) and kind.get_config is keras.Model.get_config:
+        return None
+    try:
+        return operation.get_config()
+    except (RuntimeError, AttributeError, KeyError):  # what Keras and wrong methods raise
+        return None
 
 
-def _from_config(kind, config):
+def from_config(kind, config):
     """Return an operation and its configuration, which may say more than its class takes."""
     try:
-        return kind.from_config(config), config
+        return kind.from_config(dict(config)), config
     except TypeError:  # what Keras raises for an argument that is none
         taken = {name: value for name, value in config.items() if name in _argument_names(kind)}
         if len(taken) == len(config):
             raise
-        return kind.from_config(taken), taken
+        return kind.from_config(dict(taken)), taken
 
 
 def _argument_names(kind):
@@ -475,25 +476,23 @@ def _own_parameters(layer):
     }
 
 
-def _arguments_in_attributes(layer, config):
-    """Return a configuration with the attributes that have the names of arguments."""
-    config = {"name": layer.name, "dtype": layer.dtype_policy, **config}
+def _arguments_in_attributes(layer):
+    """Return a configuration of the attributes that have the names of arguments."""
+    config = {"name": layer.name, "dtype": layer.dtype_policy}
     for name, parameter in _own_parameters(layer).items():
         if hasattr(layer, name):
             config[name] = getattr(layer, name)
         elif parameter.default is inspect.Parameter.empty:
             raise ValueError(f"it has no attribute `{name}`")
-    for value in keras.tree.flatten(config):
-        if isinstance(value, (keras.layers.Layer, keras.Variable)):
-            raise ValueError("its arguments are layers")  # they would be those of two
     return config
 
 
 def _same_settings(old, new):
-    """Return whether two layers and the layers in the new one have the same simple settings."""
+    """Return whether two layers have the same simple settings, and those in them if none says."""
     pairs = [(old, new)]
-    for place, inner in sublayer_paths.walk(new, lambda layer: True):
-        pairs.append((sublayer_paths.layer_at(old, place), inner))
+    if _declared_config(old) is None:
+        for place, inner in sublayer_paths.walk(new, lambda layer: True):
+            pairs.append((sublayer_paths.layer_at(old, place), inner))
     return all(
         type(a) is type(b) and _settings(b).items() <= _settings(a).items() for a, b in pairs
     )
@@ -507,12 +506,8 @@ def _settings(layer):
             for number, inner in enumerate(layer.layers)
             for name, value in {"class": type(inner).__name__, **_settings(inner)}.items()
         }
-    settings = sublayer_paths.attributes(layer)
-    if not isinstance(layer, keras.Model):
-        try:
-            settings = layer.get_config()
-        except Exception:  # of a method that anybody may have written
-            pass
+    declared = _declared_config(layer)
+    settings = sublayer_paths.attributes(layer) if declared is None else declared
     return {
         name: repr([getattr(leaf, "__name__", leaf) for leaf in leaves])
         for name, leaves in ((n, keras.tree.flatten(v)) for n, v in settings.items())
@@ -602,23 +597,24 @@ def _cannot_be_made(layer, reason):
     )
 
 
-def serialized(layer):
+def serialized(layer, config=None):
     """Return what `keras.saving.serialize_keras_object` does, of the arguments that a class takes.
 
+    Args:
+        layer: a layer or model, not built.
+        config: what it can be made from, if that is known.
+
     Raises:
-        ValueError: if the layer cannot be made again by its constructor.
+        ValueError: if the class cannot be made again from what is saved.
     """
     try:
-        config = made_again(layer)[1]
-        if not _says_its_arguments(layer):
-            names = [getattr(value, "__name__", "") for value in keras.tree.flatten(config)]
-            if "<lambda>" in names:
-                raise ValueError("a lambda function cannot be saved")
-        serialize = keras.saving.serialize_keras_object
-        config = {name: serialize(value) for name, value in config.items()}
-        if not (
-            _says_its_arguments(layer)
-            or _same_settings(layer, _from_config(type(layer), config)[0])
+        config = made_again(layer)[1] if config is None else config
+        leaves = keras.tree.flatten(config)
+        if "<lambda>" in (getattr(leaf, "__name__", None) for leaf in leaves):
+            raise ValueError("a lambda function cannot be saved")
+        config = {name: keras.saving.serialize_keras_object(v) for name, v in config.items()}
+        if not all(isinstance(leaf, _SIMPLE) for leaf in leaves) and not _same_settings(
+            layer, from_config(type(layer), config)[0]
         ):
             raise ValueError("its constructor does not take what its arguments are saved as")
     except Exception as error:  # of a class that anybody may have written

@@ -57,18 +57,23 @@ class SubclassedModelWrapper(AtomicSaving, keras.Model):
         kwargs.setdefault("name", model.name)
         kwargs.setdefault("dtype", model.dtype_policy)
         super().__init__(autocast=False, **kwargs)
-        # As text, because Keras would look for layers in it.
+        model_class, config, self.original, self.saving_error = type(model), None, None, None
         try:
-            self.original, self.saving_error = json.dumps(cloning.serialized(model)), None
+            config = cloning.made_again(model)[1]
+        except Exception:  # of a class that anybody may have written
+            pass
+        try:
+            # As text, because Keras would look for layers in it.
+            self.original = json.dumps(cloning.serialized(model, config))
         except ValueError as error:
-            self.original, self.saving_error = None, str(error)
+            self.saving_error = str(error)
+        # A function for the same reason.
+        self.maker = lambda: None if config is None else (model_class, config)
         self.places = json.dumps([place for place, _ in new_layers])
         self.names = json.dumps(list(names))
         self.building_call = None
         if call is not None:
             self.building_call = json.dumps(keras.saving.serialize_keras_object(call))
-        model_class = type(model)
-        self.model_class = lambda: model_class
         self.supports_masking = model.supports_masking
         self.pending = None
         if reference is None and not all(has_place(model, place) for place, _ in new_layers):
@@ -113,9 +118,8 @@ class SubclassedModelWrapper(AtomicSaving, keras.Model):
 
         Of a model that its class cannot make again it has copies of the new layers in their places.
         """
-        if self.original is None:
-            return cloning.copy_layer(self.model)
-        return self.model_class().from_config(json.loads(self.original)["config"])
+        maker = self.maker()
+        return cloning.copy_layer(self.model) if maker is None else cloning.from_config(*maker)[0]
 
     def recorded_call(self):
         """Return the `call` it was built by, or `None`."""

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_xd.core import compiling, validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph import skips
 from keras_xd.graph.cost import multiply_adds
@@ -147,8 +148,7 @@ def rewrite(
         wrong = {name: value for name, value in given.items() if value != usual[name]}
         rewrite_to = rewrite_masked if to == "masked" else rewrite_structured
         result = rewrite_to(model, {**layer_options, **wrong}, only, skip)
-        compiling.note_compilation(model, result)
-        compiling.warn_of_own_training(model, "A rewritten model")
+        _warn_and_note(model, result)
         return result
     options = {"depth": depth, "radix": radix, **layer_options}
     found, chosen = plan(model, to, operations, options, padding, only, skip)
@@ -165,8 +165,7 @@ def rewrite(
         kinds.copy_weights(old.layer, new)
         if old.causal and to not in kinds.CAUSAL:  # which are causal by construction
             kinds.check_stays_causal(new, old.shape)
-    compiling.note_compilation(model, result)
-    compiling.warn_of_own_training(model, "A rewritten model")
+    _warn_and_note(model, result)
     left = {}
     for candidate in found:
         if candidate.reason:
@@ -177,6 +176,15 @@ def rewrite(
     if only is None:
         _log_single_taps(chosen)
     return result
+
+
+def _warn_and_note(model, result):
+    """Note how a model was compiled, and tell what of it a rewritten one does not do."""
+    compiling.note_compilation(model, result)
+    compiling.warn_of_own_training(model, "A rewritten model")
+    errors = filter(None, (getattr(x, "saving_error", None) for x in flatten_layers(result)))
+    for error in list(errors)[:1]:
+        logger.warning("keras_xd.rewrite: the result cannot be saved. %s", error)
 
 
 def _log_single_taps(chosen):

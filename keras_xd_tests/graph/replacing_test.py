@@ -1,5 +1,7 @@
 """Subclassed models and layers of several layers, with some layers exchanged."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -567,6 +569,30 @@ def functional():
     return keras.Model(inputs, layers.Conv1D(3, 3, padding="same")(inputs))
 
 
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class Applying(layers.Layer):
+    """Takes a function or a layer, of which Keras makes no configuration."""
+
+    def __init__(self, function, **kwargs):
+        super().__init__(**kwargs)
+        self.function = function
+        self.conv = layers.Conv1D(3, 3, padding="same", name="conv")
+
+    def call(self, inputs):
+        return self.function(self.conv(inputs))
+
+
+class Declaring(Applying):
+    """Its `get_config` is what `from_config` takes, but not once it was in a file."""
+
+    def get_config(self):
+        return {**super(Applying, self).get_config(), "function": self.function}
+
+
+def applying(layer):
+    return keras.Sequential([keras.Input((8, 3)), layer, layers.Conv1D(3, 1, name="last")])
+
+
 @pytest.mark.parametrize(
     ("make", "saved"),
     [
@@ -574,17 +600,24 @@ def functional():
         (lambda: NotKept(2), True),
         (lambda: Holding(functional()), False),
         (lambda: Holding(NoKwargs()), False),
+        (lambda: applying(Applying(lambda x: keras.ops.tanh(x))), False),
+        (lambda: applying(Applying(functools.partial(keras.ops.clip, x_min=0, x_max=1))), False),
+        (lambda: applying(Applying(layers.Dense(3))), False),
+        (lambda: applying(Declaring(keras.ops.tanh)), False),
+        (lambda: applying(Declaring(layers.Dense(3))), False),
     ],
 )
-def test_models_without_kwargs_and_configuration(make, saved, rng, tmp_path):
+def test_models_without_kwargs_and_configuration(make, saved, rng, tmp_path, caplog):
     model, x = built(make(), rng, (8, 3))
     if isinstance(model, NotKept):
         model.rescaling.scale, saved = 5.0, False  # as that of an argument that is not kept
+    before = keras.ops.convert_to_numpy(model(x))
     space = rewrite(model, depth=1)
-    assert kinds(space)
+    assert kinds(space) and ("cannot be saved" in caplog.text) == (not saved)
     sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
     space.compile("sgd", "mse", run_eagerly=True)
     space.fit(x, x, verbose=0)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(model(x)), before)
     plain = finalize(space)
     sample_models.assert_same_outputs(space, plain, x, RELATIVE_ERROR)
     if saved:
