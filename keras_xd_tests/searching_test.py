@@ -145,7 +145,7 @@ def test_subclassed_models_are_searched_too(rng):
     result = keras_xd.search(
         model, x, y, epochs=1, loss=LOSS, validation_data=(x, y), verbose=0, compile_options=EAGER
     )
-    assert type(result.model).__name__ == "Rewritten"
+    assert type(result.model).__name__ == "SubclassedModelWrapper"
     rows = result.report.rows
     assert rows[2].metrics == pytest.approx(rows[1].metrics, rel=1e-4)
 

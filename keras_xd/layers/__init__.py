@@ -1,7 +1,7 @@
 """Layers: searchable operations, the plain ones they become, and baselines."""
 
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.graph import wrapped_model as _wrapped_model  # noqa: F401 (registers its classes)
+from keras_xd.graph import replacing as _replacing  # noqa: F401 (registers its classes)
 from keras_xd.graph.size_counts import count_activations, count_parameters
 from keras_xd.layers.ccnn.batch_statistics import (
     BatchStatisticsNormalization,

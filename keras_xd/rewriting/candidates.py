@@ -6,7 +6,7 @@ import dataclasses
 import keras
 
 from keras_xd.core.searchable import is_graph, named_layers
-from keras_xd.graph import cloning, skips, wrapped_model
+from keras_xd.graph import cloning, replacing, skips
 from keras_xd.rewriting import kinds
 
 SIZE_UNKNOWN = "its spatial size is unknown"
@@ -67,7 +67,7 @@ def check_model(model):
         check_graph(model)
         return
     try:
-        wrapped_model.symbolic_call(model)
+        replacing.symbolic_call(model)
     except ValueError as error:
         inner = getattr(model, "model", None)
         if not model.built or not isinstance(inner, keras.Model):
@@ -93,9 +93,7 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS, windowed=False)
     if to == "structured":
         return _find_matrices(model)
     shapes, paths = collections.defaultdict(list), named_layers(model)
-    for layer, argument in wrapped_model.every_call(
-        model, lambda x: kinds.operation_of(x) is not None
-    ):
+    for layer, argument in replacing.every_call(model, lambda x: kinds.operation_of(x) is not None):
         called = cloning.shapes_of(argument)
         if called:
             shapes[id(layer)].append((None, *called[0][1:]))
@@ -164,7 +162,7 @@ def _find_matrices(model):
     def wanted(layer):
         return kinds.operation_of(layer, "structured") is not None
 
-    reachable = {id(layer) for layer in wrapped_model.reachable_layers(model, wanted)}
+    reachable = {id(layer) for layer in replacing.reachable_layers(model, wanted)}
     result = []
     for path, layer in filter(lambda pair: wanted(pair[1]), paths):
         called = [None] if id(layer) in reachable else []

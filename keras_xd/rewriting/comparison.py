@@ -14,7 +14,7 @@ from keras_xd.core.searchable import SearchableLayer, check_finite, flatten_laye
 from keras_xd.core.tables import aligned
 from keras_xd.graph import skips
 from keras_xd.graph.cost import multiply_adds
-from keras_xd.graph.wrapped_model import every_call
+from keras_xd.graph.replacing import every_call
 from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
 from keras_xd.rewriting import kinds
 from keras_xd.rewriting.candidates import check_model, find_candidates
@@ -160,7 +160,8 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
     def wanted(layer):
         return kinds.operation_of(layer, space) is not None
 
-    for layer, argument in every_call(model, wanted, inputs, insert, late=space == "structured"):
+    build_time = space == "structured"
+    for layer, argument in every_call(model, wanted, inputs, insert, build_time):
         arguments[id(layer)].append(argument)
     snapped = getattr(getattr(rewritten, "report", None), "snapped", ())  # that of `finalize`
     rows = []

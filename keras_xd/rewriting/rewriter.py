@@ -8,10 +8,11 @@ from keras import ops
 
 from keras_xd.core import compiling, validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph import skips
 from keras_xd.graph.cost import multiply_adds
-from keras_xd.graph.wrapped_model import Exchange
+from keras_xd.graph.replacing import LayerReplacer
 from keras_xd.rewriting import kinds
 from keras_xd.rewriting.candidates import check_model, find_candidates
 from keras_xd.rewriting.explaining import (
@@ -52,10 +53,11 @@ def rewrite(
     the original's up to float32 rounding, but for `to="darts"`, `to="dash"` and `to="structured"`.
 
     Subclassed models and layers of several layers are rewritten where they hold layers: in
-    attributes, lists, tuples and dictionaries, from their constructors on. They must be able to be
-    made again by `from_config(get_config())`, and become a `keras_xd.graph.wrapped_model.Rewritten`
-    with the model in it, as `.model`. Layers in `TimeDistributed` are rewritten too. The additions
-    that a `call` of one's own makes are not seen: no skip is found there.
+    attributes, lists, tuples and dictionaries, from their constructors on. They become a
+    `keras_xd.graph.replacing.SubclassedModelWrapper` with the model in it, as `.model`, which is
+    made again from its constructor's arguments or, where these are not known, from its attributes.
+    Only the former can be saved as a whole. Layers in `TimeDistributed` are rewritten too. The
+    additions that a `call` of one's own makes are not seen: no skip is found there.
 
     The original is left untouched. The new model is not compiled; `SearchModel.compile` takes what
     it is not given from the `compile` of `model`, as long as the new model is not read from a file.
@@ -146,26 +148,24 @@ def rewrite(
         wrong = {name: value for name, value in given.items() if value != usual[name]}
         rewrite_to = rewrite_masked if to == "masked" else rewrite_structured
         result = rewrite_to(model, {**layer_options, **wrong}, only, skip)
-        compiling.note_compilation(model, result)
-        compiling.warn_of_own_training(model, "A rewritten model")
+        _warn_and_note(model, result)
         return result
     options = {"depth": depth, "radix": radix, **layer_options}
     found, chosen = plan(model, to, operations, options, padding, only, skip)
     new_layers = {id(old.layer): new for old, new in chosen if old.skip is None}
     inserted = [(old.skip, new) for old, new in chosen if old.skip is not None]
     wanted = {*new_layers, *(id(skip.graph) for skip, _ in inserted)}
-    exchange = Exchange(
+    replacer = LayerReplacer(
         lambda layer: id(layer) in wanted,
         lambda layer: new_layers[id(layer)],
         skips.inserting(inserted),
     )
-    result = exchange(model)
+    result = replacer(model)
     for old, new in chosen:
         kinds.copy_weights(old.layer, new)
         if old.causal and to not in kinds.CAUSAL:  # which are causal by construction
             kinds.check_stays_causal(new, old.shape)
-    compiling.note_compilation(model, result)
-    compiling.warn_of_own_training(model, "A rewritten model")
+    _warn_and_note(model, result)
     left = {}
     for candidate in found:
         if candidate.reason:
@@ -176,6 +176,15 @@ def rewrite(
     if only is None:
         _log_single_taps(chosen)
     return result
+
+
+def _warn_and_note(model, result):
+    """Note how a model was compiled, and tell what of it a rewritten one does not do."""
+    compiling.note_compilation(model, result)
+    compiling.warn_of_own_training(model, "A rewritten model")
+    errors = filter(None, (getattr(x, "saving_error", None) for x in flatten_layers(result)))
+    for error in list(errors)[:1]:
+        logger.warning("keras_xd.rewrite: the result cannot be saved. %s", error)
 
 
 def _log_single_taps(chosen):

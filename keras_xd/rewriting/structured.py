@@ -14,7 +14,7 @@ from keras_xd.core import validation
 from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.searchable import named_layers, sublayers
 from keras_xd.core.tables import aligned
-from keras_xd.graph.wrapped_model import Exchange, every_call
+from keras_xd.graph.replacing import LayerReplacer, every_call
 from keras_xd.kmatrix import families
 from keras_xd.layers.structured import base, mixture
 from keras_xd.rewriting import kinds
@@ -222,10 +222,10 @@ def rewrite_structured(model: keras.Model, options: dict, only=None, skip=None) 
     new_layers, without = _new_layers(picked, options)
     picked = [candidate for candidate in picked if id(candidate.layer) in new_layers]
     calls = _calibration(model, options.calibration_data, new_layers)
-    exchange = Exchange(
-        lambda layer: id(layer) in new_layers, lambda layer: new_layers[id(layer)], late=True
+    replacer = LayerReplacer(
+        lambda layer: id(layer) in new_layers, lambda layer: new_layers[id(layer)], build_time=True
     )
-    result = exchange(model)
+    result = replacer(model)
     rows = []
     for candidate in picked:
         old, new = candidate.layer, new_layers[id(candidate.layer)]
@@ -328,7 +328,7 @@ def _calibration(model, data, new_layers):
     if data is None:
         return calls
     data = keras.tree.map_structure(keras.ops.convert_to_tensor, data)
-    for layer, argument in every_call(model, lambda x: id(x) in new_layers, data, late=True):
+    for layer, argument in every_call(model, lambda x: id(x) in new_layers, data, build_time=True):
         calls[id(layer)].append(keras.ops.convert_to_numpy(argument).astype("float32"))
     return calls
 

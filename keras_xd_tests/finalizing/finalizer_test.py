@@ -15,7 +15,7 @@ from keras_xd.core.searchable import (
     searchable_layers,
 )
 from keras_xd.finalizing import FinalizedModel, finalize
-from keras_xd.graph.wrapped_model import Rewritten
+from keras_xd.graph.replacing import SubclassedModelWrapper
 from keras_xd.layers import CellArchitecture, HeterogeneousCell, StaticKernelXD, StaticXD, XDConv2D
 from keras_xd.layers.xd.static_operation import StaticOperation
 from keras_xd.rewriting import rewrite
@@ -265,7 +265,7 @@ def test_subclassed_models_have_a_report_too(rng):
     model(np.ones((1, 6, 6, 1)))
     space = rewrite(model)
     plain = finalize(space, keep="kernel", snap=1e-2)
-    assert type(plain) is Rewritten
+    assert type(plain) is SubclassedModelWrapper
     assert [row.form for row in plain.report.rows] == ["snapped"] * 2
     inputs = rng.normal(size=(2, 6, 6, 1)).astype("float32")
     np.testing.assert_allclose(plain(inputs), space(inputs), atol=1e-4)

@@ -10,7 +10,7 @@ from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, searchable_layers
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.graph import cloning
-from keras_xd.graph.wrapped_model import Exchange
+from keras_xd.graph.replacing import LayerReplacer
 from keras_xd.layers.cells.genotypes import (
     CellGenotype,
     first_tier_edge,
@@ -245,8 +245,8 @@ def without_search(cell: DerivedCell) -> keras.layers.Layer:
     """Return a built cell with every XD-operation in it multiplied out; itself if there is none."""
     if not searchable_layers(cell):
         return cell
-    exchange = Exchange(lambda layer: isinstance(layer, SearchableLayer), _finalized)
-    return exchange(cell)
+    replacer = LayerReplacer(lambda layer: isinstance(layer, SearchableLayer), _finalized)
+    return replacer(cell)
 
 
 def _finalized(layer):

@@ -1,4 +1,4 @@
-"""Models and layers of several layers in which some layers have been exchanged for others."""
+"""Models of every form, and layers of several layers, in which some layers are replaced."""
 
 import json
 
@@ -7,18 +7,13 @@ import keras
 from keras_xd.core import tracing
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.searchable import SearchableLayer, flatten_layers, is_graph
-from keras_xd.graph import (
-    cloning,
-    exchanged_state,
-    late_sublayers,
-    layer_copies,
-    sublayer_paths,
-)
+from keras_xd.graph import cloning, sublayer_paths
 from keras_xd.graph.exporting import export
 
 
-@keras.saving.register_keras_serializable(package="keras_xd")
-class Rewritten(AtomicSaving, keras.Model):
+# Under the name that it had in the versions of which there are files.
+@keras.saving.register_keras_serializable(package="keras_xd", name="Rewritten")
+class SubclassedModelWrapper(AtomicSaving, keras.Model):
     """A subclassed model, or a layer of several layers, with other layers in some of its places.
 
     It calls the model in it and has its name. In a file it is the configuration of the model as
@@ -26,16 +21,18 @@ class Rewritten(AtomicSaving, keras.Model):
     `keras_xd.rewrite` and `keras_xd.finalize` make these.
 
     Args:
-        model: the model or layer, made from its configuration and not built. It is changed.
+        model: the model or layer, a copy that is not built. It is changed.
         new_layers: list of `(place, layer)`, see `keras_xd.graph.sublayer_paths`. A place may be
             one that there is only once `model` is built.
         names: list of `(place, name)`: names that the layers of `model` get.
         call: positional and keyword arguments of a symbolic call by which to build the model, a
             pair of a tuple and a dictionary with `keras.KerasTensor` in them; `None` leaves that
             to the first call.
+        reference: a built model like `model`, to read what there is only once it is built; `None`
+            makes one at the first call where it is needed.
 
     Raises:
-        ValueError: if there is no layer at a place; of those that `build` makes when it is built.
+        ValueError: if there is no layer at a place, at the first call where that tells.
 
     Example:
 
@@ -51,38 +48,57 @@ class Rewritten(AtomicSaving, keras.Model):
     >>> expected = block(signal)
     >>> space = keras_xd.rewrite(block)
     >>> type(space).__name__, type(space.model.convolution).__name__
-    ('Rewritten', 'XDConv1D')
+    ('SubclassedModelWrapper', 'XDConv1D')
     >>> bool(np.allclose(space(signal), expected, atol=1e-5))
     True
     """
 
-    def __init__(self, model, new_layers, names=(), call=None, **kwargs):
+    def __init__(self, model, new_layers, names=(), call=None, reference=None, **kwargs):
         kwargs.setdefault("name", model.name)
         kwargs.setdefault("dtype", model.dtype_policy)
         super().__init__(autocast=False, **kwargs)
-        # As text, because Keras would look for layers in it.
-        self.original = json.dumps(layer_copies.serialized(model))
+        model_class, config, self.original, self.saving_error = type(model), None, None, None
+        try:
+            config = cloning.made_again(model)[1]
+        except Exception:  # of a class that anybody may have written
+            pass
+        try:
+            # As text, because Keras would look for layers in it.
+            self.original = json.dumps(cloning.serialized(model, config))
+        except ValueError as error:
+            self.saving_error = str(error)
+        # A function for the same reason.
+        self.maker = lambda: None if config is None else (model_class, config)
         self.places = json.dumps([place for place, _ in new_layers])
         self.names = json.dumps(list(names))
         self.building_call = None
         if call is not None:
             self.building_call = json.dumps(keras.saving.serialize_keras_object(call))
-        model_class = type(model)
-        self.model_class = lambda: model_class
-        model = late_sublayers.with_layers(model, new_layers)
-        for place, name in names:
-            inner = sublayer_paths.layer_at(model, place)
-            if inner is not None:
-                inner.name = name
-        model.name = self.name
-        self.model = model
         self.supports_masking = model.supports_masking
+        self.pending = None
+        if reference is None and not all(has_place(model, place) for place, _ in new_layers):
+            self.pending = lambda: (model, new_layers)
+        else:
+            self._take(model, new_layers, reference)
         self.built = True  # the model in it builds itself
         if call is not None:
             args, kwargs = call
             self.compute_output_spec(*args, **kwargs)
 
+    def _take(self, model, new_layers, reference):
+        model = with_layers(model, new_layers, reference)
+        for place, name in json.loads(self.names):
+            inner = sublayer_paths.layer_at(model, _as_place(place))
+            if inner is not None:
+                inner.name = name
+        model.name = self.name
+        self.model, self.pending = model, None
+
     def call(self, *args, **kwargs):
+        if self.pending is not None:
+            reference = self.original_copy()
+            reference(*args, **kwargs)
+            self._take(*self.pending(), reference)
         return self.model(*args, **kwargs)
 
     def compute_output_spec(self, *args, **kwargs):
@@ -94,12 +110,16 @@ class Rewritten(AtomicSaving, keras.Model):
 
     @property
     def new_places(self):
-        """The places of the layers that have been exchanged."""
+        """The places of the layers that have been replaced."""
         return [_as_place(place) for place in json.loads(self.places)]
 
     def original_copy(self):
-        """Return a new copy, not built, of the model as its class makes it."""
-        return self.model_class().from_config(json.loads(self.original)["config"])
+        """Return a new copy, not built, of the model as it was before layers were replaced.
+
+        Of a model that its class cannot make again it has copies of the new layers in their places.
+        """
+        maker = self.maker()
+        return cloning.copy_layer(self.model) if maker is None else cloning.from_config(*maker)[0]
 
     def recorded_call(self):
         """Return the `call` it was built by, or `None`."""
@@ -138,6 +158,8 @@ class Rewritten(AtomicSaving, keras.Model):
         )
 
     def get_config(self):
+        if self.saving_error is not None:
+            raise ValueError(self.saving_error)
         serialize = keras.saving.serialize_keras_object
         new_layers = [
             {
@@ -172,27 +194,28 @@ class Rewritten(AtomicSaving, keras.Model):
         return cls(**restored, new_layers=new_layers, names=names, **config)
 
 
-class Exchange:
+class LayerReplacer:
     """Makes copies of models of every form in which some layers are replaced by others.
 
     Args:
         wanted: function that tells of a layer, and of a graph, whether something is done about it.
         replace: function from a wanted layer to the layer in its place, or `None` for a copy.
         insert: as in `cloning.clone`.
-        late: whether layers that others make in their `build` are replaced too.
+        build_time: whether layers that others make in their `build` are replaced too.
     """
 
-    def __init__(self, wanted, replace, insert=None, late=False):
-        self.wanted, self.replace, self.insert, self.late = wanted, replace, insert, late
-        self.rewritten = []
+    def __init__(self, wanted, replace, insert=None, build_time=False):
+        self.wanted, self.replace = wanted, replace
+        self.insert, self.build_time = insert, build_time
+        self.wrapped = []
 
     def __call__(self, model, rename_inputs=None):
         """Return a copy of a built model: Functional, Sequential or subclassed."""
         if is_graph(model):
             copy, _ = cloning.clone(model, self._of_layer, rename_inputs, self.insert)
         else:
-            copy = self._rewritten(model, symbolic_call(model))
-        for old, new in self.rewritten:
+            copy = self._wrapped(model, symbolic_call(model))
+        for old, new in self.wrapped:
             _copy_state(old, new)
         return copy
 
@@ -209,36 +232,34 @@ class Exchange:
             if inner is None:
                 return None
             return keras.layers.TimeDistributed(inner, name=layer.name, dtype=layer.dtype_policy)
-        return self._rewritten(layer) if is_composite(layer, self.wanted) else None
+        return self._wrapped(layer) if is_composite(layer, self.wanted) else None
 
-    def _rewritten(self, layer, call=None):
-        if isinstance(layer, Rewritten):
+    def _wrapped(self, layer, call=None):
+        if isinstance(layer, SubclassedModelWrapper):
             base, copy, before = layer.model, layer.original_copy(), set(layer.new_places)
         else:
-            base, copy, before = layer, layer_copies.copy_layer(layer), set()
+            base, copy, before = layer, cloning.copy_layer(layer), set()
         new_layers, names = [], []
         for place, inner in _walk(base, self.wanted):
-            made_late = late_sublayers.is_late(copy, place)
-            if made_late and not self.late and place not in before:
+            there = sublayer_paths.layer_at(copy, place) is not None
+            if not (there or self.build_time or place in before):
                 continue
             new = None if is_composite(inner, self.wanted) else self._of_layer(inner)
             if new is None and place in before:
                 new = _plain_copy(inner)
-            if new is None and not made_late:
-                names.append((place, inner.name))
-            elif new is None:
-                continue
-            else:
+            if new is not None:
                 new_layers.append((place, new))
-        new = Rewritten(copy, new_layers, names, call)
-        self.rewritten.append((layer, new))
+            elif there:
+                names.append((place, inner.name))
+        new = SubclassedModelWrapper(copy, new_layers, names, call, base)
+        self.wrapped.append((layer, new))
         return new
 
 
 def export_model(model, *args, **kwargs):
     """Export a model of any form; the arguments are those of `keras_xd.graph.exporting.export`."""
     call = None
-    if isinstance(model, Rewritten):
+    if isinstance(model, SubclassedModelWrapper):
         call = model.recorded_call() or symbolic_call(model.model)
     elif not is_graph(model):
         call = symbolic_call(model)
@@ -261,7 +282,7 @@ def is_composite(layer, wanted):
     )
 
 
-def every_call(model, wanted, inputs=None, insert=None, late=False):
+def every_call(model, wanted, inputs=None, insert=None, build_time=False):
     """Yield `(layer, argument)` of every call of a layer in a model of any form.
 
     Nested models, `TimeDistributed` (once a step) and layers with something wanted in them are
@@ -273,7 +294,7 @@ def every_call(model, wanted, inputs=None, insert=None, late=False):
         inputs: arrays or tensors for which to compute the calls, in inference mode; `None` for
             shapes only, and then arguments are `keras.KerasTensor`.
         insert: as in `cloning.clone`.
-        late: whether calls of layers that others make in their `build` are noted too.
+        build_time: whether calls of layers that others make in their `build` are noted too.
     """
 
     def calls_in(graph, shapes, graph_inputs):
@@ -290,7 +311,7 @@ def every_call(model, wanted, inputs=None, insert=None, late=False):
             for step in range(first.shape[1] or 0):
                 yield from calls_of(layer.layer, (_step(first, step),), {})
         elif is_composite(layer, wanted):
-            for call in inner_calls(layer, args, kwargs, wanted, late):
+            for call in inner_calls(layer, args, kwargs, wanted, build_time):
                 yield from calls_of(*call)
         else:
             yield layer, first
@@ -299,30 +320,32 @@ def every_call(model, wanted, inputs=None, insert=None, late=False):
         yield from calls_in(model, None, inputs)
     else:
         args, kwargs = symbolic_call(model) if inputs is None else ((inputs,), {})
-        for call in inner_calls(model, args, kwargs, wanted, late):
+        for call in inner_calls(model, args, kwargs, wanted, build_time):
             yield from calls_of(*call)
 
 
-def inner_calls(layer, args, kwargs, wanted, late=False):
+def inner_calls(layer, args, kwargs, wanted, build_time=False):
     """Return the calls of layers by a call of a composite layer, as `cloning.graph_calls`.
 
     Args:
-        layer: a layer or model that is composite, or a `Rewritten` one.
+        layer: a layer or model that is composite, or a wrapped one.
         args, kwargs: arguments of the call; with `keras.KerasTensor` in them, only shapes are
             computed.
         wanted: what to take layers apart for; a layer that has nothing of this is one call.
-        late: as in `every_call`.
+        build_time: as in `every_call`.
     """
-    base = layer.model if isinstance(layer, Rewritten) else layer
-    copy = layer.original_copy() if isinstance(layer, Rewritten) else layer_copies.copy_layer(layer)
+    if isinstance(layer, SubclassedModelWrapper):
+        base, copy = layer.model, layer.original_copy()
+    else:
+        base, copy = layer, cloning.copy_layer(layer)
     calls, probes = [], []
     for place, inner in _walk(base, wanted):
-        there = late or not late_sublayers.is_late(copy, place)
+        there = build_time or sublayer_paths.layer_at(copy, place) is not None
         if there and not is_composite(inner, wanted):
             probes.append((place, cloning.Probe(inner, calls)))
-    copy = late_sublayers.with_layers(copy, probes)
+    copy = with_layers(copy, probes, base)
     copy(*args, **kwargs)
-    exchanged_state.copy_state_except([place for place, _ in probes], base, copy)
+    copy_state_except([place for place, _ in probes], base, copy)
     _Run(copy, calls)(*args, **kwargs)
     tensors = keras.tree.flatten((args, kwargs))
     if not any(isinstance(tensor, keras.KerasTensor) for tensor in tensors):
@@ -357,9 +380,9 @@ def symbolic_call(model):
     Raises:
         ValueError: if that is not known.
     """
-    if isinstance(model, Rewritten):
+    if isinstance(model, SubclassedModelWrapper):
         return model.recorded_call()
-    config = model.get_build_config() if model.built else None
+    config = cloning.build_config(model) if model.built else None
     if not config:
         raise ValueError(
             "`model` must be built: call it on data. "
@@ -389,7 +412,7 @@ def _untracked(structure):
 
 
 def reachable_layers(model, wanted):
-    """Return the wanted layers of a model that `Exchange` reaches, late ones too, each once."""
+    """Return the wanted layers that `LayerReplacer` reaches, build-time sublayers too."""
     found, seen = {}, set()
 
     def visit(layer):
@@ -404,7 +427,7 @@ def reachable_layers(model, wanted):
         elif type(layer) is keras.layers.TimeDistributed:
             visit(layer.layer)
         elif is_composite(layer, wanted):
-            base = layer.model if isinstance(layer, Rewritten) else layer
+            base = layer.model if isinstance(layer, SubclassedModelWrapper) else layer
             for _, inner in _walk(base, wanted):
                 visit(inner)
 
@@ -438,14 +461,14 @@ def _symbolic(arguments):
 def _plain_copy(layer):
     if is_graph(layer):
         return cloning.clone(layer, lambda inner: None)[0]
-    return layer_copies.copy_layer(layer)
+    return cloning.copy_layer(layer)
 
 
 def _copy_state(old, new):
-    """Copy the state of all that is the same in a layer and in the `Rewritten` one."""
-    base = old.model if isinstance(old, Rewritten) else old
+    """Copy the state of all that is the same in a layer and in the wrapped one."""
+    base = old.model if isinstance(old, SubclassedModelWrapper) else old
     new.trainable = old.trainable
-    exchanged_state.copy_state_except(new.new_places, base, new.model)
+    copy_state_except(new.new_places, base, new.model)
     for place in new.new_places:
         before, after = (sublayer_paths.layer_at(root, place) for root in (base, new.model))
         shapes = [[v.shape for v in layer.variables] for layer in (before, after)]
@@ -462,3 +485,97 @@ def _copy_state(old, new):
 
 def _as_place(place):
     return tuple(tuple(steps) for steps in place)
+
+
+def with_layers(root, new_layers, reference=None):
+    """Return `root`, or a copy of it, with other layers in some of its places.
+
+    Keras' attention layers make their projections in `build`, and no layer takes new ones once it
+    is built. In the place of such a layer comes a copy of the attributes of the built one.
+
+    Args:
+        root: a layer or subclassed model, a copy that is not built. It is changed.
+        new_layers: list of `(place, layer)`, see `keras_xd.graph.sublayer_paths`.
+        reference: a built layer like `root`; needed unless `root` has all places.
+
+    Raises:
+        ValueError: if `reference` has no layer at a place either.
+    """
+    inside, direct = {}, []
+    for place, new in new_layers:
+        holder = _holder_to_copy(root, place) if reference is not None else None
+        if holder is None:
+            direct.append((place, new))
+        else:
+            inside.setdefault(holder, []).append((place[len(holder) :], new))
+    if () in inside:
+        sublayer_paths.require(reference, [place[:1] for place, _ in inside[()]])
+        return with_layers(cloning.copy_attributes(reference), new_layers, reference)
+    for place, group in inside.items():
+        built = sublayer_paths.layer_at(reference, place)
+        sublayer_paths.require(built, [inner[:1] for inner, _ in group])
+        direct.append((place, with_layers(cloning.copy_attributes(built), group, built)))
+    sublayer_paths.put(root, direct)
+    return root
+
+
+def has_place(root, place):
+    """Return whether a layer can be put at a place of `root`."""
+    return _holder_to_copy(root, place) is None
+
+
+def _holder_to_copy(root, place):
+    """Return the place of the outermost layer on the way that takes no new layer, or `None`."""
+    for depth in range(len(place)):
+        holder = sublayer_paths.layer_at(root, place[:depth]) if depth else root
+        closed = holder.built and holder.get_build_config() is not None
+        if closed or sublayer_paths.layer_at(root, place[: depth + 1]) is None:
+            return place[:depth]
+    return None
+
+
+def copy_state_except(places, base, copy):
+    """Copy the state of `base` to a built copy, but for the layers at some places."""
+    containers, others, excluded = _layer_pairs(places, base, copy)
+    for old, new in containers[1:]:
+        new.trainable = old.trainable
+    for old, new in others:
+        cloning.copy_state(old, new)
+    inside = {id(v) for pair in (*others, *excluded) for layer in pair for v in layer.variables}
+    for old, new in containers:
+        _copy_own_variables(old, new, inside)
+
+
+def _layer_pairs(places, base, copy):
+    """Return pairs of layers of `base` and of its copy, in three lists.
+
+    Returns:
+        `(containers, others, excluded)`: `base` and the layers around those at `places`, outermost
+        first; the largest layers without such a layer inside; the layers at `places`.
+    """
+    excluded_places = set(places)
+    container_places = {place[:depth] for place in places for depth in range(len(place))}
+    containers, others, excluded = [(base, copy)], [], []
+    for place, inner in sublayer_paths.walk(base, lambda layer: True):
+        pair = inner, sublayer_paths.layer_at(copy, place)
+        if place in excluded_places:
+            excluded.append(pair)
+        elif place in container_places:
+            containers.append(pair)
+        elif place[:-1] in container_places and pair[1] is not None:
+            others.append(pair)
+    return containers, others, excluded
+
+
+def _copy_own_variables(old, new, inside):
+    """Copy the variables of a container, except those of the layers inside, given by their ids."""
+    before, after = ([v for v in layer.variables if id(v) not in inside] for layer in (old, new))
+    if [v.shape for v in before] != [v.shape for v in after]:
+        raise ValueError(
+            "A layer made again by `from_config(get_config())` must have the same weights, in "
+            f"the same attributes. Received: {type(old).__name__} '{old.name}' with "
+            f"{[v.path for v in before]}, its copy with {[v.path for v in after]}"
+        )
+    for old_variable, new_variable in zip(before, after, strict=True):
+        new_variable.assign(keras.ops.copy(old_variable))
+        new_variable.trainable = old_variable.trainable

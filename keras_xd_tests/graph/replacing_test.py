@@ -1,5 +1,7 @@
 """Subclassed models and layers of several layers, with some layers exchanged."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import keras_xd
 from keras_xd import layers as xd_layers
 from keras_xd.core.searchable import architecture_variables, named_layers, searchable_layers
 from keras_xd.finalizing import finalize
-from keras_xd.graph import wrapped_model
+from keras_xd.graph import replacing, sublayer_paths
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.rewriting import compare, forecast, rewrite
 from keras_xd.training import SearchModel
@@ -390,12 +392,238 @@ def test_models_that_cannot_be_rewritten(rng):
         def call(self, inputs):
             return self.applied(self.conv(inputs))
 
-    model, _ = built(Opaque(lambda x: x), rng, (8, 1))
+    scale = layers.Rescaling(2.0)
+    model, _ = built(Opaque(lambda x: scale(x)), rng, (8, 1))
     with pytest.raises(ValueError, match="made again by .*Received: Opaque"):
         rewrite(model)
 
 
 def test_a_place_that_is_not_there():
-    model = wrapped_model.Rewritten(Network(), [((("missing",),), layers.ReLU())])
+    model = replacing.SubclassedModelWrapper(Network(), [((("missing",),), layers.ReLU())])
     with pytest.raises(ValueError, match="must have its layers in the same attributes"):
         model(np.ones((2, 8, 3)))
+
+
+QUERY = (("_query_dense",),)
+
+
+class TwoStage(layers.Layer):
+    """Has one layer from its constructor on, one from `build` on, and attention in the latter."""
+
+    def __init__(self, units=3, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.first = layers.Dense(units, name="first")
+
+    def build(self, input_shape):
+        self.late = [layers.MultiHeadAttention(1, 2, name="attention"), layers.Dense(2)]
+
+    def call(self, inputs):
+        x = self.first(inputs)
+        return self.late[1](self.late[0](x, x))
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+def test_late_and_early_places_get_layers():
+    reference = TwoStage(name="block")
+    reference(np.ones((2, 6, 7), "float32"))
+    early, late = layers.Dense(5), layers.Dense(4)
+    inner = layers.EinsumDense("abc,cde->abde", (None, 1, 2))
+    places = [
+        ((("first",),), early),
+        ((("late", 1),), late),
+        ((("late", 0), *QUERY), inner),
+    ]
+    found = replacing.with_layers(TwoStage(name="block"), places, reference)
+    assert type(found) is TwoStage and found.name == "block"
+    assert found(np.ones((2, 6, 7), "float32")).shape == (2, 6, 4)
+    assert found.first is early and found.late[1] is late
+    assert found.late[0].query_dense is inner
+    variables = {id(v) for v in found.variables}
+    assert {id(v) for layer in (early, late, inner) for v in layer.variables} <= variables
+    assert len(variables) == len(early.variables) + len(late.variables) + 1 + 6
+    assert not variables & {id(v) for v in reference.variables}
+
+
+def test_layers_without_late_places_are_changed_themselves():
+    block, early = TwoStage(), layers.Dense(5)
+    assert replacing.with_layers(block, [((("first",),), early)]) is block
+    assert sublayer_paths.layer_at(block, (("first",),)) is early
+
+
+def test_a_place_that_build_does_not_make():
+    block = replacing.SubclassedModelWrapper(TwoStage(), [((("missing",),), layers.ReLU())])
+    with pytest.raises(
+        ValueError, match=r"Received: TwoStage 'two.*' without a layer at \(\('missing"
+    ):
+        block(keras.Input((6, 7)))
+
+
+def test_a_wrapper_without_reference_places_build_time_sublayers_at_its_first_call(tmp_path, rng):
+    inputs = keras.Input((5, 4))
+    x = layers.MultiHeadAttention(1, 4, name="attention")(inputs, inputs)
+    model = sample_models.randomize(keras.Model(inputs, x), rng)
+    space = rewrite(model, to="structured", family="low_rank", share=0.9)
+    x = rng.normal(size=(2, 5, 4)).astype("float32")
+    space.save(tmp_path / "space.keras")
+    loaded = keras.models.load_model(tmp_path / "space.keras")
+    sample_models.assert_same_outputs(space, loaded, x, 1e-6)
+    kind = type(loaded.get_layer("attention").model.query_dense)
+    assert kind is type(space.get_layer("attention").model.query_dense)
+    assert kind is not layers.EinsumDense
+
+
+def test_layers_that_their_constructor_builds():
+    class Early(TwoStage):
+        def __init__(self, shape=None, **kwargs):
+            super().__init__(**kwargs)
+            self.shape = shape
+            if shape is not None:
+                self.build(shape)
+
+        def get_config(self):
+            return {**super().get_config(), "shape": (2, 6, 7)}
+
+    block = Early(shape=(2, 6, 7))
+    place = (("late", 1),)
+    assert block.built and not replacing.has_place(block, place)
+    assert replacing.has_place(TwoStage(), (("first",),))
+    late = layers.Dense(4)
+    found = replacing.with_layers(block, [(place, late)], Early(shape=(2, 6, 7)))
+    assert found(np.ones((2, 6, 7), "float32")).shape == (2, 6, 4) and found.late[1] is late
+
+
+class Two(layers.Layer):
+    def __init__(self, more=(), **kwargs):
+        super().__init__(**kwargs)
+        self.first, self.second = layers.Dense(3), layers.Dense(3)
+        self.more = more
+
+    def build(self, input_shape):
+        self.scale = self.add_weight(shape=(3,), initializer="random_normal", name="scale")
+        self.offsets = [self.add_weight(shape=(n,), name=f"offset_{n}") for n in self.more]
+
+    def call(self, inputs):
+        return self.second(self.first(inputs)) * self.scale
+
+
+def test_all_but_some_places_is_copied(rng):
+    old, new = Two(), Two()
+    x = rng.normal(size=(2, 3)).astype("float32")
+    old(x), new(x)
+    old.first.trainable = False
+    before = keras.ops.convert_to_numpy(new.second.kernel)
+    replacing.copy_state_except([(("second",),)], old, new)
+    np.testing.assert_array_equal(np.array(old.first(x)), np.array(new.first(x)))
+    np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (old.scale, new.scale)))
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(new.second.kernel), before)
+    assert not new.first.trainable and new.second.trainable
+
+
+def test_other_weights_of_a_copy_are_refused():
+    old, new = Two(), Two(more=(2,))
+    for layer in (old, new):
+        layer(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="must have the same weights, in the same attributes"):
+        replacing.copy_state_except([(("second",),)], old, new)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class NoKwargs(keras.Model):
+    """As most subclassed models are written: no `**kwargs`, no `get_config`."""
+
+    def __init__(self, filters=3):
+        super().__init__()
+        self.filters = filters
+        self.blocks = [layers.Conv1D(filters, 3, padding="same"), layers.ReLU()]
+        self.again = self.blocks[0]
+
+    def call(self, inputs):
+        return self.again(self.blocks[1](self.blocks[0](inputs)))
+
+
+class NotKept(NoKwargs):
+    """Keras would make it again with the default."""
+
+    def __init__(self, size=2):
+        super().__init__(size + 1)
+        self.rescaling = layers.Rescaling(size)
+
+    def call(self, inputs):
+        return self.rescaling(super().call(inputs))
+
+
+class Holding(keras.Model):
+    def __init__(self, backbone):
+        super().__init__()
+        self.backbone = backbone
+
+    def call(self, inputs):
+        return self.backbone(inputs)
+
+
+def functional():
+    inputs = keras.Input((8, 3))
+    return keras.Model(inputs, layers.Conv1D(3, 3, padding="same")(inputs))
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class Applying(layers.Layer):
+    """Takes a function or a layer, of which Keras makes no configuration."""
+
+    def __init__(self, function, **kwargs):
+        super().__init__(**kwargs)
+        self.function = function
+        self.conv = layers.Conv1D(3, 3, padding="same", name="conv")
+
+    def call(self, inputs):
+        return self.function(self.conv(inputs))
+
+
+class Declaring(Applying):
+    """Its `get_config` is what `from_config` takes, but not once it was in a file."""
+
+    def get_config(self):
+        return {**super(Applying, self).get_config(), "function": self.function}
+
+
+def applying(layer):
+    return keras.Sequential([keras.Input((8, 3)), layer, layers.Conv1D(3, 1, name="last")])
+
+
+@pytest.mark.parametrize(
+    ("make", "saved"),
+    [
+        (NoKwargs, True),
+        (lambda: NotKept(2), True),
+        (lambda: Holding(functional()), False),
+        (lambda: Holding(NoKwargs()), False),
+        (lambda: applying(Applying(lambda x: keras.ops.tanh(x))), False),
+        (lambda: applying(Applying(functools.partial(keras.ops.clip, x_min=0, x_max=1))), False),
+        (lambda: applying(Applying(layers.Dense(3))), False),
+        (lambda: applying(Declaring(keras.ops.tanh)), False),
+        (lambda: applying(Declaring(layers.Dense(3))), False),
+    ],
+)
+def test_models_without_kwargs_and_configuration(make, saved, rng, tmp_path, caplog):
+    model, x = built(make(), rng, (8, 3))
+    if isinstance(model, NotKept):
+        model.rescaling.scale, saved = 5.0, False  # as that of an argument that is not kept
+    before = keras.ops.convert_to_numpy(model(x))
+    space = rewrite(model, depth=1)
+    assert kinds(space) and ("cannot be saved" in caplog.text) == (not saved)
+    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+    space.compile("sgd", "mse", run_eagerly=True)
+    space.fit(x, x, verbose=0)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(model(x)), before)
+    plain = finalize(space)
+    sample_models.assert_same_outputs(space, plain, x, RELATIVE_ERROR)
+    if saved:
+        plain.save(tmp_path / "plain.keras")
+        loaded = keras.models.load_model(tmp_path / "plain.keras")
+        sample_models.assert_same_outputs(plain, loaded, x, 1e-6)
+    else:
+        with pytest.raises(ValueError, match=r"add to the class\n +def get_config"):
+            plain.save(tmp_path / "plain.keras")
