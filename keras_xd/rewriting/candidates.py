@@ -7,7 +7,7 @@ import keras
 
 from keras_xd.core.searchable import is_graph, named_layers
 from keras_xd.graph import cloning, replacing, skips
-from keras_xd.rewriting import kinds
+from keras_xd.rewriting import causality, kinds
 
 SIZE_UNKNOWN = "its spatial size is unknown"
 SEES_LATER_STEPS = "its twin would see later steps, which this causal model does not"
@@ -114,14 +114,18 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS, windowed=False)
             result.append(Candidate(skip.path, "skip", None, shape, reason, skip, skip.calls))
     if windowed or to == "masked":  # masks only make kernels smaller
         return result
-    causal_model = _is_causal(model)
+    causal_model = _is_causal(model) or (
+        any(map(_might_look_ahead, result))
+        and causality.is_causal(model, 2 if kinds.data_format_of(model) == "channels_first" else 1)
+    )
     return [_kept_causal(candidate, causal_model) for candidate in result]
 
 
 def _is_causal(model):
     """Return whether a model has outputs of several steps, and convolutions that are all causal.
 
-    One with padding "same" looks ahead itself, so the model never was causal.
+    One with padding "same" looks ahead itself. Models that are causal for another reason, such as
+    recurrent layers, are found by `causality.is_causal`.
     """
     layers = [layer for _, layer in named_layers(model)]
     outputs = getattr(model, "outputs", None)
@@ -140,6 +144,12 @@ def _looks_ahead(layer):
 
 def _pads_causally(layer):
     return isinstance(layer, keras.layers.Conv1D) and layer.padding == "causal"
+
+
+def _might_look_ahead(candidate):
+    """Return whether what takes the place of a candidate has steps and is not causal for sure."""
+    steps = candidate.shape is not None and len(candidate.shape) == 3
+    return candidate.reason is None and steps and not _pads_causally(candidate.layer)
 
 
 def _kept_causal(candidate, causal_model):

@@ -116,6 +116,88 @@ def test_layers_that_would_see_later_steps_are_left(rng, caplog):
         keras_xd.rewrite(network(), operations="skip")
 
 
+def padded(x):
+    return layers.Conv1D(4, 3)(layers.ZeroPadding1D((2, 0))(x))
+
+
+def cropped(x):
+    x = layers.Conv1D(4, 3, padding="same", name="same")(layers.ZeroPadding1D((1, 0))(x))
+    return layers.Cropping1D((0, 1))(x)
+
+
+def attention(x):
+    return layers.MultiHeadAttention(2, 2)(x, x, use_causal_mask=True)
+
+
+def recurrent(x):
+    return layers.LSTM(4, return_sequences=True)(x)
+
+
+def transposed(x):
+    return layers.Permute((2, 1))(recurrent(layers.Permute((2, 1))(x)))
+
+
+def bidirectional(x):
+    return layers.Bidirectional(layers.LSTM(4, return_sequences=True))(x)
+
+
+def with_pointwise(*parts, shape=(STEPS, 4), data_format="channels_last"):
+    inputs = keras.Input(shape, dtype="int32" if len(shape) == 1 else "float32")
+    outputs = []
+    for number, part in enumerate(parts):
+        convolution = layers.Conv1D(3, 1, data_format=data_format, name=f"pointwise{number}")
+        outputs.append(convolution(part(inputs)))
+    return keras.Model(inputs, outputs if len(outputs) > 1 else outputs[0])
+
+
+@pytest.mark.parametrize("part", [padded, cropped, attention, recurrent])
+def test_models_without_causal_convolutions_stay_causal(part, rng):
+    rewritten = keras_xd.rewrite(with_pointwise(part))
+    assert type(rewritten.get_layer("pointwise0")) is xd_layers.XDCausalConv1D
+    for variable in rewritten.trainable_variables:
+        variable.assign_add(rng.standard_normal(variable.shape))
+    earlier, later = movement(rewritten, rng)
+    assert earlier <= 1e-5 * later, (earlier, later)
+
+
+@pytest.mark.parametrize(
+    "model, causal",
+    [
+        (lambda: with_pointwise(lambda x: recurrent(layers.Embedding(9, 4)(x)), shape=(12,)), True),
+        (lambda: with_pointwise(transposed, shape=(4, 12), data_format="channels_first"), True),
+        (lambda: with_pointwise(bidirectional, recurrent), True),
+        (lambda: with_pointwise(bidirectional), False),
+        (lambda: with_pointwise(lambda x: x), False),
+        (lambda: with_pointwise(layers.Dense(4, activation="relu")), False),
+        (lambda: with_pointwise(layers.Conv1D(4, 3)), False),
+        (lambda: with_pointwise(layers.Conv1D(4, 3, padding="same")), False),
+    ],
+)
+def test_which_models_are_causal(model, causal):
+    rewritten = keras_xd.rewrite(model())
+    found = type(rewritten.get_layer("pointwise0")) is xd_layers.XDCausalConv1D
+    assert found == causal
+
+
+def test_a_model_is_probed_without_changing_its_state():
+    inputs = keras.Input(batch_shape=(2, STEPS, 4))
+    x = layers.LSTM(4, return_sequences=True, stateful=True, name="recurrent")(inputs)
+    model = keras.Model(inputs, layers.Conv1D(3, 1, name="pointwise")(x))
+    rewritten = keras_xd.rewrite(model)
+    assert type(rewritten.get_layer("pointwise")) is xd_layers.XDCausalConv1D
+    for state in model.get_layer("recurrent").states:
+        np.testing.assert_array_equal(state, np.zeros((2, 4)))
+
+
+def test_a_causal_model_with_nothing_to_search_is_refused():
+    model = keras.Sequential([keras.Input((STEPS, 4)), layers.ZeroPadding1D((2, 0))])
+    model.add(layers.Conv1D(4, 3, name="valid"))
+    with pytest.raises(ValueError, match="Nothing is left.*later steps"):
+        keras_xd.rewrite(model)
+    rewritten = keras_xd.rewrite(model, causal="windowed")
+    assert type(rewritten.get_layer("valid")) is xd_layers.XDConv1D
+
+
 def test_windows_are_an_option(rng):
     model = tcn()
     rewritten = keras_xd.rewrite(model, causal="windowed")
