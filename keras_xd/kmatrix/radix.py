@@ -284,7 +284,8 @@ def plan(
     radices = factorise(n, radix)
     depth = validation.positive_integer(depth, "depth")
     numbers = depth * Plan(n, radices, ()).parameters
-    validation.matrix_numbers(numbers, f"a K-matrix of radices {radices}, depth {depth}")
+    matrix = f"a K-matrix of radices {radices}, depth {depth}"
+    validation.matrix_numbers(numbers, matrix, validation.LARGEST_KMATRIX)
     columns = (
         _TYPICAL_COLUMNS if columns is None else validation.positive_integer(columns, "columns")
     )
