@@ -346,6 +346,31 @@ def test_layers_called_at_several_sizes_are_left(rng):
     sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
 
 
+def test_a_layer_shared_by_several_containers(rng):
+    class Holder(layers.Layer):
+        def __init__(self, shared, **kwargs):
+            super().__init__(**kwargs)
+            self.shared, self.own = shared, layers.Dense(3)
+
+        def call(self, inputs):
+            return self.own(self.shared(inputs))
+
+    class Sharing(keras.Model):
+        def __init__(self):
+            super().__init__()
+            shared = layers.Conv1D(3, 3, padding="same", name="shared")
+            self.blocks = [Holder(shared, name="a"), Holder(shared, name="b")]
+
+        def call(self, inputs):
+            return self.blocks[1](self.blocks[0](inputs))
+
+    model, x = built(Sharing(), rng, (8, 3))
+    space = rewrite(model, depth=1)
+    assert space.model.blocks[0].shared is space.model.blocks[1].shared
+    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
+    sample_models.assert_same_outputs(model, finalize(space), x, RELATIVE_ERROR)
+
+
 def test_several_inputs(rng):
     class Two(keras.Model):
         def __init__(self, **kwargs):
