@@ -14,7 +14,6 @@ import numpy as np
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.type_aliases import Array
 
 # Cost of a block product in multiply–adds a value, besides its size: the passes through memory, and
 # the size below which small blocks get no cheaper. `benchmarks/grouping.py` measures both.
@@ -74,7 +73,7 @@ def prime_factors(n: int) -> tuple[int, ...]:
 
 
 @check_types
-def factorise(n: int, radix: int | str | Sequence[int] | Array | None = None) -> tuple[int, ...]:
+def factorise(n: int, radix: int | str | tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Return the radices of size `n`.
 
     Args:
@@ -124,7 +123,7 @@ def _factorised(n, radix):
 
 
 @check_types
-def check_radix(radix: int | str | Sequence[int] | Array | None) -> None:
+def check_radix(radix: int | str | tuple[int, ...] | None) -> None:
     """Raise `ValueError` unless `radix` is what `factorise` takes: "time", or integers ≥ 1."""
     if radix in (None, "time") or (validation.is_integer(radix) and radix >= 2):
         return
@@ -139,7 +138,7 @@ def check_radix(radix: int | str | Sequence[int] | Array | None) -> None:
 
 
 @check_types
-def padded_size(need: int, radix: int | str | Sequence[int] | Array | None = None) -> int:
+def padded_size(need: int, radix: int | str | tuple[int, ...] | None = None) -> int:
     """Return the cheapest size ≥ `need`: the one whose butterfly has the fewest parameters.
 
     With `radix="time"` it is the one that is estimated to be the fastest of those with at most
@@ -252,7 +251,7 @@ def _primes(largest):
 @check_types
 def plan(
     n: int,
-    radix: int | str | Sequence[int] | Array | None = None,
+    radix: int | str | tuple[int, ...] | None = None,
     *,
     depth: int = 1,
     columns: int | None = None,

@@ -37,13 +37,13 @@ def test_given_radices_must_multiply_to_the_size():
 
 @pytest.mark.parametrize("radix", [1, 0, -2, 2.0, "2", True, (), (2, 0), (2, 1.5)])
 def test_impossible_radix(radix):
-    with pytest.raises(ValueError, match="Received: radix=|parameter radix="):
+    with pytest.raises(ValueError, match="Received: radix="):
         radices.check_radix(radix)
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, None])
 def test_impossible_size(n):
-    with pytest.raises(ValueError, match="Received: n=|parameter n="):
+    with pytest.raises(ValueError, match=f"must be an integer.*Received: n={n}"):
         kmatrix.plan(n)
 
 

@@ -266,7 +266,7 @@ def test_models_that_cannot_be_masked():
     model = keras.Sequential([keras.Input((3,)), layers.Dense(2)])
     with pytest.raises(ValueError, match="Nothing of the model can be masked"):
         keras_xd.rewrite(model, to="masked")
-    with pytest.raises(ValueError, match="parameter model="):
+    with pytest.raises(ValueError, match="`model` must be a Keras model"):
         keras_xd.rewrite(3, to="masked")
     with pytest.raises(ValueError, match="Masks need no forecast"):
         keras_xd.forecast(masked_models.residual(), to="masked")
