@@ -178,39 +178,20 @@ def shapes_of(argument):
     return [tuple(tensor.shape) for tensor in tensors if tensor is not None]
 
 
-class Probe(keras.layers.Layer):
-    """Takes the place of a layer in a copy of a model: computes the same and notes each call.
-
-    Args:
-        layer: the layer.
-        calls: list to which `(layer, positional arguments, keyword arguments)` are appended.
-    """
-
-    def __init__(self, layer, calls):
-        super().__init__(name=layer.name, dtype=layer.dtype_policy, autocast=False)
-        self.supports_masking = True
-        # In functions, because Keras would count the layer and the list as parts of this one.
-        self.target = lambda: layer
-        self.note = lambda args, kwargs: calls.append((layer, args, kwargs))
-        self.built = True
-
-    def __getattr__(self, name):
-        """Return what only the layer has, for models that look at their layers."""
-        if name.startswith("_") or "target" not in vars(self):
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        return getattr(self.target(), name)
+class _Noting:
+    """Computes what its `target()` does and notes each call."""
 
     def call(self, *args, **kwargs):
-        self.note(args, kwargs)
+        self.note(self.target(), args, kwargs)
         return self.target()(*args, **kwargs)
 
     def compute_output_spec(self, *args, **kwargs):
-        self.note(args, kwargs)
+        self.note(self.target(), args, kwargs)
         return self.target().compute_output_spec(*args, **kwargs)
 
 
-class GraphProbe(keras.Operation):
-    """A `Probe` for graphs, where no layer is needed: those take Keras much longer to make.
+class GraphProbe(_Noting, keras.Operation):
+    """Takes the place of a layer in a copy of a graph, which needs no layer there.
 
     Args:
         layer: the layer.
@@ -219,15 +200,24 @@ class GraphProbe(keras.Operation):
 
     def __init__(self, layer, note):
         super().__init__(name=layer.name)
-        self.layer, self.note = layer, note
+        self.target, self.note = lambda: layer, note
 
-    def call(self, *args, **kwargs):
-        self.note(self.layer, args, kwargs)
-        return self.layer(*args, **kwargs)
 
-    def compute_output_spec(self, *args, **kwargs):
-        self.note(self.layer, args, kwargs)
-        return self.layer.compute_output_spec(*args, **kwargs)
+class Probe(_Noting, keras.layers.Layer):
+    """A `GraphProbe` for other models; those take Keras much longer to make."""
+
+    def __init__(self, layer, note):
+        super().__init__(name=layer.name, dtype=layer.dtype_policy, autocast=False)
+        self.supports_masking = True
+        # A function, because Keras would count the layer as a part of this one.
+        self.target, self.note = lambda: layer, note
+        self.built = True
+
+    def __getattr__(self, name):
+        """Return what only the layer has, for models that look at their layers."""
+        if name.startswith("_") or "target" not in vars(self):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return getattr(self.target(), name)
 
 
 def _view(model):
@@ -368,7 +358,7 @@ def _own(variables, inside):
 
 
 def copy_layer(operation, parts=None):
-    """Return a new layer or operation like `operation`, with new weights.
+    """Return a new layer or operation like `operation`, with new weights, or a copy of a graph.
 
     Args:
         operation: the layer or operation.
@@ -379,6 +369,8 @@ def copy_layer(operation, parts=None):
         ValueError: if it cannot be made again.
     """
     parts = {} if parts is None else parts
+    if is_graph(operation):
+        return clone(operation, lambda inner: None)[0]
     try:
         if type(operation) is keras.layers.Lambda:
             return _copy_lambda(operation)
@@ -528,7 +520,7 @@ def copy_attributes(layer):
             )
     values = sublayer_paths.attributes(layer)
     for _, inner in sublayer_paths.layers_inside(layer):  # in their order
-        memo[id(inner)] = clone(inner, lambda _: None)[0] if is_graph(inner) else copy_layer(inner)
+        memo[id(inner)] = copy_layer(inner)
     for name, value in values.items():
         setattr(new, name, _copied(value, memo, name))
     new.supports_masking = layer.supports_masking

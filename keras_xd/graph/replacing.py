@@ -246,7 +246,7 @@ class LayerReplacer:
                 continue
             new = None if is_composite(inner, self.wanted) else self._of_layer(inner)
             if new is None and place in before:
-                new = _plain_copy(inner)
+                new = cloning.copy_layer(inner)
             if new is not None:
                 new_layers.append((place, new))
             elif there:
@@ -342,7 +342,7 @@ def inner_calls(layer, args, kwargs, wanted, build_time=False):
     for place, inner in _walk(base, wanted):
         there = build_time or sublayer_paths.layer_at(copy, place) is not None
         if there and not is_composite(inner, wanted):
-            probes.append((place, cloning.Probe(inner, calls)))
+            probes.append((place, cloning.Probe(inner, lambda *call: calls.append(call))))
     copy = with_layers(copy, probes, base)
     copy(*args, **kwargs)
     copy_state_except([place for place, _ in probes], base, copy)
@@ -456,12 +456,6 @@ def _symbolic(arguments):
         return keras.Input(batch_shape=(None, *tuple(value.shape)[1:]), dtype=dtype)
 
     return keras.tree.map_structure(convert, arguments)
-
-
-def _plain_copy(layer):
-    if is_graph(layer):
-        return cloning.clone(layer, lambda inner: None)[0]
-    return cloning.copy_layer(layer)
 
 
 def _copy_state(old, new):
