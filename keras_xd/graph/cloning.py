@@ -89,8 +89,8 @@ def clone(model, replace, rename_inputs=None, insert=None, shapes=None, call=Non
     return result, list(replaced.values())
 
 
-def layer_calls(model, shapes=None, inputs=None, insert=None):
-    """Return `(layer, argument)` of every call of a layer in a model's graph, in their order.
+def graph_calls(model, shapes=None, inputs=None, insert=None):
+    """Return `(layer, positional arguments, keyword arguments)` of every call of a layer, in order.
 
     A nested model counts as one layer. `model` is not touched.
 
@@ -103,15 +103,9 @@ def layer_calls(model, shapes=None, inputs=None, insert=None):
         insert: as in `clone`; the calls of inserted layers are returned too.
 
     Returns:
-        A list of pairs. `argument` is what the layer was given first: a `keras.KerasTensor`, or a
-        tensor where there are `inputs`, or a structure of these.
+        A list of triples. The arguments hold `keras.KerasTensor`, or tensors where there are
+        `inputs`.
     """
-    calls = graph_calls(model, shapes, inputs, insert)
-    return [(layer, [*args, *kwargs.values()][0]) for layer, args, kwargs in calls]
-
-
-def graph_calls(model, shapes=None, inputs=None, insert=None):
-    """Return `(layer, positional arguments, keyword arguments)` of the calls of `layer_calls`."""
     calls = []
 
     def probe(operation):
@@ -126,29 +120,12 @@ def graph_calls(model, shapes=None, inputs=None, insert=None):
     return calls
 
 
-def operation_calls(model, shapes=None):
-    """Return `(operation, inputs, outputs)` of every call of a layer or operation in a graph.
-
-    Args:
-        model: a Functional or a built Sequential model; it is not touched.
-        shapes: as in `layer_calls`.
-
-    Returns:
-        A list of triples in the order of the calls. `inputs` and `outputs` are flat lists, of
-        `keras.KerasTensor` where an argument is a tensor. Equal tensors are the same object.
-    """
-    return [
-        (call.operation, keras.tree.flatten((call.args, call.kwargs)), call.outputs)
-        for call in traced_graph(model, shapes)[1]
-    ]
-
-
 def traced_graph(model, shapes=None):
     """Return a copy of a model of the same tensors, and every `OperationCall` in it, in order.
 
     Args:
         model: a Functional or a built Sequential model; it is not touched.
-        shapes: as in `layer_calls`.
+        shapes: as in `graph_calls`.
 
     Returns:
         `(copy, calls)`: a Functional model, whose inputs and outputs are among the tensors of the
@@ -196,44 +173,25 @@ class OperationCall:
 
 
 def shapes_of(argument):
-    """Return the shapes of the tensors in an argument of `layer_calls`, as a flat list."""
+    """Return the shapes of the tensors in an argument of a call, as a flat list."""
     tensors = keras.tree.flatten(argument)
     return [tuple(tensor.shape) for tensor in tensors if tensor is not None]
 
 
-class Probe(keras.layers.Layer):
-    """Takes the place of a layer in a copy of a model: computes the same and notes each call.
-
-    Args:
-        layer: the layer.
-        calls: list to which `(layer, positional arguments, keyword arguments)` are appended.
-    """
-
-    def __init__(self, layer, calls):
-        super().__init__(name=layer.name, dtype=layer.dtype_policy, autocast=False)
-        self.supports_masking = True
-        # In functions, because Keras would count the layer and the list as parts of this one.
-        self.target = lambda: layer
-        self.note = lambda args, kwargs: calls.append((layer, args, kwargs))
-        self.built = True
-
-    def __getattr__(self, name):
-        """Return what only the layer has, for models that look at their layers."""
-        if name.startswith("_") or "target" not in vars(self):
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        return getattr(self.target(), name)
+class _Noting:
+    """Computes what its `target()` does and notes each call."""
 
     def call(self, *args, **kwargs):
-        self.note(args, kwargs)
+        self.note(self.target(), args, kwargs)
         return self.target()(*args, **kwargs)
 
     def compute_output_spec(self, *args, **kwargs):
-        self.note(args, kwargs)
+        self.note(self.target(), args, kwargs)
         return self.target().compute_output_spec(*args, **kwargs)
 
 
-class GraphProbe(keras.Operation):
-    """A `Probe` for graphs, where no layer is needed: those take Keras much longer to make.
+class GraphProbe(_Noting, keras.Operation):
+    """Takes the place of a layer in a copy of a graph, which needs no layer there.
 
     Args:
         layer: the layer.
@@ -242,15 +200,24 @@ class GraphProbe(keras.Operation):
 
     def __init__(self, layer, note):
         super().__init__(name=layer.name)
-        self.layer, self.note = layer, note
+        self.target, self.note = lambda: layer, note
 
-    def call(self, *args, **kwargs):
-        self.note(self.layer, args, kwargs)
-        return self.layer(*args, **kwargs)
 
-    def compute_output_spec(self, *args, **kwargs):
-        self.note(self.layer, args, kwargs)
-        return self.layer.compute_output_spec(*args, **kwargs)
+class Probe(_Noting, keras.layers.Layer):
+    """A `GraphProbe` for other models; those take Keras much longer to make."""
+
+    def __init__(self, layer, note):
+        super().__init__(name=layer.name, dtype=layer.dtype_policy, autocast=False)
+        self.supports_masking = True
+        # A function, because Keras would count the layer as a part of this one.
+        self.target, self.note = lambda: layer, note
+        self.built = True
+
+    def __getattr__(self, name):
+        """Return what only the layer has, for models that look at their layers."""
+        if name.startswith("_") or "target" not in vars(self):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return getattr(self.target(), name)
 
 
 def _view(model):
@@ -359,18 +326,22 @@ def _new_inputs(view, changes, rename):
     ]
 
 
-def copy_state(old, new):
-    """Copy values and trainable flags of all variables of a layer."""
-    before, after = old.variables, new.variables
+def copy_state(old, new, inside=None):
+    """Copy values and trainable flags of all variables of a layer.
+
+    With `inside`, the ids of variables, these are left out, and so are the flags of layers inside.
+    """
+    before, after = _own(old.variables, inside), _own(new.variables, inside)
     if len(before) != len(after):  # metrics of a compiled model inside
-        before, after = old.weights, new.weights
+        before, after = _own(old.weights, inside), _own(new.weights, inside)
     if [v.shape for v in before] != [v.shape for v in after]:
         raise ValueError(
-            "A layer made again by `from_config(get_config())` must have the same weights. "
-            f"Received: layer '{old.name}' with {[v.path for v in before]}, its copy with "
-            f"{[v.path for v in after]}"
+            "A layer made again by `from_config(get_config())` must have the same weights, in the "
+            f"same attributes. Received: {type(old).__name__} '{old.name}' with "
+            f"{[v.path for v in before]}, its copy with {[v.path for v in after]}"
         )
-    pairs = list(zip(flatten_layers(old), flatten_layers(new), strict=False))
+    layers = zip(flatten_layers(old), flatten_layers(new), strict=False)
+    pairs = list(layers) if inside is None else []
     for old_layer, new_layer in pairs:
         new_layer.trainable = old_layer.trainable
     for old_variable, new_variable in zip(before, after, strict=True):
@@ -382,8 +353,12 @@ def copy_state(old, new):
             new_layer.finalize_state()  # takes the values into use
 
 
+def _own(variables, inside):
+    return [v for v in variables if inside is None or id(v) not in inside]
+
+
 def copy_layer(operation, parts=None):
-    """Return a new layer or operation like `operation`, with new weights.
+    """Return a new layer or operation like `operation`, with new weights, or a copy of a graph.
 
     Args:
         operation: the layer or operation.
@@ -394,6 +369,8 @@ def copy_layer(operation, parts=None):
         ValueError: if it cannot be made again.
     """
     parts = {} if parts is None else parts
+    if is_graph(operation):
+        return clone(operation, lambda inner: None)[0]
     try:
         if type(operation) is keras.layers.Lambda:
             return _copy_lambda(operation)
@@ -543,7 +520,7 @@ def copy_attributes(layer):
             )
     values = sublayer_paths.attributes(layer)
     for _, inner in sublayer_paths.layers_inside(layer):  # in their order
-        memo[id(inner)] = clone(inner, lambda _: None)[0] if is_graph(inner) else copy_layer(inner)
+        memo[id(inner)] = copy_layer(inner)
     for name, value in values.items():
         setattr(new, name, _copied(value, memo, name))
     new.supports_masking = layer.supports_masking

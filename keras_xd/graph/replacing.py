@@ -246,7 +246,7 @@ class LayerReplacer:
                 continue
             new = None if is_composite(inner, self.wanted) else self._of_layer(inner)
             if new is None and place in before:
-                new = _plain_copy(inner)
+                new = cloning.copy_layer(inner)
             if new is not None:
                 new_layers.append((place, new))
             elif there:
@@ -342,7 +342,7 @@ def inner_calls(layer, args, kwargs, wanted, build_time=False):
     for place, inner in _walk(base, wanted):
         there = build_time or sublayer_paths.layer_at(copy, place) is not None
         if there and not is_composite(inner, wanted):
-            probes.append((place, cloning.Probe(inner, calls)))
+            probes.append((place, cloning.Probe(inner, lambda *call: calls.append(call))))
     copy = with_layers(copy, probes, base)
     copy(*args, **kwargs)
     copy_state_except([place for place, _ in probes], base, copy)
@@ -458,12 +458,6 @@ def _symbolic(arguments):
     return keras.tree.map_structure(convert, arguments)
 
 
-def _plain_copy(layer):
-    if is_graph(layer):
-        return cloning.clone(layer, lambda inner: None)[0]
-    return cloning.copy_layer(layer)
-
-
 def _copy_state(old, new):
     """Copy the state of all that is the same in a layer and in the wrapped one."""
     base = old.model if isinstance(old, SubclassedModelWrapper) else old
@@ -536,46 +530,16 @@ def _holder_to_copy(root, place):
 
 def copy_state_except(places, base, copy):
     """Copy the state of `base` to a built copy, but for the layers at some places."""
-    containers, others, excluded = _layer_pairs(places, base, copy)
-    for old, new in containers[1:]:
-        new.trainable = old.trainable
-    for old, new in others:
-        cloning.copy_state(old, new)
-    inside = {id(v) for pair in (*others, *excluded) for layer in pair for v in layer.variables}
-    for old, new in containers:
-        _copy_own_variables(old, new, inside)
-
-
-def _layer_pairs(places, base, copy):
-    """Return pairs of layers of `base` and of its copy, in three lists.
-
-    Returns:
-        `(containers, others, excluded)`: `base` and the layers around those at `places`, outermost
-        first; the largest layers without such a layer inside; the layers at `places`.
-    """
-    excluded_places = set(places)
-    container_places = {place[:depth] for place in places for depth in range(len(place))}
-    containers, others, excluded = [(base, copy)], [], []
-    for place, inner in sublayer_paths.walk(base, lambda layer: True):
-        pair = inner, sublayer_paths.layer_at(copy, place)
-        if place in excluded_places:
-            excluded.append(pair)
-        elif place in container_places:
-            containers.append(pair)
-        elif place[:-1] in container_places and pair[1] is not None:
-            others.append(pair)
-    return containers, others, excluded
-
-
-def _copy_own_variables(old, new, inside):
-    """Copy the variables of a container, except those of the layers inside, given by their ids."""
-    before, after = ([v for v in layer.variables if id(v) not in inside] for layer in (old, new))
-    if [v.shape for v in before] != [v.shape for v in after]:
-        raise ValueError(
-            "A layer made again by `from_config(get_config())` must have the same weights, in "
-            f"the same attributes. Received: {type(old).__name__} '{old.name}' with "
-            f"{[v.path for v in before]}, its copy with {[v.path for v in after]}"
-        )
-    for old_variable, new_variable in zip(before, after, strict=True):
-        new_variable.assign(keras.ops.copy(old_variable))
-        new_variable.trainable = old_variable.trainable
+    roots = base, copy
+    excluded = {id(sublayer_paths.layer_at(root, place)) for place in places for root in roots}
+    pairs = [roots]
+    for place, inner in sublayer_paths.walk(base, lambda layer: id(layer) not in excluded):
+        other = sublayer_paths.layer_at(copy, place)
+        if id(inner) not in excluded and other is not None:
+            other.trainable = inner.trainable  # from the outermost, as each sets those inside
+            pairs.append((inner, other))
+    known = excluded.union(id(layer) for pair in pairs for layer in pair)
+    for pair in pairs:
+        inside = [x for layer in pair for _, x in sublayer_paths.layers_inside(layer)]
+        inside = [layer for layer in inside if id(layer) in known]
+        cloning.copy_state(*pair, {id(v) for x in inside for v in x.variables} if inside else None)

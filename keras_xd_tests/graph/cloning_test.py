@@ -16,6 +16,12 @@ def keep(layer):
     return None
 
 
+def layer_calls(*args, **kwargs):
+    """Return `(layer, first argument)` of each call."""
+    calls = cloning.graph_calls(*args, **kwargs)
+    return [(layer, [*args, *kwargs.values()][0]) for layer, args, kwargs in calls]
+
+
 @pytest.mark.parametrize("make", sample_models.ALL)
 def test_copy_is_equal_and_separate(make, rng):
     model = sample_models.randomize(make(), rng)
@@ -43,8 +49,8 @@ def test_no_inbound_node_is_added(make, rng):
     before = nodes()
     assert sum(before) > 0
     cloning.clone(model, keep)
-    cloning.layer_calls(model)
-    cloning.layer_calls(model, inputs=sample_models.inputs_of(model, rng))
+    layer_calls(model)
+    layer_calls(model, inputs=sample_models.inputs_of(model, rng))
     assert nodes() == before
     model(model.inputs[0] if isinstance(model, keras.Sequential) else model.input)
     assert nodes() != before
@@ -56,7 +62,7 @@ def test_masks_reach_the_layers_of_traced_calls(rng):
     model = keras.Model(words, layers.LSTM(2, name="last")(x))
     inputs = np.array([[1, 2, 0, 0, 0], [3, 4, 5, 6, 0]], "int32")
     ((_, argument),) = [
-        call for call in cloning.layer_calls(model, inputs=inputs) if call[0].name == "last"
+        call for call in layer_calls(model, inputs=inputs) if call[0].name == "last"
     ]
     expected = keras.Model(words, x)(inputs)
     np.testing.assert_allclose(argument, expected, atol=1e-6)
@@ -184,13 +190,13 @@ def test_layer_that_cannot_be_copied_is_named():
 
 def test_layer_calls_at_shapes_and_on_data(rng):
     model = sample_models.shared()
-    calls = cloning.layer_calls(model)
+    calls = layer_calls(model)
     shapes = [argument.shape for layer, argument in calls if layer.name == "twin"]
     assert shapes == [(None, 7, 5, 1)] * 2
     inputs = sample_models.inputs_of(model, rng, batch=4)
     arguments = [
         keras.ops.convert_to_numpy(argument)
-        for layer, argument in cloning.layer_calls(model, inputs=inputs)
+        for layer, argument in layer_calls(model, inputs=inputs)
         if layer.name == "twin"
     ]
     np.testing.assert_array_equal(arguments[0], inputs["left"])
@@ -201,7 +207,7 @@ def test_layer_calls_at_other_shapes():
     inputs = keras.Input((None, None, 1))
     model = keras.Model(inputs, layers.Conv2D(1, 3)(layers.MaxPooling2D()(inputs)))
     ((_, argument),) = [
-        call for call in cloning.layer_calls(model, [(None, 8, 12, 1)]) if "conv" in call[0].name
+        call for call in layer_calls(model, [(None, 8, 12, 1)]) if "conv" in call[0].name
     ]
     assert argument.shape == (None, 4, 6, 1)
 
@@ -210,7 +216,7 @@ def test_arguments_by_keyword():
     inputs = keras.Input((6, 2))
     x = layers.Conv1D(2, 3, name="conv")(inputs=inputs)
     outputs = layers.MultiHeadAttention(1, 2, name="attention")(query=x, value=x)
-    calls = cloning.layer_calls(keras.Model(inputs, outputs))
+    calls = layer_calls(keras.Model(inputs, outputs))
     shapes = [(layer.name, cloning.shapes_of(argument)) for layer, argument in calls]
     assert shapes == [("conv", [(None, 6, 2)]), ("attention", [(None, 4, 2)])]
     assert cloning.shapes_of({"a": [inputs, None]}) == [(None, 6, 2)]
@@ -228,7 +234,7 @@ def test_inserted_layers(rng):
         return {0: scale} if (operation, number) == (dense, 1) else {}
 
     x = rng.normal(size=(2, 3)).astype("float32")
-    calls = cloning.layer_calls(model, inputs=x, insert=insert)
+    calls = layer_calls(model, inputs=x, insert=insert)
     assert [layer for layer, _ in calls] == [dense, scale, dense]
     np.testing.assert_allclose(calls[2][1], 2 * dense(x), atol=1e-6)
     copy, _ = cloning.clone(model, keep, insert=insert)
@@ -236,16 +242,16 @@ def test_inserted_layers(rng):
     assert copy.get_layer("scale") is scale and len(model.layers) == 2
 
 
-def test_operation_calls():
+def test_traced_graph():
     inputs = keras.Input((None, 2))
     x = layers.Conv1D(2, 3, name="conv")(inputs)
     model = keras.Model(inputs, layers.Add(name="sum")([x, x * 2.0]))
-    convolution, product, addition = cloning.operation_calls(model, [(None, 8, 2)])
-    assert convolution[0] is model.get_layer("conv") and addition[0] is model.get_layer("sum")
-    assert product[1][0] is addition[1][0] is convolution[2][0]
-    assert product[1][1] == 2.0
-    assert addition[1][1] is product[2][0]
-    assert addition[2][0].shape == (None, 6, 2)
+    copy, (convolution, product, addition) = cloning.traced_graph(model, [(None, 8, 2)])
+    assert convolution.operation is model.get_layer("conv")
+    assert addition.operation is model.get_layer("sum")
+    assert product.tensors[0] is addition.tensors[0] is convolution.outputs[0]
+    assert addition.tensors[1] is product.outputs[0]
+    assert addition.outputs[0] is copy.output and copy.output.shape == (None, 6, 2)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd_tests")
