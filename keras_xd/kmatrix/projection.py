@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
-from keras_xd.core.argument_types import check_types
 from keras_xd.kmatrix import constructions, special
 from keras_xd.kmatrix import radix as sizes
 from keras_xd.kmatrix.constructions import Stages
@@ -17,7 +16,6 @@ _SOLVER_STEPS = 12  # of conjugate gradients, for one stage
 _RIDGE = 1e-9  # keeps the preconditioner's blocks invertible
 
 
-@check_types
 def project(
     matrix: ArrayLike,
     radices: int | tuple[int, ...] | None = None,
@@ -85,7 +83,6 @@ def project(
     return [[stage.astype(complex) for stage in stages] for stages in best], error
 
 
-@check_types
 def nearest_butterfly(
     matrix: ArrayLike, radices: int | tuple[int, ...] | None = None, *, rising: bool = False
 ) -> Stages:
@@ -117,7 +114,6 @@ def nearest_butterfly(
     return balanced(stages[::-1])
 
 
-@check_types
 def refine(
     butterflies: Sequence[Stages] | Stages, matrix: ArrayLike, steps: int = 50
 ) -> tuple[list[Stages], list[float]]:

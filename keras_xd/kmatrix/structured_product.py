@@ -353,8 +353,9 @@ class KaleidoscopeProduct(StructuredProduct):
         return list(projection.factors)
 
     def apply(self, factors, x):
-        ((folded,),) = [product.fold([ops.convert_to_tensor(factors[0])], [self.plan])]
-        times = transform.analysis(folded, self.plan, size=self.inputs, pair=False)
+        weights = ops.convert_to_tensor(factors[0])
+        (blocks,) = product.multiply_out([weights], [self.plan])
+        times = transform.forward_transform(blocks, self.plan, size=self.inputs, pair=False)
         matrices = [ops.cast(matrix, x.dtype) for matrix in times.matrices]
         times = dataclasses.replace(times, matrices=matrices)
         columns = ops.reshape(ops.transpose(x), (1, self.inputs, -1))

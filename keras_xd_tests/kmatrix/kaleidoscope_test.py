@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_xd import kmatrix
+from keras_xd.kmatrix import constructions, special
 
 RADICES = [(3, 4), (4, 3), (2, 2, 3), (2, 2, 2, 2)]
 every_radices = pytest.mark.parametrize("radices", RADICES)
@@ -13,8 +14,8 @@ every_radices = pytest.mark.parametrize("radices", RADICES)
 @pytest.mark.parametrize("cut", [(0, 0), (5, 0), (0, 3)])
 def test_corners_of_butterflies_are_recovered(radices, cut, rng):
     """All rows or all columns of one are, as zeros beside them are those of a butterfly too."""
-    stages = [rng.normal(size=shape) for shape in kmatrix.stage_shapes(radices)]
-    dense = kmatrix.kmatrix_dense(stages).real
+    stages = [rng.normal(size=shape) for shape in constructions.stage_shapes(radices)]
+    dense = special.kmatrix_dense(stages).real
     n = len(dense)
     corner = dense[: n - cut[0], : n - cut[1]]
     found = kmatrix.nearest_kaleidoscope(corner, radices)
