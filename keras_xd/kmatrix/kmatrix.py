@@ -304,7 +304,7 @@ class KMatrix:
                 "K-matrices that are multiplied must have the same radices. "
                 f"Received: radices={self.plan.radices} and {other.plan.radices}"
             )
-        return _combined(special.compose, self, other)
+        return self._combined(special.compose, self, other)
 
     @classmethod
     @check_types
@@ -356,6 +356,38 @@ class KMatrix:
         dtype = "float64" if keras.config.floatx() == "float64" else "float32"
         weights = constructions.kmatrix_weights([*first, *rest], dtype)
         return cls(weights[:, :parts], plan, real=real)
+
+    @classmethod
+    def _combined(cls, combine, left, right):
+        """Return the K-matrix of two by a function of their butterflies, a product of some kind."""
+        for matrix in (left, right):
+            if not isinstance(matrix.weights, np.ndarray):
+                raise ValueError(
+                    "K-matrices are multiplied with each other while their weights are NumPy "
+                    f"arrays. Received: weights of type {type(matrix.weights).__name__}"
+                )
+        parts = [matrix.weights.shape[1] for matrix in (left, right)]
+        real = any(m.real for m, count in zip((left, right), parts, strict=True) if count == 2)
+        if real and parts == [2, 2]:
+            raise ValueError(
+                "The real part of a complex K-matrix is multiplied with K-matrices without "
+                f"imaginary parts only. Received: {left!r} and {right!r}"
+            )
+        butterflies = combine(left.butterflies, right.butterflies)
+        factors = tuple(stage.shape[-1] for stage in butterflies[0])
+        build = {"real": real, "parts": max(parts)}
+        return cls._build(math.prod(factors), factors, None, lambda r: butterflies, **build)
+
+    @classmethod
+    def _dense_block(cls, matrix):
+        """Return the K-matrix of a square array, one block."""
+        matrix = np.asarray(matrix)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+            raise ValueError(f"`factors` must be square. Received: array of shape {matrix.shape}")
+        stage = matrix.T.astype(complex)[None, None]
+        parts = 2 if np.iscomplexobj(matrix) else 1
+        n = len(matrix)
+        return cls._build(n, (n,), None, lambda r: [[stage]], parts=parts)
 
     @classmethod
     @check_types
@@ -569,8 +601,8 @@ class KMatrix:
         """
         if not factors:
             raise ValueError("A Kronecker product has at least one factor. Received: factors=()")
-        matrices = [one if isinstance(one, KMatrix) else _dense_block(one) for one in factors]
-        return functools.reduce(functools.partial(_combined, special.kronecker), matrices)
+        matrices = [one if isinstance(one, KMatrix) else cls._dense_block(one) for one in factors]
+        return functools.reduce(functools.partial(cls._combined, special.kronecker), matrices)
 
     @classmethod
     @check_types
@@ -636,38 +668,6 @@ class KMatrix:
         butterflies, _ = projection.project(matrix, radix, depth, steps, seed)
         parts = 2 if np.iscomplexobj(matrix) else 1
         return cls._build(len(matrix), radix, depth, lambda r: butterflies, parts=parts)
-
-
-def _combined(combine, left, right):
-    """Return the K-matrix of two by a function of their butterflies, a product of some kind."""
-    for matrix in (left, right):
-        if not isinstance(matrix.weights, np.ndarray):
-            raise ValueError(
-                "K-matrices are multiplied with each other while their weights are NumPy arrays. "
-                f"Received: weights of type {type(matrix.weights).__name__}"
-            )
-    parts = [matrix.weights.shape[1] for matrix in (left, right)]
-    real = any(m.real for m, count in zip((left, right), parts, strict=True) if count == 2)
-    if real and parts == [2, 2]:
-        raise ValueError(
-            "The real part of a complex K-matrix is multiplied with K-matrices without imaginary "
-            f"parts only. Received: {left!r} and {right!r}"
-        )
-    butterflies = combine(left.butterflies, right.butterflies)
-    factors = tuple(stage.shape[-1] for stage in butterflies[0])
-    build = {"real": real, "parts": max(parts)}
-    return KMatrix._build(math.prod(factors), factors, None, lambda r: butterflies, **build)
-
-
-def _dense_block(matrix):
-    """Return the K-matrix of a square array, one block."""
-    matrix = np.asarray(matrix)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
-        raise ValueError(f"`factors` must be square. Received: array of shape {matrix.shape}")
-    stage = matrix.T.astype(complex)[None, None]
-    parts = 2 if np.iscomplexobj(matrix) else 1
-    n = len(matrix)
-    return KMatrix._build(n, (n,), None, lambda r: [[stage]], parts=parts)
 
 
 def _vector(values, name):

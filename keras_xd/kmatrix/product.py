@@ -72,12 +72,7 @@ def multiply_out(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[
 
 
 def complex_blocks(real: Tensor, imaginary: Tensor) -> Tensor:
-    """Return `[[A, -B], [B, A]]` of `A + iB` with shape `(…, rows, 2, columns, 2)`.
-
-    Args:
-        real: tensor of shape `(…, rows, columns)`.
-        imaginary: tensor of the same shape.
-    """
+    """Return `[[A, -B], [B, A]]` of `A + iB` with shape `(…, rows, 2, columns, 2)`."""
     top = ops.stack([real, -imaginary], axis=-1)
     bottom = ops.stack([imaginary, real], axis=-1)
     return ops.stack([top, bottom], axis=-3)
@@ -89,10 +84,6 @@ def repeated(matrix: Tensor, leading: Sequence[int]) -> Tensor:
     Left to broadcast it by itself, XLA transposes the data instead, there and back. Repeated in two
     halves on a CPU, because the sum of one gradient becomes part of a product that has a single
     thread.
-
-    Args:
-        matrix: tensor.
-        leading: known lengths of the axes.
     """
     count = math.prod(leading)
     second = 0 if devices.has_accelerator() else count // 2
@@ -186,15 +177,9 @@ def _multiply_out_group(stages):
 
 
 def _times_stage(butterfly, real, imaginary=None):
-    """Multiply the butterfly of the stages so far by the next one, as `_multiply_out_group` says.
+    """Multiply the butterfly `(…, b, c, part, i)` by the next stage to `(… b, c, part a, i)`.
 
-    Args:
-        butterfly: tensor that holds `(…, b, c, part, i)`, whatever its shape.
-        real, imaginary: the stage, of shape `(count, S, o, b, a, i)`; without imaginary parts
-            there is one part only.
-
-    Returns:
-        Tensor of shape `(… b, c, part a, i)`; the next call reads it as `(…, b c, part, a i)`.
+    Real and imaginary part of the stage have the shape `(count, S, o, b, a, i)`.
     """
     count, inner_groups, outer, radix, _, size = real.shape
     positions = count * inner_groups * outer * radix
@@ -216,13 +201,8 @@ def _times_stage(butterfly, real, imaginary=None):
 def _multiply(groups, depth, group_count):
     """Multiply `B_0ᵀ B_1 B_2ᵀ …`, merging neighbouring blocks of the same group.
 
-    Args:
-        groups: for each group a tensor `(matrices, depth, O, S, R, 2 R)` of falling blocks, or
-            `(matrices, depth, O, S, R, R)` without imaginary parts.
-
-    Returns:
-        List of `(group, blocks)` in product order, blocks of shape `(matrices, O, S, R, 2, R, 2)`,
-        or `(matrices, O, S, R, 1, R, 1)`.
+    Falling blocks `(matrices, depth, O, S, R, 2 R)` of each group become `(group, blocks)` in
+    product order, blocks of shape `(matrices, O, S, R, 2, R, 2)`; without imaginary parts 2 is 1.
     """
     if group_count == 1:
         factors = [(0, _chain_product(groups[0])[:, 0])]
@@ -264,11 +244,7 @@ def _transposed(blocks):
 
 
 def _chain_product(blocks):
-    """Multiply falling blocks `[A | B]` along axis 1, every second one transposed: `F_0 F_1ᵀ …`.
-
-    The pairs of one level are multiplied together, so the number of operations grows with the
-    logarithm of the depth.
-    """
+    """Multiply falling blocks along axis 1, `F_0 F_1ᵀ …`, all pairs of one level together."""
     left_over, transposed = [], True  # on the first level the right factors are rising
     while blocks.shape[1] > 1:
         count, depth, *shape = blocks.shape

@@ -126,7 +126,7 @@ def _factorised(n, radix):
 
 
 def check_radix(radix: int | str | Sequence[int] | Array | None) -> None:
-    """Raise `ValueError` unless `radix` is what `factorise` takes: "fastest", or integers ≥ 1."""
+    """Raise `ValueError` unless `radix` is what `factorise` takes."""
     if radix is None or (validation.is_integer(radix) and radix >= 2):
         return
     if isinstance(radix, str) and radix in _FASTEST:

@@ -165,7 +165,7 @@ def forward_transform(
     stride: int = 1,
     pair: bool,
 ) -> ForwardTransform:
-    """Make a K-matrix ready to be applied as `P`.
+    """Make a K-matrix ready to be applied as `P` to the first `size` entries of a signal.
 
     Args:
         factors: the factors of `P` from `multiply_out`.
@@ -202,14 +202,10 @@ def transposed_transform(
     stride: int = 1,
     pair: bool,
 ) -> TransposedTransform:
-    """Make a K-matrix ready to be applied as its transpose `Pᵀ`.
+    """Make a K-matrix ready to be applied as its transpose `Pᵀ`; arguments as before.
 
-    Args:
-        factors: the factors of `P` (not of its transpose) from `multiply_out`.
-        plan: their `Plan`.
-        size: how many entries of the result are kept, from the first one on (default: all).
-        stride: taking every `stride`-th.
-        pair: whether the imaginary part of the result is needed.
+    The first `size` entries of the result are kept, of every `stride`-th; with `pair` their
+    imaginary parts too.
     """
     size = -(-plan.n // stride) if size is None else size
     reach = (size - 1) * stride + 1
@@ -243,16 +239,9 @@ def multiply_adds(
     columns: int,
     parts: int = 2,
 ) -> int:
-    """Multiply–adds of a transform with these arguments, multiplying the weights out aside.
+    """Return the multiply–adds of a transform with these arguments for so many vectors.
 
-    Args:
-        plan: the `Plan`.
-        depth: depth of the K-matrix.
-        size: number of entries on the signal side.
-        stride: distance of neighbouring entries on the signal side.
-        pair: whether the signal side is complex.
-        columns: number of vectors, `pre × post`.
-        parts: 1 for a K-matrix without imaginary parts.
+    Multiplying the weights out is not counted. `parts` is 1 without imaginary parts.
     """
     order, sizes = radix.block_products(plan, depth), plan.group_sizes
     total = parts**2 * plan.n * sum(sizes[group] for group in order[:-1])

@@ -291,6 +291,7 @@ BAD = [
     (lambda: KMatrix.circulant(["a", "b"]), "`column` must be an array of numbers.*<U1"),
     (lambda: KMatrix.toeplitz(np.ones(4), np.ones(4), (2, 3)), r"at least 7.*product 6"),
     (lambda: KMatrix.sparse(np.ones((4, 4)), (3, 4)), r"at least 16.*product 12"),
+    (lambda: KMatrix.sparse(np.eye(2, 5), (2, 2)), "at least 5.*product 4"),
     (lambda: KMatrix.sparse(np.ones(4)), r"two axes.*matrix of shape \(4,\)"),
     (lambda: KMatrix.kronecker(np.ones((2, 3))), r"square.*\(2, 3\)"),
     (lambda: KMatrix.kronecker(), "at least one factor"),

@@ -29,20 +29,20 @@ def complex_of(pair):
 
 
 @every_case
-@pytest.mark.parametrize("transpose", [False, True])
-def test_columns_and_magnitudes_are_those_of_the_whole_matrix(make, transpose):
-    matrix = make()
-    n = matrix.plan.n
-    dense = complex_of(matrix.dense())
-    dense = dense.T if transpose else dense
-    positions = [n - 1, 0, n // 2]
-    np.testing.assert_allclose(
-        matrix.columns(positions, transpose=transpose), dense[:, positions], atol=1e-5
-    )
-    step = -(-n // 7)
-    blocks = [np.abs(dense[i : i + step, ::step]) ** 2 for i in range(0, n, step)]
-    expected = [np.sqrt(np.mean(block, axis=0)) for block in blocks]
-    np.testing.assert_allclose(matrix.magnitudes(7, transpose=transpose), expected, atol=1e-5)
+def test_columns_and_magnitudes_are_those_of_the_whole_matrix(make):
+    for transpose in [False, True]:
+        matrix = make()
+        n = matrix.plan.n
+        dense = complex_of(matrix.dense())
+        dense = dense.T if transpose else dense
+        positions = [n - 1, 0, n // 2]
+        np.testing.assert_allclose(
+            matrix.columns(positions, transpose=transpose), dense[:, positions], atol=1e-5
+        )
+        step = -(-n // 7)
+        blocks = [np.abs(dense[i : i + step, ::step]) ** 2 for i in range(0, n, step)]
+        expected = [np.sqrt(np.mean(block, axis=0)) for block in blocks]
+        np.testing.assert_allclose(matrix.magnitudes(7, transpose=transpose), expected, atol=1e-5)
 
 
 def test_magnitudes_are_made_in_batches(monkeypatch):
@@ -53,24 +53,24 @@ def test_magnitudes_are_made_in_batches(monkeypatch):
 
 
 @every_case
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_apply_and_dense_agree_along_any_axis(make, axis):
-    matrix = make()
-    n = matrix.plan.n
-    dense = complex_of(matrix.dense())
-    rng = np.random.default_rng(3)
-    shape = [2, 3, 4]
-    shape[axis] = n
-    x = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
-    parts = (x.real.astype("float32"), x.imag.astype("float32"))
-    for transpose in (False, True):
-        applied = dense.T if transpose else dense
-        expected = np.moveaxis(np.tensordot(applied, x, (1, axis)), 0, axis)
-        result = complex_of(matrix.apply(parts, axis, transpose=transpose))
-        np.testing.assert_allclose(result, expected, atol=3e-5)
-        expected = np.moveaxis(np.tensordot(applied, x.real, (1, axis)), 0, axis)
-        result = complex_of(matrix.apply(parts[0], axis, transpose=transpose))
-        np.testing.assert_allclose(result, expected, atol=3e-5)
+def test_apply_and_dense_agree_along_any_axis(make):
+    for axis in [0, 1, -1]:
+        matrix = make()
+        n = matrix.plan.n
+        dense = complex_of(matrix.dense())
+        rng = np.random.default_rng(3)
+        shape = [2, 3, 4]
+        shape[axis] = n
+        x = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+        parts = (x.real.astype("float32"), x.imag.astype("float32"))
+        for transpose in (False, True):
+            applied = dense.T if transpose else dense
+            expected = np.moveaxis(np.tensordot(applied, x, (1, axis)), 0, axis)
+            result = complex_of(matrix.apply(parts, axis, transpose=transpose))
+            np.testing.assert_allclose(result, expected, atol=3e-5)
+            expected = np.moveaxis(np.tensordot(applied, x.real, (1, axis)), 0, axis)
+            result = complex_of(matrix.apply(parts[0], axis, transpose=transpose))
+            np.testing.assert_allclose(result, expected, atol=3e-5)
 
 
 def test_random_matrices_are_unitary_and_reproducible():

@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 import re
 
 import keras
@@ -210,15 +211,14 @@ def test_a_dynamic_batch_passes_through():
 
 
 @pytest.mark.parametrize("groups", [(4,), (2, 2), (1, 2, 1)], ids=str)
-@pytest.mark.parametrize("depth", [1, 2, 3])
-@pytest.mark.parametrize("size, stride", [(36, 1), (10, 1), (12, 3), (5, 7)])
-def test_multiply_adds_are_the_entries_of_the_matrices(groups, depth, size, stride):
+def test_multiply_adds_are_the_entries_of_the_matrices(groups):
     """Every vector is multiplied once by every entry that a transform holds."""
-    plan = kmatrix.plan(36, groups=groups)
-    (factors,) = product.multiply_out([random_case(36, depth)[0]], [plan])
-    for pair in (False, True):
-        options = {"size": size, "stride": stride, "pair": pair}
-        count = transform.multiply_adds(plan, depth, columns=7, **options)
-        for made in (transform.forward_transform, transform.transposed_transform):
-            matrices = made(factors, plan, **options).matrices
-            assert count == 7 * sum(np.prod(matrix.shape) for matrix in matrices)
+    for depth, (size, stride) in itertools.product([1, 2, 3], [(36, 1), (10, 1), (12, 3), (5, 7)]):
+        plan = kmatrix.plan(36, groups=groups)
+        (factors,) = product.multiply_out([random_case(36, depth)[0]], [plan])
+        for pair in (False, True):
+            options = {"size": size, "stride": stride, "pair": pair}
+            count = transform.multiply_adds(plan, depth, columns=7, **options)
+            for made in (transform.forward_transform, transform.transposed_transform):
+                matrices = made(factors, plan, **options).matrices
+                assert count == 7 * sum(np.prod(matrix.shape) for matrix in matrices)
