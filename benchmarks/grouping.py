@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_xd import kmatrix
-from keras_xd.kmatrix import radix
+from keras_xd.kmatrix import product, radix, transform
 
 
 def median_milliseconds(function, *arguments, repetitions=7):
@@ -35,9 +35,9 @@ def step_function(plan):
     def step(weights, x):
         with tf.GradientTape() as tape:
             tape.watch((weights, x))
-            (factors,) = kmatrix.fold([weights], [plan])
-            y = kmatrix.analysis(factors, plan, pair=False)(x)
-            z = kmatrix.synthesis(factors, plan, pair=False)(y)
+            (factors,) = product.multiply_out([weights], [plan])
+            y = transform.forward_transform(factors, plan, pair=False)(x)
+            z = transform.transposed_transform(factors, plan, pair=False)(y)
             loss = tf.reduce_mean(tf.square(z))
         return tape.gradient(loss, (weights, x))
 
@@ -51,12 +51,11 @@ def main():
     parser.add_argument("--depths", type=int, nargs="+", default=[1, 3, 9])
     parser.add_argument("--no-jit", action="store_true")
     options = parser.parse_args()
-    rng = np.random.default_rng(0)
     for n in options.sizes:
         for depth in options.depths:
             r = kmatrix.factorise(n)
-            butterflies = [kmatrix.random_unitary(r, rng) for _ in range(depth)]
-            weights = tf.constant(kmatrix.kmatrix_weights(butterflies))
+            start = kmatrix.KMatrix.random_unitary(n, depth=depth, seed=depth)
+            weights = tf.constant(start.weights)
             x = tf.random.normal((1, n, options.columns))
             picked = kmatrix.plan(n, depth=depth, columns=options.columns)
             cells = []

@@ -145,7 +145,7 @@ def matrices() -> list[kmatrix.KMatrix]:
     matrix = kmatrix.KMatrix.dft(16, radix=4, inverse=True)
     assert_type(matrix, kmatrix.KMatrix)
     assert_type(matrix.plan, kmatrix.Plan)
-    assert_type(kmatrix.prime_factors(12), tuple[int, ...])
+    assert_type(kmatrix.factorise(12), tuple[int, ...])
     # wrong: kmatrix.KMatrix.dft("16")
     return [matrix, kmatrix.KMatrix.random_unitary(8, depth=2)]
 

@@ -23,8 +23,11 @@ _SMALLEST_EFFICIENT_BLOCK = 24
 _CHANNEL_PRODUCT = 64
 # A size that is faster may have so many times the parameters of the one with the fewest.
 _TIMES_THE_PARAMETERS = 2
-# How many columns share one folding when the caller does not say: 16 samples of 32 channels.
+# How many columns share the multiplied-out stages when the caller does not say: 16 samples of 32
+# channels.
 _TYPICAL_COLUMNS = 512
+# The radix of the fastest size; "time" is what files of versions up to 0.2 call it.
+_FASTEST = ("fastest", "time")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +60,6 @@ class Plan:
         return tuple(sizes)
 
 
-@check_types
 def prime_factors(n: int) -> tuple[int, ...]:
     """Return the prime factors of `n` in ascending order, `(1,)` for `n = 1`."""
     n = validation.matrix_side(n, "n")
@@ -78,7 +80,7 @@ def factorise(n: int, radix: int | str | tuple[int, ...] | None = None) -> tuple
 
     Args:
         n: the size, an integer ≥ 1.
-        radix: `None` or `"time"` for the prime factors (fewest parameters), an integer ≥ 2 for
+        radix: `None` or `"fastest"` for the prime factors (fewest parameters), an integer ≥ 2 for
             blocks as large as divide `n` and do not exceed it (a prime factor above it stays
             whole), or the sequence of radices itself.
 
@@ -101,7 +103,7 @@ def factorise(n: int, radix: int | str | tuple[int, ...] | None = None) -> tuple
 @functools.lru_cache(maxsize=4096)
 def _factorised(n, radix):
     n = validation.matrix_side(n, "n")
-    if radix in (None, "time"):
+    if radix is None or radix in _FASTEST:
         return prime_factors(n)
     if isinstance(radix, tuple):
         if not all(validation.is_integer(r) and r >= 1 for r in radix) or math.prod(radix) != n:
@@ -122,17 +124,18 @@ def _factorised(n, radix):
     return tuple(sorted(factors)) or (1,)
 
 
-@check_types
 def check_radix(radix: int | str | tuple[int, ...] | None) -> None:
-    """Raise `ValueError` unless `radix` is what `factorise` takes: "time", or integers ≥ 1."""
-    if radix in (None, "time") or (validation.is_integer(radix) and radix >= 2):
+    """Raise `ValueError` unless `radix` is what `factorise` takes."""
+    if radix is None or (validation.is_integer(radix) and radix >= 2):
+        return
+    if isinstance(radix, str) and radix in _FASTEST:
         return
     if isinstance(radix, tuple) and radix:
         if all(validation.is_integer(r) and r >= 1 for r in radix):
             return
     raise ValueError(
         "`radix` must be None (prime factors), an integer of at least 2 (the largest block), a "
-        "tuple of positive integers that multiply to the size, or 'time' (prime factors of the "
+        "tuple of positive integers that multiply to the size, or 'fastest' (prime factors of the "
         f"fastest size). Received: radix={radix!r}"
     )
 
@@ -141,7 +144,7 @@ def check_radix(radix: int | str | tuple[int, ...] | None) -> None:
 def padded_size(need: int, radix: int | str | tuple[int, ...] | None = None) -> int:
     """Return the cheapest size ≥ `need`: the one whose butterfly has the fewest parameters.
 
-    With `radix="time"` it is the one that is estimated to be the fastest of those with at most
+    With `radix="fastest"` it is the one that is estimated to be the fastest of those with at most
     twice as many parameters.
 
     Args:
@@ -156,7 +159,7 @@ def padded_size(need: int, radix: int | str | tuple[int, ...] | None = None) -> 
     >>> from keras_xd import kmatrix
     >>> kmatrix.padded_size(33), kmatrix.padded_size(65), kmatrix.padded_size(33, radix=64)
     (36, 72, 33)
-    >>> kmatrix.padded_size(33, "time"), kmatrix.padded_size(65, "time")
+    >>> kmatrix.padded_size(33, "fastest"), kmatrix.padded_size(65, "fastest")
     (33, 65)
     """
     need = validation.matrix_side(need, "need")
@@ -169,7 +172,7 @@ def padded_size(need: int, radix: int | str | tuple[int, ...] | None = None) -> 
                 f"Received: radix={radix} (product {size})"
             )
         return size
-    return _fastest_size(need) if radix == "time" else _cheapest_size(need, radix)
+    return _fastest_size(need) if radix in _FASTEST else _cheapest_size(need, radix)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -299,6 +302,12 @@ def plan(
         return Plan(n, radices, groups)
     candidates = [balanced(n, radices, count) for count in (1, 2, 3) if count <= len(radices)]
     return min(candidates, key=lambda candidate: _cost(candidate, depth, columns))
+
+
+def parameter_count(n: int, radix: int | Sequence[int] | None = None, depth: int = 1) -> int:
+    """Return the number of real parameters of one complex K-matrix: `2 d n Σ r_j`."""
+    factors = factorise(n, radix)
+    return 2 * depth * math.prod(factors) * sum(factors)
 
 
 def block_products(candidate: Plan, depth: int) -> tuple[int, ...]:
