@@ -96,13 +96,13 @@ from keras_xd.layers.xd.resampled import Resampled, SearchableResampled
 from keras_xd.layers.xd.separable import XDSeparableConv, XDSeparableConv1D, XDSeparableConv2D
 
 __all__ = [
+    "ArchitectureLogits",
     "BatchStatisticsNormalization",
     "CCNNBlock",
     "CCNNEncoder",
     "CKConv",
     "CKConv1D",
     "CKConv2D",
-    "ArchitectureLogits",
     "ChannelAttention",
     "Cutout",
     "DashConv",
