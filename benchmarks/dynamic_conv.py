@@ -30,7 +30,8 @@ from keras import ops
 
 import keras_xd
 from keras_xd.layers.cells.dynamic_conv import WAYS, dynamic_depthwise_conv
-from keras_xd.layers.cells.operator_cell import Outcomes
+from keras_xd.layers.cells.genotypes import is_feature
+from keras_xd.layers.cells.operator_cell import Outcomes, outcome_kind
 
 RESULTS = pathlib.Path(__file__).with_suffix(".md")
 
@@ -94,17 +95,15 @@ def applied(operation, name):
 
     def call(x):
         outcomes = Outcomes(kernel_size=5)
-        outcomes.add(
-            name, operation(x, training=True) if name != "channel_attention" else operation(x)
-        )
-        return outcomes.features if outcomes.features is not None else outcomes.calibrated(x)
+        outcomes.add(outcome_kind(name), operation(x, training=True))
+        return outcomes.sums["features"] if is_feature(name) else outcomes.calibrated(x)
 
     return call
 
 
 def cell_contestants(options):
     """Return the step of a cell, and of each of its operations."""
-    architecture = keras_xd.layers.CellArchitecture()
+    architecture = keras_xd.layers.ArchitectureLogits()
     cell = keras_xd.layers.HeterogeneousCell(16, architecture)
     rng = np.random.default_rng(0)
     inputs = [

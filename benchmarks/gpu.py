@@ -218,7 +218,7 @@ def others(backend, options):
             yield measured(name, built(layer, x), x)
     if "cell" in options.parts:
         features = keras.Input((32, 32, channels))
-        cell = keras_xd.layers.HeterogeneousCell(channels, keras_xd.layers.CellArchitecture())
+        cell = keras_xd.layers.HeterogeneousCell(channels, keras_xd.layers.ArchitectureLogits())
         model = keras.Model(features, cell([features, features]))
         name = f"cell, all operations, {channels} channels"
         yield measured(name, model, inputs(batch, 32, 32, channels))

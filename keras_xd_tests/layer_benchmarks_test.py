@@ -181,7 +181,7 @@ def one_cell(cells, channels, shape, classes):
     """Return a search network of one cell of two operations, which take less time to trace."""
     inputs = keras.Input(shape)
     x = keras.layers.Conv2D(channels, 3, padding="same")(inputs)
-    architecture = keras_xd.layers.CellArchitecture(False, ("identity", "dilated_3"))
+    architecture = keras_xd.layers.ArchitectureLogits(False, ("identity", "dilated_3"))
     x = keras_xd.layers.HeterogeneousCell(channels, architecture, False, False)([x, x])
     x = keras.layers.GlobalAveragePooling2D(data_format="channels_last")(x)
     return keras.Model(inputs, keras.layers.Dense(classes)(x))

@@ -19,7 +19,7 @@ from keras_xd.layers import warm_starts
 def searchable_layers() -> list[keras.layers.Layer]:
     shared = layers.KOperation(depth=(1, 2, 1), warm_start=warm_starts.Convolution())
     width = layers.RelativeMask(temperature=8.0, architecture_regularizer=penalties.NearStart(0.1))
-    architecture = layers.CellArchitecture(operations=("identity", "dynamic_3"))
+    architecture = layers.ArchitectureLogits(operations=("identity", "dynamic_3"))
     convolution = layers.XDConv2D(
         8,
         (3, 5),

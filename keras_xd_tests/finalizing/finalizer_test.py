@@ -16,7 +16,13 @@ from keras_xd.core.searchable import (
 )
 from keras_xd.finalizing import FinalizedModel, finalize
 from keras_xd.graph.replacing import SubclassedModelWrapper
-from keras_xd.layers import CellArchitecture, HeterogeneousCell, StaticKernelXD, StaticXD, XDConv2D
+from keras_xd.layers import (
+    ArchitectureLogits,
+    HeterogeneousCell,
+    StaticKernelXD,
+    StaticXD,
+    XDConv2D,
+)
 from keras_xd.layers.xd.static_operation import StaticOperation
 from keras_xd.rewriting import rewrite
 from keras_xd.training import SearchModel
@@ -240,7 +246,7 @@ def test_snapping_is_never_done_unasked_and_tells_what_it_does(rng):
 
 def test_operations_in_cells_keep_their_spectrum_and_the_report_tells(rng):
     inputs = keras.Input((4, 4, 3))
-    cell = HeterogeneousCell(2, CellArchitecture(operations=("xd_3", "identity")))
+    cell = HeterogeneousCell(2, ArchitectureLogits(operations=("xd_3", "identity")))
     space = keras.Model(inputs, cell([inputs, inputs]))
     # Only the first block's second operation is one of XD.
     logits = np.tile([0.0, 5.0], (18, 1))

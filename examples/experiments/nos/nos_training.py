@@ -83,7 +83,7 @@ class ShareLogger(keras.callbacks.Callback):
         cells = [x for x in self.model.model.layers if hasattr(x, "operation_names")]
         for kind, reduction in (("normal", False), ("reduction", True)):
             cell = next(cell for cell in cells if cell.reduction == reduction)
-            mean = cell.describe()["shares"].mean(axis=0)
+            mean = cell.describe()["probabilities"].mean(axis=0)
             self.found[kind].append([round(float(share), 4) for share in mean])
 
 

@@ -1,4 +1,4 @@
-"""The architecture weights that relaxed cells share."""
+"""The architecture weights of relaxed cells."""
 
 import math
 import random
@@ -36,49 +36,44 @@ from keras_xd.layers.cells.relaxation import (
     drawn_paths,
 )
 
-SMALLEST_SHARE = 1e-5
+SMALLEST_PROBABILITY = 1e-5
 # The softmax of it and of zeros is 1 in float32. Training hardly moves such logits, random ones of
 # `random_values` lead by 11.6 at most, and those of `keep` by less than what says a decision.
 _DECIDED, _LEAD, _KEPT = 30.0, 20.0, 15.0
 
 
-@keras.saving.register_keras_serializable(package="keras_xd")
-class CellArchitecture(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="keras_xd", name="CellArchitecture")
+class ArchitectureLogits(keras.layers.Layer):
     """The architecture weights that all cells of one kind in a network share.
 
-    One logit for each operation on each of the 18 edges, see `HeterogeneousCell`. The shares of
-    the operations on an edge are the softmax of its logits.
+    One logit for each operation on each of the 18 edges, see `HeterogeneousCell`. The probabilities
+    of the operations on an edge are the softmax of its logits. What cells compute in training, and
+    what is derived, depends on `relaxation`:
 
-    With the relaxation `"softmax"` the cells compute all operations, weighted by their shares.
-    With `"gumbel"` every call in training draws one operation for each edge, by its share, the same
-    in all cells, and only that one is computed, with the weight 1. Its derivatives are those of a
-    softmax of the logits and the noise divided by `temperature`, a weight that begins as 1: see
-    `keras_xd.callbacks.TemperatureSchedule`. In inference the most likely operations are computed.
-    One operation at least in the first tier of a block makes features, as in derived cells.
+    - `"softmax"`: all operations, weighted by their probabilities.
+    - `"gumbel"`: one operation for each edge, drawn by its probability, the same in all cells, with
+      the weight 1. Its derivatives are those of a softmax of the logits and the noise divided by
+      `temperature`, a weight that begins as 1: see `keras_xd.callbacks.TemperatureSchedule`. One
+      operation at least in the first tier of a block makes features, as in derived cells.
+    - `"sampled"`: two different operations for each edge, drawn by their probabilities, with the
+      softmax of their two logits as weights, and exact gradients; all other logits get none.
+      (ProxylessNAS computes the one or the other, and rescales the two after each step so that
+      other probabilities stay: `keras_xd.callbacks.PathRescaling` does that.) Where a step moves
+      the weights alone, as in the bilevel modes of `SearchModel`, one is drawn.
+    - `"single_path"`: one discrete cell: of each first tier two edges, drawn by probabilities of
+      their own, the softmax of `edge_logits` over the edges of a block, and one operation of each.
+      Derivatives are those of a softmax over all operations of a tier, as with `"gumbel"`. What is
+      derived has the largest products of both probabilities.
+    - `"partial"`: all operations, on a quarter of the channels unless `partial_channels` of the
+      cells says otherwise; every edge of a first tier is multiplied by its own probability `β`, the
+      softmax of `edge_logits` over the edges of a block. What is derived has the largest products
+      of both probabilities.
+    - `"perturbation"`: as `"softmax"`, but what is derived is what the network misses most. Until
+      that is measured, by `keras_xd.callbacks.PerturbationSelection` at the end of `fit` or by
+      `keras_xd.training.decide_by_perturbation` after it, `genotype` and `finalize` raise a
+      `ValueError`. The decision is in the logits, and so in every file of them.
 
-    With `"sampled"` every call in training draws two different operations for each edge, by their
-    shares, which are computed with the softmax of their two logits as weights, and have exact
-    gradients; the logits of all others get none. (ProxylessNAS computes the one or the other, and
-    rescales the two after each step so that other shares stay: `keras_xd.callbacks.PathRescaling`
-    does that.) Where a step moves the weights alone, as in the bilevel modes of `SearchModel`, one
-    is drawn.
-
-    With `"single_path"` every call in training draws one discrete cell, and computes no more than
-    that: of each first tier two edges, drawn by shares of their own, the softmax of `edge_logits`
-    over the edges of a block, and one operation of each, drawn by its share. Derivatives are those
-    of a softmax over all operations of a tier, as with `"gumbel"`. What is derived has the largest
-    products of both shares, and is what inference computes.
-
-    With `"partial"` all operations are computed, on a quarter of the channels unless
-    `partial_channels` of the cells says otherwise, and every edge of a first tier is multiplied
-    by its own share `β`: the softmax of `edge_logits` over the edges of a block. What is derived
-    has the largest products of both shares.
-
-    With `"perturbation"` training is that of `"softmax"`, but shares do not decide: what is derived
-    is what the network misses most. So until that is measured, by
-    `keras_xd.callbacks.PerturbationSelection` at the end of `fit` or by
-    `keras_xd.training.decide_by_perturbation` after it, nothing is derived: `genotype` and
-    `finalize` raise a `ValueError`. The decision is in the logits, and so in every file of them.
+    In inference those that draw compute the most likely operations.
 
     Args:
         reduction: whether it is for reduction cells; for normal ones otherwise.
@@ -96,7 +91,7 @@ class CellArchitecture(keras.layers.Layer):
     Example:
 
     >>> from keras_xd import layers
-    >>> architecture = layers.CellArchitecture(operations=(*layers.NOS_OPERATIONS, "xd_3"))
+    >>> architecture = layers.ArchitectureLogits(operations=(*layers.NOS_OPERATIONS, "xd_3"))
     >>> architecture.build()
     >>> tuple(architecture.logits.shape)
     (18, 12)
@@ -161,22 +156,19 @@ class CellArchitecture(keras.layers.Layer):
         return [self.logits] if self.edge_logits is None else [self.logits, self.edge_logits]
 
     @property
-    def shares(self) -> Tensor:
-        """The weight of each operation on each edge, a tensor: its share, times that of the edge.
-
-        That of the edge is 1 but for the relaxations `"partial"` and `"single_path"`.
-        """
-        shares = self.operation_shares
-        return shares if self.edge_logits is None else shares * self.edge_shares[:, None]
+    def probabilities(self) -> Tensor:
+        """Those of the operations, a tensor `(18, operations)`, times those of their edges."""
+        found = self.operation_probabilities
+        return found if self.edge_logits is None else found * self.edge_probabilities[:, None]
 
     @property
-    def operation_shares(self) -> Tensor:
-        """The share of each operation on its edge, a tensor."""
+    def operation_probabilities(self) -> Tensor:
+        """The probability of each operation on its edge, a tensor."""
         return ops.softmax(ops.convert_to_tensor(self.logits), axis=-1)
 
     @property
-    def edge_shares(self) -> Tensor:
-        """The share of each edge among those of its block and tier, 1 without `edge_logits`."""
+    def edge_probabilities(self) -> Tensor:
+        """That of each edge among those of its block and tier, 1 without `edge_logits`."""
         if self.edge_logits is None:
             return ops.ones((EDGES,), "float32")
         sizes = [len(sources) for sources in SOURCES]
@@ -187,58 +179,56 @@ class CellArchitecture(keras.layers.Layer):
     def expected_operations(self) -> Tensor:
         """How many of each operation on each edge there are in the cell, by expectation.
 
-        With shares of edges these are two for the first tier of a block, as in what is derived.
+        With `edge_logits` two edges are expected in the first tier of a block, as in what is
+        derived.
         """
-        shares = self.operation_shares
+        found = self.operation_probabilities
         if self.edge_logits is None:
-            return shares
+            return found
         kept = [2.0] * FIRST_TIER_EDGES + [1.0] * BLOCKS
-        return shares * (self.edge_shares * ops.convert_to_tensor(kept, "float32"))[:, None]
+        return found * (self.edge_probabilities * ops.convert_to_tensor(kept, "float32"))[:, None]
 
     @property
     def genotype(self) -> CellGenotype:
-        """The cell decided on: `genotype_of_shares`.
+        """The cell decided on: `genotype_of_probabilities`.
 
         Raises:
             ValueError: with the relaxation `"perturbation"`, unless it is `decided`.
         """
         if self.relaxation == "perturbation" and not self.decided:
             raise ValueError(
-                "With the relaxation 'perturbation' shares do not decide on cells: train with "
-                "`keras_xd.callbacks.PerturbationSelection`, or call "
-                "`keras_xd.training.decide_by_perturbation` after training. `genotype_of_shares` "
-                "is what the shares would decide on. Received: logits that nothing has decided on"
+                "With the relaxation 'perturbation' probabilities do not decide on cells: train "
+                "with `keras_xd.callbacks.PerturbationSelection`, or call "
+                "`keras_xd.training.decide_by_perturbation` after training; see "
+                "`genotype_of_probabilities` for what they would decide on. "
+                "Received: logits that nothing has decided on"
             )
-        return self.genotype_of_shares
+        return self.genotype_of_probabilities
 
     @property
     def decided(self) -> bool:
         """Whether the logits say one cell alone, as `decide` sets them.
 
-        Training on leaves it so, as operations of all share get hardly any gradient.
+        Training on leaves it so, as logits so far apart get hardly any gradient.
         """
         ordered = np.sort(ops.convert_to_numpy(self.logits), axis=-1)
         edges = [
             first_tier_edge(number, source)
-            for number, block in enumerate(self.genotype_of_shares.blocks)
+            for number, block in enumerate(self.genotype_of_probabilities.blocks)
             for _, source in block.first
         ]
         lead = (ordered[:, -1] - ordered[:, -2])[[*edges, *map(second_tier_edge, range(BLOCKS))]]
         return bool(np.all(lead > _LEAD))
 
     @property
-    def genotype_of_shares(self) -> CellGenotype:
-        """The cell of the largest `shares`, by the rule of `keras_xd.genotypes.derive_cell`."""
+    def genotype_of_probabilities(self) -> CellGenotype:
+        """The cell of the largest `probabilities`, see `keras_xd.genotypes.derive_cell`."""
         if self.edge_logits is None:
             return derive_cell(ops.convert_to_numpy(self.logits), self.operations)
-        return cell_of_weights(ops.convert_to_numpy(self.shares), self.operations)
+        return cell_of_weights(ops.convert_to_numpy(self.probabilities), self.operations)
 
     def decide(self, cell: CellGenotype) -> None:
-        """Set the logits to values that say a cell: all share for its operations on its edges.
-
-        Args:
-            cell: a genotype of the operations that there are.
-        """
+        """Set the logits to values by which the operations of a cell have the probability 1."""
         logits = np.zeros((EDGES, len(self.operations)), "float32")
         edges = np.zeros((FIRST_TIER_EDGES,), "float32")
         for number, block in enumerate(cell.blocks):
@@ -252,12 +242,7 @@ class CellArchitecture(keras.layers.Layer):
             self.edge_logits.assign(edges)
 
     def keep(self, edge: int, operation: str) -> None:
-        """Give an operation all share of its edge, which alone decides on no cell.
-
-        Args:
-            edge: its number, as in `keras_xd.genotypes`.
-            operation: one of those that there are.
-        """
+        """Give an operation the probability 1 on its edge, which alone decides on no cell."""
         logits = np.array(ops.convert_to_numpy(self.logits))
         logits[edge] = 0.0
         logits[edge, self.operations.index(operation)] = _KEPT
@@ -270,8 +255,7 @@ class CellArchitecture(keras.layers.Layer):
     def paths(self, generator: keras.random.SeedGenerator | None) -> dict[str, Tensor]:
         """Return what edges compute and its weights, see `drawn_paths` and `drawn_cell`.
 
-        Args:
-            generator: where noise comes from, or `None` for the most likely operations.
+        Without a generator of noise these are the most likely operations.
         """
         noise = None
         if generator is not None:
@@ -290,34 +274,34 @@ class CellArchitecture(keras.layers.Layer):
         return draw(ops.convert_to_tensor(self.logits), noise, temperature)[0]
 
     def describe(self) -> Description:
-        """Return the `shares`, an array, and how undecided they are.
+        """Return the `probabilities`, an array, and how undecided they are.
 
-        `share/<operation>` is the mean share of an operation over the edges. `entropy` is the mean
-        over the edges of the entropies of their shares, in nats, and `entropy/relative` is that
-        divided by the entropy of equal shares. Where edges have shares there are `edge_shares`
-        too.
+        `share/<operation>` is the mean probability of an operation over the edges. `entropy` is the
+        mean over the edges of the entropies of their probabilities, in nats, and `entropy/relative`
+        is that divided by the entropy of equal ones. With `edge_logits` there are the
+        `edge_probabilities` too.
         """
-        shares = np.asarray(ops.convert_to_numpy(self.operation_shares), "float64")
-        logarithms = np.log(np.where(shares > 0, shares, 1.0))
-        entropy = abs(float(-np.sum(shares * logarithms) / EDGES))
+        values = np.asarray(ops.convert_to_numpy(self.operation_probabilities), "float64")
+        logarithms = np.log(np.where(values > 0, values, 1.0))
+        entropy = abs(float(-np.sum(values * logarithms) / EDGES))
         relative = entropy / math.log(len(self.operations))
-        means = zip(self.operations, shares.mean(axis=0), strict=True)
-        found = {"shares": shares, **{f"share/{name}": float(mean) for name, mean in means}}
+        means = zip(self.operations, values.mean(axis=0), strict=True)
+        found = {"probabilities": values, **{f"share/{name}": float(mean) for name, mean in means}}
         found |= {"entropy": entropy, "entropy/relative": relative}
         if self.edge_logits is not None:
-            found["edge_shares"] = ops.convert_to_numpy(self.edge_shares)
+            found["edge_probabilities"] = ops.convert_to_numpy(self.edge_probabilities)
         return found
 
     def random_values(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """Return values of `architecture_variables` for shares drawn evenly from all possible."""
+        """Return values of `architecture_variables` for probabilities drawn evenly from all."""
         values = [generator.dirichlet(np.ones(len(self.operations)), size=EDGES)]
         if self.edge_logits is not None:
             parts = [generator.dirichlet(np.ones(len(sources))) for sources in SOURCES]
             values.append(np.concatenate(parts))
-        return [np.log(np.maximum(shares, SMALLEST_SHARE)) for shares in values]
+        return [np.log(np.maximum(rows, SMALLEST_PROBABILITY)) for rows in values]
 
     def call(self, inputs: Tensor | None = None) -> Tensor:
-        return self.shares
+        return self.probabilities
 
     def get_config(self) -> Config:
         return {
