@@ -80,6 +80,7 @@ def rewrite(
             the pooling. `"skip"`: an input of `keras.layers.Add`, `keras.ops.add` or `x + y` from
             which another input of the same addition is computed gets an `XDConv` with a kernel of
             size 3 (or `kernel_size`) that starts as the identity, under the name `<addition>_skip`.
+            Other layers, of a space of your own, are always rewritten.
         depth: depth of the K-matrices, an integer or a triple; `None` for the layers' default.
         radix: block sizes of the K-matrices; see `XDConv`.
         padding: `"exact"` keeps the padding of each layer. `"circular"` continues the input

@@ -46,7 +46,8 @@ def arguments_of(keras_class):
 
 def check_twin(keras_class, twin):
     """Raise `ValueError` unless one class can take the place of another."""
-    if not issubclass(keras_class, keras.layers.Layer) or issubclass(keras_class, SearchableLayer):
+    others = (keras.Model, SearchableLayer)
+    if not issubclass(keras_class, keras.layers.Layer) or issubclass(keras_class, others):
         raise ValueError(
             f"A key of `twins` must be a class of Keras' layers. Received: {keras_class!r}"
         )
@@ -126,13 +127,15 @@ def twin_of(candidate, twin, padding, options):
 
 def _arguments(layer):
     """Return the arguments by which to make a layer again, as another."""
-    arguments, config = {}, layer.get_config()
-    for name in arguments_of(type(layer)):
+    arguments, names = {}, arguments_of(type(layer))
+    # A configuration cannot hold every function, but not every argument is an attribute.
+    config = {} if all(hasattr(layer, name) for name in names) else layer.get_config()
+    for name in names:
         if hasattr(layer, name) or name in config:
-            arguments[name] = getattr(layer, name) if hasattr(layer, name) else config[name]
-    activation = arguments.get("activation")
-    if isinstance(activation, keras.layers.Layer):
-        arguments["activation"] = type(activation).from_config(activation.get_config())
+            value = getattr(layer, name) if hasattr(layer, name) else config[name]
+            if isinstance(value, keras.layers.Layer):  # such as an activation
+                value = type(value).from_config(value.get_config())
+            arguments[name] = value
     return {**arguments, "dtype": layer.dtype_policy}
 
 

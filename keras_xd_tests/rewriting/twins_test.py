@@ -280,6 +280,7 @@ def test_a_space_of_ones_own_is_rewritten_to(own_spaces, rng):
         ("mine", {layers.Dense: Searched}, r"arguments of `Dense`.*without \['units'\]"),
         ("mine", {Searched: Searched}, "Keras' layers. Received: .*Searched"),
         ("mine", {str: Searched}, "Keras' layers. Received: .*str"),
+        ("mine", {keras.Sequential: Searched}, "Keras' layers. Received: .*Sequential"),
         ("mine", None, "A name needs `twins`.*name='mine', twins=None"),
         ("mine", {"Conv2D": Searched}, "parameter twins="),
         ("mine", {layers.Conv2D: layers.Conv2D}, "SearchableLayer`. Received: .*Conv2D"),
@@ -315,6 +316,7 @@ def gated(keras_class):
     [
         layers.Dense(3, activation=layers.ReLU(), use_bias=False),
         layers.LSTM(3, go_backwards=True, return_sequences=True),
+        layers.RNN(layers.GRUCell(3)),
         layers.BatchNormalization(epsilon=0.1),
         layers.LayerNormalization(),
         layers.PReLU(shared_axes=[1]),
