@@ -182,7 +182,7 @@ class SearchSpace:
         for candidate, new in plan.chosen:
             if candidate.layer is not None:
                 twin_layers.copy_weights(candidate.layer, new)
-                if candidate.causal and self.causal_twin is None:  # which is so by construction
+                if candidate.causal and type(new) is not self.causal_twin:  # causal by construction
                     twin_layers.check_stays_causal(new, candidate.shape)
 
     def _checked_operations(self, operations):
