@@ -101,6 +101,8 @@ def twin_of(candidate, twin, padding, options):
     layer, shape, options = candidate.layer, candidate.shape, dict(options)
     arguments = _arguments(layer)
     if candidate.operation == "layer":
+        if set(options) & set(arguments):
+            raise ValueError(f"These are the layer's own. Received: {options}")
         return twin(**arguments, **options)
     if candidate.operation == "pooling":
         arguments["kernel_size"] = arguments.pop("pool_size")

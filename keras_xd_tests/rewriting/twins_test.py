@@ -347,6 +347,13 @@ def test_a_twin_that_lacks_a_weight_is_refused(own_spaces):
         rewrite(model, to="mine")
 
 
+def test_sizes_of_other_layers_are_their_own(own_spaces):
+    keras_xd.register_search_space("mine", {layers.ConvLSTM1D: gated(layers.ConvLSTM1D)})
+    model = keras.Sequential([keras.Input((3, 8, 1)), layers.ConvLSTM1D(2, 3, name="lstm")])
+    with pytest.raises(ValueError, match="layer 'lstm': These are the layer's own.*'kernel_size'"):
+        rewrite(model, to="mine", kernel_size=5)
+
+
 def test_recipes_of_ones_own_are_checked():
     with pytest.raises(ValueError, match="A recipe may have.*recipe={'speed': 1}"):
         keras_xd.SearchSpace("mine", {}, recipe={"speed": 1})
