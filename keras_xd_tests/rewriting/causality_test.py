@@ -7,7 +7,7 @@ from keras import layers
 
 import keras_xd
 from keras_xd import layers as xd_layers
-from keras_xd.rewriting import kinds
+from keras_xd.rewriting import spaces
 
 STEPS, CHANGE = 12, 7
 
@@ -38,9 +38,9 @@ class GatedConv1D(xd_layers.SearchableLayer, layers.Conv1D):
 
 
 @pytest.fixture(autouse=True)
-def spaces(monkeypatch):
+def own_spaces(monkeypatch):
     """Enter two spaces for this module alone."""
-    monkeypatch.setattr(kinds, "SEARCH_SPACES", dict(kinds.SEARCH_SPACES))
+    monkeypatch.setattr(spaces, "SEARCH_SPACES", dict(spaces.SEARCH_SPACES))
     keras_xd.register_search_space("gates", {layers.Conv1D: GatedConv1D})
     keras_xd.register_search_space("looks_ahead", {layers.Conv1D: xd_layers.XDConv1D})
 
@@ -99,12 +99,26 @@ def test_a_causal_model_stays_causal_in_every_space(space, make, rng):
 
 
 def test_every_space_is_tested():
-    assert set(OPTIONS) | {"looks_ahead"} == set(kinds.SEARCH_SPACES)
+    assert set(OPTIONS) | {"looks_ahead"} == set(spaces.SEARCH_SPACES)
 
 
 def test_a_space_of_ones_own_that_looks_ahead_is_refused():
     with pytest.raises(ValueError, match="must stay causal.*layer 'causal' of class XDConv1D"):
         keras_xd.rewrite(network(), to="looks_ahead")
+
+
+def test_other_layers_of_a_causal_model_stay_causal():
+    class Ahead(xd_layers.SearchableLayer, layers.Dense):
+        """A dense layer that sees one step ahead."""
+
+        architecture_variables = ()
+
+        def call(self, inputs):
+            return super().call(keras.ops.roll(inputs, -1, axis=1))
+
+    keras_xd.register_search_space("ahead", {layers.Dense: Ahead})
+    with pytest.raises(ValueError, match="must stay causal.*layer 'dense' of class Ahead"):
+        keras_xd.rewrite(network(), to="ahead")
 
 
 def test_layers_that_would_see_later_steps_are_left(rng, caplog):

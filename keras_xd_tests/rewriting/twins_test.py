@@ -7,10 +7,9 @@ from keras import layers
 
 import keras_xd
 from keras_xd import layers as xd_layers
-from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.searchable import searchable_layers
 from keras_xd.finalizing import finalize
-from keras_xd.rewriting import kinds, rewrite
+from keras_xd.rewriting import rewrite, spaces, twins
 from keras_xd.testing import assert_close
 from keras_xd_tests import sample_models
 
@@ -18,17 +17,15 @@ RELATIVE_ERROR = 1e-5
 
 
 # A structured layer takes what its own `start_from` knows, see structured_test.py.
-@pytest.mark.parametrize("space", [name for name in kinds.SEARCH_SPACES if name != "structured"])
+@pytest.mark.parametrize("space", [name for name in spaces.SEARCH_SPACES if name != "structured"])
 def test_arguments_of_every_class_are_attributes(space):
-    for keras_class, twin in kinds.SEARCH_SPACES[space].items():
-        names = kinds.arguments_of(keras_class)
-        required = {"filters": 4, "kernel_size": 3, "pool_size": 3}
+    for keras_class, twin in spaces.SEARCH_SPACES[space].twins.items():
+        names = twins.arguments_of(keras_class)
+        required = {"filters": 4, "kernel_size": 3, "units": 4}
         layer = keras_class(**{name: required[name] for name in names if name in required})
         assert all(hasattr(layer, name) for name in names)
-        if not issubclass(keras_class, kinds.POOLING):
-            expected = set(constructor_parameters(keras_class)) - {"kwargs"}
-            config = twin.from_config(twin(**{n: 4 for n in expected & set(required)}).get_config())
-            assert expected <= set(config.get_config()) | {"activation"}
+        config = twin.from_config(twin(**{n: 4 for n in set(names) & set(required)}).get_config())
+        assert set(names) <= set(config.get_config()) | {"activation", "activity_regularizer"}
 
 
 @pytest.mark.parametrize(
@@ -255,7 +252,7 @@ class WithoutOptions(xd_layers.XDConv2D):
 @pytest.fixture
 def own_spaces(monkeypatch):
     """Search spaces that are forgotten after a test."""
-    monkeypatch.setattr(kinds, "SEARCH_SPACES", dict(kinds.SEARCH_SPACES))
+    monkeypatch.setattr(spaces, "SEARCH_SPACES", dict(spaces.SEARCH_SPACES))
 
 
 def test_a_space_of_ones_own_is_rewritten_to(own_spaces, rng):
@@ -280,16 +277,83 @@ def test_a_space_of_ones_own_is_rewritten_to(own_spaces, rng):
         ("xd", {layers.Conv2D: Searched}, "name of another search space"),
         ("mine", [layers.Conv2D], "`twins` must be a dictionary"),
         ("mine", {}, "a class to replace"),
-        ("mine", {layers.Dense: Searched}, "Keras' convolutions. Received: .*Dense"),
-        ("mine", {"Conv2D": Searched}, "Keras' convolutions. Received: 'Conv2D'"),
+        ("mine", {layers.Dense: Searched}, r"arguments of `Dense`.*without \['units'\]"),
+        ("mine", {Searched: Searched}, "Keras' layers. Received: .*Searched"),
+        ("mine", {str: Searched}, "Keras' layers. Received: .*str"),
+        ("mine", {keras.Sequential: Searched}, "Keras' layers. Received: .*Sequential"),
+        ("mine", None, "A name needs `twins`.*name='mine', twins=None"),
+        ("mine", {"Conv2D": Searched}, "Keras' layers. Received: 'Conv2D'"),
         ("mine", {layers.Conv2D: layers.Conv2D}, "SearchableLayer`. Received: .*Conv2D"),
         ("mine", {layers.Conv2D: "Searched"}, "SearchableLayer`. Received: 'Searched'"),
         ("mine", {layers.Conv2D: WithoutOptions}, r"arguments of `Conv2D`.*without \['activ"),
-        ("mine", {layers.AveragePooling2D: Searched}, "Keras' convolutions. Received: .*Pooling"),
+        ("mine", {layers.AveragePooling2D: Searched}, r"of `AveragePooling2D`.*\['pool_size'\]"),
     ],
 )
 def test_what_is_no_search_space_is_refused(own_spaces, name, twins, message):
-    before = dict(kinds.SEARCH_SPACES)
+    before = dict(spaces.SEARCH_SPACES)
     with pytest.raises(ValueError, match=message):
         keras_xd.register_search_space(name, twins)
-    assert kinds.SEARCH_SPACES == before
+    assert spaces.SEARCH_SPACES == before
+
+
+def gated(keras_class):
+    """Return a subclass of a layer of Keras that has one architecture variable more."""
+
+    class Gated(xd_layers.SearchableLayer, keras_class):
+        def build(self, input_shape):
+            super().build(input_shape)
+            self.gate = self.add_weight(shape=(), initializer="ones", name="gate")
+
+        @property
+        def architecture_variables(self):
+            return [self.gate]
+
+    return Gated
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        layers.Dense(3, activation=layers.ReLU(), use_bias=False),
+        layers.LSTM(3, go_backwards=True, return_sequences=True),
+        layers.RNN(layers.GRUCell(3)),
+        layers.BatchNormalization(epsilon=0.1),
+        layers.LayerNormalization(),
+        layers.PReLU(shared_axes=[1]),
+        layers.MaxPooling1D(2),
+        layers.Dropout(0.5),
+    ],
+    ids=lambda layer: layer.name,
+)
+def test_any_layer_can_have_a_twin(own_spaces, layer, rng):
+    twin = gated(type(layer))
+    keras_xd.register_search_space(keras_xd.SearchSpace("mine", {type(layer): twin}))
+    model = keras.Sequential([keras.Input((6, 2)), layer])
+    sample_models.randomize(model, rng)
+    space = rewrite(model, to="mine")
+    assert type(space.layers[0]) is twin
+    x = rng.normal(size=(2, 6, 2)).astype("float32")
+    np.testing.assert_array_equal(space(x), model(x))
+
+
+def test_a_twin_that_lacks_a_weight_is_refused(own_spaces):
+    class Without(gated(layers.Dense)):
+        def __init__(self, units, **kwargs):
+            super().__init__(units, **{**kwargs, "use_bias": False})
+
+    keras_xd.register_search_space("mine", {layers.Dense: Without})
+    model = keras.Sequential([keras.Input((2,)), layers.Dense(3, name="dense")])
+    with pytest.raises(ValueError, match="by their names.*'dense' of class Without without 'bias'"):
+        rewrite(model, to="mine")
+
+
+def test_sizes_of_other_layers_are_their_own(own_spaces):
+    keras_xd.register_search_space("mine", {layers.ConvLSTM1D: gated(layers.ConvLSTM1D)})
+    model = keras.Sequential([keras.Input((3, 8, 1)), layers.ConvLSTM1D(2, 3, name="lstm")])
+    with pytest.raises(ValueError, match="layer 'lstm': These are the layer's own.*'kernel_size'"):
+        rewrite(model, to="mine", kernel_size=5)
+
+
+def test_recipes_of_ones_own_are_checked():
+    with pytest.raises(ValueError, match="A recipe may have.*recipe={'speed': 1}"):
+        keras_xd.SearchSpace("mine", {}, recipe={"speed": 1})
