@@ -1,12 +1,11 @@
 """Bayesian optimisation over terms beside random search and evolution, and what its kernel knows.
 
-    python benchmarks/grammar_search.py [--trials 40] [--seeds 5] [--error tree] [--dry-run]
+    python benchmarks/grammar_search.py [--trials 40] [--seeds 5] [--dry-run]
     python benchmarks/grammar_search.py --train [--trials 25] [--images 2000] [--searches folder]
 
 Without `--train` trials cost nothing: terms of hierarchical NAS-Bench-201 have an "error" between
 0.05 and 1 by how much of their tree is that of a fixed random term, whose error of 0.05 is the
-lowest. With `--error network` the error is one of the paths through the network instead, which no
-part of the tree decides (see term_errors.py). With `--train` each trial trains a network of
+lowest. With `--train` each trial trains a network of
 examples/experiments/grammar/grammar_cifar10.py on a part of CIFAR-10 and its error is that on
 validation images.
 
@@ -14,8 +13,7 @@ Every strategy gets equal trials, with several seeds; the curves show the mean o
 and its deviation. `plain` is Bayesian optimisation with the plain Weisfeiler-Lehman kernel in place
 of the hierarchical one. Then both kernels' Gaussian processes are fitted to 25, 50 and 100 random
 terms, as far as there are that many, and Kendall's τ of their predictions of others is given.
-Table, errors and curves go to benchmarks/grammar_search.md, .json and .svg, with `--error network`
-to benchmarks/grammar_search_network.md, .json and .svg, with `--train` to
+Table, errors and curves go to benchmarks/grammar_search.md, .json and .svg, with `--train` to
 benchmarks/grammar_search_cifar10.md, .json and .svg; nowhere with `--dry-run`. `--redraw` draws the
 curves from the errors, without a search.
 """
@@ -132,7 +130,7 @@ def kendall(space, terms, errors, counts, seeds):
             predicted = order[max(counts, default=0) :][:MOST_PREDICTED]
             for count in counts:
                 chosen = order[:count]
-                targets = normal_scores(errors[chosen])
+                targets = normal_scores(errors[chosen].tolist())
                 surrogate.fit([(("network", terms[i]),) for i in chosen], targets)
                 mean, _ = surrogate.predict([(("network", terms[i]),) for i in predicted])
                 found[kernel][count].append(scipy.stats.kendalltau(mean, errors[predicted])[0])
@@ -167,11 +165,6 @@ def trained(options):
 def synthetic(options):
     """Return the grammar and the error without training."""
     space = SPACES[options.space]()
-    if options.error == "network":
-        import term_errors
-
-        depth = 2 if options.space == "cell" else 20
-        return space, lambda term: term_errors.network_error(term, depth)
     return space, Likeness(space.sample(np.random.default_rng(12345)))
 
 
@@ -220,7 +213,7 @@ def page(found, options, words):
         f"{found['longest']:.1f} s at most"
         if options.train
         else f"terms of the space `{options.space}` of NAS-Bench-201, error of the "
-        f"{options.error} without training"
+        "tree without training"
     )
     lines = [
         "# Search strategies over terms",
@@ -273,7 +266,6 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--train", action="store_true", help="short trainings on CIFAR-10")
     parser.add_argument("--space", choices=SPACES, default="hierarchical")
-    parser.add_argument("--error", choices=("tree", "network"), default="tree")
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=list(STRATEGIES))
     parser.add_argument("--trials", type=int, help="40; 25 with --train")
     parser.add_argument("--initial-trials", type=int, default=10)
@@ -291,8 +283,8 @@ def main(arguments=None):
     group.add_argument("--redraw", action="store_true", help="only draw, from the file of errors")
     options = parser.parse_args(arguments)
     name = "grammar_search"
-    if options.train or options.error == "network":
-        name = f"{name}_{'cifar10' if options.train else options.error}"
+    if options.train:
+        name = f"{name}_cifar10"
     paths = {ending: options.output / f"{name}.{ending}" for ending in ("json", "md", "svg")}
     if options.redraw:
         found = json.loads(paths["json"].read_text(encoding="utf-8"))

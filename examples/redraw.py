@@ -16,13 +16,13 @@ import pathlib
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import reporting
-from experiments.dnarch import dnarch_report, image_comparison, kernel_sizes, pruned_resnet_report
+from experiments.dnarch import dnarch_report, kernel_sizes, pruned_resnet_report
 from experiments.grammar import activation_search, grammar_cifar10, tune_burgers, tuning
 from experiments.k import chrysalis_report
 from experiments.nos import nos_report
 from experiments.scoreboard import scoreboard_report
 from experiments.structured import structured_report
-from experiments.xd import burgers, cifar10_report, darcy, music_report, pde_report, snapping
+from experiments.xd import burgers, cifar10_report, darcy, music_report, pde_report
 
 REPORTS = {
     "burgers": pde_report,
@@ -30,13 +30,11 @@ REPORTS = {
     "cifar10": cifar10_report,
     "darcy": pde_report,
     "dnarch": dnarch_report,
-    "image": image_comparison,
     "kernel": kernel_sizes,
     "music": music_report,
     "nos": nos_report,
     "pruned": pruned_resnet_report,
     "scoreboard": scoreboard_report,
-    "snapping": snapping,
     "structured": structured_report,
 }
 PROBLEMS = {"burgers": burgers.PROBLEM, "darcy": darcy.PROBLEM}

@@ -9,22 +9,16 @@ import re
 import types
 
 import keras
-import numpy as np
 import pytest
 
 import keras_xd
 from keras_xd_tests.example_scripts import BENCHMARKS, on_path
 
 with on_path(BENCHMARKS):
-    calibration_scale = importlib.import_module("calibration_scale")
     finalized = importlib.import_module("finalized")
-    found_cells = importlib.import_module("found_cells")
     formats = importlib.import_module("formats")
-    dash = importlib.import_module("dash")
     low_rank = importlib.import_module("low_rank")
     nos = importlib.import_module("nos")
-    projection = importlib.import_module("projection")
-    products = importlib.import_module("products")
     quantized = importlib.import_module("quantized")
     xd_conv = importlib.import_module("xd_conv")
 
@@ -121,62 +115,6 @@ def test_low_ranks_are_measured(tmp_path, monkeypatch, rng):
     assert table[2].count(" ×") >= 6
 
 
-def test_found_cells_are_timed_beside_the_plain_network(tmp_path, capsys, rng, monkeypatch):
-    given = []
-    monkeypatch.setattr(keras_xd.models, "resnet20", stand_in("resnet20"))
-    monkeypatch.setattr(keras_xd.models, "nos_network", stand_in("nos_network", given))
-    genotype = keras_xd.genotypes.random_genotype(rng, ("identity", "max_pooling_3")).to_dict()
-    result = {"kind": "cifar10", "accuracy": 0.75, "parameters": 1234}
-    runs = [
-        {"method": "nos", "seed": 0, "genotype": genotype, **result},
-        {"method": "resnet", "seed": 0, **result},
-    ]
-    settings = {"pool": 4, "cells": 3, "channels": 4, "resnet_width": 2}
-    file = tmp_path / "nos_search.json"
-    file.write_text(json.dumps({"settings": settings, "runs": runs}))
-    words = ["--results", str(file), "--batch-size", "2", "--rounds", "1", "--dry-run"]
-    table = [line for line in found_cells.main(words) if line.startswith("| ")]
-    model = found_cells.network(runs[0], settings)
-    derived = (given[0][name] for name in ("genotype", "cells", "channels", "auxiliary"))
-    assert tuple(derived) == (keras_xd.genotypes.Genotype.from_dict(genotype), 3, 4, False)
-    ratio = keras_xd.complexity(model) / keras_xd.complexity(found_cells.network(runs[1], settings))
-    assert table[1].startswith(f"| all operations | 1 | 25.00 | 1,234 | {ratio:,.2f} | ")
-    assert table[2] == "| plain ResNet-20 | 1 | 25.00 | 1,234 | 1.00 | 1.00 | 1.00 | 1.00 |"
-    file.write_text(json.dumps({"settings": settings, "runs": runs[:1]}))
-    with pytest.raises(SystemExit):
-        found_cells.main(words)
-    assert "there must be a run of the method 'resnet'" in capsys.readouterr().err
-
-
-def test_calibrated_cells_enlarge_features(rng, monkeypatch):
-    genotype = calibration_scale.calibrating("dynamic_3", 0)
-    for cell in (genotype.normal, genotype.reduction):
-        assert [block.second for block in cell.blocks] == ["dynamic_3"] * 4
-        names = [sorted(name for name, _ in block.first) for block in cell.blocks]
-        assert all("dynamic_3" in pair for pair in names)
-    arguments = inspect.signature(keras_xd.models.nos_network)
-
-    def one_derived_cell(*values, **keywords):
-        given = arguments.bind(*values, **keywords).arguments
-        channels, options = given["channels"], {"calibration_gate": given["calibration_gate"]}
-        inputs = keras.Input(given["input_shape"])
-        x = keras.layers.Conv2D(3 * channels, 3, padding="same")(inputs)
-        cell = keras_xd.layers.DerivedCell(
-            given["genotype"].normal, channels, name="cell", **options
-        )
-        return keras.Model(inputs, keras.layers.Dense(given["classes"])(cell([x, x])))
-
-    monkeypatch.setattr(keras_xd.models, "nos_network", one_derived_cell)
-    inputs = rng.random((4, 8, 8, 3)).astype("float32")
-    made = calibration_scale.networks(3, (8, 8, 3), 1)["derived, `dynamic_3` in all tiers"][0]
-    found = {}
-    for gate in (None, "zero"):
-        calibration_scale.keras.utils.set_random_seed(0)
-        found[gate] = calibration_scale.deviations(made(gate), inputs)
-        assert len(found[gate]) == 2
-    assert found[None][0] > 1.5 * found["zero"][0]
-
-
 def one_cell(cells, channels, shape, classes):
     """Return a search network of one cell of two operations, which take less time to trace."""
     inputs = keras.Input(shape)
@@ -234,21 +172,6 @@ def test_a_selection_is_the_sum_of_its_evaluations():
     assert "397 evaluations of 256 held-out images in batches of 64, 10.00 s each, 3,970 s" in line
 
 
-def test_a_mixture_is_measured_beside_its_candidates(monkeypatch, capsys):
-    mixed, given = keras_xd.layers.MixedOperation1D, []
-
-    def of_two(*arguments, candidates, **options):  # each is traced by itself
-        given.append(len(candidates))
-        return mixed(*arguments, candidates=candidates[::8], **options)
-
-    monkeypatch.setattr(keras_xd.layers, "MixedOperation1D", of_two)
-    dash.main(["--small", "--dry-run"])
-    (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("| "))
-    direct, fourier, form, one, themselves, *ratios = row.split(" | ")[3:]
-    assert form in ("direct", "fourier") and min(map(float, (direct, fourier, one, themselves))) > 0
-    assert len(ratios) == 2 and given == [16]
-
-
 def test_cells_of_layers_are_those_of_version_0_1():
     model = keras_xd.models.nos_search_network(
         3, 2, (4, 4, 3), operations=("identity", "dilated_3")
@@ -260,23 +183,6 @@ def test_cells_of_layers_are_those_of_version_0_1():
         keras_xd.architecture_variables(model)
     )
     assert apart.count_params() == model.count_params()
-
-
-def test_projections_of_every_family_are_measured(capsys):
-    lines = projection.main(["--rows", "48", "--columns", "96", "--share", "0.5", "--dry-run"])
-    cells = [[c.strip() for c in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
-    head, *rows = cells
-    assert len(rows) == 2 * len(projection.FAMILIES)
-    for row in rows:
-        found = dict(zip(head, row, strict=True))
-        assert 0 < float(found["share"]) <= 0.5
-        assert float(found["bound"]) <= float(found["error"]) < 1
-        aware = found["family"] in projection.WITH_INPUTS
-        assert (found["with inputs"] != "–") == aware
-        if found["family"] == "low_rank":
-            assert found["error"] == found["bound"] == found["error of low rank"]
-            assert float(found["with inputs"]) < float(found["of outputs"])
-    assert lines[-1] in capsys.readouterr().out
 
 
 def test_formats_are_measured_once_and_refusals_told(tmp_path, monkeypatch, capsys):
@@ -312,30 +218,3 @@ def test_formats_are_measured_once_and_refusals_told(tmp_path, monkeypatch, caps
     records["KDense"]["onnx"]["versions"]["keras"] = "3.0.0"
     (tmp_path / "formats.json").write_text(json.dumps(records))
     assert formats.main(words) == found and len(measured) == 2
-
-
-def test_products_of_a_step_are_all_found(tmp_path, monkeypatch):
-    case = (2, 3, (4, 6), 3, 1, 0)
-    monkeypatch.setitem(xd_conv.CASES, "small", case)
-    graph = products.traced(xd_conv.xd_layer(case), 2, 3, (4, 6))
-    counts = products.operations(graph)
-    layer = xd_conv.xd_layer(case)
-    layer.build((None, 4, 6, 3))
-    multiply_adds = 0
-    for (kind, shapes, settings), count in counts.items():
-        if kind in products.PRODUCTS:
-            a, b = shapes
-            inner = a[-2] if settings[0] else a[-1]
-            times = max(np.prod(a[:-2], dtype=int), np.prod(b[:-2], dtype=int))
-            multiply_adds += count * times * np.prod(a[-2:]) * np.prod(b[-2:]) // inner
-    least = 3 * 2 * layer.complexity((None, 4, 6, 3))  # without folding and the spectrum
-    assert least <= multiply_adds < 3 * least
-    assert any(kind == "Transpose" and len(order) == 4 for kind, _, order in counts)
-    output = tmp_path / "products.md"
-    monkeypatch.setattr(xd_conv, "machine_rates", lambda: (1e6, 1e6))
-    monkeypatch.setattr(products, "traced", lambda *arguments: graph)
-    row = products.measure("small", 1)
-    monkeypatch.setattr(products, "measured_apart", lambda *arguments: row)
-    products.main(["--cases", "small", "--threads", "1", "--output", str(output)])
-    line = output.read_text().splitlines()[-1]
-    assert line.startswith("| 2, 3, 4×6, 3, 1 | 1 | ") and line.count(" | ") == 9
