@@ -19,7 +19,6 @@ curves from the errors, without a search.
 """
 
 import argparse
-import importlib.metadata
 import json
 import os
 import pathlib
@@ -32,6 +31,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras_tuner as kt
 import numpy as np
 import scipy.stats
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
+
+import reporting
+import timing
 
 from keras_xd import visualization
 from keras_xd.grammar import spaces
@@ -139,7 +143,6 @@ def kendall(space, terms, errors, counts, seeds):
 
 def trained(options):
     """Return the grammar and the error of a network after a short training on CIFAR-10."""
-    sys.path.insert(0, str(FOLDER.parent / "examples"))
     import keras
     from datasets import images
     from experiments.grammar import grammar_cifar10
@@ -198,15 +201,9 @@ def measure(options):
     return {"runs": runs, "study": study, "longest": longest, "processor": processor}
 
 
-def mean(values):
-    deviation = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.3f}{deviation}"
-
-
 def page(found, options, words):
     """Return the lines of the page."""
-    packages = ("keras-tuner", "numpy", "scipy")
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
+    versions = timing.versions(("keras-tuner", "numpy", "scipy"))
     what = (
         f"networks of examples/experiments/grammar/grammar_cifar10.py, {options.images} images, "
         f"{options.epochs} epochs, {options.filters} filters; a training took "
@@ -224,30 +221,26 @@ def page(found, options, words):
         "",
     ]
     trials = sorted({max(1, options.trials * part // 4) for part in (1, 2, 3, 4)})
-    lines += [
-        f"| best error after | {' | '.join(f'{trial} trials' for trial in trials)} | mean error "
-        "after the first ones | s a seed |",
-        f"|{'---|' * (len(trials) + 3)}",
-    ]
+    words = ["best error after", *(f"{trial} trials" for trial in trials)]
+    lines += timing.head(*words, "mean error after the first ones", "s a seed")
     for strategy, runs in found["runs"].items():
         best = visualization.best_so_far(runs)
-        cells = [mean(best[:, trial - 1]) for trial in trials]
+        cells = [reporting.spread(best[:, trial - 1], 3) for trial in trials]
         later = [errors[options.initial_trials :] for errors in runs]
         # A seed whose later trials all failed, or that has none, is left out.
         known = [np.nanmean(errors) for errors in later if np.isfinite(errors).any()]
-        cells.append(mean(known) if known else "–")
+        cells.append(reporting.spread(known, 3) if known else "–")
         seconds = found["processor"][strategy]
         cells.append("–" if seconds is None else f"{seconds / len(runs):.1f}")
         lines.append(f"| {strategy} | {' | '.join(cells)} |")
     lines += ["", "Seconds are those of the processor, trials included; – if some were kept.", ""]
     counts = list(next(iter(found["study"].values())))
     if counts:
-        lines += [
-            f"| Kendall's τ, kernel | {' | '.join(f'{c} observations' for c in counts)} |",
-            f"|{'---|' * (len(counts) + 1)}",
-        ]
+        lines += timing.head("Kendall's τ, kernel", *(f"{c} observations" for c in counts))
         for kernel, values in found["study"].items():
-            lines.append(f"| {kernel} | {' | '.join(mean(values[c]) for c in counts)} |")
+            lines.append(
+                f"| {kernel} | {' | '.join(reporting.spread(values[c], 3) for c in counts)} |"
+            )
         lines.append("")
     return lines
 

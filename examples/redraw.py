@@ -1,10 +1,10 @@
-"""Write the pages and pictures of the results again, from their records and without a training.
+"""Write the pages of the results again, from their records and without a training.
 
     python examples/redraw.py
     python examples/redraw.py cifar10 dnarch_mnist --output other/folder
 
 Every `.json` file in examples/results has the records of one page; all pages are written unless
-some are named. A changed report or style of the pictures needs no experiment to be run again.
+some are named. A changed report needs no experiment to be run again.
 """
 
 import argparse
@@ -57,17 +57,8 @@ def page(name, found):
     return write(found["settings"], found["runs"], found.get("written"))
 
 
-def draw(name, found, folder):
-    """Draw the pictures of records into a folder."""
-    if name in TUNED:
-        tuning.draw(name, TUNED[name], found, folder)
-    else:
-        report = REPORTS[name.split("_")[0]]
-        report.draw(found["settings"], found["runs"], folder / f"{name}.svg")
-
-
 def main(arguments=None):
-    """Write pages and pictures; return the names of the experiments."""
+    """Write pages; return the names of the experiments."""
     names = sorted(path.stem for path in reporting.RESULTS.glob("*.json"))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
@@ -81,7 +72,8 @@ def main(arguments=None):
         found = records(name)
         text = page(name, found)
         (options.output / f"{name}.md").write_text(text, encoding="utf-8")
-        draw(name, found, options.output)
+        if name in TUNED:
+            tuning.draw(name, TUNED[name], found, options.output)
     return options.names or names
 
 
