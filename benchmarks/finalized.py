@@ -129,8 +129,9 @@ def measure(name, depth, steps, rounds):
         for kind, model in (*models.items(), ("search space", space))
     }
     for form, kept in (("auto", "kernel"), ("low rank", "low_rank")):
-        forms = [row.form for row in models[form].report.rows]
-        rows[form]["kept"] = f"{forms.count(kept)} of {len(forms)}"
+        if form in models:
+            forms = [row.form for row in models[form].report.rows]
+            rows[form]["kept"] = f"{forms.count(kept)} of {len(forms)}"
     rng = np.random.default_rng(0)
 
     def inputs_of(batch):

@@ -35,7 +35,6 @@ NAMES = {
     "channel_attention_tanh": "+ channel attention, tanh",
     "channel_attention_paper": "+ channel attention, paper's form",
 }
-CALIBRATED = ("none", "dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
 TITLES = {
     "search": "Heterogeneous cells on CIFAR-10",
     "guidance": "Searches of cells on CIFAR-10, guided by a teacher's attention",

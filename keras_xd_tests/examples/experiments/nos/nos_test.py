@@ -106,9 +106,6 @@ def test_a_guided_search_is_measured_and_kept(
     assert 0.9 < guided["search"]["normal_entropy"][0] <= 1
     assert guided["search"]["parameter_free_share"] == [1.0]
     assert guided["operations"] == list(few_operations)
-    for kind in ("normal", "reduction"):
-        assert len(guided["shares"][kind]) == 1
-        assert sum(guided["shares"][kind][0]) == pytest.approx(1, abs=1e-3)
     drawn = random_genotype(np.random.default_rng(3), few_operations)
     assert Genotype.from_dict(random["genotype"]) == drawn
     given = {"auxiliary": False, "drop_path": results.settings["drop_path"], "seed": 3}
