@@ -16,7 +16,7 @@ from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 
 # Cost of a block product in multiply–adds a value, besides its size: the passes through memory, and
-# the size below which small blocks get no cheaper. `benchmarks/grouping.py` measures both.
+# the size below which small blocks get no cheaper; both measured on a CPU.
 _MEMORY_PASSES = 16
 _SMALLEST_EFFICIENT_BLOCK = 24
 # What the product between the channels costs a frequency: that of 16 channels.

@@ -126,7 +126,7 @@ def test_the_fastest_size_fits_and_has_at_most_twice_the_parameters(need):
     [(30, 30), (33, 33), (65, 65), (66, 66), (67, 68), (128, 128), (131, 132), (8191, 8192)],
 )
 def test_the_fastest_padded_size(need, size):
-    """Sizes that `benchmarks/padded_sizes.py` measures as the fastest or near them."""
+    """Sizes that were measured as the fastest or near them."""
     assert kmatrix.padded_size(need, "fastest") == size
     assert kmatrix.padded_size(need, "time") == size  # in files of versions up to 0.2
 

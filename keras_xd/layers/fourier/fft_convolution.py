@@ -8,7 +8,7 @@ from keras import ops
 from keras_xd.core import complex_products, transforms
 
 # A multiply–add of transforms takes about as long as so many of a depthwise convolution on a CPU,
-# forward and backward: benchmarks/depthwise.md.
+# forward and backward, as measured.
 TRANSFORM_COST = 4
 
 
