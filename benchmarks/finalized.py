@@ -12,20 +12,17 @@ milliseconds of a call at batch 1, 32 and 256, and the largest difference to the
 search space are written to benchmarks/finalized.md, or nowhere with `--dry-run`.
 """
 
-import argparse
-import importlib.metadata
 import json
 import os
 import pathlib
-import statistics
+import sys
 import tempfile
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
-import xd_conv
+import timing
 
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
 BATCHES = (1, 32, 256)
 FORMS = {
     "spectrum": {"keep": "spectrum"},
@@ -84,10 +81,6 @@ CASES = {
 }
 
 
-def folder_bytes(folder):
-    return sum(path.stat().st_size for path in pathlib.Path(folder).rglob("*") if path.is_file())
-
-
 def weight_bytes(model):
     return sum(weight.nbytes for weight in model.get_weights())
 
@@ -97,19 +90,8 @@ def served(model, folder):
     import tensorflow as tf
 
     model.export(folder, verbose=False)
-    return folder_bytes(folder), tf.saved_model.load(folder)
-
-
-def medians(loaded, inputs, rounds):
-    """Return the median milliseconds of a call of each model; rounds alternate between them."""
-    times = [[] for _ in loaded]
-    for index in range(rounds + 2):  # the first two trace and warm up
-        for model, values in zip(loaded, times, strict=True):
-            start = time.perf_counter()
-            model.serve(inputs).numpy()
-            if index > 1:
-                values.append(1000 * (time.perf_counter() - start))
-    return [statistics.median(values) for values in times]
+    files = (path for path in pathlib.Path(folder).rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in files), tf.saved_model.load(folder)
 
 
 def searched(space, steps):
@@ -147,8 +129,9 @@ def measure(name, depth, steps, rounds):
         for kind, model in (*models.items(), ("search space", space))
     }
     for form, kept in (("auto", "kernel"), ("low rank", "low_rank")):
-        forms = [row.form for row in models[form].report.rows]
-        rows[form]["kept"] = f"{forms.count(kept)} of {len(forms)}"
+        if form in models:
+            forms = [row.form for row in models[form].report.rows]
+            rows[form]["kept"] = f"{forms.count(kept)} of {len(forms)}"
     rng = np.random.default_rng(0)
 
     def inputs_of(batch):
@@ -157,33 +140,25 @@ def measure(name, depth, steps, rounds):
     samples = inputs_of(8)
     expected = np.asarray(space(samples, training=False))
     with tempfile.TemporaryDirectory() as folder:
-        loaded = []
+        loaded = {}
         for number, (kind, model) in enumerate(models.items()):
             rows[kind]["bytes"], exported = served(model, os.path.join(folder, str(number)))
-            loaded.append(exported)
+            loaded[kind] = exported
             if kind != "backbone":
                 error = np.max(np.abs(exported.serve(samples).numpy() - expected))
                 rows[kind]["error"] = float(error / np.max(np.abs(expected)))
         for batch in BATCHES:
             count = rounds if batch < BATCHES[-1] else -(-rounds // 3)
-            found = medians(loaded, inputs_of(batch), count)
-            for kind, value in zip(models, found, strict=True):
+            inputs = inputs_of(batch)
+            calls = {kind: lambda m=m, x=inputs: m.serve(x).numpy() for kind, m in loaded.items()}
+            for kind, value in timing.medians(calls, count).items():
                 rows[kind][str(batch)] = value
     return rows
 
 
-def measured_apart(name, threads, options):
-    """Return what `measure` does in a process with a number of threads."""
-    values = [name, str(options.depth), str(options.steps), str(options.rounds)]
-    return xd_conv.measured_apart(__file__, values, threads)
-
-
 def size_table(results):
     """Return the lines of the table of sizes and errors."""
-    lines = [
-        "| model | parameters | ratio | weights, MB | exported, MB | error |",
-        "|" + "---|" * 6,
-    ]
+    lines = timing.head("model", "parameters", "ratio", "weights, MB", "exported, MB", "error")
     for name, by_threads in results.items():
         rows = next(iter(by_threads.values()))
         before = rows["backbone"]
@@ -197,7 +172,7 @@ def size_table(results):
             cells.append(f"{row['weights'] / 1e6:.2f}")
             cells.append(f"{row['bytes'] / 1e6:.2f}" if "bytes" in row else "")
             cells.append(f"{row['error']:.1e}" if "error" in row else "")
-            lines.append(f"| {' | '.join(cells)} |")
+            lines.append(timing.row(*cells))
     return lines
 
 
@@ -206,14 +181,14 @@ def latency_table(results, threads):
     head = ["model"]
     for batch in BATCHES:
         head += [f"ms, batch {batch}", "ratio"]
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    lines = timing.head(*head)
     for name, by_threads in results.items():
         rows = by_threads[threads]
         for kind in ("backbone", *FORMS):
             cells = [f"{CASES[name][0]}, {kind}"]
             for batch in map(str, BATCHES):
                 cells += [f"{rows[kind][batch]:.2f}", _ratio(rows[kind], rows["backbone"], batch)]
-            lines.append(f"| {' | '.join(cells)} |")
+            lines.append(timing.row(*cells))
     return lines
 
 
@@ -225,25 +200,21 @@ def _ratio(row, before, key):
 
 
 def main(words=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--depth", type=int, default=1)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
-    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
-    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args(words)
     if options.measure:
-        name, *numbers = options.measure
-        print(json.dumps(measure(name, *map(int, numbers))))
+        print(json.dumps(measure(*options.measure)))
         return None
+    numbers = (options.depth, options.steps, options.rounds)
     results = {
-        name: {threads: measured_apart(name, threads, options) for threads in options.threads}
+        name: {n: timing.apart(__file__, [name, *numbers], n) for n in options.threads}
         for name in options.cases
     }
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
     command = f"python benchmarks/finalized.py --cases {' '.join(options.cases)}"
     command += f" --depth {options.depth} --steps {options.steps}"
     command += f" --threads {' '.join(map(str, options.threads))} --rounds {options.rounds}"
@@ -251,9 +222,9 @@ def main(words=None):
     lines = [
         "# Size, latency and error of finalized models",
         "",
-        f"Written by `{command}`; {versions}, CPU, computed in float32, without XLA. Every search "
-        f"had {options.steps} steps of 32 random samples. Exported SavedModels called in turn, "
-        "medians; ratios are to the backbone. The load of the machine was "
+        f"Written by `{command}`; {timing.versions()}, CPU, computed in float32, without "
+        f"XLA. Every search had {options.steps} steps of 32 random samples. Exported SavedModels "
+        "called in turn, medians; ratios are to the backbone. The load of the machine was "
         f"{load:.1f} of {os.cpu_count()} cores at the end: the times of one case are comparable "
         "with each other only. The error is the largest difference to the outputs of the search "
         "space, relative to the largest of these; of low ranks each operation may err by a "
@@ -264,9 +235,7 @@ def main(words=None):
     for threads in options.threads:
         noun = "thread" if threads == 1 else "threads"
         lines += ["", f"## Times, {threads} {noun}", "", *latency_table(results, threads)]
-    print("\n".join(lines))
-    if not options.dry_run:
-        options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    timing.write(options, lines)
     return results
 
 

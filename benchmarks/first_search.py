@@ -11,11 +11,8 @@ network, trained from scratch for as many epochs. The page is benchmarks/first_s
 with `--dry-run`.
 """
 
-import argparse
-import importlib.metadata
 import os
 import pathlib
-import statistics
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -24,12 +21,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples")
 import keras
 import numpy as np
 import quickstart
+import reporting
+import timing
 from datasets import digits, permutation
 from datasets.batches import Batches
 
 import keras_xd
 
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
 # Options of `rewrite` for each space, and its architecture rates, each ten times the one before.
 SPACES = {
     "xd, depth 1": {"to": "xd", "depth": 1},
@@ -77,20 +75,20 @@ def accuracy(space, rate, seed, train, evaluation, epochs):
 
 
 def page(found, seeds, epochs, words):
-    """Return the page as text."""
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("tensorflow", "keras")]
+    """Return the lines of the page."""
     lines = [
         "# Architecture rates of a first search",
         "",
         f"Written by `{' '.join(['python benchmarks/first_search.py', *words])}`; "
-        f"{', '.join(versions)}. Digits of 8 × 8 pixels, {epochs} epochs, accuracy in percent on "
+        f"{timing.versions()}. Digits of 8 × 8 pixels, {epochs} epochs, accuracy in percent on "
         f"the validation images, mean ± standard deviation over the seeds "
         f"{', '.join(map(str, seeds))}. Weights: Adam, rate {quickstart.WEIGHTS_RATE:g}, falling "
         "to 0 along a cosine; architecture: Adam, constant rate. `xd` is measured after "
         "`finalize`; the networks found by `darts` and `dash` are trained from scratch.",
         "",
-        "| space | architecture rate | plain | permuted | permuted, minus backbone |",
-        "|---|---|---|---|---|",
+        *timing.head(
+            *("space", "architecture rate", "plain", "permuted", "permuted, minus backbone")
+        ),
     ]
     for space, rate in dict.fromkeys((space, rate) for space, rate, _, _ in found):
         cells = [space or "backbone", "–" if rate is None else f"{rate:g}"]
@@ -101,27 +99,23 @@ def page(found, seeds, epochs, words):
         gains = [a - b for a, b in pairs if a is not None and b is not None]
         cells.append("" if space is None else summary(gains))
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+    return lines
 
 
 def summary(values):
     """Return the mean and, of several values, their standard deviation as text."""
     values = [value for value in values if value is not None]
-    if not values:
-        return ""
-    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.1f}{deviation}"
+    return reporting.spread(values, 1) if values else ""
 
 
 def main(arguments=None):
     """Run all searches; return the accuracies by space, rate, kind and seed."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--spaces", choices=SPACES, nargs="*", default=list(SPACES))
     parser.add_argument("--subset", type=int, help="use at most so many training images")
-    parser.add_argument("--dry-run", action="store_true", help="write no page")
     options = parser.parse_args(words)
     train, evaluation, _ = digits.load()
     train = [part[: options.subset] for part in train]
@@ -138,10 +132,8 @@ def main(arguments=None):
                 print(
                     f"{space or 'backbone'}, {rate}, {kind}, seed {seed}: {value:.1f}", flush=True
                 )
-        text = page(found, options.seeds[:count], options.epochs, words)
-        if not options.dry_run:
-            RESULTS.write_text(text, encoding="utf-8")
-    print(text)
+        lines = timing.write(options, page(found, options.seeds[:count], options.epochs, words))
+    print("\n".join(lines))
     return found
 
 

@@ -8,22 +8,21 @@ the others is the time of a step. The table is written to benchmarks/first_step.
 `--dry-run`.
 """
 
-import argparse
-import importlib.metadata
+import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
+import timing
 
 
 def measure(kind, depth, batch_size, jit):
-    """Print the seconds of the first step and of a later one."""
+    """Return the seconds of the first step and of a later one."""
     import keras
     import numpy as np
 
@@ -44,42 +43,32 @@ def measure(kind, depth, batch_size, jit):
         start = time.perf_counter()
         model.train_on_batch(images, labels)
         times.append(time.perf_counter() - start)
-    print(times[0], statistics.median(times[1:]))
+    return times[0], statistics.median(times[1:])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments=None):
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--depth", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
-    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.measure:
-        kind, jit = options.measure
-        measure(kind, options.depth, options.batch_size, jit == "jit")
-        return
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
+        print(json.dumps(measure(*options.measure)))
+        return None
     lines = [
         "# First train step of ResNet-20",
         "",
-        f"Written by `python benchmarks/first_step.py`; {versions}, {os.cpu_count()} cores, batch "
-        f"{options.batch_size}, 32×32, all 19 convolutions XD with depth {options.depth}.",
+        f"Written by `python benchmarks/first_step.py`; {timing.versions()}, {os.cpu_count()} "
+        f"cores, batch {options.batch_size}, 32×32, all 19 convolutions XD with depth "
+        f"{options.depth}.",
         "",
-        "| convolutions | XLA | first step, s | later steps, s |",
-        "|---|---|---|---|",
+        *timing.head("convolutions", "XLA", "first step, s", "later steps, s"),
     ]
     for kind in ("XD", "Keras"):
-        for jit in ("plain", "jit"):
-            command = [sys.executable, __file__, "--measure", kind, jit]
-            command += ["--depth", str(options.depth), "--batch-size", str(options.batch_size)]
-            result = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            first, later = map(float, result.stdout.split())
-            lines.append(
-                f"| {kind} | {'yes' if jit == 'jit' else 'no'} | {first:.1f} | {later:.2f} |"
-            )
-            print(lines[-1], flush=True)
-    if not options.dry_run:
-        RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        for jit in (False, True):
+            task = [kind, options.depth, options.batch_size, jit]
+            first, later = timing.apart(__file__, task)
+            lines.append(timing.row(kind, "yes" if jit else "no", f"{first:.1f}", f"{later:.2f}"))
+    return timing.write(options, lines)
 
 
 if __name__ == "__main__":

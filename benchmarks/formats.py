@@ -11,7 +11,6 @@ same versions is not measured again but with `--again`. The page benchmarks/form
 that is kept. `--dry-run` writes and reads neither.
 """
 
-import argparse
 import importlib.metadata
 import json
 import os
@@ -22,6 +21,9 @@ import sys
 import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
+
+import timing
 
 RESULTS = pathlib.Path(__file__).with_suffix(".md")
 RECORDS = RESULTS.with_suffix(".json")
@@ -237,7 +239,7 @@ def run(cells):
 
 def run_backend(backend, cells):
     """Do that in a process with a backend; yield what was measured."""
-    command = [sys.executable, "-W", "ignore", __file__, "--in-process", json.dumps(cells)]
+    command = [sys.executable, "-W", "ignore", __file__, "--measure", json.dumps(cells)]
     environment = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
@@ -333,15 +335,13 @@ def _version(name):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--formats", nargs="+", choices=TITLES, default=list(TITLES))
     parser.add_argument("--again", action="store_true", help="measure what is kept again")
-    parser.add_argument("--dry-run", action="store_true")
-    parser.add_argument("--in-process", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if options.in_process is not None:
-        return run(options.in_process)
+    if options.measure is not None:
+        return run(options.measure)
     records = Records(None if options.dry_run else RECORDS)
     for backend, written in BACKENDS.items():
         cells = [

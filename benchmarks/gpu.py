@@ -33,9 +33,7 @@ product of 4096 × 4096 (1024 × 1024 on a CPU), and its bytes at the rate of ad
 benchmarks/gpu.md on JAX and benchmarks/gpu_torch.md on torch, or nowhere with `--dry-run`.
 """
 
-import argparse
 import gc
-import importlib.metadata
 import os
 import pathlib
 import statistics
@@ -43,15 +41,16 @@ import sys
 import time
 import unittest.mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import gpu_backends
 import numpy as np
+import timing
 import xd_conv
 from gpu_backends import built
 
-FOLDER = pathlib.Path(__file__).parent
 DTYPES = ("float32", "mixed_bfloat16")
 PARTS = ("cell", "kernels", "search")  # which take minutes to compile on a CPU
 TINY = {"tiny": (2, 2, (8, 8), 3, 1, 0)}  # for tests
@@ -64,23 +63,14 @@ PROGRAM = ("MiB", "kernels", "copies", "host calls")
 
 
 def medians(backend, calls, rounds):
-    """Return the median milliseconds of each call; the calls take turns."""
-    counts, times = {}, {name: [] for name in calls}
+    """Return the median milliseconds of each call; of many in a row the last one is waited for."""
+    counts, turns = {}, {}
     for name, call in calls.items():
-        for _ in range(WARM_UP):
-            backend.wait(call())
-        start = time.perf_counter()
-        backend.wait(call())
-        once = time.perf_counter() - start
-        counts[name] = min(100, max(1, round(LONGEST_ROUND / max(once, 1e-6))))
-    for _ in range(rounds):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            for _ in range(counts[name]):
-                result = call()
-            backend.wait(result)
-            times[name].append((time.perf_counter() - start) / counts[name])
-    return {name: 1e3 * statistics.median(values) for name, values in times.items()}
+        once = timing.medians({name: lambda call=call: backend.wait(call())}, 1, WARM_UP)[name]
+        count = counts[name] = min(100, max(1, round(1e3 * LONGEST_ROUND / max(once, 1e-3))))
+        turns[name] = lambda call=call, n=count: backend.wait([call() for _ in range(n)][-1])
+    taken = timing.medians(turns, rounds, warm_up=0)
+    return {name: value / counts[name] for name, value in taken.items()}
 
 
 def rates(backend, rounds):
@@ -218,7 +208,7 @@ def others(backend, options):
             yield measured(name, built(layer, x), x)
     if "cell" in options.parts:
         features = keras.Input((32, 32, channels))
-        cell = keras_xd.layers.HeterogeneousCell(channels, keras_xd.layers.CellArchitecture())
+        cell = keras_xd.layers.HeterogeneousCell(channels, keras_xd.layers.ArchitectureLogits())
         model = keras.Model(features, cell([features, features]))
         name = f"cell, all operations, {channels} channels"
         yield measured(name, model, inputs(batch, 32, 32, channels))
@@ -259,12 +249,11 @@ def described(program):
     return [memory, *(str(program.get(key, "")) for key in PROGRAM[1:])]
 
 
-def table(head, rows):
+def rows(head, measured):
     """Generate the lines of a table."""
-    for row in (head, ["---"] * len(head)):
-        yield f"| {' | '.join(row)} |"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
+    yield from timing.head(*head)
+    for cells in measured:
+        yield f"| {' | '.join(cells)} |"
 
 
 def report(backend, options, faults):
@@ -275,7 +264,7 @@ def report(backend, options, faults):
     yield "# Layers on an accelerator\n"
     yield (
         f"Written by `{options.command}`: {backend.version}, "
-        f"keras {importlib.metadata.version('keras')}, {where}. Milliseconds, medians over "
+        f"{timing.versions(('keras',))}, {where}. Milliseconds, medians over "
         f"{options.rounds} rounds in which the contestants take turns. Errors are those of the "
         "outputs and the largest of any gradient, from float32 on the CPU.\n"
     )
@@ -287,21 +276,21 @@ def report(backend, options, faults):
     yield "## Forward and backward\n"
     references = {}
     head = [case, "type", "layer", "ms", "/ floor", "/ Conv", "error", "of gradients", *PROGRAM]
-    yield from table(head, cases(backend, options, measured, references, faults))
+    yield from rows(head, cases(backend, options, measured, references, faults))
     yield "\n## Forward only\n"
     head = ["case", "layer", "ms", "/ Conv", "error", *PROGRAM]
-    yield from table(head, inference(backend, options, references, faults))
+    yield from rows(head, inference(backend, options, references, faults))
     references.clear()
     if "search" in options.parts:
         yield "\n## A step of `fit`\n"
-        yield from table(["model", "batch", "ms", "/ ResNet-20"], search(backend, options))
+        yield from rows(["model", "batch", "ms", "/ ResNet-20"], search(backend, options))
     if {"cell", "kernels"} & set(options.parts):
         yield "\n## Other layers, forward and backward\n"
-        yield from table(["layer", "batch", "ms", *PROGRAM], others(backend, options))
+        yield from rows(["layer", "batch", "ms", *PROGRAM], others(backend, options))
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = timing.parser(__file__, __doc__)
     names = list(xd_conv.CASES)
     parser.add_argument("--cases", nargs="+", choices=[*names, *TINY], default=names)
     parser.add_argument("--rounds", type=int, default=5)
@@ -309,25 +298,24 @@ def main(arguments=None):
     parser.add_argument("--channels", type=int, default=16, help="of cells and searches")
     parser.add_argument("--steps", type=int, default=20, help="of an epoch of the search")
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS, help="that take long")
-    parser.add_argument("--output", type=pathlib.Path, help="default: beside this script")
-    parser.add_argument("--dry-run", action="store_true")
+    parser.set_defaults(output=None)
     options = parser.parse_args(arguments)
     name = os.environ.setdefault("KERAS_BACKEND", "jax")
     if name not in ("jax", "torch"):
         parser.error(f"KERAS_BACKEND must be jax or torch. Received: {name!r}")
-    output = options.output or FOLDER / {"jax": "gpu.md", "torch": "gpu_torch.md"}[name]
+    page = {"jax": "gpu.md", "torch": "gpu_torch.md"}[name]
+    options.output = options.output or pathlib.Path(__file__).with_name(page)
     words = [" ".join(["--cases", *options.cases])] if options.cases != names else []
     words += [f"--rounds {options.rounds}", " ".join(["--parts", *options.parts])]
     options.command = " ".join([f"KERAS_BACKEND={name} python benchmarks/gpu.py", *words])
-    page, faults = "", []
+    lines, faults = [], []
     for line in report(gpu_backends.backend(), options, faults):
         print(line, flush=True)
-        page += line + "\n"
-        if not options.dry_run:
-            output.write_text(page, encoding="utf-8")
+        lines.append(line)
+        timing.write(options, lines)
     if faults:
         sys.exit("\n".join(faults))
-    return page
+    return lines
 
 
 if __name__ == "__main__":

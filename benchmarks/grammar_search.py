@@ -1,12 +1,11 @@
 """Bayesian optimisation over terms beside random search and evolution, and what its kernel knows.
 
-    python benchmarks/grammar_search.py [--trials 40] [--seeds 5] [--error tree] [--dry-run]
+    python benchmarks/grammar_search.py [--trials 40] [--seeds 5] [--dry-run]
     python benchmarks/grammar_search.py --train [--trials 25] [--images 2000] [--searches folder]
 
 Without `--train` trials cost nothing: terms of hierarchical NAS-Bench-201 have an "error" between
 0.05 and 1 by how much of their tree is that of a fixed random term, whose error of 0.05 is the
-lowest. With `--error network` the error is one of the paths through the network instead, which no
-part of the tree decides (see term_errors.py). With `--train` each trial trains a network of
+lowest. With `--train` each trial trains a network of
 examples/experiments/grammar/grammar_cifar10.py on a part of CIFAR-10 and its error is that on
 validation images.
 
@@ -14,14 +13,12 @@ Every strategy gets equal trials, with several seeds; the curves show the mean o
 and its deviation. `plain` is Bayesian optimisation with the plain Weisfeiler-Lehman kernel in place
 of the hierarchical one. Then both kernels' Gaussian processes are fitted to 25, 50 and 100 random
 terms, as far as there are that many, and Kendall's τ of their predictions of others is given.
-Table, errors and curves go to benchmarks/grammar_search.md, .json and .svg, with `--error network`
-to benchmarks/grammar_search_network.md, .json and .svg, with `--train` to
+Table, errors and curves go to benchmarks/grammar_search.md, .json and .svg, with `--train` to
 benchmarks/grammar_search_cifar10.md, .json and .svg; nowhere with `--dry-run`. `--redraw` draws the
 curves from the errors, without a search.
 """
 
 import argparse
-import importlib.metadata
 import json
 import os
 import pathlib
@@ -34,6 +31,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras_tuner as kt
 import numpy as np
 import scipy.stats
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
+
+import reporting
+import timing
 
 from keras_xd import visualization
 from keras_xd.grammar import spaces
@@ -132,7 +134,7 @@ def kendall(space, terms, errors, counts, seeds):
             predicted = order[max(counts, default=0) :][:MOST_PREDICTED]
             for count in counts:
                 chosen = order[:count]
-                targets = normal_scores(errors[chosen])
+                targets = normal_scores(errors[chosen].tolist())
                 surrogate.fit([(("network", terms[i]),) for i in chosen], targets)
                 mean, _ = surrogate.predict([(("network", terms[i]),) for i in predicted])
                 found[kernel][count].append(scipy.stats.kendalltau(mean, errors[predicted])[0])
@@ -141,7 +143,6 @@ def kendall(space, terms, errors, counts, seeds):
 
 def trained(options):
     """Return the grammar and the error of a network after a short training on CIFAR-10."""
-    sys.path.insert(0, str(FOLDER.parent / "examples"))
     import keras
     from datasets import images
     from experiments.grammar import grammar_cifar10
@@ -167,11 +168,6 @@ def trained(options):
 def synthetic(options):
     """Return the grammar and the error without training."""
     space = SPACES[options.space]()
-    if options.error == "network":
-        import term_errors
-
-        depth = 2 if options.space == "cell" else 20
-        return space, lambda term: term_errors.network_error(term, depth)
     return space, Likeness(space.sample(np.random.default_rng(12345)))
 
 
@@ -205,22 +201,16 @@ def measure(options):
     return {"runs": runs, "study": study, "longest": longest, "processor": processor}
 
 
-def mean(values):
-    deviation = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.3f}{deviation}"
-
-
 def page(found, options, words):
     """Return the lines of the page."""
-    packages = ("keras-tuner", "numpy", "scipy")
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
+    versions = timing.versions(("keras-tuner", "numpy", "scipy"))
     what = (
         f"networks of examples/experiments/grammar/grammar_cifar10.py, {options.images} images, "
         f"{options.epochs} epochs, {options.filters} filters; a training took "
         f"{found['longest']:.1f} s at most"
         if options.train
         else f"terms of the space `{options.space}` of NAS-Bench-201, error of the "
-        f"{options.error} without training"
+        "tree without training"
     )
     lines = [
         "# Search strategies over terms",
@@ -231,30 +221,26 @@ def page(found, options, words):
         "",
     ]
     trials = sorted({max(1, options.trials * part // 4) for part in (1, 2, 3, 4)})
-    lines += [
-        f"| best error after | {' | '.join(f'{trial} trials' for trial in trials)} | mean error "
-        "after the first ones | s a seed |",
-        f"|{'---|' * (len(trials) + 3)}",
-    ]
+    words = ["best error after", *(f"{trial} trials" for trial in trials)]
+    lines += timing.head(*words, "mean error after the first ones", "s a seed")
     for strategy, runs in found["runs"].items():
         best = visualization.best_so_far(runs)
-        cells = [mean(best[:, trial - 1]) for trial in trials]
+        cells = [reporting.spread(best[:, trial - 1], 3) for trial in trials]
         later = [errors[options.initial_trials :] for errors in runs]
         # A seed whose later trials all failed, or that has none, is left out.
         known = [np.nanmean(errors) for errors in later if np.isfinite(errors).any()]
-        cells.append(mean(known) if known else "–")
+        cells.append(reporting.spread(known, 3) if known else "–")
         seconds = found["processor"][strategy]
         cells.append("–" if seconds is None else f"{seconds / len(runs):.1f}")
         lines.append(f"| {strategy} | {' | '.join(cells)} |")
     lines += ["", "Seconds are those of the processor, trials included; – if some were kept.", ""]
     counts = list(next(iter(found["study"].values())))
     if counts:
-        lines += [
-            f"| Kendall's τ, kernel | {' | '.join(f'{c} observations' for c in counts)} |",
-            f"|{'---|' * (len(counts) + 1)}",
-        ]
+        lines += timing.head("Kendall's τ, kernel", *(f"{c} observations" for c in counts))
         for kernel, values in found["study"].items():
-            lines.append(f"| {kernel} | {' | '.join(mean(values[c]) for c in counts)} |")
+            lines.append(
+                f"| {kernel} | {' | '.join(reporting.spread(values[c], 3) for c in counts)} |"
+            )
         lines.append("")
     return lines
 
@@ -273,7 +259,6 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--train", action="store_true", help="short trainings on CIFAR-10")
     parser.add_argument("--space", choices=SPACES, default="hierarchical")
-    parser.add_argument("--error", choices=("tree", "network"), default="tree")
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=list(STRATEGIES))
     parser.add_argument("--trials", type=int, help="40; 25 with --train")
     parser.add_argument("--initial-trials", type=int, default=10)
@@ -291,8 +276,8 @@ def main(arguments=None):
     group.add_argument("--redraw", action="store_true", help="only draw, from the file of errors")
     options = parser.parse_args(arguments)
     name = "grammar_search"
-    if options.train or options.error == "network":
-        name = f"{name}_{'cifar10' if options.train else options.error}"
+    if options.train:
+        name = f"{name}_cifar10"
     paths = {ending: options.output / f"{name}.{ending}" for ending in ("json", "md", "svg")}
     if options.redraw:
         found = json.loads(paths["json"].read_text(encoding="utf-8"))

@@ -13,24 +13,18 @@ would need more memory than `--most-memory` is left out.
 The table is written to benchmarks/long_kernels.md, or nowhere with `--dry-run`.
 """
 
-import argparse
 import dataclasses
-import importlib.metadata
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import xd_conv  # noqa: E402  # the functions that measure
+import timing
 
-sys.path.pop(0)
-
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
 FORMS = {"columns": False, "direct": True}
 # class, batch, channels, sizes, kernel, padding
 CASES = {
@@ -97,37 +91,25 @@ def difference(some, others):
     return max(np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in pairs)
 
 
-def report_memory(case, form):
-    """Print the seconds and MiB of building and the MiB of three steps, of one form."""
+def memory_of(case, form):
+    """Return the seconds and MiB of building and the MiB of three steps, of one form."""
     tiny = (case[0], 2, 2, (8,) * len(case[3]), 3, case[5])
     layer, shape = layer_of(tiny)
     step_of(layer, shape)()
-    _restart_peak()
-    before, start = xd_conv.process_memory("VmRSS"), time.perf_counter()
-    layer, shape = layer_of(case)
-    found = [time.perf_counter() - start, xd_conv.process_memory("VmHWM") - before]
+    start, made = time.perf_counter(), []
+    built = timing.memory_growth(lambda: made.extend(layer_of(case)))
+    seconds = time.perf_counter() - start
+    layer, shape = made
     take_form(layer, form)
     step = step_of(layer, shape)
-    _restart_peak()
-    before = xd_conv.process_memory("VmRSS")
-    for _ in range(3):
-        step()
-    print(json.dumps([*found, xd_conv.process_memory("VmHWM") - before]))
-
-
-def memory_of(name, form):
-    """Return what `report_memory` prints, in a process of its own."""
-    command = [sys.executable, __file__, "--memory-of", name, form]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return [seconds, built, timing.memory_growth(lambda: [step() for _ in range(3)])]
 
 
 def table(options):
     """Return the lines of the table, each printed as it is found."""
-    lines = [
-        "| case | layer: batch, channels, sizes, kernel | columns ms | direct ms | × | chosen "
-        "| error | columns peak MiB | direct peak MiB | build s | build MiB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    words = ["case", "layer: batch, channels, sizes, kernel", "columns ms", "direct ms", "×"]
+    words += ["chosen", "error", "columns peak MiB", "direct peak MiB", "build s", "build MiB"]
+    lines = timing.head(*words)
     for name in options.cases:
         case = CASES[name]
         layer, shape = layer_of(case)
@@ -140,11 +122,9 @@ def table(options):
             take_form(layer, form)
             steps[form] = step_of(layer, shape)
             values.append(steps[form]())
-        times = xd_conv.interleaved_medians(
-            {form: lambda step=step: step()[0].numpy() for form, step in steps.items()},
-            options.repetitions,
-        )
-        memory = {form: memory_of(name, form) for form in forms}
+        calls = {form: lambda step=step: step()[0].numpy() for form, step in steps.items()}
+        times = timing.medians(calls, 3, 1, options.repetitions, pause=0.5)
+        memory = {form: timing.apart(__file__, [case, form]) for form in forms}
         seconds, built, _ = memory["direct"]
         text = [f"{times[form]:.1f}" if form in forms else "" for form in FORMS]
         peaks = [f"{memory[form][2]:.0f}" if form in forms else "" for form in FORMS]
@@ -157,41 +137,30 @@ def table(options):
         _, batch, channels, sizes, kernel, _ = case
         label = f"{case[0]}: {batch}, {channels}, {'×'.join(map(str, sizes))}, {kernel}"
         cells = [name, label, *text, ratio, chosen, error, *peaks, f"{seconds:.2f}", f"{built:.0f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-        print(lines[-1], flush=True)
+        lines.append(timing.row(*cells))
     return lines
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--repetitions", type=int, default=1, help="in each of three rounds")
     parser.add_argument("--most-memory", type=float, default=2048, help="MiB, of the columns")
-    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
-    parser.add_argument("--output", type=pathlib.Path, default=RESULTS, help=argparse.SUPPRESS)
-    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if options.memory_of:
-        name, form = options.memory_of
-        report_memory(CASES[name], form)
-        return
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
+    if options.measure:
+        print(json.dumps(memory_of(*options.measure)))
+        return None
     threads = os.environ.get("TF_NUM_INTRAOP_THREADS", os.cpu_count())
     lines = [
         "# Long kernels",
         "",
-        f"Written by `python benchmarks/long_kernels.py`; {versions}, {threads} of "
+        f"Written by `python benchmarks/long_kernels.py`; {timing.versions()}, {threads} of "
         f"{os.cpu_count()} cores. Forward and backward, float32; medians, both forms in turn in "
         "one process.",
         "",
         *table(options),
     ]
-    if not options.dry_run:
-        options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _restart_peak():
-    pathlib.Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    return timing.write(options, lines)
 
 
 if __name__ == "__main__":

@@ -14,18 +14,17 @@ long, without a search. Writes benchmarks/low_rank.md, or nothing with `--dry-ru
 is read by tensorflow-datasets (`TFDS_DATA_DIR`).
 """
 
-import argparse
-import importlib.metadata
 import os
 import pathlib
-import statistics
-import time
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
+import timing
+
 # batch, pixels along an axis, channels, strides
 SHAPES = ((32, 32, 16, 1), (32, 16, 32, 1), (32, 8, 64, 1), (32, 32, 16, 2), (32, 32, 64, 1))
 RANKS = (3, 4, 6)
@@ -38,15 +37,12 @@ def medians(contestants, inputs, rounds):
     import tensorflow as tf
 
     inputs = tf.constant(inputs)
-    calls = {name: tf.function(each.__call__) for name, each in contestants.items()}
-    times = {name: [] for name in calls}
-    for index in range(rounds + 2):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            np.asarray(call(inputs, training=False))
-            if index > 1:
-                times[name].append(1000 * (time.perf_counter() - start))
-    return {name: statistics.median(values) for name, values in times.items()}
+    functions = {name: tf.function(each.__call__) for name, each in contestants.items()}
+    calls = {
+        name: lambda call=call: np.asarray(call(inputs, training=False))
+        for name, call in functions.items()
+    }
+    return timing.medians(calls, rounds)
 
 
 def layer_rows(rounds, shapes):
@@ -57,12 +53,9 @@ def layer_rows(rounds, shapes):
     from keras_xd import layers
     from keras_xd.layers.xd import low_rank
 
-    lines = [
-        "| batch, pixels, channels, strides | convolution, ms | spectrum | "
-        + " | ".join(f"{r} × {r} matrices | multiply–adds" for r in RANKS)
-        + " |",
-        "|---" * (3 + 2 * len(RANKS)) + "|",
-    ]
+    words = ["batch, pixels, channels, strides", "convolution, ms", "spectrum"]
+    words += [word for r in RANKS for word in (f"{r} × {r} matrices", "multiply–adds")]
+    lines = timing.head(*words)
     for batch, size, channels, strides in shapes:
         arguments = {"filters": channels * strides, "kernel_size": 3, "strides": strides}
         layer = layers.XDConv2D(**arguments, padding="same")
@@ -82,26 +75,19 @@ def layer_rows(rounds, shapes):
         for rank in RANKS:
             cells.append(f"{found[rank]:.2f} = {found[rank] / found['spectrum']:.2f} ×")
             cells.append(f"{contestants[rank].multiply_adds(None) / count:.2f} ×")
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(timing.row(*cells))
     return lines
 
 
 def cifar10(count, pool):
     """Return training and test images and labels, float32 in [0, 1]."""
     import numpy as np
-    import tensorflow_datasets as tfds
+    from datasets import images
 
-    def part(split):
-        data = tfds.as_numpy(tfds.load("cifar10", split=split, batch_size=-1))
-        images = data["image"].astype("float32") / 255
-        if pool > 1:
-            n, h, w, c = images.shape
-            images = images.reshape(n, h // pool, pool, w // pool, pool, c).mean((2, 4))
-        return images.astype("float32"), data["label"].astype("int32")
-
-    images, labels = part("train")
-    order = np.random.default_rng(0).permutation(len(images))[:count]
-    return (images[order], labels[order]), part("test")
+    train, validation, test = images.load("cifar10")
+    x, y = (np.concatenate(pair) for pair in zip(train, validation, strict=True))
+    order = np.random.default_rng(0).permutation(len(x))[:count]
+    return [(images.block_means(x, pool), y) for x, y in ((x[order], y[order]), test)]
 
 
 def search_rows(options, data=None):
@@ -128,11 +114,9 @@ def search_rows(options, data=None):
     for tolerance in TOLERANCES:
         form = f"low rank, tolerance {tolerance}"
         forms[form] = keras_xd.finalize(search, keep="low_rank", tolerance=tolerance)
-    lines = [
-        "| form | parameters | operations of low rank | ranks | largest error of an operation | "
-        "error of the outputs | test accuracy, % | ms, 32 images |",
-        "|---" * 8 + "|",
-    ]
+    words = ["form", "parameters", "operations of low rank", "ranks"]
+    words += ["largest error of an operation", "error of the outputs", "test accuracy, %"]
+    lines = timing.head(*words, "ms, 32 images")
     times = medians(forms, test_images[:32], options.rounds)
     for form, model in forms.items():
         rows = model.report.rows if model is not backbone else ()
@@ -145,28 +129,25 @@ def search_rows(options, data=None):
         cells = [form, f"{model.count_params():,}", kept, ", ".join(ranks)]
         cells.append(f"{max(row.error for row in low):.2g}" if low else "")
         cells += [f"{error:.2g}" if rows else "", f"{accuracy:.2f}", f"{times[form]:.1f}"]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(timing.row(*cells))
     return lines
 
 
 def main(words=None, data=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--images", type=int, default=20000)
     parser.add_argument("--pool", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
-    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
     options = parser.parse_args(words)
     names = ("rounds", "epochs", "images", "pool", "seed")
     command = " ".join(f"--{name} {getattr(options, name)}" for name in names)
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
     lines = [
         "# XD-operations of low rank",
         "",
-        f"Written by `python benchmarks/low_rank.py {command}`; {versions}, one thread, float32, "
-        "without XLA.",
+        f"Written by `python benchmarks/low_rank.py {command}`; {timing.versions()}, one thread, "
+        "float32, without XLA.",
         "",
         "A call of a layer, milliseconds, medians of all in turn. Ratios are to the layer with its "
         "spectrum, of time and of multiply–adds.",
@@ -180,10 +161,7 @@ def main(words=None, data=None):
         "",
         *search_rows(options, data),
     ]
-    print("\n".join(lines))
-    if not options.dry_run:
-        options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return lines
+    return timing.write(options, lines)
 
 
 if __name__ == "__main__":

@@ -27,18 +27,17 @@ the floor are those of as many multiply–adds in a matrix product, and of as ma
 measured in the same process after the steps.
 """
 
-import argparse
-import importlib.metadata
 import json
 import os
 import pathlib
 import resource
-import subprocess
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
+import timing
+
 LATER_STEPS = 3
 # What is drawn differs from step to step, and so do random genotypes.
 DRAWN_STEPS, GENOTYPES = 20, 5
@@ -49,6 +48,11 @@ DARTS = "PyTorch"
 # Kinds of `measure`, and what the table calls them.
 XLA = "XLA"
 KINDS = {False: "all edges", True: "each operation", XLA: "all edges, compiled by XLA"}
+STEP_FORMS = {
+    **{"variables": "", "nodes": ",", "nodes in functions": ",", "build and trace": ".0f"},
+    **{"first step": ".0f", "later step": ".1f", "memory": ".1f"},
+    **{"multiply-adds": ".1f", "bytes": ".1f"},
+}
 FORMED, MOVES, BYTES, PASSES = 9, 5, 4, 2
 # Of the matrix product and of the copy that tell the rates of a core, and how often they are done.
 ROWS, COPIED, REPEATED = 1536, 2**27, 5
@@ -298,37 +302,50 @@ def relaxation_table(sizes):
         f"column is the standard error over the steps; derived networks are {GENOTYPES} of random "
         "genotypes.",
         "",
-        "| cells | channels | batch | relaxation | first step, s | later step, s | "
-        "of a derived network's | memory, GiB | ± s |",
-        "|---|---|---|---|---|---|---|---|---|",
+        *timing.head(
+            *("cells", "channels", "batch", "relaxation", "first step, s", "later step, s"),
+            *("of a derived network's", "memory, GiB", "± s"),
+        ),
     ]
     selections = []
     for text in sizes:
         size, derived = [int(number) for number in text.split(",")], None
         for kind in (DERIVED, *RELAXATIONS):
-            found = in_own_process([*size, kind])
-            derived = derived or found["later step"]
-            lines.append(
-                f"| {size[0]} | {size[1]} | {size[2]} | {kind} | {found['first step']:.0f} | "
-                f"{found['later step']:.2f} | {found['later step'] / derived:.2f} | "
-                f"{found['memory']:.1f} | {found['error']:.2f} |"
-            )
-            print(lines[-1], flush=True)
+            found = timing.apart(__file__, [*size, kind])
+            later = found["later step"]
+            derived = derived or later
+            cells = [*size, kind, f"{found['first step']:.0f}", f"{later:.2f}"]
+            cells += [f"{later / derived:.2f}", f"{found['memory']:.1f}", f"{found['error']:.2f}"]
+            lines.append(timing.row(*cells))
             if kind == PERTURBATION:
                 selections += ["", selection_line(size, found)]
     print(*selections, sep="\n", flush=True)
     return lines + selections
 
 
-def in_own_process(task):
-    """Return what is measured of a size and a kind in a new process."""
-    words = [sys.executable, __file__, "--measure", json.dumps(task)]
-    result = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(result.stdout.splitlines()[-1])
+def measured(cells, channels, batch_size, kind):
+    """Return what is measured of one kind of step, on one core."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    function = measure_relaxation
+    if isinstance(kind, list):
+        function = measure_darts
+    elif kind in KINDS:
+        function = measure
+    return function(cells, channels, batch_size, kind)
+
+
+def step_cells(size, name, found):
+    """Return the cells of a row of the table of steps; what was not measured is a dash."""
+    cells = [*size, name]
+    for key, form in STEP_FORMS.items():
+        scale = 1e9 if key in ("multiply-adds", "bytes") else 1
+        cells.append(f"{found[key] / scale:{form}}" if key in found else "–")
+    return cells
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = timing.parser(__file__, __doc__)
     form = {"nargs": "*", "metavar": "CELLS,CHANNELS,BATCH"}
     parser.add_argument("--sizes", default=["3,8,64", "8,16,16"], **form)
     parser.add_argument("--edge-layers", default=[], **form)
@@ -336,66 +353,41 @@ def main(arguments=None):
     parser.add_argument("--relaxations", default=["3,8,64"], **form)
     parser.add_argument("--darts", help="folder of model_search.py of quark0/darts")
     parser.add_argument("--darts-sizes", default=["3,8,64"], **form)
-    parser.add_argument("--output", type=pathlib.Path, default=RESULTS)
-    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
-        if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        *size, kind = json.loads(options.measure)
-        function = measure_relaxation
-        if isinstance(kind, list):
-            function = measure_darts
-        elif kind in KINDS:
-            function = measure
-        print(json.dumps(function(*size, kind)))
-        return
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
+        print(json.dumps(measured(*options.measure)))
+        return None
     shown = sys.argv[1:] if arguments is None else arguments
     command = " ".join(["python benchmarks/nos.py", *(w for w in shown if w != "--dry-run")])
     lines = [
         "# Steps of a search of cells",
         "",
-        f"Written by `{command}`; {versions}, one core, float32, 32×32, eleven operations, first "
-        "order, without XLA but where it is named. Seconds of the processor; the first step is "
-        "that with building and tracing the model.",
+        f"Written by `{command}`; {timing.versions()}, one core, float32, 32×32, eleven "
+        "operations, first order, without XLA but where it is named. Seconds of the processor; "
+        "the first step is that with building and tracing the model.",
         "",
-        "| cells | channels | batch | weights of | variables | nodes | in functions | "
-        "build and trace, s | first step, s | later step, s | memory, GiB | "
-        "multiply–adds, 10⁹ | least GB moved |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        *timing.head(
+            *("cells", "channels", "batch", "weights of", "variables", "nodes", "in functions"),
+            *("build and trace, s", "first step, s", "later step, s", "memory, GiB"),
+            *("multiply–adds, 10⁹", "least GB moved"),
+        ),
     ]
     floors = []
     given = (options.sizes, options.edge_layers, options.xla)
     runs = [(size, kind) for kind, sizes in zip(KINDS, given, strict=True) for size in sizes]
+    if options.darts:
+        runs += [(size, [DARTS, options.darts]) for size in options.darts_sizes]
     for text, kind in runs:
         size = [int(number) for number in text.split(",")]
-        found = in_own_process([*size, kind])
-        lines.append(
-            f"| {size[0]} | {size[1]} | {size[2]} | {KINDS[kind]} | {found['variables']} | "
-            f"{found['nodes']:,} | {found['nodes in functions']:,} | "
-            f"{found['build and trace']:.0f} | {found['first step']:.0f} | "
-            f"{found['later step']:.1f} | {found['memory']:.1f} | "
-            f"{found['multiply-adds'] / 1e9:.1f} | {found['bytes'] / 1e9:.1f} |"
-        )
-        print(lines[-1], flush=True)
+        found = timing.apart(__file__, [*size, kind])
+        peer = isinstance(kind, list)
+        name = f"{DARTS}: DARTS, eight operations" if peer else KINDS[kind]
+        lines.append(timing.row(*step_cells(size, name, found)))
         if not kind:
             floors += ["", floor_line(size, found)]
-            print(floors[-1], flush=True)
-    for text in options.darts_sizes if options.darts else ():
-        size = [int(number) for number in text.split(",")]
-        found = in_own_process([*size, [DARTS, options.darts]])
-        lines.append(
-            f"| {size[0]} | {size[1]} | {size[2]} | {DARTS}: DARTS, eight operations | – | – | – | "
-            f"– | {found['first step']:.0f} | {found['later step']:.1f} | {found['memory']:.1f} | "
-            "– | – |"
-        )
-        print(lines[-1], flush=True)
     lines += floors
     lines += relaxation_table(options.relaxations) if options.relaxations else []
-    if not options.dry_run:
-        options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return timing.write(options, lines)
 
 
 if __name__ == "__main__":

@@ -10,19 +10,18 @@ which keeps nothing of the terms. Each proposal is of a trial that ends before t
 table is written to benchmarks/proposals.md, or nowhere with `--dry-run`.
 """
 
-import argparse
-import importlib.metadata
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
+import timing
+
 TARGET = 2.0
 TASKS = {"initial": "after random trials", "again": "after a restart"}
 
@@ -60,53 +59,43 @@ def trial(searched):
 
 
 def measure(task, folder, strategy, observations, proposals):
-    """Print the seconds of each proposal as JSON; before the first task fill the project."""
+    """Return the seconds of each proposal; before the first task fill the project."""
     if task == "initial":
         random = oracle(folder, strategy, observations)
         for _ in range(observations):
             trial(random)
     bayesian = oracle(folder, "bayesian")
-    print(json.dumps([trial(bayesian) for _ in range(proposals)]))
+    return [trial(bayesian) for _ in range(proposals)]
 
 
 def main(arguments=None):
     """Measure all tasks; return the seconds of each, those of the wall and of the processor."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--observations", type=int, default=200)
     parser.add_argument("--proposals", type=int, default=5, help="after each start")
     parser.add_argument("--strategy", choices=("bayesian", "random"), default="bayesian")
-    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
-    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    numbers = options.observations, options.proposals
     if options.measure:
-        measure(*options.measure, options.strategy, *numbers)
+        print(json.dumps(measure(*options.measure)))
         return None
-    packages = ("keras-tuner", "numpy", "scipy")
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
+    numbers = options.strategy, options.observations, options.proposals
     lines = [
         "# Proposals of GrammarOracle",
         "",
-        f"Written by `python benchmarks/proposals.py`; {versions}, {os.cpu_count()} cores, "
+        "Written by `python benchmarks/proposals.py`; "
+        f"{timing.versions(('keras-tuner', 'numpy', 'scipy'))}, {os.cpu_count()} cores, "
         f"{options.observations} observations of hierarchical NAS-Bench-201 before the first "
         f"proposal. At most {TARGET:g} s are aimed at.",
         "",
-        "| process | proposal | s | processor, s |",
-        "|---|---|---|---|",
+        *timing.head("process", "proposal", "s", "processor, s"),
     ]
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for task, name in TASKS.items():
-            command = [sys.executable, __file__, "--measure", task, folder]
-            command += ["--strategy", options.strategy]
-            command += ["--observations", str(numbers[0]), "--proposals", str(numbers[1])]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            found[task] = json.loads(done.stdout.splitlines()[-1])
+            found[task] = timing.apart(__file__, [task, folder, *numbers])
             for number, (wall, processor) in enumerate(found[task], start=1):
-                lines.append(f"| {name} | {number} | {wall:.2f} | {processor:.2f} |")
-                print(lines[-1], flush=True)
-    if not options.dry_run:
-        RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+                lines.append(timing.row(name, number, f"{wall:.2f}", f"{processor:.2f}"))
+    timing.write(options, lines)
     return found
 
 

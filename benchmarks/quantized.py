@@ -13,35 +13,33 @@ and 2000 test images. Required: int8 loses at most 0.5 points. The table is writ
 benchmarks/quantized.md, or nowhere with `--dry-run`.
 """
 
-import argparse
-import importlib.metadata
 import os
 import pathlib
-import statistics
 import sys
 import tempfile
-import time
 import warnings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
+import timing
+
 MODES = (None, "int8", "float8")
 MOST_LOST = 0.5
 SEARCHED = ("spectrum", "kernel", "blocks, KDense")
 TRAIN, TEST = 5000, 2000
+SIZES = ("weights, bytes", "file", "ms")
 
 
 def digits():
-    from examples.datasets import digits
+    from datasets import digits
 
     train, _, test = digits.load()
     return train, test
 
 
 def cifar10():
-    from examples.datasets import images
+    from datasets import images
 
     train, _, test = images.load("cifar10", subset=TRAIN)
     return train, (test[0][:TEST], test[1][:TEST])
@@ -134,21 +132,6 @@ def quantized(model, mode):
         return keras.saving.load_model(path), os.path.getsize(path)
 
 
-def milliseconds(models, images, rounds):
-    """Return the median time of a call of each model, in turns."""
-    import tensorflow as tf
-
-    functions = [tf.function(lambda x, model=model: model(x, training=False)) for model in models]
-    batch, times = tf.constant(images[:32]), [[] for _ in models]
-    for step in range(rounds + 2):
-        for function, taken in zip(functions, times, strict=True):
-            start = time.perf_counter()
-            function(batch).numpy()
-            if step > 1:
-                taken.append(1e3 * (time.perf_counter() - start))
-    return [statistics.median(taken) for taken in times]
-
-
 def measure(case, options):
     """Return a row `(form, mode, accuracy, bytes of weights, of the file, ms)` by form and mode."""
     import keras_xd
@@ -165,7 +148,8 @@ def measure(case, options):
             weights = sum(weight.numpy().nbytes for weight in model.weights)
             rows.append([form, mode or "float32", accuracy(model, test), weights, size])
             models.append(model)
-    times = milliseconds(models, test[0], options.rounds)
+    timing.ROUNDS = options.rounds
+    (times,) = timing.milliseconds(models, test[0].shape[1:], (32,)).values()
     return [(*row, taken) for row, taken in zip(rows, times, strict=True)]
 
 
@@ -175,30 +159,24 @@ def report(found, options):
         "",
         f"Written by `python benchmarks/quantized.py --epochs {options.epochs}`: accuracy on",
         "test images, bytes of weights and of the `.keras` file, ms at batch 32; one seed.",
-        f"keras {importlib.metadata.version('keras')}, tensorflow "
-        f"{importlib.metadata.version('tensorflow')}, {os.cpu_count()} CPU cores, which other work",
+        f"{timing.versions(('keras', 'tensorflow'))}, {os.cpu_count()} CPU cores, which other work",
         "shared.",
         "",
-        "| Data | model | weights in | accuracy % | points lost | weights, bytes | file | ms |",
-        "|---|---|---|---|---|---|---|---|",
+        *timing.head("Data", "model", "weights in", "accuracy %", "points lost", *SIZES),
     ]
     for case, rows in found.items():
         before = {form: right for form, mode, right, *_ in rows if mode == "float32"}
         for form, mode, right, weights, size, taken in rows:
-            lost = before[form] - right
-            lines.append(
-                f"| {case} | {form} | {mode} | {right:.2f} | {lost:.2f} | {weights} | {size} | "
-                f"{taken:.2f} |"
-            )
+            cells = [case, form, mode, f"{right:.2f}", f"{before[form] - right:.2f}"]
+            lines.append(timing.row(*cells, weights, size, f"{taken:.2f}"))
     losses = most_lost(found)
     verdict = "is met" if losses <= MOST_LOST else "is NOT met"
     lines += [
         "",
         f"int8 loses at most {losses:.2f} points in a searched network: the limit of "
         f"{MOST_LOST} {verdict}.",
-        "",
     ]
-    return "\n".join(lines)
+    return lines
 
 
 def most_lost(found):
@@ -211,19 +189,15 @@ def most_lost(found):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--layers", type=int, choices=(1, 2), default=2, help="or CCNN blocks")
     parser.add_argument("--depth", type=int, default=3, help="of the K-matrices")
-    parser.add_argument("--dry-run", action="store_true")
     options = parser.parse_args(arguments)
     found = {case: measure(case, options) for case in options.cases}
-    text = report(found, options)
-    print(text)
-    if not options.dry_run:
-        RESULTS.write_text(text, encoding="utf-8")
+    timing.write(options, report(found, options))
     return found
 
 

@@ -1,10 +1,15 @@
 """The page and the picture of real_searches.py."""
 
-import importlib.metadata
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
 import numpy as np
 import real_tasks
+import reporting
 import scipy.stats
+import timing
 from matplotlib.figure import Figure
 
 from keras_xd import visualization
@@ -79,26 +84,14 @@ def paired(found, base):
     return float(np.mean(found - base)), float(scipy.stats.wilcoxon(found, base).pvalue)
 
 
-def spread(values):
-    deviation = f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""
-    return f"{values.mean():.4f}{deviation}"
-
-
 def table(task_curves, initial, trials, seconds):
     """Return the lines of a task's tables: best losses, then differences and their tests."""
     found = measures(task_curves, initial, trials, seconds)
-    lines = [
-        f"| best loss after | {' | '.join(found)} |",
-        f"|{'---|' * (len(found) + 1)}",
-    ]
+    lines = timing.head("best loss after", *found)
     for name in task_curves:
-        cells = [spread(values[name]) for values in found.values()]
+        cells = [reporting.spread(values[name], 4) for values in found.values()]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += [
-        "",
-        f"| less than that of (p) | {' | '.join(found)} |",
-        f"|{'---|' * (len(found) + 1)}",
-    ]
+    lines += ["", *timing.head("less than that of (p)", *found)]
     for name in task_curves:
         for base in BASES:
             if name == base or base not in task_curves or name == "random":
@@ -113,11 +106,8 @@ def table(task_curves, initial, trials, seconds):
 
 def costs(found, task, objective):
     """Return the lines of what was found beside the network by hand, and of what a search took."""
-    lines = [
-        "| | lowest loss | its error | parameters | time of a call | s of trainings "
-        "| s of proposals | trials in all |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    words = ["", "lowest loss", "its error", "parameters", "time of a call", "s of trainings"]
+    lines = timing.head(*words, "s of proposals", "trials in all")
     networks, hand = found["networks"][task], found["networks"][task][found["by_hand"][task]]
     for name, runs in found["runs"][task].items():
         ran = round(np.mean([len(run) for run in runs]))
@@ -127,8 +117,8 @@ def costs(found, task, objective):
         trainings = [sum(networks[network]["seconds"] for network, _ in run) for run in runs]
         proposals = [sum(own for _, own in run) for run in runs]
         lines.append(
-            f"| {name} | {spread(np.array([objective(row) for row in best]))} "
-            f"| {spread(np.array([row['error'] for row in best]))} "
+            f"| {name} | {reporting.spread([objective(row) for row in best], 4)} "
+            f"| {reporting.spread([row['error'] for row in best], 4)} "
             f"| {_median([row['parameters'] for row in best], ',.0f')} "
             f"| {_median(times, '.2f')} "
             f"| {np.mean(trainings):.0f} | {np.mean(proposals):.1f} | {ran} |"
@@ -147,8 +137,7 @@ def _median(values, form):
 
 def page(found, objective, command):
     """Return the lines of the page."""
-    packages = ("keras", "keras-tuner", "tensorflow", "scipy")
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
+    versions = timing.versions(("keras", "keras-tuner", "tensorflow", "scipy"))
     initial, all_curves = found["initial"], curves(found, objective)
     lines = [
         "# Searches on real tasks",

@@ -18,16 +18,19 @@ import pathlib
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
+
 import keras
 import keras_tuner as kt
 import numpy as np
 import tensorflow as tf
+import timing
+from datasets import images, spherical
 
 from keras_xd import grammar
 from keras_xd.grammar import primitives, spaces
 from tuner_integration.costs import exceeded
 
-EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
 OPERATIONS = ("id", "zero", "conv3x3", "conv1x1", "avg_pool")
 DIRECT = 3  # the edge of a cell from its input to its output
 # Terms of at most 7 nested nonterminals, so that no network takes minutes.
@@ -128,16 +131,8 @@ BY_HAND = {
 }
 
 
-def _find_examples():
-    if str(EXAMPLES) not in sys.path:
-        sys.path.insert(0, str(EXAMPLES))
-
-
 def data(name, data_dir, training, validation):
     """Return `(x, y, validation x, validation y)` as tensors; the numbers are those of images."""
-    _find_examples()
-    from datasets import images, spherical
-
     subset = max(training, validation)
     if name == "sphere":
         parts = spherical.load(False, data_dir, subset)[:2]
@@ -233,9 +228,6 @@ def trained(name, task, values, tensors):
 
 def size(name, task, values, other):
     """Return the parameters of a network, and milliseconds of its calls and of another one's."""
-    _find_examples()
-    import timing
-
     keras.utils.clear_session()
     models = [network(name, task.space.parse(v["term"]), task.shape) for v in (values, other)]
     times = timing.milliseconds(models, task.shape, (BATCH,))[str(BATCH)]

@@ -13,21 +13,21 @@ included, medians over all rounds without the first step of each `fit` and witho
 to benchmarks/search_steps.md, or nowhere with `--dry-run`.
 """
 
-import argparse
-import importlib.metadata
 import os
 import pathlib
 import statistics
+import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
 import keras
 import numpy as np
+import timing
 
 import keras_xd
 
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
 # passes, required: at most so many times the plain step
 MODES = {
     "joint": (1, 1.1),
@@ -113,38 +113,32 @@ def medians(name, options):
     return {name: 1e3 * statistics.median(found.seconds) for name, found in times.items()}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments=None):
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--depth", type=int, default=1)
     parser.add_argument("--steps", type=int, default=10, help="of each fit, at least 2")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, help="batch size, for a quick check")
     parser.add_argument("--size", type=int, help="size of the inputs, for a quick check")
-    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
-    options = parser.parse_args()
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
+    options = parser.parse_args(arguments)
     lines = [
         "# A training step of a search",
         "",
-        f"Written by `python benchmarks/search_steps.py`; {versions}, {os.cpu_count()} cores, "
-        f"depth {options.depth}, float32, SGD with momentum, medians of "
+        f"Written by `python benchmarks/search_steps.py`; {timing.versions()}, {os.cpu_count()} "
+        f"cores, depth {options.depth}, float32, SGD with momentum, medians of "
         f"{options.rounds * (options.steps - 1)} steps in {options.rounds} rounds.",
         "",
-        "| model | batch | step | passes | ms | times the plain step | target |",
-        "|---|---|---|---|---|---|---|",
+        *timing.head("model", "batch", "step", "passes", "ms", "times the plain step", "target"),
     ]
     for name in options.cases:
         times = medians(name, options)
-        for contestant, milliseconds in times.items():
+        for contestant, taken in times.items():
             passes, target = MODES.get(contestant, (1, None))
-            lines.append(
-                f"| {name} | {options.batch_size} | {contestant} | {passes} | {milliseconds:.1f} | "
-                f"{milliseconds / times['plain']:.2f} | {f'≤ {target}' if target else ''} |"
-            )
-            print(lines[-1], flush=True)
-    if not options.dry_run:
-        RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            cells = [name, options.batch_size, contestant, passes, f"{taken:.1f}"]
+            cells += [f"{taken / times['plain']:.2f}", f"≤ {target}" if target else ""]
+            lines.append(timing.row(*cells))
+    return timing.write(options, lines)
 
 
 if __name__ == "__main__":

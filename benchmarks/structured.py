@@ -13,21 +13,16 @@ more. The kernels have at most `--share` of the numbers of the dense one.
 The table is written to benchmarks/structured.md, or nowhere with `--dry-run`.
 """
 
-import argparse
-import importlib.metadata
 import importlib.util
 import os
 import pathlib
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import xd_conv  # noqa: E402  # the functions that measure
+import timing
 
-sys.path.pop(0)
-
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
 SIZES = {"1024": (1024, 1024), "3072": (768, 3072)}
 FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast", "kaleidoscope")
 FAST = 1.3  # times Dense
@@ -61,14 +56,17 @@ def calls(layer, x):
     return made
 
 
+def products(layer, inputs):
+    """Return the multiply–adds of a layer for one vector."""
+    counted = getattr(layer, "multiply_adds", None)
+    return inputs * layer.units if counted is None else counted((None, inputs))
+
+
 def floor(layer, dense, batch, inputs):
     """Return the least time of a layer, as a share of that of a dense one."""
 
     def work(one):
-        numbers = one.count_params()
-        counted = getattr(one, "multiply_adds", None)
-        products = inputs * one.units if counted is None else counted((None, inputs))
-        return products, numbers + batch * (inputs + one.units)
+        return products(one, inputs), one.count_params() + batch * (inputs + one.units)
 
     return max(own / whole for own, whole in zip(work(layer), work(dense), strict=True))
 
@@ -103,11 +101,8 @@ def table(options):
     """Return the lines of the table, each printed as it is found."""
     import numpy as np
 
-    lines = [
-        "| inputs × units | layer | numbers | multiply–adds | batch | graph ms | XLA ms | × "
-        "| floor |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    words = ["inputs × units", "layer", "numbers", "multiply–adds", "batch", "graph ms", "XLA ms"]
+    lines = timing.head(*words, "×", "floor")
     for case in options.sizes:
         inputs, units = SIZES[case]
         layers = contestants(inputs, units, options.share)
@@ -122,63 +117,48 @@ def table(options):
             if options.fly:
                 blocks = layers["monarch"].kernel.product.sizes["blocks"]
                 torch_steps = torch_calls(options.fly, inputs, units, blocks, batch)
-            times = xd_conv.interleaved_medians({**steps, **torch_steps}, options.repetitions)
+            times = timing.medians(steps | torch_steps, 3, 1, options.repetitions, options.pause)
             best = {name: min(times[name, "graph"], times[name, "XLA"]) for name in layers}
             for name, layer in layers.items():
                 ratio = best["Dense"] / best[name]
                 text = f"**{ratio:.2f}**" if ratio >= FAST else f"{ratio:.2f}"
-                counted = getattr(layer, "multiply_adds", None)
-                products = inputs * units if counted is None else counted((None, inputs))
-                cells = [
-                    f"{inputs} × {units}",
-                    name,
-                    f"{layer.count_params() - units:,}",
-                    f"{products:,}",
-                    batch,
-                    f"{times[name, 'graph']:.2f}",
-                    f"{times[name, 'XLA']:.2f}",
-                    text,
-                    f"{1 / floor(layer, layers['Dense'], batch, inputs):.1f}",
-                ]
-                lines.append("| " + " | ".join(map(str, cells)) + " |")
-                print(lines[-1], flush=True)
+                least = f"{1 / floor(layer, layers['Dense'], batch, inputs):.1f}"
+                cells = [f"{inputs} × {units}", name, f"{layer.count_params() - units:,}"]
+                cells += [f"{products(layer, inputs):,}", batch]
+                cells += [f"{times[name, form]:.2f}" for form in ("graph", "XLA")]
+                lines.append(timing.row(*cells, text, least))
             if torch_steps:
                 ratio = times["torch Linear"] / times["fly Monarch"]
-                lines.append(
-                    f"| {inputs} × {units} | fly's Monarch, torch | | | {batch} "
-                    f"| {times['fly Monarch']:.2f} | | {ratio:.2f} | |"
-                )
-                print(lines[-1], flush=True)
+                cells = [f"{inputs} × {units}", "fly's Monarch, torch", "", "", batch]
+                cells += [f"{times['fly Monarch']:.2f}", "", f"{ratio:.2f}", ""]
+                lines.append(timing.row(*cells))
     return lines
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--batches", nargs="+", type=int, default=[32, 512])
     parser.add_argument("--share", type=float, default=0.25)
     parser.add_argument("--repetitions", type=int, default=20, help="in each of three rounds")
+    parser.add_argument("--pause", type=float, default=0.5, help="seconds before each turn")
     parser.add_argument("--fly", help="folder of a checkout of HazyResearch/fly")
-    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
-    parser.add_argument("--output", type=pathlib.Path, default=RESULTS, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    packages = ["tensorflow", "keras", *(["torch"] if options.fly else [])]
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
+    packages = [*timing.PACKAGES, *(["torch"] if options.fly else [])]
     threads = os.environ.get("TF_NUM_INTRAOP_THREADS", os.cpu_count())
     peer = " --fly ../fly" if options.fly else ""
     lines = [
         "# Structured kernels beside dense ones",
         "",
-        f"Written by `python benchmarks/structured.py{peer}`; {versions}, {threads} of "
-        f"{os.cpu_count()} cores, float32, forward. ×: the time of `Dense` by the faster of graph "
-        f"and XLA, divided by that of the layer; in bold from {FAST} on. Floor: the most that × "
-        "can be by multiply–adds and bytes, at the rates of `Dense`. The torch product is beside "
-        "`torch.nn.Linear`.",
+        f"Written by `python benchmarks/structured.py{peer}`; {timing.versions(packages)}, "
+        f"{threads} of {os.cpu_count()} cores, float32, forward. ×: the time of `Dense` by the "
+        "faster of graph and XLA, divided by that of the layer; in bold from "
+        f"{FAST} on. Floor: the most that × can be by multiply–adds and bytes, at the rates of "
+        "`Dense`. The torch product is beside `torch.nn.Linear`.",
         "",
         *table(options),
     ]
-    if not options.dry_run:
-        options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return timing.write(options, lines)
 
 
 if __name__ == "__main__":

@@ -14,21 +14,19 @@ to a tensor of 256 MB.
 The table is written to benchmarks/xd_conv.md, or nowhere with `--dry-run`.
 """
 
-import argparse
 import gc
-import importlib.metadata
 import json
 import math
 import os
 import pathlib
-import statistics
-import subprocess
 import sys
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
-RESULTS = pathlib.Path(__file__).with_suffix(".md")
+import timing
+
+TURNS = {"rounds": 3, "warm_up": 1, "pause": 0.5}
 # batch, channels, spatial sizes, kernel size, depth, required speed-up over relax
 CASES = {
     "2d-32": (32, 16, (32, 32), 3, 1, 8),
@@ -157,67 +155,29 @@ def make_relax(case):
     return step
 
 
-def measured_apart(script, words, threads):
-    """Return what a script prints with `--measure` in a process with a number of threads."""
-    environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": str(threads)}
-    environment["TF_NUM_INTEROP_THREADS"] = str(threads)
-    command = [sys.executable, script, "--measure", *words]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+CONTESTANTS = {
+    "keras_xd": lambda case: make_xd(case, jit=False),
+    "keras_xd jit": lambda case: make_xd(case, jit=True),
+    "Conv": make_convolution,
+    "SpectralConv": make_spectral,
+    "relax": make_relax,
+}
 
 
-def interleaved_medians(steps, repetitions):
-    """Run the contestants in turn, in three rounds, and return the median milliseconds of each.
-
-    Each takes its repetitions in a row after a pause and one step that does not count, so that the
-    idle threads of one library do not slow down the other.
-    """
-    times = {name: [] for name in steps}
-    for step in steps.values():
-        step()
-    for _ in range(3):
-        for name, step in steps.items():
-            time.sleep(0.5)
-            step()
-            for _ in range(repetitions):
-                start = time.perf_counter()
-                step()
-                times[name].append(time.perf_counter() - start)
-    return {name: 1e3 * statistics.median(values) for name, values in times.items()}
-
-
-def peak_memory(contestant, case_name, relax):
+def peak_memory(contestant, case, relax):
     """Return the growth of peak resident memory, in MiB, of three steps in a process of its own."""
-    command = [sys.executable, __file__, "--memory-of", contestant, case_name]
+    return timing.apart(__file__, [contestant, case, relax])
+
+
+def measured_memory(contestant, case, relax):
     if relax:
-        command += ["--relax", relax]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
-def report_peak_memory(contestant, case):
-    contestants = {
-        "relax": make_relax,
-        "keras_xd": lambda case: make_xd(case, jit=False),
-        "keras_xd jit": lambda case: make_xd(case, jit=True),
-        "Conv": make_convolution,
-        "SpectralConv": make_spectral,
-    }
+        sys.path.insert(0, relax)
     # Libraries are loaded and warm, and TensorFlow's graph is traced, before the growth is taken.
-    contestants[contestant]((2, 2, (4,) * len(case[2]), 3, 1, 0))()
-    step = contestants[contestant](case)
+    make = CONTESTANTS[contestant]
+    make((2, 2, (4,) * len(case[2]), 3, 1, 0))()
+    step = make(case)
     gc.collect()
-    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak starts again
-    before = process_memory("VmRSS")
-    for _ in range(3):
-        step()
-    print(process_memory("VmHWM") - before)
-
-
-def process_memory(field):
-    """Return a field of this process's status (Linux) in MiB."""
-    status = pathlib.Path("/proc/self/status").read_text().splitlines()
-    (line,) = [line for line in status if line.startswith(field)]
-    return int(line.split()[1]) / 1024
+    return timing.memory_growth(lambda: [step() for _ in range(3)])
 
 
 def machine_rates():
@@ -230,7 +190,7 @@ def machine_rates():
         "product": lambda: tf.matmul(square, square).numpy(),
         "sum": lambda: (large + 1.0).numpy(),
     }
-    times = interleaved_medians(steps, 5)
+    times = timing.medians(steps, repetitions=5, **TURNS)
     return 2048**3 / times["product"], 2 * 4 * 64 * 10**6 / times["sum"]
 
 
@@ -247,141 +207,111 @@ def floor(case):
 
 
 def table_of_cases(options):
+    """Return the lines of the table of forward and backward passes, and what they are beside."""
     rates = machine_rates()
     lines = [
         f"Rates measured: {rates[0] / 1e6:.0f} G multiply–adds a second, "
         f"{rates[1] / 1e6:.1f} GB a second.",
         "",
-        "| case: batch, channels, sizes, kernel, depth | contestant | ms | time / floor "
-        "| relax / this | target | peak MiB | relax / this |",
-        "|---|---|---|---|---|---|---|---|",
+        *timing.head(
+            *("case: batch, channels, sizes, kernel, depth", "contestant", "ms", "time / floor"),
+            *("relax / this", "target", "peak MiB", "relax / this"),
+        ),
     ]
-    summaries = []
+    ratios = []
     for name in options.cases:
         case = CASES[name]
         batch, channels, sizes, kernel, depth, target = case
-        steps = {"keras_xd": make_xd(case, jit=False), "keras_xd jit": make_xd(case, jit=True)}
-        steps |= {"Conv": make_convolution(case), "SpectralConv": make_spectral(case)}
-        if options.relax and target:
-            steps["relax"] = make_relax(case)
-        times = interleaved_medians(steps, options.repetitions)
-        memory = {contestant: peak_memory(contestant, name, options.relax) for contestant in steps}
+        names = [n for n in CONTESTANTS if n != "relax" or (options.relax and target)]
+        times = timing.medians(
+            {name: CONTESTANTS[name](case) for name in names},
+            repetitions=options.repetitions,
+            **TURNS,
+        )
+        memory = {name: peak_memory(name, case, options.relax) for name in names}
         counts = floor(case)
         least = max(count / rate for count, rate in zip(counts, rates, strict=True))
         label = f"{batch}, {channels}, {'×'.join(map(str, sizes))}, {kernel}, {depth}"
-        for contestant in steps:
+        for contestant, taken in times.items():
             ours = contestant.startswith("keras_xd")
-            cells = [f"{times[contestant]:.1f}", f"{times[contestant] / least:.1f}" if ours else ""]
+            cells = [f"{taken:.1f}", f"{taken / least:.1f}" if ours else ""]
             cells += ["", "", f"{memory[contestant]:.0f}", ""]
-            if "relax" in steps:
-                cells[2] = f"{times['relax'] / times[contestant]:.1f}"
+            if "relax" in times:
+                cells[2] = f"{times['relax'] / taken:.1f}"
                 cells[5] = f"{memory['relax'] / max(memory[contestant], 1):.1f}"
                 cells[3] = f"≥ {target}" if ours else ""
-            lines.append(f"| {label} | {contestant} | " + " | ".join(cells) + " |")
-            print(lines[-1], flush=True)
-        lines.append(
-            f"| {label} | floor: {counts[0] / 1e6:.0f} M mult–adds, {counts[1] / 1e6:.0f} MB "
-            f"| {least:.1f} | 1 | | | | |"
-        )
-        print(lines[-1], flush=True)
-        summaries.append((name, label, times))
-    lines += [
-        "",
-        "| case | keras_xd / Conv | target | keras_xd / SpectralConv, all modes | target |",
-        "|---|---|---|---|---|",
-    ]
-    for name, label, times in summaries:
+            lines.append(timing.row(label, contestant, *cells))
+        what = f"floor: {counts[0] / 1e6:.0f} M mult–adds, {counts[1] / 1e6:.0f} MB"
+        lines.append(timing.row(label, what, f"{least:.1f}", 1, *4 * [""]))
         most = f"≤ {MOST_OF_CONVOLUTION[name]}" if name in MOST_OF_CONVOLUTION else ""
-        ratios = [times["keras_xd"] / times[other] for other in ("Conv", "SpectralConv")]
-        lines.append(
-            f"| {label} | {ratios[0]:.2f} | {most} | {ratios[1]:.2f} | ≤ {MOST_OF_SPECTRAL} |"
-        )
-        print(lines[-1], flush=True)
-    return lines
+        beside = [f"{times['keras_xd'] / times[other]:.2f}" for other in ("Conv", "SpectralConv")]
+        ratios.append([label, beside[0], most, beside[1], f"≤ {MOST_OF_SPECTRAL}"])
+    words = ["case", "keras_xd / Conv", "target", "keras_xd / SpectralConv, all modes", "target"]
+    return [*lines, "", *timing.table(words, ratios)[:-1]]
 
 
 def table_of_inference(options):
     """Forward only: the finalized layer beside the Fourier neural operator's and Keras' own."""
-    lines = [
-        "| case | finalized ms | SpectralConv, all modes | Conv | finalized / SpectralConv "
-        "| target |",
-        "|---|---|---|---|---|---|",
-    ]
+    words = ["case", "finalized ms", "SpectralConv, all modes", "Conv", "finalized / SpectralConv"]
+    lines = timing.head(*words, "target")
     for name in options.cases:
         batch, channels, sizes, *_ = case = CASES[name]
         searched = xd_layer(case)
         searched.build((batch, *sizes, channels))
-        contestants = (searched.finalize(), spectral_layer(case), convolution_layer(case))
-        steps = {
-            index: keras_inference(layer, batch, channels, sizes)
-            for index, layer in enumerate(contestants)
-        }
-        times = interleaved_medians(steps, options.repetitions)
-        cells = " | ".join(f"{times[index]:.2f}" for index in steps)
-        ratio = times[0] / times[1]
-        lines.append(f"| {name} | {cells} | {ratio:.2f} | ≤ {MOST_OF_SPECTRAL_INFERENCE} |")
-        print(lines[-1], flush=True)
+        layers = (searched.finalize(), spectral_layer(case), convolution_layer(case))
+        steps = {i: keras_inference(one, batch, channels, sizes) for i, one in enumerate(layers)}
+        times = timing.medians(steps, repetitions=options.repetitions, **TURNS)
+        ratio = f"{times[0] / times[1]:.2f}"
+        cells = (f"{taken:.2f}" for taken in times.values())
+        lines.append(timing.row(name, *cells, ratio, f"≤ {MOST_OF_SPECTRAL_INFERENCE}"))
     return lines
 
 
 def line_of_fixed_memory(options):
-    contestants = ["keras_xd", "keras_xd jit", "Conv"] + (["relax"] if options.relax else [])
-    fixed = {c: peak_memory(c, "fixed", options.relax) for c in contestants}
-    parts = ", ".join(f"{contestant} {memory:.0f}" for contestant, memory in fixed.items())
-    line = f"Peak MiB of one sample of one channel at 32×32, which all cases include: {parts}."
-    print(line, flush=True)
-    return line
+    names = ["keras_xd", "keras_xd jit", "Conv"] + (["relax"] if options.relax else [])
+    parts = (f"{name} {peak_memory(name, FIXED, options.relax):.0f}" for name in names)
+    line = "Peak MiB of one sample of one channel at 32×32, which all cases include: "
+    return f"{line}{', '.join(parts)}."
 
 
 def table_of_depths(options):
-    lines = [
-        "| case | depth 1 ms | depth 3 | depth 9 | depth 9 / depth 1 |",
-        "|---|---|---|---|---|",
-    ]
+    lines = timing.head("case", "depth 1 ms", "depth 3", "depth 9", "depth 9 / depth 1")
     for name in options.cases:
         steps = {depth: make_xd(CASES[name], jit=False, depth=depth) for depth in (1, 3, 9)}
-        times = interleaved_medians(steps, options.repetitions)
-        cells = [f"{times[depth]:.1f}" for depth in (1, 3, 9)]
-        lines.append(f"| {name} | {' | '.join(cells)} | {times[9] / times[1]:.2f} |")
-        print(lines[-1], flush=True)
+        times = timing.medians(steps, repetitions=options.repetitions, **TURNS)
+        cells = [f"{taken:.1f}" for taken in times.values()]
+        lines.append(timing.row(name, *cells, f"{times[9] / times[1]:.2f}"))
     return lines
 
 
 def table_of_lengths(options):
-    lines = ["| length | ms | growth exponent from 256 |", "|---|---|---|"]
+    lines = timing.head("length", "ms", "growth exponent from 256")
     steps = {n: make_xd((2, 32, (n,), 5, 3, 0), jit=False) for n in LENGTHS}
-    times = interleaved_medians(steps, options.repetitions)
-    for n in LENGTHS:
-        exponent = ""
-        if n > LENGTHS[0]:
-            growth = math.log(times[n] / times[LENGTHS[0]]) / math.log(n / LENGTHS[0])
-            exponent = f"{growth:.2f}"
-        lines.append(f"| {n} | {times[n]:.1f} | {exponent} |")
-        print(lines[-1], flush=True)
+    times = timing.medians(steps, repetitions=options.repetitions, **TURNS)
+    first = LENGTHS[0]
+    for n, taken in times.items():
+        growth = math.log(taken / times[first]) / math.log(n / first) if n > first else None
+        lines.append(timing.row(n, f"{taken:.1f}", "" if growth is None else f"{growth:.2f}"))
     return lines
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments=None):
+    parser = timing.parser(__file__, __doc__)
     parser.add_argument("--relax", help="folder of a checkout of relax")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--repetitions", type=int, default=5, help="in each of three rounds")
-    parser.add_argument("--dry-run", action="store_true", help="print, but write no file")
-    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    if options.measure:
+        print(json.dumps(measured_memory(*options.measure)))
+        return None
     if options.relax:
         sys.path.insert(0, options.relax)
-    if options.memory_of:
-        contestant, name = options.memory_of
-        report_peak_memory(contestant, FIXED if name == "fixed" else CASES[name])
-        return
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("tensorflow", "keras"))
     lines = [
         "# XD-operations: time and memory",
         "",
         f"Written by `python benchmarks/xd_conv.py{' --relax …' if options.relax else ''}`; "
-        f"{versions}, {os.cpu_count()} cores. Forward and backward, float32, circular padding; "
-        "medians, all contestants in turn in one process.",
+        f"{timing.versions()}, {os.cpu_count()} cores. Forward and backward, float32, circular "
+        "padding; medians, all contestants in turn in one process.",
         "",
         *table_of_cases(options),
         "",
@@ -399,8 +329,7 @@ def main():
         "",
         *table_of_lengths(options),
     ]
-    if not options.dry_run:
-        RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return timing.write(options, lines)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from keras import ops
 from matplotlib.figure import Figure
 
 import keras_xd
-from keras_xd import genotypes, grammar, kmatrix, layers, masks, visualization
+from keras_xd import genotypes, grammar, layers, masks, visualization
+from keras_xd.kmatrix import constructions
 
 FOLDER = pathlib.Path(__file__).parent / "images"
 POINTS = 16
@@ -64,13 +65,13 @@ def k_operations():
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     rows = figure.subplots(2, 5)
     for row, radices in zip(rows, ((2, 2, 2, 2), (4, 4)), strict=True):
-        stages = kmatrix.dft(radices)
+        stages = constructions.dft(radices)
         panels = []
         for index, stage in enumerate(stages):
-            alone = kmatrix.identity(radices)
+            alone = constructions.identity(radices)
             alone[index] = stage
-            panels.append((f"stage {index + 1}", kmatrix.butterfly_dense(alone)))
-        panels.append(("product", kmatrix.butterfly_dense(stages)))
+            panels.append((f"stage {index + 1}", constructions.butterfly_dense(alone)))
+        panels.append(("product", constructions.butterfly_dense(stages)))
         for axis in row[len(panels) :]:
             axis.axis("off")
         for axis, (title, panel) in zip(row, panels, strict=False):

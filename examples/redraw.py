@@ -1,10 +1,10 @@
-"""Write the pages and pictures of the results again, from their records and without a training.
+"""Write the pages of the results again, from their records and without a training.
 
     python examples/redraw.py
     python examples/redraw.py cifar10 dnarch_mnist --output other/folder
 
 Every `.json` file in examples/results has the records of one page; all pages are written unless
-some are named. A changed report or style of the pictures needs no experiment to be run again.
+some are named. A changed report needs no experiment to be run again.
 """
 
 import argparse
@@ -16,13 +16,13 @@ import pathlib
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import reporting
-from experiments.dnarch import dnarch_report, image_comparison, kernel_sizes, pruned_resnet_report
+from experiments.dnarch import dnarch_report, kernel_sizes, pruned_resnet_report
 from experiments.grammar import activation_search, grammar_cifar10, tune_burgers, tuning
 from experiments.k import chrysalis_report
 from experiments.nos import nos_report
 from experiments.scoreboard import scoreboard_report
 from experiments.structured import structured_report
-from experiments.xd import burgers, cifar10_report, darcy, music_report, pde_report, snapping
+from experiments.xd import burgers, cifar10_report, darcy, music_report, pde_report
 
 REPORTS = {
     "burgers": pde_report,
@@ -30,13 +30,11 @@ REPORTS = {
     "cifar10": cifar10_report,
     "darcy": pde_report,
     "dnarch": dnarch_report,
-    "image": image_comparison,
     "kernel": kernel_sizes,
     "music": music_report,
     "nos": nos_report,
     "pruned": pruned_resnet_report,
     "scoreboard": scoreboard_report,
-    "snapping": snapping,
     "structured": structured_report,
 }
 PROBLEMS = {"burgers": burgers.PROBLEM, "darcy": darcy.PROBLEM}
@@ -59,17 +57,8 @@ def page(name, found):
     return write(found["settings"], found["runs"], found.get("written"))
 
 
-def draw(name, found, folder):
-    """Draw the pictures of records into a folder."""
-    if name in TUNED:
-        tuning.draw(name, TUNED[name], found, folder)
-    else:
-        report = REPORTS[name.split("_")[0]]
-        report.draw(found["settings"], found["runs"], folder / f"{name}.svg")
-
-
 def main(arguments=None):
-    """Write pages and pictures; return the names of the experiments."""
+    """Write pages; return the names of the experiments."""
     names = sorted(path.stem for path in reporting.RESULTS.glob("*.json"))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
@@ -83,7 +72,8 @@ def main(arguments=None):
         found = records(name)
         text = page(name, found)
         (options.output / f"{name}.md").write_text(text, encoding="utf-8")
-        draw(name, found, options.output)
+        if name in TUNED:
+            tuning.draw(name, TUNED[name], found, options.output)
     return options.names or names
 
 

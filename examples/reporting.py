@@ -1,7 +1,5 @@
-"""What the reports of the experiments share: finished runs, commands, tables and curves."""
+"""What the reports of the experiments share: finished runs, commands and tables."""
 
-import importlib.metadata
-import itertools
 import json
 import math
 import os
@@ -9,10 +7,10 @@ import pathlib
 import shlex
 import statistics
 
-from keras_xd.visualization import style
+from timing import table, versions  # noqa: F401  # tables of the reports
 
 RESULTS = pathlib.Path(__file__).parent / "results"
-ENDINGS = ("md", "json", "svg")
+ENDINGS = ("md", "json")
 
 
 class Results:
@@ -22,7 +20,6 @@ class Results:
         name: name of the files, without their endings.
         page: function `(settings, runs, written)` that returns the page as text; `written` has the
             `command`, `versions` and `threads` of the last process.
-        draw: function `(settings, runs, path)` that draws the picture into a file.
         folder: `pathlib.Path` of the folder for the files.
         settings: dictionary of what all runs have in common; its `command`, if any, may differ.
         command: the command of this process.
@@ -40,7 +37,6 @@ class Results:
         self,
         name,
         page,
-        draw,
         folder,
         settings,
         command="",
@@ -48,11 +44,11 @@ class Results:
         key=("method", "kind", "seed"),
         joined=False,
     ):
-        self.page, self.draw, self.key, self.joined = page, draw, key, joined
+        self.page, self.key, self.joined = page, key, joined
         self.paths = {ending: folder / f"{name}.{ending}" for ending in ENDINGS}
         self.settings, self.runs = dict(settings), []
         self.written = {"command": command, "versions": versions(), "threads": threads()}
-        self.shown = None  # how many runs the page and the picture have
+        self.shown = None  # how many runs the page has
         found = existing(self.paths.values())
         if overwrite:
             self.paths["json"].unlink(missing_ok=True)
@@ -91,7 +87,7 @@ class Results:
     def obtain(self, key, run, *arguments):
         """Return the record of a run, that of `run(*arguments)` if there is none; write all.
 
-        The page and the picture are written again only if there are more runs than before.
+        The page is written again only if there are more runs than before.
         """
         self.read()
         record = self.find(*key)
@@ -118,10 +114,9 @@ class Results:
         os.replace(unfinished, self.paths["json"])
 
     def write(self):
-        """Write the page and the picture."""
+        """Write the page."""
         text = self.page(self.settings, self.runs, self.written)
         self.paths["md"].write_text(text, encoding="utf-8")
-        self.draw(self.settings, self.runs, self.paths["svg"])
         self.shown = len(self.runs)
 
 
@@ -194,11 +189,6 @@ def command(script, parser, options, names, positional=()):
 
 
 # Sentences
-
-
-def versions(packages=("tensorflow", "keras")):
-    """Return the versions of packages as text."""
-    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
 
 
 def threads():
@@ -274,12 +264,6 @@ def hours(runs):
 # Tables
 
 
-def table(head, rows):
-    """Return the lines of a Markdown table, and an empty one."""
-    lines = [f"| {' | '.join(map(str, cells))} |" for cells in (head, *rows)]
-    return [lines[0], "|" + "---|" * len(head), *lines[1:], ""]
-
-
 def cell(values, seeds, digits, missing="–"):
     """Return a table's entry of a dictionary by seed: its `spread`, and the seeds if some lack."""
     if not values:
@@ -318,36 +302,3 @@ def means(found, digits):
 def count(variables):
     """Return the number of parameters in variables."""
     return sum(math.prod(variable.shape) for variable in variables)
-
-
-# Pictures
-
-
-def panels(width, height, columns=1, rows=1, **options):
-    """Return a figure of a size in inches, and its axes by row and column."""
-    from matplotlib.figure import Figure
-
-    with style.context():
-        figure = Figure(figsize=(width, height), layout="constrained")
-        return figure, figure.subplots(rows, columns, squeeze=False, **options)
-
-
-def mean_and_range(axis, curves, number, label, **look):
-    """Draw the mean of curves by epoch, and the range from the lowest to the highest.
-
-    A curve that ends early counts as far as it goes; one curve has no range.
-    """
-    columns = [[v for v in column if v is not None] for column in itertools.zip_longest(*curves)]
-    epochs = range(1, 1 + len(columns))
-    look = {**style.curve(number), **look}
-    axis.plot(epochs, [statistics.mean(column) for column in columns], label=label, **look)
-    if len(curves) == 1:
-        return
-    low, high = [min(column) for column in columns], [max(column) for column in columns]
-    axis.fill_between(epochs, low, high, alpha=0.15, color=look["color"], linewidth=0)
-
-
-def by_whole_numbers(axis):
-    """Give an axis ticks at whole numbers, of epochs or blocks, and lines of its values."""
-    axis.xaxis.get_major_locator().set_params(integer=True)
-    axis.grid(axis="y")

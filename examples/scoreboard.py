@@ -170,7 +170,7 @@ def parse(arguments):
         "--until", default="99:99", metavar="HH:MM", help="begin no run after this time of day"
     )
     parser.add_argument("--small", action="store_true", help="made-up data and few updates")
-    parser.add_argument("--redraw", action="store_true", help="only write page and picture anew")
+    parser.add_argument("--redraw", action="store_true", help="only write the page anew")
     reporting.add_arguments(parser)
     options = parser.parse_args(arguments)
     words = ["python", "examples/scoreboard.py"] + ["--small"] * options.small
@@ -180,7 +180,6 @@ def parse(arguments):
         results = reporting.Results(
             "scoreboard",
             scoreboard_report.page,
-            scoreboard_report.draw,
             options.output,
             describe(options.small),
             " ".join(words),

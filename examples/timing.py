@@ -1,36 +1,143 @@
-"""Time of a call of networks that take turns, so that what else the machine does hits all alike."""
+"""What benchmarks share: calls that take turns, processes of their own, arguments and pages."""
 
+import argparse
+import importlib.metadata
+import json
+import os
+import pathlib
 import statistics
+import subprocess
+import sys
 import time
 
-import numpy as np
-import tensorflow as tf
-
 ROUNDS = 20  # that are timed
+PACKAGES = ("tensorflow", "keras")
+
+
+def medians(calls, rounds=ROUNDS, warm_up=2, repetitions=1, pause=None):
+    """Return the median milliseconds of each call; they take turns.
+
+    So what else the machine does hits all alike.
+
+    Args:
+        calls: dictionary of functions that return when their work is done.
+        rounds: how often each has its turn.
+        warm_up: calls of each before, which trace and do not count.
+        repetitions: calls in a row in each turn.
+        pause: seconds before each turn, with a call that does not count, so that the idle threads
+            of one library do not slow down the other.
+    """
+    times = {name: [] for name in calls}
+    for call in calls.values():
+        for _ in range(warm_up):
+            call()
+    for _ in range(rounds):
+        for name, call in calls.items():
+            if pause is not None:
+                time.sleep(pause)
+                call()
+            for _ in range(repetitions):
+                start = time.perf_counter()
+                call()
+                times[name].append(time.perf_counter() - start)
+    return {name: 1e3 * statistics.median(values) for name, values in times.items()}
 
 
 def milliseconds(models, shape, batches):
-    """Return the median milliseconds of a call of each network.
+    """Return the median milliseconds of a call of each network, by the batch size as a text.
 
     Args:
         models: networks of one input.
         shape: shape of the input, without the batch.
         batches: sizes of the batch.
-
-    Returns:
-        A dictionary of a list, one time for each network, by the size of the batch as a text.
     """
+    import numpy as np
+    import tensorflow as tf
+
     inputs = [tf.TensorSpec((None, *shape))]
     functions = [tf.function(lambda x, m=m: m(x, training=False), inputs) for m in models]
     found = {}
     for batch in batches:
         x = tf.constant(np.zeros((batch, *shape), "float32"))
-        times = [[] for _ in models]
-        for turn in range(ROUNDS + 2):  # the first two trace and warm up
-            for function, values in zip(functions, times, strict=True):
-                start = time.perf_counter()
-                function(x).numpy()
-                if turn > 1:
-                    values.append(1000 * (time.perf_counter() - start))
-        found[str(batch)] = [round(statistics.median(values), 3) for values in times]
+        calls = {i: lambda f=f, x=x: f(x).numpy() for i, f in enumerate(functions)}
+        found[str(batch)] = [round(value, 3) for value in medians(calls, ROUNDS).values()]
     return found
+
+
+# Processes
+
+
+def apart(script, task, threads=None, **environment):
+    """Return what a script measures of a task, in a process of its own.
+
+    Args:
+        script: its path; with `--measure` and the task it prints JSON, on its last line.
+        task: what can be written as JSON.
+        threads: how many threads TensorFlow has there.
+        **environment: variables of that process.
+    """
+    if threads is not None:
+        environment["TF_NUM_INTRAOP_THREADS"] = environment["TF_NUM_INTEROP_THREADS"] = str(threads)
+    command = [sys.executable, script, "--measure", json.dumps(task)]
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def process_memory(field):
+    """Return a field of this process's status (Linux) in MiB."""
+    status = pathlib.Path("/proc/self/status").read_text().splitlines()
+    (line,) = [line for line in status if line.startswith(field)]
+    return int(line.split()[1]) / 1024
+
+
+def memory_growth(step):
+    """Return by how many MiB peak resident memory grows in a step (Linux)."""
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak starts again
+    before = process_memory("VmRSS")
+    step()
+    return process_memory("VmHWM") - before
+
+
+# Arguments and pages
+
+
+def parser(script, description):
+    """Return the parser of a benchmark, with what all have: the page, and `--measure`."""
+    found = argparse.ArgumentParser(description=description.splitlines()[0])
+    found.add_argument(
+        "--output", type=pathlib.Path, default=pathlib.Path(script).with_suffix(".md")
+    )
+    found.add_argument("--dry-run", action="store_true", help="print, but write no file")
+    found.add_argument("--measure", type=json.loads, help=argparse.SUPPRESS)
+    return found
+
+
+def versions(packages=PACKAGES):
+    """Return the versions of packages as text."""
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+
+
+def row(*cells):
+    """Print a row of a Markdown table at once, as soon as it is measured, and return it."""
+    text = f"| {' | '.join(map(str, cells))} |"
+    print(text, flush=True)
+    return text
+
+
+def head(*cells):
+    """Return the lines of the head of a Markdown table."""
+    return [f"| {' | '.join(map(str, cells))} |", "|" + "---|" * len(cells)]
+
+
+def table(cells, rows):
+    """Return the lines of a Markdown table, and an empty one."""
+    return [*head(*cells), *(f"| {' | '.join(map(str, values))} |" for values in rows), ""]
+
+
+def write(options, lines):
+    """Write the lines of a page, unless `--dry-run` is given; return them."""
+    if not options.dry_run:
+        options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return lines

@@ -27,7 +27,7 @@ from keras_xd.layers.cells import genotypes
 from keras_xd.layers.masked import masks
 from keras_xd.layers.xd import penalties
 from keras_xd.layers.xd.distances import distance, nearest
-from keras_xd.rewriting import compare, forecast, register_search_space, rewrite
+from keras_xd.rewriting import SearchSpace, compare, forecast, register_search_space, rewrite
 from keras_xd.searching import SearchReport, SearchResult, search
 from keras_xd.training import SearchModel, callbacks, distributed, optimizers
 from keras_xd.training.architecture_files import load_architecture, save_architecture
@@ -41,6 +41,7 @@ __all__ = [
     "SearchModel",
     "SearchReport",
     "SearchResult",
+    "SearchSpace",
     "SettingsChoice",
     "Task",
     "architecture_variables",

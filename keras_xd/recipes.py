@@ -1,8 +1,4 @@
-"""Settings of a good first search, space by space.
-
-Each is a setting that the repository has measured, or the one nearest to it: `docs/choosing.md` has
-the measurements.
-"""
+"""Settings of a good first search, space by space."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,8 +10,7 @@ from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
-from keras_xd.layers.masked.branch import MaskedBranch
-from keras_xd.rewriting import kinds
+from keras_xd.rewriting import SearchSpace, spaces
 
 __all__ = [
     "Recipe",
@@ -59,39 +54,8 @@ class Recipe:
         return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(self.rate, steps))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Setting:
-    """What a space needs: rate, options, and the shares of the epochs of its fixed phases."""
-
-    rate: float
-    rewrite: dict = dataclasses.field(default_factory=dict)
-    compile: dict = dataclasses.field(default_factory=dict)
-    warmup: float = 0.0
-    cooldown: float = 0.0
-
-
-SETTINGS = {
-    "xd": _Setting(1e-3, {"depth": 1}),
-    "k_operation": _Setting(1e-3, {"depth": 1}),
-    "darts": _Setting(0.1, {"perturb": 0.1}),
-    "dash": _Setting(0.1, {"perturb": 0.1}),
-    "structured": _Setting(
-        0.05,
-        {"family": ("low_rank", "monarch", "block_tensor_train", "blast")},
-        {"complexity_measure": "parameters", "complexity_weight": 10.0},
-    ),
-    "masked": _Setting(0.03, {}, {"complexity_weight": 5.0}, warmup=6 / 11, cooldown=2 / 11),
-    "ccnn": _Setting(5e-3),
-}
-# Of XD-operations, whose best settings depend on the data.
-XD_SETTINGS = {
-    "images": _Setting(1e-4, {"depth": 3}),
-    "unordered": _Setting(1e-3, {"depth": 3}),
-    "fields": _Setting(1e-3, {"depth": 1, "padding": "circular"}),
-    "sequences": _Setting(
-        2e-4, {"depth": 1, "frequency_bias": True, "channel_gates": True}, warmup=0.2
-    ),
-}
+# Networks that are made and not rewritten.
+CCNN = SearchSpace("ccnn", {}, layers=[layers.CCNNBlock, layers.CKConv], recipe={"rate": 5e-3})
 
 
 @check_types
@@ -102,8 +66,9 @@ def recipe(space: str = "xd", data: str | None = None, epochs: int | None = None
     `recipe(space, None)`, whatever the data.
 
     Args:
-        space: `"xd"`, `"k_operation"`, `"darts"`, `"dash"`, `"structured"`, `"masked"` or `"ccnn"`
-            (the networks of `keras_xd.models.ccnn`, which are not rewritten).
+        space: `"xd"`, `"k_operation"`, `"darts"`, `"dash"`, `"structured"`, `"masked"`, `"ccnn"`
+            (the networks of `keras_xd.models.ccnn`, which are not rewritten), or the name of one
+            of your own.
         data: for `"xd"`, what the data are. `"images"`: natural ones, for which a convolution is
             probably right. `"unordered"`: images or signals whose order is unknown or permuted.
             `"fields"`: solutions of differential equations. `"sequences"`: music, sensors. `None`:
@@ -141,17 +106,17 @@ def recipe(space: str = "xd", data: str | None = None, epochs: int | None = None
     >>> images, targets = np.ones((8, 8, 8, 1)), np.zeros((8, 2))
     >>> history = search.fit(images, targets, batch_size=4, epochs=2, verbose=0)
     """
-    validation.one_of(space, tuple(SETTINGS), "space")
-    setting = SETTINGS[space]
+    known = {known.name: known for known in _spaces()}
+    validation.one_of(space, tuple(known), "space")
+    setting = known[space].recipe
     if data is not None:
         validation.one_of(data, DATA, "data")
-        setting = XD_SETTINGS[data] if space == "xd" else setting
-    options = dict(setting.compile)
+        setting = known[space].data_recipes.get(data, setting)
+    options = dict(setting["compile_options"])
     if epochs is not None:
         epochs = validation.positive_integer(epochs, "epochs")
-        phases = {"warmup_epochs": setting.warmup, "cooldown_epochs": setting.cooldown}
-        options |= {name: int(share * epochs) for name, share in phases.items() if share}
-    return Recipe(space, setting.rate, dict(setting.rewrite), options)
+        options |= {name: int(share * epochs) for name, share in setting["phases"].items()}
+    return Recipe(space, setting["rate"], dict(setting["rewrite_options"]), options)
 
 
 @check_types
@@ -165,8 +130,8 @@ def space_of(layer: keras.layers.Layer) -> str | None:
     >>> recipes.space_of(layers.DashConv1D(2, 3)), recipes.space_of(keras.layers.Dense(2))
     ('dash', None)
     """
-    names = {kind: name for name, classes in _classes().items() for kind in classes}
-    return next((names[kind] for kind in type(layer).__mro__ if kind in names), None)
+    space = spaces.space_of(layer, _spaces())
+    return None if space is None else space.name
 
 
 @check_types
@@ -183,13 +148,10 @@ def default_rate(model: keras.Model) -> float:
     >>> recipes.default_rate(model)
     0.001
     """
-    spaces = {space_of(layer) for layer in searchable_layers(model)} - {None}
-    return min((SETTINGS[name].rate for name in spaces), default=DEFAULT_RATE)
+    found = {spaces.space_of(layer, _spaces()) for layer in searchable_layers(model)} - {None}
+    return min((space.recipe["rate"] for space in found), default=DEFAULT_RATE)
 
 
-def _classes():
-    """Return the classes of the layers of each space."""
-    found = {name: kinds.classes_of(name) for name in SETTINGS if name != "ccnn"}
-    found["structured"] += tuple(kinds.MIXED_STRUCTURES.values())
-    found["masked"] = (*kinds.MASKED.values(), MaskedBranch)
-    return {**found, "ccnn": (layers.CCNNBlock, layers.CKConv)}
+def _spaces():
+    """Return the search spaces with a recipe."""
+    return [*spaces.SEARCH_SPACES.values(), CCNN]

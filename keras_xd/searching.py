@@ -197,7 +197,7 @@ def search(
     space = model
     if not searchable_layers(model):
         space = rewrite(model, to, **rewrite_options)
-    elif rewrite_options or to != "xd":
+    elif {"to": to, **rewrite_options} != {"to": "xd"}:
         raise ValueError(
             "A model with searchable layers is searched as it is, not rewritten. "
             f"Received: to={to!r}, rewrite_options={rewrite_options!r}"

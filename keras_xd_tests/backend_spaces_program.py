@@ -75,7 +75,7 @@ def cell():
     """A relaxed heterogeneous cell, with a teacher's attention on both levels."""
     x, y = data(6)
     inputs = keras.Input((6, 6, 1))
-    architecture = layers.CellArchitecture(operations=OPERATIONS)
+    architecture = layers.ArchitectureLogits(operations=OPERATIONS)
     stem = keras.layers.Conv2D(2, 3, padding="same")(inputs)
     outputs = layers.HeterogeneousCell(2, architecture, name="cell")([stem, stem])
     pooled = keras.layers.GlobalAveragePooling2D()(outputs)
@@ -98,7 +98,7 @@ def cell():
 def dynamic():
     """What a cell of dynamic kernels computes; JAX takes a minute to compile their gradients."""
     x, _ = data(4)
-    architecture = layers.CellArchitecture(operations=("dilated_3", "dynamic_3"))
+    architecture = layers.ArchitectureLogits(operations=("dilated_3", "dynamic_3"))
     inputs = keras.Input((4, 4, 1))
     outputs = layers.HeterogeneousCell(2, architecture)([inputs, inputs])
     model = same_start(keras.Model(inputs, outputs), architecture=1.0)
@@ -109,7 +109,7 @@ def relaxed(relaxation):
     """A cell that draws operations, or has shares of edges; what is drawn is the same anywhere."""
     x, y = data(4)
     inputs = keras.Input((4, 4, 1))
-    architecture = layers.CellArchitecture(operations=OPERATIONS, relaxation=relaxation)
+    architecture = layers.ArchitectureLogits(operations=OPERATIONS, relaxation=relaxation)
     outputs = layers.HeterogeneousCell(4, architecture)([inputs, inputs])
     pooled = keras.layers.GlobalAveragePooling2D()(outputs)
     model = same_start(keras.Model(inputs, keras.layers.Dense(3)(pooled)), architecture=1.0)

@@ -1,34 +1,454 @@
-"""The benchmarks of searches over terms, in small settings, and the functions in them."""
+"""Every benchmark in a small setting, in this process, and what it writes."""
 
+import contextlib
 import functools
 import importlib
+import inspect
+import io
 import json
+import pathlib
 import re
 
+import keras
 import numpy as np
 import pytest
 
+import keras_xd
 import tuner_integration
+from keras_xd import layers
 from keras_xd.grammar import read_term, spaces
 from keras_xd_tests.example_scripts import BENCHMARKS, evolve_shortly, on_path
 from tuner_integration import forest
 
+NAMES = ("finalized", "first_search", "first_step", "formats", "grammar_search", "long_kernels")
+NAMES += ("low_rank", "nos", "proposals", "quantized", "search_steps", "structured", "xd_conv")
 with on_path(BENCHMARKS):
-    cheap_trials = importlib.import_module("cheap_trials")
-    digit_cells = importlib.import_module("digit_cells")
-    grammar_search = importlib.import_module("grammar_search")
-    pareto = importlib.import_module("pareto")
-    proposals = importlib.import_module("proposals")
-    steps_of_terms = importlib.import_module("steps_of_terms")
-    surrogate = importlib.import_module("surrogate")
-    term_errors = importlib.import_module("term_errors")
+    scripts = {name: importlib.import_module(name) for name in NAMES}
+    timing = importlib.import_module("timing")
 
-CONSTANT = spaces.nas_bench_201_cell().first()
-POOLS = spaces.nas_bench_201_cell().parse("(CELL Cell" + 6 * " (OPS avg_pool)" + ")")
-SMALL = ("--space", "cell", "--trials", "5", "--initial-trials", "4", "--seeds", "2")
+pytestmark = pytest.mark.tensorflow("benchmarks trace with tf.function")
+
+finalized, nos = scripts["finalized"], scripts["nos"]
+grammar_search, first_search = scripts["grammar_search"], scripts["first_search"]
+structured, long_kernels = scripts["structured"], scripts["long_kernels"]
 
 
 @pytest.fixture(autouse=True)
+def here(monkeypatch):
+    """Measure in this process, because another one would import TensorFlow again."""
+
+    def apart(script, task, threads=None, **environment):
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            scripts[pathlib.Path(script).stem].main(["--measure", json.dumps(task)])
+        return json.loads(text.getvalue().splitlines()[-1])
+
+    monkeypatch.setattr(timing, "apart", apart)
+
+
+def rows_of(lines, start):
+    """Return the cells of the rows of tables that start with a text."""
+    rows = (line.strip("|").split("|") for line in lines if line.startswith(f"| {start}"))
+    return [[cell.strip(" *") for cell in row] for row in rows]
+
+
+def test_all_benchmarks_are_here():
+    names = {path.stem for path in BENCHMARKS.glob("*.py")}
+    apart = {"gpu", "gpu_backends", "mutants", "real_report", "real_searches", "real_tasks"}
+    assert names == {*NAMES, *apart}
+
+
+# Harness
+
+
+def test_calls_take_turns_and_the_first_ones_do_not_count(monkeypatch):
+    clock, order = [0.0], []
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(timing.time, "sleep", lambda seconds: order.append(f"{seconds} s"))
+
+    def call(name, seconds):
+        order.append(name)
+        clock[0] += seconds if len(order) > 2 else 100.0
+
+    calls = {"slow": lambda: call("slow", 0.2), "fast": lambda: call("fast", 0.05)}
+    found = timing.medians(calls, 2, 1, 2, 0.5)
+    assert found == pytest.approx({"slow": 200.0, "fast": 50.0})
+    turns = ["0.5 s", "slow", "slow", "slow", "0.5 s", "fast", "fast", "fast"]
+    assert order == ["slow", "fast", *turns, *turns]
+
+
+def test_times_are_of_all_networks_and_batches(monkeypatch):
+    monkeypatch.setattr(timing, "ROUNDS", 2)
+    calls = []
+
+    class Counted(keras.layers.Layer):
+        def call(self, inputs):
+            calls.append(inputs.shape)  # in tracing
+            return inputs
+
+    models = [
+        keras.Sequential([keras.Input((3,)), *([keras.layers.Dense(2000)] * wide), Counted()])
+        for wide in (0, 1)
+    ]
+    calls.clear()
+    found = timing.milliseconds(models, (3,), (1, 64))
+    assert calls == [(None, 3), (None, 2000)]  # one function for all batches
+    assert list(found) == ["1", "64"]
+    assert all(len(times) == 2 and min(times) > 0 for times in found.values())
+
+
+def test_a_page_is_written_unless_it_is_a_dry_run(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    words = ["--output", str(page)]
+    for more, written in ((["--dry-run"], False), ([], True)):
+        options = timing.parser("benchmarks/script.py", "What.").parse_args([*words, *more])
+        lines = [*timing.head("a", "b"), timing.row(1, "two")]
+        assert timing.write(options, lines) == lines and page.exists() == written
+    assert page.read_text() == "| a | b |\n|---|---|\n| 1 | two |\n"
+    assert capsys.readouterr().out == 2 * "| 1 | two |\n"
+
+
+def test_commands_of_readme_and_docs_name_files_and_options_that_exist():
+    root = BENCHMARKS.parent
+    pages = [root / "README.md", *(root / "docs").glob("*.md")]
+    text = " ".join(" ".join(page.read_text(encoding="utf-8") for page in pages).split())
+    commands = re.findall(r"python ((?:examples|benchmarks)(?:/\w+)*)/(\w+)\.py([^`]*)`", text)
+    assert len(commands) >= 30
+    for folder, name, options in commands:
+        source = (root / folder / f"{name}.py").read_text(encoding="utf-8")
+        folders = {root / folder, root / folder.split("/")[0], root / "examples"}
+        shared = [p.read_text(encoding="utf-8") for f in folders for p in f.glob("*.py")]
+        for option in re.findall(r"--[a-z-]+", options):
+            words = (f'"{option}"', f'"{option[2:].replace("-", "_")}"')
+            assert any(word in file for file in [source, *shared] for word in words), (name, option)
+
+
+# Layers and models
+
+
+def test_xd_convolutions_are_measured(monkeypatch, tmp_path):
+    script = scripts["xd_conv"]
+    monkeypatch.setattr(script, "CASES", {"tiny": (2, 2, (8, 8), 3, 1, 8)})
+    monkeypatch.setattr(script, "LENGTHS", (8,))
+    monkeypatch.setattr(script, "TURNS", {"rounds": 1, "warm_up": 1})
+    monkeypatch.setattr(script, "machine_rates", lambda: (1e6, 1e6))
+    monkeypatch.setattr(script, "peak_memory", lambda *_: 3.0)
+    output = tmp_path / "page.md"
+    lines = script.main(["--repetitions", "1", "--output", str(output)])
+    assert output.read_text() == "\n".join(lines) + "\n"
+    measured = rows_of(lines, "2, 2, 8×8, 3, 1")
+    assert [row[1] for row in measured[:4]] == ["keras_xd", "keras_xd jit", "Conv", "SpectralConv"]
+    assert all(float(row[2]) > 0 and row[6] == "3" for row in measured[:4])
+    ratio = float(measured[0][2]) / float(measured[2][2])
+    assert float(measured[5][1]) == pytest.approx(ratio, rel=0.2)
+    assert len(rows_of(lines, "tiny")) == 2 and len(rows_of(lines, "8 |")) == 1
+
+
+def test_a_contestant_of_xd_conv_has_its_memory_measured():
+    case = (2, 2, (8, 8), 3, 1, 8)
+    assert scripts["xd_conv"].peak_memory("Conv", case, None) >= 0
+
+
+def small_cnn1d():
+    """As `finalized.cnn1d`, with one convolution, of which each form is exported."""
+    convolution, pooling, *_, mean, dense = finalized.cnn1d().layers
+    kept = [x.from_config(x.get_config()) for x in (convolution, pooling, mean, dense)]
+    return keras.Sequential([keras.Input((32, 8)), *kept])
+
+
+def test_finalized_models_are_measured_beside_their_backbones(tmp_path, monkeypatch):
+    monkeypatch.setitem(finalized.CASES, "cnn1d", ("small", small_cnn1d, {}))
+    monkeypatch.setattr(finalized, "BATCHES", (1,))
+    kinds = ("spectrum", "low rank", "kernel, float16")  # each is exported
+    monkeypatch.setattr(finalized, "FORMS", {kind: finalized.FORMS[kind] for kind in kinds})
+    output = tmp_path / "finalized.md"
+    words = ["--cases", "cnn1d", "--rounds", "1", "--steps", "1", "--threads", "1"]
+    found = finalized.main([*words, "--output", str(output)])
+    ((rows,),) = (by_threads.values() for by_threads in found.values())
+    names = ("backbone", "spectrum", "kernel, float16")
+    backbone, spectrum, kernel = (rows[kind] for kind in names)
+    assert spectrum["parameters"] > backbone["parameters"]
+    assert spectrum["bytes"] > backbone["bytes"]
+    assert kernel["parameters"] <= rows["search space"]["parameters"] < spectrum["parameters"]
+    assert kernel["weights"] < 0.6 * rows["search space"]["weights"]
+    assert spectrum["error"] < 1e-5 < kernel["error"] < 1e-2
+    assert rows["low rank"]["kept"].endswith(" of 1") and rows["low rank"]["error"] < 0.05
+    ratio = spectrum["parameters"] / backbone["parameters"]
+    text = output.read_text()
+    assert f"| {spectrum['parameters']:,} | {ratio:.1f} |" in text
+    assert "## Times, 1 thread\n" in text
+    assert "finalized.py --cases cnn1d --depth 1 --steps 1 --threads 1 --rounds 1`" in text
+
+
+def test_low_ranks_are_measured(monkeypatch, rng):
+    low_rank = scripts["low_rank"]
+    monkeypatch.setattr(low_rank, "SHAPES", ((1, 8, 4, 1),))
+    monkeypatch.setattr(low_rank, "RANKS", (3,))
+    monkeypatch.setattr(low_rank, "TOLERANCES", (0.01, 0.5))
+    lenet = keras_xd.models.lenet
+    monkeypatch.setattr(keras_xd.models, "resnet20", lambda shape, n: lenet(shape, n))
+    data = [
+        (rng.random((n, 16, 16, 1)).astype("float32"), rng.integers(10, size=n)) for n in (8, 6)
+    ]
+    lines = low_rank.main(["--epochs", "1", "--rounds", "1", "--dry-run"], data)
+    rows = rows_of(lines, "low rank, tolerance")
+    assert [row[2] for row in rows] == ["2 of 2"] * 2
+    numbers = [int(row[1].replace(",", "")) for row in rows]
+    assert numbers[0] > numbers[1] and float(rows[0][5]) < float(rows[1][5]) < 1
+    (row,) = rows_of(lines, "1, 8×8, 4, 1")
+    assert len(row) == 5 and row[3].endswith(" ×")
+
+
+def test_eight_bits_are_measured(monkeypatch):
+    quantized = scripts["quantized"]
+    data = (
+        [part[:64] for part in quantized.digits()[0]],
+        [part[:32] for part in quantized.digits()[1]],
+    )
+    monkeypatch.setattr(quantized, "CASES", {"digits": lambda: data})
+    monkeypatch.setattr(quantized, "MODES", (None, "int8"))
+    # Each would trace a function for each of the models.
+    monkeypatch.setattr(quantized, "accuracy", lambda *_: 50.0)
+    monkeypatch.setattr(timing, "milliseconds", lambda models, *_: {"32": [1.0] * len(models)})
+    words = ["--epochs", "1", "--rounds", "1", "--layers", "1", "--depth", "1", "--dry-run"]
+    found = quantized.main(words)
+    weights = {(form, mode): row[0] for form, mode, _, *row in found["digits"]}
+    assert all(
+        weights[form, "int8"] < 0.5 * weights[form, "float32"] for form in quantized.SEARCHED
+    )
+
+
+def test_formats_are_measured_once_and_refusals_told(tmp_path, monkeypatch, capsys):
+    formats = scripts["formats"]
+    monkeypatch.setattr(formats, "RESULTS", tmp_path / "formats.md")
+    monkeypatch.setattr(formats, "RECORDS", tmp_path / "formats.json")
+    measured = []
+
+    @functools.cache
+    def printed(cells):
+        formats.main(["--measure", cells])
+        return capsys.readouterr().out.splitlines()
+
+    def run_backend(backend, cells):
+        measured.extend(cells)
+        for line in printed(json.dumps(cells)):
+            if line.startswith(formats.MARK):
+                yield json.loads(line.removeprefix(formats.MARK))
+
+    monkeypatch.setattr(formats, "run_backend", run_backend)
+    words = ["--kinds", "KDense", "--formats", "onnx"]
+    found = formats.main(words)
+    assert max(found["KDense"]["onnx"]) < 1e-5
+    assert formats.main(words) == found and measured == [("KDense", "onnx")]
+    records = json.loads((tmp_path / "formats.json").read_text())
+    records["KDense"]["onnx"]["values"][1] = "no such operation"
+    (tmp_path / "formats.json").write_text(json.dumps(records))
+    formats.main(words)
+    text = (tmp_path / "formats.md").read_text()
+    assert re.search(r"\| KDense \| \de[-+]\d\d / \[1\] \|", text)
+    assert "- [1] no such operation" in text
+    # Measured with other versions, so again.
+    records["KDense"]["onnx"]["versions"]["keras"] = "3.0.0"
+    (tmp_path / "formats.json").write_text(json.dumps(records))
+    assert formats.main(words) == found and len(measured) == 2
+
+
+def test_families_of_matrices_are_measured_beside_dense(monkeypatch):
+    monkeypatch.setitem(structured.SIZES, "1024", (16, 16))
+    words = ["--sizes", "1024", "--batches", "2", "--share", "0.8", "--repetitions", "1"]
+    lines = structured.main([*words, "--pause", "0", "--dry-run"])
+    cells = rows_of(lines, "16 × 16")
+    assert [row[1] for row in cells] == ["Dense", *structured.FAMILIES, "KDense"]
+    assert cells[0][2:4] == ["256", "256"] and float(cells[0][7]) == float(cells[0][8]) == 1
+    for row in cells[1:6]:
+        assert int(row[2]) <= 0.8 * 256
+        best = min(float(row[5]), float(row[6]))
+        dense = min(float(cells[0][5]), float(cells[0][6]))
+        assert float(row[7]) == pytest.approx(dense / best, rel=0.5, abs=0.2)
+
+
+def test_floors_are_by_products_or_bytes():
+    dense, small = keras.layers.Dense(64), layers.StructuredDense(64, "low_rank", share=0.25)
+    for layer in (dense, small):
+        layer.build((None, 64))
+    numbers = small.count_params() - 64
+    assert structured.floor(dense, dense, 8, 64) == 1
+    # Of many vectors the inputs and outputs are most of the bytes.
+    expected = (numbers + 64 + 512 * 128) / (64 * 65 + 512 * 128)
+    assert structured.floor(small, dense, 512, 64) == pytest.approx(expected)
+    assert structured.floor(small, dense, 1, 64) == pytest.approx(
+        max(numbers / 64**2, (numbers + 64 + 128) / (64 * 65 + 128))
+    )
+
+
+@pytest.mark.parametrize("most_memory", [1, 2048])
+def test_both_forms_of_long_kernels_are_compared(most_memory, monkeypatch):
+    case = ("XDConv1D", 1, 1, (169,), 120, "circular")
+    monkeypatch.setattr(long_kernels, "CASES", {"small": case})
+    words = ["--repetitions", "1", "--most-memory", str(most_memory), "--dry-run"]
+    (row,) = rows_of(long_kernels.main(words), "small")
+    assert row[1] == "XDConv1D: 1, 1, 169, 120" and float(row[3]) > 0 <= float(row[9])
+    if most_memory == 1:  # MiB: the columns need more
+        assert [row[2], row[4], row[7]] == ["", "", ""]
+    else:
+        assert float(row[4]) == pytest.approx(float(row[2]) / float(row[3]), rel=0.1)
+        assert row[5] in long_kernels.FORMS and 0 < float(row[6]) < 1e-6
+
+
+# Searches
+
+
+def small_lenet(shape, classes, **options):
+    """Return a network of one convolution in place of ResNet-20 or LeNet."""
+    return keras.Sequential(
+        [
+            keras.Input(shape),
+            keras.layers.Conv2D(2, 3, padding="same"),
+            keras.layers.GlobalAveragePooling2D(),
+            keras.layers.Dense(classes),
+        ]
+    )
+
+
+def test_first_steps_are_measured(monkeypatch):
+    script = scripts["first_step"]
+    monkeypatch.setattr(keras_xd.models, "resnet20", small_lenet)
+    first, later = script.measure("XD", 1, 2, False)
+    assert first > later > 0
+    monkeypatch.setattr(script, "measure", lambda kind, depth, batch, jit: (depth + jit, batch))
+    lines = script.main(["--batch-size", "2", "--depth", "1", "--dry-run"])
+    for kind in ("XD", "Keras"):
+        rows = rows_of(lines, f"{kind} |")
+        assert [row[1:] for row in rows] == [["no", "1.0", "2.00"], ["yes", "2.0", "2.00"]]
+
+
+def test_steps_of_modes_are_measured(monkeypatch):
+    script = scripts["search_steps"]
+    monkeypatch.setattr(keras_xd.models, "lenet", small_lenet)
+    monkeypatch.setattr(script, "MODES", {"first_order": (2, 2.2)})
+    words = "--cases lenet --batch 2 --size 8 --steps 2 --rounds 1 --dry-run".split()
+    rows = rows_of(script.main(words), "lenet")
+    assert [row[2] for row in rows] == ["plain", *script.MODES]
+    assert all(float(row[4]) > 0 for row in rows) and rows[0][5] == "1.00"
+
+
+def test_every_method_of_first_searches_has_a_row(tmp_path, monkeypatch):
+    monkeypatch.setitem(first_search.RATES, "xd, depth 1", (0.5,))
+    page = tmp_path / "page.md"
+    words = ["--spaces", "xd, depth 1", "--seeds", "0", "--epochs", "1", "--subset", "64"]
+    words += ["--output", str(page)]
+    found = first_search.main(words)
+    text = page.read_text()
+    plain, permuted, other = (
+        found[key]
+        for key in (
+            ("xd, depth 1", 0.5, "plain", 0),
+            ("xd, depth 1", 0.5, "permuted", 0),
+            (None, None, "permuted", 0),
+        )
+    )
+    gain = f"{permuted - other:.1f}"
+    assert f"| xd, depth 1 | 0.5 | {plain:.1f} | {permuted:.1f} | {gain} |" in text
+    assert f"| {other:.1f} |  |" in text and len(found) == 4
+
+
+def test_a_mixture_is_trained_again(monkeypatch, rng):
+    fitted = []
+    fit = first_search.fit
+
+    def noted(model, *arguments):
+        fitted.append((type(model).__name__, len(arguments)))
+        return fit(model, *arguments)
+
+    monkeypatch.setattr(first_search, "fit", noted)
+    data = rng.random(size=(8, 8, 8, 1)).astype("float32"), np.arange(8) % 10
+    accuracy = first_search.accuracy("darts", 0.1, 0, data, data, 1)
+    assert fitted == [("SearchModel", 4), ("FinalizedModel", 3)] and 0 <= accuracy <= 100
+
+
+def test_means_and_deviations_of_first_searches():
+    found = {
+        ("dash", 0.1, kind, seed): 90.0 + seed for kind in ("plain", "permuted") for seed in (0, 2)
+    }
+    found |= {(None, None, "permuted", seed): 80.0 for seed in (0, 2)}
+    row = first_search.page(found, [0, 2], 1, [])[-2]
+    assert row == "| dash | 0.1 | 91.0 ± 1.4 | 91.0 ± 1.4 | 11.0 ± 1.4 |"
+
+
+def one_cell(cells, channels, shape, classes, **options):
+    """Return a search network of one cell of two operations, which take less time to trace."""
+    inputs = keras.Input(shape)
+    x = keras.layers.Conv2D(channels, 3, padding="same")(inputs)
+    architecture = layers.CellArchitecture(False, ("identity", "dilated_3"))
+    x = layers.HeterogeneousCell(channels, architecture, False, False)([x, x])
+    x = keras.layers.GlobalAveragePooling2D(data_format="channels_last")(x)
+    return keras.Model(inputs, keras.layers.Dense(classes)(x))
+
+
+def test_a_step_of_cells_is_measured(monkeypatch):
+    monkeypatch.setattr(keras_xd.models, "nos_search_network", one_cell)
+    monkeypatch.setattr(nos, "LATER_STEPS", 1)
+    monkeypatch.setattr(nos, "ROWS", 64)
+    monkeypatch.setattr(nos, "COPIED", 2**16)
+    found = nos.measure(3, 2, 1, False, (8, 8, 3))
+    # Where every edge is computed by itself there are 5,858 nodes: edges count once.
+    assert found["nodes"] + found["nodes in functions"] < 5_858 / 2
+    assert found["variables"] == 15
+    assert 0 < found["build and trace"] < found["first step"]
+    assert found["later step"] > 0 and found["memory"] > 0
+    assert found["multiply-adds a second"] > 0 and found["bytes a second"] > 0
+    cells = nos.step_cells([3, 2, 1], "all edges", found)
+    assert cells[:5] == [3, 2, 1, "all edges", "15"] and len(cells) == 13
+    assert nos.step_cells([3, 2, 1], "peer", {"memory": 2.0})[4:] == [*6 * "–", "2.0", *2 * "–"]
+
+
+def test_the_floor_of_a_step_has_both_parts():
+    found = {"multiply-adds": 4e10, "bytes": 6e9, "later step": 2.5}
+    found |= {"multiply-adds a second": 4e10, "bytes a second": 2.4e10}
+    line = nos.floor_line([3, 8, 64], found)
+    assert "1.00 s by its multiply–adds" in line and "(40 · 10⁹ a second)" in line
+    assert "0.25 s by its bytes" in line and "(24.0 GB a second)" in line
+    assert line.endswith("A step takes 2.5 times the larger, 2.0 times the sum.")
+
+
+def stand_in(name):
+    """Return a function of small networks, with the arguments of one of `keras_xd.models`."""
+    arguments = inspect.signature(getattr(keras_xd.models, name))
+
+    def network(*values, **keywords):
+        given = arguments.bind(*values, **keywords).arguments
+        return small_lenet(given["input_shape"], given["classes"])
+
+    return network
+
+
+@pytest.mark.parametrize("kind", ["partial", nos.PERTURBATION, nos.DERIVED])
+def test_a_step_of_a_relaxation_is_measured(kind, monkeypatch):
+    monkeypatch.setattr(nos, "GENOTYPES", 1)
+    monkeypatch.setattr(nos, "EVALUATIONS", 1)
+    name = "nos_network" if kind == nos.DERIVED else "nos_search_network"
+    monkeypatch.setattr(keras_xd.models, name, stand_in(name))
+    found = nos.measure_relaxation(3, 4, 1, kind, (8, 8, 3))
+    assert 0 < found["later step"] < found["first step"] and found["memory"] > 0
+    assert ("evaluation" in found) == (kind == nos.PERTURBATION)
+
+
+def test_a_selection_is_the_sum_of_its_evaluations():
+    model = keras_xd.models.nos_search_network(
+        3, 1, (8, 8, 3), operations=("identity", "max_pooling_3")
+    )
+    evaluated = []
+    model.evaluate = lambda x, y, **options: evaluated.append(len(x))
+    found = nos.measure_selection(model, 64, (8, 8, 3))
+    assert found["evaluations"] == 1 + 2 * 18 * 2
+    assert evaluated == [nos.HELD_OUT] * (1 + nos.EVALUATIONS)
+    line = nos.selection_line([3, 8, 64], {"evaluations": 397, "evaluation": 10.0})
+    assert "397 evaluations of 256 held-out images in batches of 64, 10.00 s each, 3,970 s" in line
+
+
+# Terms
+
+
+@pytest.fixture
 def few_terms(monkeypatch):
     """Study kernels with fewer terms than the benchmark, forests of fewer trees.
 
@@ -53,7 +473,10 @@ def test_the_error_is_lowest_for_the_target_alone(rng):
     assert all(value > 0.05 or term == cells.first() for term, value in errors.items())
 
 
-def test_all_strategies_are_run_with_the_same_trials_and_reported(tmp_path, capsys):
+SMALL = ("--space", "cell", "--trials", "5", "--initial-trials", "4", "--seeds", "2")
+
+
+def test_all_strategies_are_run_with_the_same_trials_and_reported(few_terms, tmp_path, capsys):
     words = [*SMALL, "--observations", "12", "--output", str(tmp_path)]
     found = grammar_search.main(words)
     assert set(found["runs"]) == {"bayesian", "plain", "evolution", "random"}
@@ -74,53 +497,7 @@ def test_all_strategies_are_run_with_the_same_trials_and_reported(tmp_path, caps
     assert again["runs"] == found["runs"] and picture.read_bytes() == drawn
 
 
-def test_a_search_may_have_the_error_of_its_networks(tmp_path):
-    words = [*SMALL, "--strategies", "random", "--error", "network", "--observations", "12"]
-    found = grammar_search.main([*words, "--output", str(tmp_path)])
-    assert (tmp_path / "grammar_search_network.md").exists()
-    assert np.isfinite(found["runs"]["random"]).all()
-
-
-def test_the_error_of_a_network_does_not_depend_on_its_tree():
-    texts = (
-        "(S Linear2 conv3x3 conv1x1)",
-        "(S Residual2 conv3x3 zero conv1x1)",
-        "(S Linear1 (A Linear3 conv3x3 id conv1x1))",
-    )
-    first, *others = (term_errors.network_error(read_term(text)) for text in texts)
-    assert others == [first] * 2
-    # Two convolutions in a row, one path, nothing pooled: only those and their number count.
-    assert first == pytest.approx(0.1 + 0.2 * np.exp(-0.5) + 0.04)
-    pooled = read_term("(S Diamond2 (A Linear1 conv3x3) avg_pool conv1x1 id)")
-    expected = 0.1 + 0.2 / 2 + 0.2 * np.exp(-1) + 0.04
-    assert term_errors.network_error(pooled) == pytest.approx(expected)
-    large = spaces.hierarchical_nas_bench_201().sample(np.random.default_rng(0))
-    assert 0.1 < term_errors.network_error(large, 20) < 2
-
-
-def test_the_error_of_an_activation_function_is_that_of_its_features():
-    functions = spaces.activation_functions()
-    relu, identity = (
-        term_errors.features_error(functions.parse(f"(L2 UnaryTopo (L1 UnaryTopo (UNARY {name})))"))
-        for name in ("relu", "identity")
-    )
-    assert relu < 0.9 * identity
-    text = "(L2 BinaryTopo (BINARY subtract) {0} {0} id id)"
-    constant = functions.parse(text.format("(L1 UnaryTopo (UNARY relu))"))
-    assert term_errors.features_error(constant) == pytest.approx(0.09, abs=0.01)
-
-
-def test_surrogates_are_compared(tmp_path, monkeypatch):
-    monkeypatch.setattr(surrogate, "PREDICTED", 12)
-    monkeypatch.setattr(surrogate, "TRIALS", 11)
-    output = tmp_path / "surrogate.md"
-    lines = surrogate.main(["--seeds", "2", "--observations", "12", "--output", str(output)])
-    assert output.read_text() == "\n".join(lines) + "\n"
-    assert sum(line.startswith(("| activations", "| cells")) for line in lines) == 16
-    assert all(f"| {name} | 0 of 22 |" in output.read_text() for name in surrogate.STRATEGIES)
-
-
-def test_kept_trials_are_read_and_not_timed(tmp_path):
+def test_kept_trials_are_read_and_not_timed(few_terms, tmp_path):
     words = [*SMALL, "--strategies", "random", "--observations", "12", "--output", str(tmp_path)]
     words += ["--searches", str(tmp_path / "searches")]
     first, again = grammar_search.main(words), grammar_search.main(words)
@@ -134,77 +511,18 @@ def test_kept_trials_are_read_and_not_timed(tmp_path):
     assert line.endswith(f"| {later.mean():.3f} ± {later.std(ddof=1):.3f} | – |")
 
 
-def test_trials_of_proposals_are_taken_over(tmp_path, capsys, monkeypatch):
+def test_trials_of_proposals_are_taken_over(few_terms, monkeypatch):
     fast = functools.partial(tuner_integration.GrammarOracle, candidates=12, levels=(0,))
     monkeypatch.setattr(tuner_integration, "GrammarOracle", fast)
-    proposals.measure("initial", tmp_path, "bayesian", 11, 1)
-    (first,) = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert all(seconds > 0 for seconds in first)
-    proposals.measure("again", tmp_path, "bayesian", 0, 1)
-    bayesian = proposals.oracle(tmp_path, "bayesian")
-    assert len(bayesian.trials) == 13
-    assert {trial.status for trial in bayesian.trials.values()} == {"COMPLETED"}
-    # Features are written when a trial ends.
-    assert len(list((tmp_path / "project" / "features").iterdir())) == 13
+    proposals, folders = scripts["proposals"], []
+    measure = proposals.measure
 
+    def noted(task, folder, *numbers):
+        found = measure(task, folder, *numbers)
+        folders.append(len(proposals.oracle(folder, "bayesian").trials))
+        return found
 
-def test_commands_of_readme_and_results_name_files_and_options_that_exist():
-    root = BENCHMARKS.parent
-    pages = [root / "README.md", *(root / "docs" / f"{p}.md" for p in ("results", "performance"))]
-    text = " ".join(" ".join(page.read_text(encoding="utf-8") for page in pages).split())
-    commands = re.findall(r"python ((?:examples|benchmarks)(?:/\w+)*)/(\w+)\.py([^`]*)`", text)
-    assert len(commands) >= 10
-    for folder, name, options in commands:
-        source = (root / folder / f"{name}.py").read_text(encoding="utf-8")
-        folders = {root / folder, root / folder.split("/")[0]}
-        shared = [p.read_text(encoding="utf-8") for f in folders for p in f.glob("*.py")]
-        for option in re.findall(r"--[a-z-]+", options):
-            assert any(f'"{option}"' in file for file in [source, *shared]), (name, option)
-
-
-def test_cells_are_recorded_once(tmp_path, monkeypatch):
-    few = [part[:64] for part in digit_cells.digits()]
-    monkeypatch.setattr(digit_cells, "digits", lambda: few)
-    monkeypatch.setattr(digit_cells, "different_cells", lambda count: [CONSTANT, POOLS][:count])
-    words = ["--epochs", "1", "--output", str(tmp_path / "cells.json"), "--cells"]
-    (row,) = digit_cells.main([*words, "1"])
-    assert 0 <= row["errors"][0] <= 1 and row["multiply_adds"] > 0
-    other = {"errors": [0.5], "seconds": 1}
-    monkeypatch.setattr(digit_cells, "trained", lambda cell, seed, epochs: other)
-    assert digit_cells.main([*words, "2"]) == [row, other]
-    assert len(json.loads((tmp_path / "cells.json").read_text())) == 2
-
-
-def test_cheap_trials_are_replayed_with_equal_epochs(monkeypatch):
-    curves = [[0.9 - 0.05 * i - 0.02 * epoch for epoch in range(9)] for i in range(9)]
-    cells = [str(cell) for cell in digit_cells.different_cells(9)]
-    order = list(range(9))
-    assert cheap_trials.full_trials(order, curves, 27) == pytest.approx(min(curves[2]))
-    # 3 + 2 epochs find that later cells are better; the rest goes to the best of them.
-    best, terms = cheap_trials.halved(order, curves, cells, 27)
-    assert best < min(curves[2]) and terms > 3
-    worse = [curves[0]] + [[value + 0.3 for value in curves[0]]] * 8
-    monkeypatch.setattr(cheap_trials, "WARM", 1)
-    best, trials = cheap_trials.median_stopped(order, worse, 14)
-    # 9 epochs, twice one that is worse than the median, then 3: the median is as bad by then.
-    assert (best, trials) == (pytest.approx(min(curves[0])), 4)
-
-
-def test_fronts_are_compared(capsys, monkeypatch):
-    monkeypatch.setattr(pareto, "STRATEGIES", ("evolution", "random"))
-    lines = pareto.main(["--seeds", "2", "--trials", "12", "--dry-run"])
-    assert [line.split("|")[1].strip() for line in lines[6:]] == ["evolution", "random"] * 2
-    assert pareto.volume(np.array([[1.0, 0.0]])) == 0.0
-    assert pareto.volume(np.array([[0.5, 0.0]])) == pytest.approx(0.5 * np.log10(1 + pareto.MOST))
-
-
-@pytest.mark.parametrize("space", ["einspace", "activation_functions"])
-def test_random_terms_of_spaces_train_a_step(space, tmp_path):
-    output = tmp_path / "steps.md"
-    rows = steps_of_terms.main(["--terms", "2", "--spaces", space, "--output", str(output)])
-    assert rows[space].startswith(f"| {space} | 2 | 2 | 2 |")
-    assert rows[space] in output.read_text()
-
-
-def test_every_space_has_steps():
-    assert set(steps_of_terms.SPACES) == set(spaces.__all__) - {"einspace_baselines"}
+    monkeypatch.setattr(proposals, "measure", noted)
+    found = proposals.main(["--observations", "11", "--proposals", "1", "--dry-run"])
+    assert folders == [12, 13]
+    assert all(seconds > 0 for (pair,) in found.values() for seconds in pair)

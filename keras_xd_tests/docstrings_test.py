@@ -15,7 +15,7 @@ import textwrap
 import keras
 import pytest
 
-from keras_xd.rewriting import kinds
+from keras_xd.rewriting import spaces
 from keras_xd_tests.imports_test import MODULES, NAMES, module_name
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -41,7 +41,7 @@ def examples(text):
 @pytest.fixture(autouse=True)
 def search_spaces_of_the_package(monkeypatch):
     """An example's own search space ends with it."""
-    monkeypatch.setattr(kinds, "SEARCH_SPACES", dict(kinds.SEARCH_SPACES))
+    monkeypatch.setattr(spaces, "SEARCH_SPACES", dict(spaces.SEARCH_SPACES))
 
 
 class ShapesAsTuples(doctest.OutputChecker):

@@ -89,7 +89,7 @@ class Clock:
 
 def test_calls_take_turns(monkeypatch):
     clock, order = Clock(), []
-    monkeypatch.setattr(gpu, "time", clock)
+    monkeypatch.setattr(gpu.timing, "time", clock)
 
     def call(name, seconds):
         order.append(name)

@@ -6,6 +6,8 @@ import inspect
 import re
 import textwrap
 
+import pytest
+
 import keras_xd
 import tuner_integration
 from keras_xd_tests import docs_test
@@ -118,3 +120,11 @@ def test_the_reader_finds_names():
 def test_other_names_are_still_missing():
     assert not hasattr(keras_xd, "visualisation")
     assert set(dir(keras_xd)) >= {"visualization", "rewrite", "nearest"}
+
+
+def test_names_of_before_say_the_new_ones():
+    for old, new in keras_xd.layers._MOVED.items():
+        assert new in keras_xd.layers.__all__
+        with pytest.raises(AttributeError, match=f"layers.{old} is now keras_xd.layers.{new}$"):
+            getattr(keras_xd.layers, old)
+    assert not hasattr(keras_xd.layers, "Conv4D")

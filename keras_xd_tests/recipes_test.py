@@ -8,6 +8,7 @@ import pytest
 
 import keras_xd
 from keras_xd import layers, recipes
+from keras_xd.rewriting import spaces
 
 
 def backbone(branch):
@@ -21,7 +22,7 @@ def backbone(branch):
     return keras.Model(inputs, keras.layers.Dense(3, name="head")(x))
 
 
-REWRITTEN = [name for name in recipes.SETTINGS if name != "ccnn"]
+REWRITTEN = list(spaces.SEARCH_SPACES)
 EVERY = [*((name, None) for name in REWRITTEN), *(("xd", data) for data in recipes.DATA)]
 
 

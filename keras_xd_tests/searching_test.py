@@ -145,7 +145,7 @@ def test_subclassed_models_are_searched_too(rng):
     result = keras_xd.search(
         model, x, y, epochs=1, loss=LOSS, validation_data=(x, y), verbose=0, compile_options=EAGER
     )
-    assert type(result.model).__name__ == "Rewritten"
+    assert type(result.model).__name__ == "SubclassedModelWrapper"
     rows = result.report.rows
     assert rows[2].metrics == pytest.approx(rows[1].metrics, rel=1e-4)
 
@@ -153,12 +153,12 @@ def test_subclassed_models_are_searched_too(rng):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"model": None}, "parameter model="),
+        ({"model": None}, "`model` must be a Keras model. Received: model=None"),
         ({"epochs": 0}, "`epochs` must be an integer of at least 1. Received: epochs=0"),
         ({"loss": None}, "`compile` needs `loss`"),
         ({"to": "nowhere"}, "`to` must be one of"),
         ({"mode": "nothing"}, "`mode` must be one of"),
-        ({"rewrite_options": 3}, "parameter rewrite_options=3"),
+        ({"rewrite_options": 3}, "`rewrite_options` must be.*rewrite_options=3"),
         ({"rewrite_options": {"to": "xd"}}, r"must not have.*Received: rewrite_options with \['to"),
         ({"compile_options": {"loss": "mse"}}, r"Received: compile_options with \['loss'\]"),
         ({"compile_options": {"warmup_epochs": 2}}, "leave an epoch.*Received: epochs=2"),

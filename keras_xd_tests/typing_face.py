@@ -19,7 +19,7 @@ from keras_xd.layers import warm_starts
 def searchable_layers() -> list[keras.layers.Layer]:
     shared = layers.KOperation(depth=(1, 2, 1), warm_start=warm_starts.Convolution())
     width = layers.RelativeMask(temperature=8.0, architecture_regularizer=penalties.NearStart(0.1))
-    architecture = layers.CellArchitecture(operations=("identity", "dynamic_3"))
+    architecture = layers.ArchitectureLogits(operations=("identity", "dynamic_3"))
     convolution = layers.XDConv2D(
         8,
         (3, 5),
@@ -145,7 +145,7 @@ def matrices() -> list[kmatrix.KMatrix]:
     matrix = kmatrix.KMatrix.dft(16, radix=4, inverse=True)
     assert_type(matrix, kmatrix.KMatrix)
     assert_type(matrix.plan, kmatrix.Plan)
-    assert_type(kmatrix.prime_factors(12), tuple[int, ...])
+    assert_type(kmatrix.factorise(12), tuple[int, ...])
     # wrong: kmatrix.KMatrix.dft("16")
     return [matrix, kmatrix.KMatrix.random_unitary(8, depth=2)]
 

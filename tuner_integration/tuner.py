@@ -169,7 +169,7 @@ class GrammarTuner(keras_tuner.Tuner):
             kwargs.get("directory") or ".", kwargs.get("project_name") or "untitled_project"
         )
         if kwargs.get("overwrite") and os.path.isdir(folder):
-            with self._lock(folder):
+            with self._held_lock(folder):
                 pass
         super().__init__(oracle, hypermodel, **kwargs)
 
@@ -183,7 +183,7 @@ class GrammarTuner(keras_tuner.Tuner):
             RuntimeError: no trial has completed.
         """
         self._check_validation(fit_args, fit_kwargs)
-        with self._lock(self.project_dir):
+        with self._held_lock(self.project_dir):
             if not self._is_worker() and self.oracle.is_outdated():
                 self.oracle.reload()  # what another process has done since
             super().search(*fit_args, **fit_kwargs)
@@ -193,7 +193,7 @@ class GrammarTuner(keras_tuner.Tuner):
                 f"`overwrite=True`. Received: {last_failure(self.oracle.trials.values())}"
             )
 
-    def _lock(self, folder):
+    def _held_lock(self, folder):
         """Hold the project, which a worker shares with the chief and the other workers."""
         name = os.environ.get("KERASTUNER_TUNER_ID") if self._is_worker() else "oracle"
         return locking.locked(os.path.join(folder, f"{name}.lock"), "this search")

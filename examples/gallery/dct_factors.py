@@ -38,9 +38,7 @@ class Learned(keras.layers.Layer):
     def __init__(self, n, depth, seed):
         super().__init__()
         self.plan = kmatrix.plan(n, depth=depth)
-        rng = np.random.default_rng(seed)
-        start = [kmatrix.random_unitary(self.plan.radices, rng) for _ in range(depth)]
-        values = kmatrix.kmatrix_weights(start)
+        values = kmatrix.KMatrix.random_unitary(n, depth=depth, seed=seed).weights
         self.matrix = self.add_weight(shape=values.shape, name="matrix")
         self.matrix.assign(values)
 
@@ -71,8 +69,8 @@ def main(arguments=None):
     options = common.parse(__file__, __doc__, arguments, ending="png")
     n, steps, seeds, every = (8, 2, 1, 2) if options.small else (16, 500, 2, 25)
     target = transform(n)
-    butterflies = kmatrix.dct(kmatrix.factorise(n), norm="ortho")
-    product = kmatrix.kmatrix_dense(butterflies).real
+    cosine = kmatrix.KMatrix.dct(n, norm="ortho")
+    product = cosine.numpy()
     exact = relative_error(product, target)
     curves = {
         depth: np.array([learned(target, depth, seed, steps, every) for seed in range(seeds)])
@@ -81,10 +79,11 @@ def main(arguments=None):
     with style.context():
         figure = common.figure(7.1, 3.6)
         upper, lower = figure.subfigures(2, 1, height_ratios=(1.0, 1.25))
-        axes = upper.subplots(1, len(butterflies) + 1)
-        for number, (place, stages) in enumerate(zip(axes, butterflies, strict=False)):
-            dense = np.abs(kmatrix.butterfly_dense(stages))
-            dense = dense if number % 2 else dense.T
+        axes = upper.subplots(1, cosine.depth + 1)
+        for number, place in enumerate(axes[:-1]):
+            weights, transposed = cosine.weights[number : number + 1], number % 2 == 1
+            butterfly = kmatrix.KMatrix(weights, cosine.plan, transposed=transposed)
+            dense = np.abs(butterfly.numpy())
             common.plain_image(place, dense, cmap="Greys", vmin=0.0, vmax=max(1.0, dense.max()))
             place.set_title(f"|butterfly {number + 1}|")
             share = np.mean(np.abs(dense) > 1e-9)

@@ -1,11 +1,11 @@
-"""Layers with the arguments of Keras' convolutions: checks, signatures, and any rank."""
+"""What layers share that take the arguments of Keras' convolutions."""
 
 import inspect
 from collections.abc import Sequence
 from typing import Any
 
 import keras
-from keras import activations, constraints, initializers, regularizers
+from keras import activations, constraints, initializers, ops, regularizers
 
 from keras_xd.core import validation
 from keras_xd.core.type_aliases import Config, Shape
@@ -148,3 +148,23 @@ def shown_signature(kind: type) -> inspect.Signature:
             break
     shown = [p for p in found.values() if p.kind is not p.VAR_POSITIONAL]
     return inspect.Signature(sorted(shown, key=lambda p: p.kind))
+
+
+def convolution(inputs, kernel, strides, padding, data_format, dilation_rate):
+    """Return `keras.ops.conv` of the arguments, of which strides and dilation are tuples.
+
+    TensorFlow with oneDNN leaves outputs unset for one input channel, a stride along the last axis
+    but not along the one before, and one output along the last. There both axes are exchanged.
+    """
+    if not (kernel.shape[-2] == 1 and len(strides) > 1 and strides[-2] == 1 < strides[-1]):
+        return ops.conv(inputs, kernel, strides, padding, data_format, dilation_rate)
+    last = len(strides) + (data_format == "channels_first")
+    outputs = ops.conv(
+        ops.swapaxes(inputs, last, last - 1),
+        ops.swapaxes(kernel, len(strides) - 1, len(strides) - 2),
+        (*strides[:-2], strides[-1], strides[-2]),
+        padding,
+        data_format,
+        (*dilation_rate[:-2], dilation_rate[-1], dilation_rate[-2]),
+    )
+    return ops.swapaxes(outputs, last, last - 1)

@@ -1,25 +1,12 @@
 """Types that hints need and that no library has a name for."""
 
-import numbers
 import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Protocol, TypedDict, runtime_checkable
+from typing import Annotated, Any, TypedDict
 
-from beartype.vale import IsInstance
-
-
-@runtime_checkable
-class Array(Protocol):
-    """An array or tensor of any library, or a variable."""
-
-    @property
-    def shape(self) -> Any:
-        """Its sizes."""
-
-
-# What `keras.ops` computes with: a tensor or variable of the backend, a `keras.KerasTensor`, a
-# NumPy array, numbers or lists of them. They have no class in common.
-Tensor = Annotated[Any, IsInstance[Array, numbers.Number, list, tuple]]
+# What `keras.ops` computes with: a tensor or variable of the backend, a `keras.KerasTensor` or a
+# NumPy array. They have no class in common.
+Tensor = Annotated[Any, "tensor"]
 # Layers of a model, as `keras_xd.core.validation.matcher` takes them.
 Selection = str | re.Pattern | Callable[[Any], bool] | list | tuple | set | None
 # Block sizes of a layer's K-matrices, one choice for all axes or one for each.

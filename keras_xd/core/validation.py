@@ -9,6 +9,7 @@ import re
 LARGEST_DEPTH = 64
 # Bounds of what is built, so that a damaged or hostile file is refused before it takes memory.
 LARGEST_SIDE = 2**19  # of a K-matrix
+LARGEST_KMATRIX = 2**25  # complex numbers of its butterflies together
 LARGEST_MATRIX = 2**28  # numbers that one matrix is made of, 1 GiB in float32
 LARGEST_NETWORK = 2**14  # operations of the network of a term
 
@@ -36,11 +37,11 @@ def matrix_side(value, name):
     return side
 
 
-def matrix_numbers(count, matrix):
+def matrix_numbers(count, matrix, most=LARGEST_MATRIX):
     """Raise `ValueError` if a matrix of so many numbers is too large to be built."""
-    if count > LARGEST_MATRIX:
+    if count > most:
         raise ValueError(
-            f"A matrix must be made of at most {LARGEST_MATRIX:,} numbers. "
+            f"A matrix must be made of at most {most:,} numbers. "
             f"Received: {matrix} of {count:,} numbers"
         )
 

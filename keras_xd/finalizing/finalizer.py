@@ -20,7 +20,7 @@ from keras_xd.finalizing.replacing import replace, trimmed_rows
 from keras_xd.finalizing.report import FinalizingReport
 from keras_xd.finalizing.stream_trimming import trim_streams
 from keras_xd.graph.exporting import export
-from keras_xd.graph.wrapped_model import Exchange, Rewritten
+from keras_xd.graph.replacing import LayerReplacer, SubclassedModelWrapper
 from keras_xd.layers.xd.finalized_sizes import is_low_rank
 from keras_xd.layers.xd.static_operation import STORAGES
 from keras_xd.rewriting.candidates import check_model
@@ -119,7 +119,7 @@ def finalize(
     `benchmarks/finalized.md` has sizes and times.
 
     The result is not compiled. It is a Functional model, or of a subclassed one a
-    `keras_xd.graph.wrapped_model.Rewritten`. `model.save("model.keras")` is Keras' own;
+    `keras_xd.graph.replacing.SubclassedModelWrapper`. `model.save("model.keras")` is Keras' own;
     reading the file again needs `import keras_xd`, unless all searched layers were snapped to
     layers of Keras. `model.export(path)` is Keras' own too, except that it refuses a path where
     there is something; the SavedModel needs neither keras_xd nor Keras. Its signature's keys are
@@ -154,11 +154,11 @@ def finalize(
             yours must be a sum over the layers. By default that of the `SearchModel`.
 
     Returns:
-        A `FinalizedModel`; of a subclassed model a `Rewritten`; a `keras.Model` if all searched
-        layers were snapped to layers of Keras. Its attribute `report`, which is not saved, is a
-        `FinalizingReport` with a row for each searched layer, and each that lost channels by masks;
-        `print` shows a table. If a `SearchModel` costs over 1.02 of its `complexity_target`, the
-        logger `keras_xd.training` says by how much.
+        A `FinalizedModel`; of a subclassed model a `SubclassedModelWrapper`; a `keras.Model` if all
+        searched layers were snapped to layers of Keras. Its attribute `report`, which is not saved,
+        is a `FinalizingReport` with a row for each searched layer, and each that lost channels by
+        masks; `print` shows a table. If a `SearchModel` costs over 1.02 of its `complexity_target`,
+        the logger `keras_xd.training` says by how much.
 
     Raises:
         ValueError: if the model is not built, if a weight is NaN or infinite, if no layer is of
@@ -214,9 +214,11 @@ def finalize(
         plain.name = layer.name
         return plain
 
-    exchange = Exchange(lambda layer: isinstance(layer, SearchableLayer), finalized, late=True)
+    replacer = LayerReplacer(
+        lambda layer: isinstance(layer, SearchableLayer), finalized, build_time=True
+    )
     with candidate_choice.choosing(model, *budget):
-        copy = exchange(model, rename_inputs=_stable_names)
+        copy = replacer(model, rename_inputs=_stable_names)
     missed = [path for path, layer in searchable if id(layer) not in done]
     if missed:
         raise ValueError(
@@ -224,7 +226,7 @@ def finalize(
             "in TimeDistributed. Received: others, "
             f"{missed}"
         )
-    if fold_normalization and isinstance(copy, Rewritten):
+    if fold_normalization and isinstance(copy, SubclassedModelWrapper):
         raise ValueError(
             "`fold_normalization` needs a Functional or Sequential model: which layers follow one "
             "another in the `call` of a subclassed one is not known. "
@@ -232,7 +234,7 @@ def finalize(
         )
     rows = (*rows, *(found[key].row(paths[key]) for key in paths if key in found))
     report = FinalizingReport(rows)
-    if not isinstance(copy, Rewritten):
+    if not isinstance(copy, SubclassedModelWrapper):
         if isinstance(copy, keras.Sequential):
             copy = keras.Model(copy.inputs[0], copy.outputs[0], name=copy.name)
         copy = split_streams(trim_streams(copy))

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core.searchable import is_graph
-from keras_xd.graph import channel_groups, cloning, layer_copies
+from keras_xd.graph import channel_groups, cloning
 from keras_xd.graph.skips import is_addition
 from keras_xd.layers import MaskedBranch
 from keras_xd.layers.masked.base import MaskedLayer
@@ -56,7 +56,7 @@ class _Copies:
         same: pairs of layers and copies that get the same state.
         changed: pairs of layers and those in their places, whose weights have their values.
         graphs: the copy of each model inside, by the id of the model.
-        parts: what `layer_copies.copy_layer` has copied for several layers.
+        parts: what `cloning.copy_layer` has copied for several layers.
     """
 
     models: list = dataclasses.field(default_factory=list)
@@ -261,7 +261,7 @@ class _GraphCopy:
             new = _normalization(old, self.values[id(call.tensors[0])].shape, kept, scale)
             self.shared.changed.append((old, new))
             return new
-        new = layer_copies.copy_layer(old, self.shared.parts)
+        new = cloning.copy_layer(old, self.shared.parts)
         if isinstance(old, keras.layers.Layer):
             self.shared.same.append((old, new))
         return new

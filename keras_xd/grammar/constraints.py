@@ -175,7 +175,7 @@ class Downsamplings:
         alive &= {-node for node in _reached(backwards, (-topology.output,))}
         found = dict.fromkeys(topology.inputs, 0)
         for (source, to), level in sorted(open_edges, key=lambda pair: pair[0]):
-            if source in alive and to in alive:
+            if {source, to} <= alive:
                 if level == self._WRONG:
                     return level
                 if found.setdefault(to, found[source] + level) != found[source] + level:
@@ -224,7 +224,7 @@ def _edges(topology, operator, states):
 def _reached(edges, inputs):
     """Nodes that can be reached from the inputs, by edges from lower to higher nodes."""
     reached = set(inputs)
-    for source, to in sorted(edges):
+    for source, end in sorted(edges):
         if source in reached:
-            reached.add(to)
+            reached.add(end)
     return reached

@@ -170,8 +170,8 @@ def einspace(image_size: tuple[int, int]) -> dict[str, Callable]:
         name = f"im2col{size}x{size}" + (f"s{stride}" if stride > 1 else "")
         table[name] = functools.partial(_columns, size=size, stride=stride)
     linears = ((1, 2), (1, 4), (2, 1), (4, 1), (8, 1), (9, 1), (9, 2), (9, 4), (16, 1), (64, 1))
-    for of, to in linears:
-        table[f"linear{of}to{to}"] = functools.partial(_linear, of=of, to=to)
+    for of, made in linears:
+        table[f"linear{of}to{made}"] = functools.partial(_linear, of=of, to=made)
     for parts in (2, 4, 8):
         for part in range(1, parts + 1):
             table[f"part{part}of{parts}"] = functools.partial(_part, part=part, parts=parts)

@@ -1,12 +1,18 @@
-"""Copies of a model's graph with other layers in some places, and its layers' calls."""
+"""Copies of layers and of graphs, with other layers in some places, and the calls in a graph."""
 
 import collections
 import dataclasses
+import inspect
+import types
 
 import keras
+import numpy as np
 
+from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.searchable import flatten_layers, is_graph
-from keras_xd.graph.layer_copies import copy_layer
+from keras_xd.graph import sublayer_paths
+
+_SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 
 
 def clone(model, replace, rename_inputs=None, insert=None, shapes=None, call=None):
@@ -83,8 +89,8 @@ def clone(model, replace, rename_inputs=None, insert=None, shapes=None, call=Non
     return result, list(replaced.values())
 
 
-def layer_calls(model, shapes=None, inputs=None, insert=None):
-    """Return `(layer, argument)` of every call of a layer in a model's graph, in their order.
+def graph_calls(model, shapes=None, inputs=None, insert=None):
+    """Return `(layer, positional arguments, keyword arguments)` of every call of a layer, in order.
 
     A nested model counts as one layer. `model` is not touched.
 
@@ -97,15 +103,9 @@ def layer_calls(model, shapes=None, inputs=None, insert=None):
         insert: as in `clone`; the calls of inserted layers are returned too.
 
     Returns:
-        A list of pairs. `argument` is what the layer was given first: a `keras.KerasTensor`, or a
-        tensor where there are `inputs`, or a structure of these.
+        A list of triples. The arguments hold `keras.KerasTensor`, or tensors where there are
+        `inputs`.
     """
-    calls = graph_calls(model, shapes, inputs, insert)
-    return [(layer, [*args, *kwargs.values()][0]) for layer, args, kwargs in calls]
-
-
-def graph_calls(model, shapes=None, inputs=None, insert=None):
-    """Return `(layer, positional arguments, keyword arguments)` of the calls of `layer_calls`."""
     calls = []
 
     def probe(operation):
@@ -120,29 +120,12 @@ def graph_calls(model, shapes=None, inputs=None, insert=None):
     return calls
 
 
-def operation_calls(model, shapes=None):
-    """Return `(operation, inputs, outputs)` of every call of a layer or operation in a graph.
-
-    Args:
-        model: a Functional or a built Sequential model; it is not touched.
-        shapes: as in `layer_calls`.
-
-    Returns:
-        A list of triples in the order of the calls. `inputs` and `outputs` are flat lists, of
-        `keras.KerasTensor` where an argument is a tensor. Equal tensors are the same object.
-    """
-    return [
-        (call.operation, keras.tree.flatten((call.args, call.kwargs)), call.outputs)
-        for call in traced_graph(model, shapes)[1]
-    ]
-
-
 def traced_graph(model, shapes=None):
     """Return a copy of a model of the same tensors, and every `OperationCall` in it, in order.
 
     Args:
         model: a Functional or a built Sequential model; it is not touched.
-        shapes: as in `layer_calls`.
+        shapes: as in `graph_calls`.
 
     Returns:
         `(copy, calls)`: a Functional model, whose inputs and outputs are among the tensors of the
@@ -190,44 +173,25 @@ class OperationCall:
 
 
 def shapes_of(argument):
-    """Return the shapes of the tensors in an argument of `layer_calls`, as a flat list."""
+    """Return the shapes of the tensors in an argument of a call, as a flat list."""
     tensors = keras.tree.flatten(argument)
     return [tuple(tensor.shape) for tensor in tensors if tensor is not None]
 
 
-class Probe(keras.layers.Layer):
-    """Takes the place of a layer in a copy of a model: computes the same and notes each call.
-
-    Args:
-        layer: the layer.
-        calls: list to which `(layer, positional arguments, keyword arguments)` are appended.
-    """
-
-    def __init__(self, layer, calls):
-        super().__init__(name=layer.name, dtype=layer.dtype_policy, autocast=False)
-        self.supports_masking = True
-        # In functions, because Keras would count the layer and the list as parts of this one.
-        self.target = lambda: layer
-        self.note = lambda args, kwargs: calls.append((layer, args, kwargs))
-        self.built = True
-
-    def __getattr__(self, name):
-        """Return what only the layer has, for models that look at their layers."""
-        if name.startswith("_") or "target" not in vars(self):
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        return getattr(self.target(), name)
+class _Noting:
+    """Computes what its `target()` does and notes each call."""
 
     def call(self, *args, **kwargs):
-        self.note(args, kwargs)
+        self.note(self.target(), args, kwargs)
         return self.target()(*args, **kwargs)
 
     def compute_output_spec(self, *args, **kwargs):
-        self.note(args, kwargs)
+        self.note(self.target(), args, kwargs)
         return self.target().compute_output_spec(*args, **kwargs)
 
 
-class GraphProbe(keras.Operation):
-    """A `Probe` for graphs, where no layer is needed: those take Keras much longer to make.
+class GraphProbe(_Noting, keras.Operation):
+    """Takes the place of a layer in a copy of a graph, which needs no layer there.
 
     Args:
         layer: the layer.
@@ -236,15 +200,24 @@ class GraphProbe(keras.Operation):
 
     def __init__(self, layer, note):
         super().__init__(name=layer.name)
-        self.layer, self.note = layer, note
+        self.target, self.note = lambda: layer, note
 
-    def call(self, *args, **kwargs):
-        self.note(self.layer, args, kwargs)
-        return self.layer(*args, **kwargs)
 
-    def compute_output_spec(self, *args, **kwargs):
-        self.note(self.layer, args, kwargs)
-        return self.layer.compute_output_spec(*args, **kwargs)
+class Probe(_Noting, keras.layers.Layer):
+    """A `GraphProbe` for other models; those take Keras much longer to make."""
+
+    def __init__(self, layer, note):
+        super().__init__(name=layer.name, dtype=layer.dtype_policy, autocast=False)
+        self.supports_masking = True
+        # A function, because Keras would count the layer as a part of this one.
+        self.target, self.note = lambda: layer, note
+        self.built = True
+
+    def __getattr__(self, name):
+        """Return what only the layer has, for models that look at their layers."""
+        if name.startswith("_") or "target" not in vars(self):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return getattr(self.target(), name)
 
 
 def _view(model):
@@ -353,18 +326,22 @@ def _new_inputs(view, changes, rename):
     ]
 
 
-def copy_state(old, new):
-    """Copy values and trainable flags of all variables of a layer."""
-    before, after = old.variables, new.variables
+def copy_state(old, new, inside=None):
+    """Copy values and trainable flags of all variables of a layer.
+
+    With `inside`, the ids of variables, these are left out, and so are the flags of layers inside.
+    """
+    before, after = _own(old.variables, inside), _own(new.variables, inside)
     if len(before) != len(after):  # metrics of a compiled model inside
-        before, after = old.weights, new.weights
+        before, after = _own(old.weights, inside), _own(new.weights, inside)
     if [v.shape for v in before] != [v.shape for v in after]:
         raise ValueError(
-            "A layer made again by `from_config(get_config())` must have the same weights. "
-            f"Received: layer '{old.name}' with {[v.path for v in before]}, its copy with "
-            f"{[v.path for v in after]}"
+            "A layer made again by `from_config(get_config())` must have the same weights, in the "
+            f"same attributes. Received: {type(old).__name__} '{old.name}' with "
+            f"{[v.path for v in before]}, its copy with {[v.path for v in after]}"
         )
-    pairs = list(zip(flatten_layers(old), flatten_layers(new), strict=False))
+    layers = zip(flatten_layers(old), flatten_layers(new), strict=False)
+    pairs = list(layers) if inside is None else []
     for old_layer, new_layer in pairs:
         new_layer.trainable = old_layer.trainable
     for old_variable, new_variable in zip(before, after, strict=True):
@@ -374,3 +351,269 @@ def copy_state(old, new):
     for _, new_layer in pairs:
         if isinstance(new_layer, keras.layers.Normalization):
             new_layer.finalize_state()  # takes the values into use
+
+
+def _own(variables, inside):
+    return [v for v in variables if inside is None or id(v) not in inside]
+
+
+def copy_layer(operation, parts=None):
+    """Return a new layer or operation like `operation`, with new weights, or a copy of a graph.
+
+    Args:
+        operation: the layer or operation.
+        parts: dictionary, filled here, of the copies of what layers hold in common: their
+            `shared_parts`, objects by the name of the argument.
+
+    Raises:
+        ValueError: if it cannot be made again.
+    """
+    parts = {} if parts is None else parts
+    if is_graph(operation):
+        return clone(operation, lambda inner: None)[0]
+    try:
+        if type(operation) is keras.layers.Lambda:
+            return _copy_lambda(operation)
+        changes = {}
+        for name, part in getattr(operation, "shared_parts", {}).items():
+            if id(part) not in parts:
+                parts[id(part)] = type(part).from_config(part.get_config())
+            changes[name] = parts[id(part)]
+        return made_again(operation, changes)[0]
+    except Exception as error:  # of a class that anybody may have written
+        try:
+            return copy_attributes(operation)
+        except TypeError as reason:
+            raise ValueError(_cannot_be_made(operation, f"{error}; {reason}")) from error
+
+
+def made_again(operation, changes=None):
+    """Return `(new, config)`: a new operation of the same class, and the configuration it is from.
+
+    The configuration is `get_config()` as far as the constructor takes it. A class without a
+    `get_config` of its own, or with one that fails, is made again by the attributes that have the
+    names of its constructor's arguments; the new one must have the same settings then, so that an
+    argument which is kept as something else is found.
+
+    Raises:
+        Exception: what the class raised, or `ValueError` if the attributes do not tell.
+    """
+    declared = _declared_config(operation)
+    config = _arguments_in_attributes(operation) if declared is None else declared
+    for value in keras.tree.flatten(config):
+        if isinstance(value, (keras.layers.Layer, keras.Variable)):
+            raise ValueError("its arguments are layers")  # they would be those of two
+    new, config = from_config(type(operation), {**config, **(changes or {})})
+    if declared is None and not _same_settings(operation, new):
+        raise ValueError("its attributes are not the arguments of its constructor")
+    return new, config
+
+
+def _declared_config(operation):
+    """Return `get_config()`, or `None` where it fails or has only Keras' defaults, as of models."""
+    kind = type(operation)
+    if isinstance(operation, keras.Model) and kind.get_config is keras.Model.get_config:
+        return None
+    try:
+        return operation.get_config()
+    except (RuntimeError, AttributeError, KeyError):  # what Keras and wrong methods raise
+        return None
+
+
+def from_config(kind, config):
+    """Return an operation and its configuration, which may say more than its class takes."""
+    try:
+        return kind.from_config(dict(config)), config
+    except TypeError:  # what Keras raises for an argument that is none
+        taken = {name: value for name, value in config.items() if name in _argument_names(kind)}
+        if len(taken) == len(config):
+            raise
+        return kind.from_config(dict(taken)), taken
+
+
+def _argument_names(kind):
+    """Return the names of arguments of a class, and of the classes that it passes others on to."""
+    names = set()
+    for base in kind.__mro__:
+        if "__init__" in vars(base):
+            parameters = constructor_parameters(base)
+            names |= set(parameters)
+            if all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+                break
+    return names
+
+
+def _own_parameters(layer):
+    """Return the parameters of a layer's constructor that Keras does not know, by name."""
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {
+        name: parameter
+        for name, parameter in constructor_parameters(type(layer)).items()
+        if parameter.kind not in variadic and name not in ("name", "dtype", "trainable")
+    }
+
+
+def _arguments_in_attributes(layer):
+    """Return a configuration of the attributes that have the names of arguments."""
+    config = {"name": layer.name, "dtype": layer.dtype_policy}
+    for name, parameter in _own_parameters(layer).items():
+        if hasattr(layer, name):
+            config[name] = getattr(layer, name)
+        elif parameter.default is inspect.Parameter.empty:
+            raise ValueError(f"it has no attribute `{name}`")
+    return config
+
+
+def _same_settings(old, new):
+    """Return whether two layers have the same simple settings, and those in them if none says."""
+    pairs = [(old, new)]
+    if _declared_config(old) is None:
+        for place, inner in sublayer_paths.walk(new, lambda layer: True):
+            pairs.append((sublayer_paths.layer_at(old, place), inner))
+    return all(
+        type(a) is type(b) and _settings(b).items() <= _settings(a).items() for a, b in pairs
+    )
+
+
+def _settings(layer):
+    """Return what is simple among the configuration and the attributes of a layer, as text."""
+    if is_graph(layer):
+        return {
+            f"{number}/{name}": value
+            for number, inner in enumerate(layer.layers)
+            for name, value in {"class": type(inner).__name__, **_settings(inner)}.items()
+        }
+    declared = _declared_config(layer)
+    settings = sublayer_paths.attributes(layer) if declared is None else declared
+    return {
+        name: repr([getattr(leaf, "__name__", leaf) for leaf in leaves])
+        for name, leaves in ((n, keras.tree.flatten(v)) for n, v in settings.items())
+        if name != "name" and all(isinstance(x, (*_SIMPLE, types.FunctionType)) for x in leaves)
+    }
+
+
+def copy_attributes(layer):
+    """Return a layer whose attributes are those of `layer`, with copies of its layers and weights.
+
+    It is not built where Keras builds it by a call; a `build` of its own is not called again.
+
+    Raises:
+        TypeError: if an attribute may refer to `layer` or to its layers in a way that is not seen.
+    """
+    if not isinstance(layer, keras.layers.Layer):
+        raise TypeError("it is no layer")
+    kind, memo = type(layer), {}
+    base = keras.Model if isinstance(layer, keras.Model) else keras.layers.Layer
+    new = kind.__new__(kind)
+    base.__init__(new, name=layer.name, dtype=layer.dtype_policy)
+    inside = {id(v) for inner in flatten_layers(layer)[1:] for v in inner.variables}
+    for old in layer.weights:
+        if id(old) not in inside:
+            memo[id(old)] = new.add_weight(
+                shape=old.shape,
+                initializer="zeros",
+                dtype=old.dtype,
+                trainable=old.trainable,
+                regularizer=old.regularizer,
+                constraint=old.constraint,
+                name=old.name,
+            )
+    values = sublayer_paths.attributes(layer)
+    for _, inner in sublayer_paths.layers_inside(layer):  # in their order
+        memo[id(inner)] = copy_layer(inner)
+    for name, value in values.items():
+        setattr(new, name, _copied(value, memo, name))
+    new.supports_masking = layer.supports_masking
+    new.built = layer.built and kind.build is not keras.Model.build
+    if new.built:
+        new.build_config_of_original = build_config(layer)
+    return new
+
+
+def build_config(layer):
+    """Return the build configuration of a layer, or that of the one whose attributes it has."""
+    return layer.get_build_config() or getattr(layer, "build_config_of_original", None)
+
+
+def _copied(value, memo, name):
+    """Return a value of an attribute for a copy of its layer."""
+    if id(value) in memo:
+        return memo[id(value)]
+    if isinstance(value, dict):
+        return {key: _copied(item, memo, name) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        items = [_copied(item, memo, name) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else _plain(value)(items)
+    if isinstance(value, (keras.random.SeedGenerator, keras.metrics.Metric)):
+        return type(value).from_config(value.get_config())
+    if isinstance(value, types.FunctionType):
+        for cell in value.__closure__ or ():
+            _copied(cell.cell_contents, {}, name)
+        return value
+    shared = (*_SIMPLE, np.ndarray, np.generic, types.BuiltinFunctionType, type, types.ModuleType)
+    if isinstance(value, shared) or type(value).__module__.startswith("keras."):
+        if not isinstance(value, (keras.Operation, keras.Variable)):
+            return value
+    raise TypeError(f"its attribute `{name}` is a {type(value).__name__}, which is not copied")
+
+
+def _plain(value):
+    """Return the class of a list, tuple or set, which Keras and TensorFlow wrap."""
+    return next(kind for kind in (list, tuple, set) if isinstance(value, kind))
+
+
+def _cannot_be_made(layer, reason):
+    """Return a message that shows what to add to a class."""
+    arguments = ", ".join(f'"{name}": self.{name}' for name in _own_parameters(layer))
+    return (
+        "Every layer of the model must be able to be made again by `from_config(get_config())`. "
+        f"Received: {type(layer).__name__} '{layer.name}', which fails with: {reason}. Keep each "
+        "argument of the constructor in an attribute of its name, and add to the class\n"
+        "    def get_config(self):\n"
+        f"        return {{**super().get_config(), {arguments}}}"
+    )
+
+
+def serialized(layer, config=None):
+    """Return what `keras.saving.serialize_keras_object` does, of the arguments that a class takes.
+
+    Args:
+        layer: a layer or model, not built.
+        config: what it can be made from, if that is known.
+
+    Raises:
+        ValueError: if the class cannot be made again from what is saved.
+    """
+    try:
+        config = made_again(layer)[1] if config is None else config
+        leaves = keras.tree.flatten(config)
+        if "<lambda>" in (getattr(leaf, "__name__", None) for leaf in leaves):
+            raise ValueError("a lambda function cannot be saved")
+        config = {name: keras.saving.serialize_keras_object(v) for name, v in config.items()}
+        if not all(isinstance(leaf, _SIMPLE) for leaf in leaves) and not _same_settings(
+            layer, from_config(type(layer), config)[0]
+        ):
+            raise ValueError("its constructor does not take what its arguments are saved as")
+    except Exception as error:  # of a class that anybody may have written
+        raise ValueError(_cannot_be_made(layer, error)) from error
+    return {
+        "module": type(layer).__module__,
+        "class_name": type(layer).__name__,
+        "config": config,
+        "registered_name": keras.saving.get_registered_name(type(layer)),
+    }
+
+
+def _copy_lambda(layer):
+    """Return a copy that calls the same function; made from its code it would lose its globals."""
+    config = layer.get_config()
+    if isinstance(config.get("output_shape"), dict):  # a function too, which only the config has
+        return type(layer).from_config(config, safe_mode=False)
+    return type(layer)(
+        layer.function,
+        output_shape=config.get("output_shape"),
+        mask=layer.mask,
+        arguments=layer.arguments,
+        name=layer.name,
+        dtype=layer.dtype_policy,
+    )

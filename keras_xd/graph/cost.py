@@ -10,7 +10,7 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.callers import stacklevel
 from keras_xd.core.searchable import SearchableLayer, is_graph, named_layers, sublayers
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.graph.cloning import graph_calls, shapes_of
+from keras_xd.graph.cloning import build_config, graph_calls, shapes_of
 from keras_xd.graph.sequence_counts import (
     ATTENTION,
     attention_shapes,
@@ -268,7 +268,7 @@ def _calls(layer, shape, times):
 
 def _built_shape(layer):
     """Return the shape that a layer was built on, or those of query, value and key."""
-    config = layer.get_build_config() or {}
+    config = build_config(layer) or {}
     if isinstance(layer, ATTENTION) and "shapes_dict" in config:
         names = ("query_shape", "value_shape", "key_shape")
         shapes = [config["shapes_dict"].get(name) for name in names]

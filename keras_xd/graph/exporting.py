@@ -21,7 +21,7 @@ from keras_xd.graph.runtimes import FORMATS, keras_arguments, written
 # The batch, and every other unknown size, that a file is tried with.
 _BATCH, _UNKNOWN_SIZE = 3, 32
 # Largest difference to the model's outputs, relative to the largest of them: of models that
-# compute in float32 or better, and of those whose activations are rounded to integers.
+# compute in float32 or better, and of those with activations of integers.
 _TOLERANCE, _QUANTIZED_TOLERANCE = 1e-5, 2e-2
 # Where layers compute in a half type it is so many times the distance of 1 to the next number:
 # runtimes round in other places, which gave up to 2.1 of them in a stack of six convolutions.

@@ -52,25 +52,23 @@ def find_skips(model):
 
     def visit(graph, graph_shapes):
         visited.add(id(graph))
-        ancestors, numbers = {}, collections.Counter()
-        for operation, inputs, outputs in cloning.operation_calls(graph, graph_shapes):
-            tensors = [x for x in inputs if isinstance(x, keras.KerasTensor)]
+        ancestors = {}
+        for call in cloning.traced_graph(graph, graph_shapes)[1]:
+            operation, tensors, outputs = call.operation, call.tensors, call.outputs
             above = {id(x) for x in tensors}.union(*(ancestors.get(id(x), ()) for x in tensors))
             ancestors |= {id(x): ancestors.get(id(x), set()) | above for x in outputs}
-            number = numbers[id(operation)]
-            numbers[id(operation)] += 1
             if is_graph(operation):
                 visit(operation, cloning.shapes_of(tensors))
             if not is_addition(operation):
                 continue
-            for place, x in enumerate(inputs):
+            for place, x in enumerate(keras.tree.flatten((call.args, call.kwargs))):
                 if not isinstance(x, keras.KerasTensor) or x.shape[1:] != outputs[0].shape[1:]:
                     continue
                 if "float" in x.dtype and any(id(x) in ancestors.get(id(y), ()) for y in tensors):
-                    key = (id(graph), id(operation), number, place)
+                    key = (id(graph), id(operation), call.number, place)
                     shapes[key].append((None, *x.shape[1:]))
                     dtypes[key] = _MIXED.get(x.dtype, x.dtype)
-                    places[key] = (graph, operation, number, place)
+                    places[key] = (graph, operation, call.number, place)
 
     for _, layer in named_layers(model):
         if is_graph(layer) and id(layer) not in visited:

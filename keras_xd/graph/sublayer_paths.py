@@ -82,6 +82,17 @@ def walk(root, descend):
     return result
 
 
+def require(root, places):
+    """Raise `ValueError` for a place without a layer."""
+    for place in places:
+        if layer_at(root, place) is None:
+            raise ValueError(
+                "A model made again from its configuration must have its layers in the same "
+                f"attributes. Received: {type(root).__name__} '{root.name}' without a layer at "
+                f"{place}"
+            )
+
+
 def put(root, new_layers):
     """Put layers in the places of others, wherever `root` keeps these, as the same object too.
 
@@ -92,16 +103,8 @@ def put(root, new_layers):
     Raises:
         ValueError: if there is no layer at a place.
     """
-    exchange = {}
-    for place, new in new_layers:
-        old = layer_at(root, place)
-        if old is None:
-            raise ValueError(
-                "A model made again from its configuration must have its layers in the same "
-                f"attributes. Received: {type(root).__name__} '{root.name}' without a layer at "
-                f"{place}"
-            )
-        exchange[id(old)] = new
+    require(root, [place for place, _ in new_layers])
+    exchange = {id(layer_at(root, place)): new for place, new in new_layers}
     holders = [root, *(layer for _, layer in walk(root, lambda layer: id(layer) not in exchange))]
     for holder in holders:
         if id(holder) not in exchange:

@@ -1,4 +1,4 @@
-"""Structured (Kaleidoscope) matrices of any size: plans, constructions, folding, application."""
+"""Structured (Kaleidoscope) matrices of any size, without layers."""
 
 from keras_xd.kmatrix.blast import nearest_blast
 from keras_xd.kmatrix.block_tensor_train import (
@@ -6,94 +6,67 @@ from keras_xd.kmatrix.block_tensor_train import (
     nearest_low_rank,
     nearest_monarch,
 )
-from keras_xd.kmatrix.constructions import (
-    butterflies_of,
-    butterfly_dense,
-    dft,
-    digit_reversal,
-    identity,
-    kmatrix_weights,
-    permutation,
-    random_orthogonal,
-    random_unitary,
-    stage_shapes,
-)
+from keras_xd.kmatrix.constructions import digit_reversal
 from keras_xd.kmatrix.families import project_to
 from keras_xd.kmatrix.kaleidoscope import nearest_kaleidoscope
-from keras_xd.kmatrix.kmatrix import KMatrix, parameter_count
-from keras_xd.kmatrix.product import Factor, fold
-from keras_xd.kmatrix.projection import nearest_butterfly, project, refine
-from keras_xd.kmatrix.radix import Plan, check_radix, factorise, padded_size, plan, prime_factors
-from keras_xd.kmatrix.sparse_matrices import sparse
-from keras_xd.kmatrix.special import (
-    circulant,
-    compose,
-    dct,
-    diagonal,
-    diagonal_times,
-    digit_reversal_matrix,
-    dst,
-    haar,
-    hadamard,
-    kmatrix_dense,
-    kronecker_of_kmatrices,
-    kronecker_of_matrices,
-    natural_dft,
-    times_diagonal,
-    toeplitz,
-    transpose,
-)
+from keras_xd.kmatrix.kmatrix import KMatrix
+from keras_xd.kmatrix.radix import Plan, factorise, padded_size, plan
 from keras_xd.kmatrix.structured import Projection
-from keras_xd.kmatrix.transform import analysis, synthesis
 
 __all__ = [
-    "Factor",
     "KMatrix",
     "Plan",
     "Projection",
-    "analysis",
-    "butterflies_of",
-    "butterfly_dense",
-    "check_radix",
-    "circulant",
-    "compose",
-    "dct",
-    "dft",
-    "diagonal",
-    "diagonal_times",
     "digit_reversal",
-    "digit_reversal_matrix",
-    "dst",
     "factorise",
-    "fold",
-    "haar",
-    "hadamard",
-    "identity",
-    "kmatrix_dense",
-    "kmatrix_weights",
-    "kronecker_of_kmatrices",
-    "kronecker_of_matrices",
-    "natural_dft",
     "nearest_blast",
     "nearest_block_tensor_train",
-    "nearest_butterfly",
     "nearest_kaleidoscope",
     "nearest_low_rank",
     "nearest_monarch",
     "padded_size",
-    "parameter_count",
-    "permutation",
     "plan",
-    "prime_factors",
-    "project",
     "project_to",
-    "random_orthogonal",
-    "random_unitary",
-    "refine",
-    "sparse",
-    "stage_shapes",
-    "synthesis",
-    "times_diagonal",
-    "toeplitz",
-    "transpose",
 ]
+
+# What the functions of versions up to 0.2 are called now.
+_RENAMED = {
+    "analysis": "KMatrix.apply(x, axis)",
+    "butterflies_of": "KMatrix.butterflies",
+    "butterfly_dense": "KMatrix.numpy()",
+    "circulant": "KMatrix.circulant(column)",
+    "compose": "matrix @ other, of two KMatrix",
+    "dct": "KMatrix.dct(n)",
+    "dft": "KMatrix.dft(n)",
+    "diagonal": "KMatrix.diagonal(values)",
+    "diagonal_times": "KMatrix.diagonal(values) @ matrix",
+    "digit_reversal_matrix": "KMatrix.permutation(digit_reversal(radices))",
+    "dst": "KMatrix.dst(n)",
+    "fold": "KMatrix.apply(x, axis)",
+    "haar": "KMatrix.haar(n)",
+    "hadamard": "KMatrix.hadamard(n)",
+    "identity": "KMatrix.identity(n)",
+    "kmatrix_dense": "KMatrix.numpy()",
+    "kmatrix_weights": "KMatrix.weights",
+    "kronecker_of_kmatrices": "KMatrix.kronecker(left, right)",
+    "kronecker_of_matrices": "KMatrix.kronecker(*matrices)",
+    "natural_dft": 'KMatrix.dft(n, order="natural")',
+    "nearest_butterfly": "KMatrix.project(matrix, steps=0)",
+    "parameter_count": "KMatrix.parameters",
+    "permutation": "KMatrix.permutation(order)",
+    "prime_factors": "factorise(n)",
+    "project": "KMatrix.project(matrix)",
+    "random_orthogonal": "KMatrix.random_orthogonal(n)",
+    "random_unitary": "KMatrix.random_unitary(n)",
+    "refine": "KMatrix.project(matrix)",
+    "sparse": "KMatrix.sparse(matrix)",
+    "synthesis": "KMatrix.T",
+    "times_diagonal": "matrix @ KMatrix.diagonal(values)",
+    "toeplitz": "KMatrix.toeplitz(column, row)",
+    "transpose": "KMatrix.T",
+}
+
+
+def __getattr__(name: str):
+    instead = f"; use {_RENAMED[name]}" if name in _RENAMED else ""
+    raise AttributeError(f"module 'keras_xd.kmatrix' has no attribute '{name}'{instead}")

@@ -1,4 +1,4 @@
-"""Exact stages of known matrices, in NumPy.
+"""Butterflies in NumPy: their stages, those of some known matrices, and how weights hold them.
 
 A butterfly is a list of `m` stages. Stage `j` of radices `r_1 … r_m` is an array of shape
 `(O_j, s_j, r_j, r_j)` with inner size `s_j = r_1 ⋯ r_{j-1}` and outer size `O_j = n / (r_j s_j)`,
@@ -9,7 +9,7 @@ and maps a vector viewed as `(O_j, r_j, s_j)`:
 Applying stages 1 … m is the *rising* (increasing-stride) butterfly `B`; its transpose applies the
 transposed stages m … 1, the *falling* one.
 
-A K-matrix of depth `d` is kept in **analysis form**, a product of alternating butterflies
+A K-matrix of depth `d` is a product of alternating butterflies
 
     P = B_0ᵀ · B_1 · B_2ᵀ · B_3 ⋯        (d factors)
 
@@ -29,7 +29,6 @@ from keras_xd.core.argument_types import check_types
 Stages = list[np.ndarray]
 
 
-@check_types
 def stage_shapes(radices: Sequence[int]) -> list[tuple[int, int, int, int]]:
     """Return the shape `(O_j, s_j, r_j, r_j)` of every stage."""
     n, inner, shapes = math.prod(radices), 1, []
@@ -39,7 +38,6 @@ def stage_shapes(radices: Sequence[int]) -> list[tuple[int, int, int, int]]:
     return shapes
 
 
-@check_types
 def identity(radices: Sequence[int]) -> Stages:
     """Stages of the identity matrix."""
     return [np.broadcast_to(np.eye(s[-1], dtype=complex), s).copy() for s in stage_shapes(radices)]
@@ -56,20 +54,11 @@ def zero(radices: Sequence[int]) -> Stages:
     return [np.zeros(shape, dtype=complex) for shape in stage_shapes(radices)]
 
 
-@check_types
 def dft(radices: Sequence[int], *, inverse: bool = False, unitary: bool = False) -> Stages:
-    """Stages of the rising butterfly `B` of the discrete Fourier transform `F = B · P`.
+    """Stages of the rising butterfly `B` of the DFT `F = B · P`, `P` the digit reversal.
 
-    `P` is the digit reversal of `digit_reversal(radices)`. As `F` is symmetric, `Bᵀ` gives the
-    spectrum in digit-reversed order without a permutation: `Bᵀ = P F`.
-
-    Args:
-        radices: the radices, whose product is the size `n`.
-        inverse: conjugate and divide by `n`, so that `B = F⁻¹ Pᵀ`.
-        unitary: scale forward and inverse by `1/√n` instead.
-
-    The scale is shared by the stages (each is divided by `r_j` or `√r_j`), so that entries of all
-    stages are of one size, as optimizers with one learning rate want them.
+    As `F` is symmetric, `Bᵀ = P F` is the spectrum in digit-reversed order. The inverse is
+    `B = F⁻¹ Pᵀ`. All stages have the same part in the scale.
     """
     sign = 2j if inverse else -2j
     exponent = 0.5 if unitary else float(inverse)
@@ -83,7 +72,17 @@ def dft(radices: Sequence[int], *, inverse: bool = False, unitary: bool = False)
 
 @check_types
 def digit_reversal(radices: Sequence[int]) -> np.ndarray:
-    """Return the index array `p` of `(P x)[t] = x[p[t]]` in `F = B · P`."""
+    """Return the index array `p` by which the digit-reversed order of `x` is `x[p]`.
+
+    The digits are those of mixed radix, `radices[0]` the fastest; bit reversal if all are 2. It is
+    the order of the frequencies of `KMatrix.dft`.
+
+    Example:
+
+    >>> from keras_xd import kmatrix
+    >>> kmatrix.digit_reversal((2, 2, 2)).tolist()
+    [0, 4, 2, 6, 1, 5, 3, 7]
+    """
     order = np.zeros(1, dtype=int)
     for r in radices:
         order = np.concatenate([b + r * order for b in range(r)])
@@ -102,27 +101,19 @@ def rows_scaled(stages: Stages, scale: ArrayLike) -> Stages:
     return [*stages[:-1], stages[-1] * rows[None, :, :, None]]
 
 
-@check_types
 def random_unitary(radices: Sequence[int], rng: np.random.Generator) -> Stages:
-    """Stages whose blocks are Haar-random unitary; the product is unitary.
-
-    Args:
-        radices: the radices.
-        rng: a `numpy.random.Generator`.
-    """
+    """Stages whose blocks are Haar-random unitary; the product is unitary."""
     return [
         _haar(rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
         for shape in stage_shapes(radices)
     ]
 
 
-@check_types
 def random_orthogonal(radices: Sequence[int], rng: np.random.Generator) -> Stages:
     """Stages whose blocks are Haar-random real orthogonal; the product is orthogonal."""
     return [_haar(rng.standard_normal(shape)).astype(complex) for shape in stage_shapes(radices)]
 
 
-@check_types
 def permutation(
     order: ArrayLike, radices: Sequence[int], *, rising_first: bool = False
 ) -> tuple[Stages, Stages]:
@@ -135,12 +126,8 @@ def permutation(
     Args:
         order: index array; the matrix maps `x` to `x[order]`.
         radices: the radices, whose product is `len(order)`.
-        rising_first: `False` gives `(B, A)` with the matrix `B · Aᵀ` (the falling butterfly is
-            applied first), as in factors 1 and 2 of a K-matrix; `True` gives `(B, A)` with
-            the matrix `Bᵀ · A`, as in its factors 0 and 1.
-
-    Raises:
-        ValueError: if `order` is not a permutation of the size of the radices.
+        rising_first: `True` gives `(B, A)` of the matrix `Bᵀ · A`, factors 0 and 1 of a K-matrix;
+            `False` that of `B · Aᵀ`, its factors 1 and 2.
     """
     order = np.asarray(order)
     n = math.prod(radices)
@@ -156,18 +143,11 @@ def permutation(
     return after, _transposed(before)
 
 
-@check_types
 def kmatrix_weights(butterflies: Sequence[Stages] | Stages, dtype: str = "float32") -> np.ndarray:
-    """Pack butterflies into the weight of one K-matrix.
+    """Pack butterflies into the weights of one K-matrix, of shape `(d, 2, n Σ r_j)`.
 
-    Args:
-        butterflies: list of `d` lists of stages, factor 0 of the analysis form first, or the stages
-            of a single butterfly.
-        dtype: dtype of the result.
-
-    Returns:
-        Array of shape `(d, 2, n Σ r_j)`: real and imaginary parts, stage after stage, each stage in
-        the order (outer, column, row, inner), in which folding needs no transposition.
+    Real and imaginary parts, stage after stage, each stage in the order (outer, column, row,
+    inner), in which multiplying out needs no transposition.
     """
     vectors = []
     for stages in as_butterflies(butterflies):
@@ -176,14 +156,8 @@ def kmatrix_weights(butterflies: Sequence[Stages] | Stages, dtype: str = "float3
     return np.stack(vectors).astype(dtype)
 
 
-@check_types
 def butterflies_of(weights: ArrayLike, radices: Sequence[int]) -> list[Stages]:
-    """Unpack the weight of one K-matrix, the inverse of `kmatrix_weights`.
-
-    Args:
-        weights: array of shape `(d, 2, n Σ r_j)`, or `(d, 1, n Σ r_j)` without imaginary parts.
-        radices: the radices.
-    """
+    """Unpack the weights of one K-matrix, with imaginary parts or without them."""
     weights = np.asarray(weights)
     result = []
     for parts in weights:
@@ -197,7 +171,6 @@ def butterflies_of(weights: ArrayLike, radices: Sequence[int]) -> list[Stages]:
     return result
 
 
-@check_types
 def butterfly_dense(stages: Stages) -> np.ndarray:
     """Multiply a rising butterfly out to an `n × n` complex array: the plain definition."""
     n = stages[0].shape[0] * stages[0].shape[1] * stages[0].shape[2]

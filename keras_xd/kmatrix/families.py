@@ -85,12 +85,7 @@ def project_to(
 def nearest(
     matrix: ArrayLike, family: str, sizes: Config, inputs: ArrayLike | None = None
 ) -> Projection:
-    """Return a structured matrix of a family and size near to a dense matrix.
-
-    Args:
-        matrix, family, inputs: as in `project_to`; the family `"dense"` is the matrix itself.
-        sizes: the sizes of the family, as `sizes_within` returns them.
-    """
+    """Return a structured matrix of a family, or `"dense"`, and sizes near to a dense matrix."""
     if family == "dense":
         matrix, _ = structured.checked(matrix, None)
         return Projection("dense", (matrix,), matrix, 0.0, 0.0, 0.0)
@@ -99,25 +94,7 @@ def nearest(
 
 
 def sizes_within(shape: tuple[int, int], family: str, share: float) -> Config:
-    """Return the largest sizes of a family that keep to a share of a matrix's numbers.
-
-    Args:
-        shape: rows and columns.
-        family: one of `FAMILIES`.
-        share: as in `project_to`.
-
-    Returns:
-        A dictionary of the arguments of the family's `nearest_…`.
-
-    Raises:
-        ValueError: as `project_to`.
-
-    Example:
-
-    >>> from keras_xd.kmatrix import families
-    >>> families.sizes_within((48, 192), "monarch", 0.25)
-    {'blocks': 8}
-    """
+    """Return the largest sizes of a family that keep to a share, the arguments of `nearest_…`."""
     validation.one_of(family, FAMILIES, "family")
     if not 0 < validation.real_number(share, "share") <= 1:
         raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share}")

@@ -1,21 +1,30 @@
-"""One K-matrix on its own: weights, plan and what can be done with them."""
+"""KMatrix: one K-matrix on its own, of weights or by name."""
 
+import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
 from keras import ops
+from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.kmatrix import constructions, product, special, transform
+from keras_xd.kmatrix import (
+    constructions,
+    product,
+    projection,
+    sparse_matrices,
+    special,
+    transform,
+)
 from keras_xd.kmatrix import radix as radices
 from keras_xd.kmatrix.constructions import Stages
-from keras_xd.kmatrix.named_matrices import NamedMatrices
 
+Radices = int | tuple[int, ...] | None
 # How many numbers `magnitudes` computes at once: 8 MiB in float32.
 LARGEST_BATCH = 2**21
 # Up to this size `columns` multiplies the matrix out in NumPy, because dispatching the operations
@@ -23,20 +32,23 @@ LARGEST_BATCH = 2**21
 LARGEST_IN_NUMPY = 64
 
 
-class KMatrix(NamedMatrices):
+class KMatrix:
     """A structured matrix of depth `d`: a product of `d` butterflies of mixed radices.
 
-    The matrix is kept in analysis form `P = B_0ᵀ · B_1 · B_2ᵀ ⋯` (see `constructions`); its
-    transpose, the synthesis form, applies the same weights in the opposite direction.
+    The matrix is `P = B_0ᵀ · B_1 · B_2ᵀ ⋯`; its transpose applies the same weights in the opposite
+    direction. Matrices that have a name are made by class methods such as `KMatrix.dct(16)`. Where
+    they take `radix`, it is that of `factorise`; `depth` is the number of butterflies, by default
+    as few as the matrix takes, and identities fill a greater one.
 
     `matrix @ x` and `x @ matrix` multiply as NumPy does. If weights and `x` are NumPy arrays, so is
     the result, a complex one where the matrix is complex. Otherwise it is a tensor of the backend,
     through which gradients flow, or a pair `(real, imaginary)` of tensors where the matrix is
-    complex. Variables and symbolic inputs of Keras must stand on the right; or use `apply`.
+    complex. Variables and symbolic inputs of Keras must stand on the right; or use `apply`. The
+    product of two K-matrices of the same radices is a K-matrix.
 
     Args:
-        weights: array, tensor or variable of shape `(d, 2, n Σ r_j)`, real and imaginary parts, as
-            `constructions.kmatrix_weights` packs them, or `(d, 1, n Σ r_j)`, real parts alone.
+        weights: array, tensor or variable of shape `(d, 2, n Σ r_j)`, real and imaginary parts of
+            one butterfly after another, or `(d, 1, n Σ r_j)`, real parts alone.
         plan: the `Plan` (size, radices, groups) from `plan(n, radix)`.
         real: take the real part of the product, as cosine transforms do. Without imaginary parts
             the matrix is real anyway.
@@ -112,12 +124,14 @@ class KMatrix(NamedMatrices):
 
     @property
     def butterflies(self) -> list[Stages]:
-        """The butterflies in NumPy, each a list of stages: what the functions beside take."""
+        """The butterflies in NumPy, each a list of stages, which `from_butterflies` takes."""
         weights = ops.convert_to_numpy(self.weights)
         found = constructions.butterflies_of(weights, self.plan.radices)
         return special.transpose(found) if self.transposed else found
 
-    def __matmul__(self, x: Tensor | tuple[Tensor, Tensor]) -> Any:
+    def __matmul__(self, x: "Tensor | tuple[Tensor, Tensor] | KMatrix") -> Any:
+        if isinstance(x, KMatrix):
+            return self._composed(x)
         return self._times(x, -2, transpose=False)
 
     def __rmatmul__(self, x: Tensor | tuple[Tensor, Tensor]) -> Any:
@@ -178,55 +192,6 @@ class KMatrix(NamedMatrices):
         norm = np.linalg.norm(matrix)
         return float(np.linalg.norm(matrix - self.numpy()) / norm) if norm else 0.0
 
-    def _times(self, x, axis, transpose):
-        if isinstance(x, KMatrix) or not (hasattr(x, "shape") or isinstance(x, (tuple, list))):
-            return NotImplemented
-        if isinstance(x, list):
-            x = np.asarray(x)
-        whole = isinstance(x, np.ndarray)
-        parts = _parts(x, self.weights.dtype) if whole else x if isinstance(x, tuple) else (x,)
-        rank = len(parts[0].shape)
-        if rank < 1:
-            raise ValueError(f"A K-matrix multiplies arrays of at least one axis. Received: {x!r}")
-        result = self.apply(parts, -1 if rank == 1 else axis, transpose=transpose)
-        if not whole or not isinstance(self.weights, np.ndarray):
-            return result
-        result = _joined(result)
-        complex_result = len(parts) == 2 or (not self.real and self.weights[:, 1].any())
-        return result if complex_result else result.real
-
-    def _products(self, parts, axis, transpose):
-        """Return the pair `P · x` or `Pᵀ · x` of a tensor or a pair; of a real matrix its first."""
-        rank = len(parts[0].shape)
-        size = parts[0].shape[axis]
-        if size != self.plan.n:
-            raise ValueError(
-                f"The axis must have the matrix's size {self.plan.n}. "
-                f"Received: shape {tuple(parts[0].shape)}, axis={axis}"
-            )
-        order = [axis % rank, *(i for i in range(rank) if i != axis % rank)]
-        moved = ops.transpose(ops.convert_to_tensor(parts[0]), order)
-        shape = [-1 if d is None else d for d in moved.shape]
-        columns = ops.reshape(moved, (1, self.plan.n, -1))
-        if len(parts) == 2:
-            imaginary = ops.transpose(ops.convert_to_tensor(parts[1]), order)
-            columns = ops.stack([columns, ops.reshape(imaginary, (1, self.plan.n, -1))], axis=1)
-        weights = ops.convert_to_tensor(self.weights)
-        if weights.shape[1] == 1:
-            weights = ops.concatenate([weights, ops.zeros_like(weights)], axis=1)
-        (factors,) = product.fold([weights], [self.plan])
-        if transpose:
-            if len(parts) == 1:
-                columns = ops.stack([columns, ops.zeros_like(columns)], axis=1)
-            columns = ops.transpose(columns, (0, 2, 1, 3))
-            result = transform.synthesis(factors, self.plan, pair=True)(columns)
-            results = ops.unstack(result[0], axis=0)
-        else:
-            result = transform.analysis(factors, self.plan, pair=len(parts) == 2)(columns)
-            results = ops.unstack(result[0], axis=1)
-        back = np.argsort(order).tolist()
-        return tuple(ops.transpose(ops.reshape(part, shape), back) for part in results)
-
     def columns(self, positions: Sequence[int] | np.ndarray, *, transpose: bool = False) -> Tensor:
         """Return some columns of the matrix, without multiplying out the others.
 
@@ -283,21 +248,436 @@ class KMatrix(NamedMatrices):
             parts.append(np.sqrt(squares / counts))
         return np.concatenate(parts, axis=1, dtype="float32")
 
+    def _times(self, x, axis, transpose):
+        if not (hasattr(x, "shape") or isinstance(x, (tuple, list))):
+            return NotImplemented
+        if isinstance(x, list):
+            x = np.asarray(x)
+        whole = isinstance(x, np.ndarray)
+        parts = _parts(x, self.weights.dtype) if whole else x if isinstance(x, tuple) else (x,)
+        rank = len(parts[0].shape)
+        if rank < 1:
+            raise ValueError(f"A K-matrix multiplies arrays of at least one axis. Received: {x!r}")
+        result = self.apply(parts, -1 if rank == 1 else axis, transpose=transpose)
+        if not whole or not isinstance(self.weights, np.ndarray):
+            return result
+        result = _joined(result)
+        complex_result = len(parts) == 2 or (not self.real and self.weights[:, 1].any())
+        return result if complex_result else result.real
 
-@check_types
-def parameter_count(
-    n: int, radix: int | str | tuple[int, ...] | None = None, depth: int = 1
-) -> int:
-    """Number of real parameters of one K-matrix: `2 d n Σ r_j`.
+    def _products(self, parts, axis, transpose):
+        """Return the pair `P · x` or `Pᵀ · x` of a tensor or a pair; of a real matrix its first."""
+        rank = len(parts[0].shape)
+        size = parts[0].shape[axis]
+        if size != self.plan.n:
+            raise ValueError(
+                f"The axis must have the matrix's size {self.plan.n}. "
+                f"Received: shape {tuple(parts[0].shape)}, axis={axis}"
+            )
+        order = [axis % rank, *(i for i in range(rank) if i != axis % rank)]
+        moved = ops.transpose(ops.convert_to_tensor(parts[0]), order)
+        shape = [-1 if d is None else d for d in moved.shape]
+        columns = ops.reshape(moved, (1, self.plan.n, -1))
+        if len(parts) == 2:
+            imaginary = ops.transpose(ops.convert_to_tensor(parts[1]), order)
+            columns = ops.stack([columns, ops.reshape(imaginary, (1, self.plan.n, -1))], axis=1)
+        weights = ops.convert_to_tensor(self.weights)
+        if weights.shape[1] == 1:
+            weights = ops.concatenate([weights, ops.zeros_like(weights)], axis=1)
+        (factors,) = product.multiply_out([weights], [self.plan])
+        if transpose:
+            if len(parts) == 1:
+                columns = ops.stack([columns, ops.zeros_like(columns)], axis=1)
+            columns = ops.transpose(columns, (0, 2, 1, 3))
+            result = transform.transposed_transform(factors, self.plan, pair=True)(columns)
+            results = ops.unstack(result[0], axis=0)
+        else:
+            result = transform.forward_transform(factors, self.plan, pair=len(parts) == 2)(columns)
+            results = ops.unstack(result[0], axis=1)
+        back = np.argsort(order).tolist()
+        return tuple(ops.transpose(ops.reshape(part, shape), back) for part in results)
 
-    Example:
+    def _composed(self, other):
+        """Return the K-matrix `self @ other`."""
+        if self.plan.radices != other.plan.radices:
+            raise ValueError(
+                "K-matrices that are multiplied must have the same radices. "
+                f"Received: radices={self.plan.radices} and {other.plan.radices}"
+            )
+        return self._combined(special.compose, self, other)
 
-    >>> from keras_xd import kmatrix
-    >>> kmatrix.parameter_count(32), kmatrix.parameter_count(32, radix=32)
-    (640, 2048)
-    """
-    factors = radices.factorise(n, radix)
-    return 2 * depth * math.prod(factors) * sum(factors)
+    @classmethod
+    @check_types
+    def from_butterflies(
+        cls, butterflies: Sequence[Stages] | Stages, *, real: bool = False
+    ) -> Self:
+        """A matrix from stages, as `butterflies` are.
+
+        Args:
+            butterflies: a list of butterflies, or the stages of a single one: arrays of shape
+                `(n / (r s), s, r, r)` with the product `s` of the radices of the stages before.
+            real: take the real part of their product.
+
+        Example:
+
+        >>> from keras_xd import kmatrix
+        >>> cosine = kmatrix.KMatrix.dct(8)
+        >>> kmatrix.KMatrix.from_butterflies(cosine.butterflies[1:], real=True).depth
+        3
+        """
+        butterflies = constructions.as_butterflies(butterflies)
+        if not butterflies:
+            raise ValueError(
+                f"A K-matrix has at least one butterfly. Received: butterflies={butterflies!r}"
+            )
+        factors = tuple(stage.shape[-1] for stage in butterflies[0])
+        return cls._build(math.prod(factors), factors, None, lambda r: butterflies, real=real)
+
+    @classmethod
+    def _build(
+        cls,
+        n: int,
+        radix: Radices,
+        depth: int | None,
+        build: Callable[[tuple[int, ...]], list[Stages]],
+        *,
+        real: bool = False,
+        parts: int = 2,
+    ) -> Self:
+        """Make a matrix of the butterflies that `build` returns for the radices."""
+        first = build(radices.factorise(n, radix))
+        depth = len(first) if depth is None else validation.positive_integer(depth, "depth")
+        if depth < len(first):
+            raise ValueError(
+                f"This matrix is a K-matrix of depth at least {len(first)}. Received: depth={depth}"
+            )
+        plan = radices.plan(n, radix, depth=depth)
+        rest = [constructions.identity(plan.radices)] * (depth - len(first))
+        dtype = "float64" if keras.config.floatx() == "float64" else "float32"
+        weights = constructions.kmatrix_weights([*first, *rest], dtype)
+        return cls(weights[:, :parts], plan, real=real)
+
+    @classmethod
+    def _combined(cls, combine, left, right):
+        """Return the K-matrix of two by a function of their butterflies, a product of some kind."""
+        for matrix in (left, right):
+            if not isinstance(matrix.weights, np.ndarray):
+                raise ValueError(
+                    "K-matrices are multiplied with each other while their weights are NumPy "
+                    f"arrays. Received: weights of type {type(matrix.weights).__name__}"
+                )
+        parts = [matrix.weights.shape[1] for matrix in (left, right)]
+        real = any(m.real for m, count in zip((left, right), parts, strict=True) if count == 2)
+        if real and parts == [2, 2]:
+            raise ValueError(
+                "The real part of a complex K-matrix is multiplied with K-matrices without "
+                f"imaginary parts only. Received: {left!r} and {right!r}"
+            )
+        butterflies = combine(left.butterflies, right.butterflies)
+        factors = tuple(stage.shape[-1] for stage in butterflies[0])
+        build = {"real": real, "parts": max(parts)}
+        return cls._build(math.prod(factors), factors, None, lambda r: butterflies, **build)
+
+    @classmethod
+    def _dense_block(cls, matrix):
+        """Return the K-matrix of a square array, one block."""
+        matrix = np.asarray(matrix)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+            raise ValueError(f"`factors` must be square. Received: array of shape {matrix.shape}")
+        stage = matrix.T.astype(complex)[None, None]
+        parts = 2 if np.iscomplexobj(matrix) else 1
+        n = len(matrix)
+        return cls._build(n, (n,), None, lambda r: [[stage]], parts=parts)
+
+    @classmethod
+    @check_types
+    def identity(cls, n: int, radix: Radices = None, depth: int = 1) -> Self:
+        """The identity matrix of size `n`."""
+        return cls._build(n, radix, depth, lambda r: [constructions.identity(r)])
+
+    @classmethod
+    @check_types
+    def dft(
+        cls,
+        n: int,
+        radix: Radices = None,
+        depth: int | None = None,
+        *,
+        inverse: bool = False,
+        unitary: bool = False,
+        order: str = "digit_reversed",
+    ) -> Self:
+        """The discrete Fourier transform; with `inverse` its conjugate over `n`.
+
+        Args:
+            n: the size.
+            radix: as in `factorise`.
+            depth: number of butterflies; `None`: as few as it takes.
+            inverse: make the inverse transform.
+            unitary: scale by `1/√n`.
+            order: of the frequencies. `"digit_reversed"`, that of `digit_reversal`, takes depth 1;
+                the transpose of the inverse form takes such a spectrum back to the signal.
+                `"natural"` is that of `np.fft.fft`, at depth 3.
+        """
+        validation.one_of(order, ("digit_reversed", "natural"), "order")
+
+        def build(r):
+            stages = constructions.dft(r, inverse=inverse, unitary=unitary)
+            return [stages] if order == "digit_reversed" else special.in_natural_order(stages)
+
+        return cls._build(n, radix, depth, build)
+
+    @classmethod
+    @check_types
+    def dct(
+        cls,
+        n: int,
+        radix: Radices = None,
+        depth: int | None = None,
+        *,
+        kind: int = 2,
+        norm: str | None = None,
+    ) -> Self:
+        """The discrete cosine transform, as `scipy.fft.dct`.
+
+        Args:
+            n: the size.
+            radix: as in `factorise`.
+            depth: number of butterflies; `None`: 4 for kind 2 and 3 for the others.
+            kind: 2, 3 or 4.
+            norm: `None` or `"ortho"`.
+        """
+        return cls._build(n, radix, depth, lambda r: special.dct(r, kind, norm), real=True)
+
+    @classmethod
+    @check_types
+    def dst(
+        cls,
+        n: int,
+        radix: Radices = None,
+        depth: int | None = None,
+        *,
+        kind: int = 2,
+        norm: str | None = None,
+    ) -> Self:
+        """The discrete sine transform, as `scipy.fft.dst`; arguments as in `dct`."""
+        return cls._build(n, radix, depth, lambda r: special.dst(r, kind, norm), real=True)
+
+    @classmethod
+    @check_types
+    def hadamard(cls, n: int, radix: Radices = None, depth: int | None = None) -> Self:
+        """The Hadamard matrix `H`, of entries of modulus 1 with `H Hᴴ = n I`.
+
+        It is that of `scipy.linalg.hadamard` and real where all radices are powers of two.
+        """
+        real = all(r & (r - 1) == 0 for r in radices.factorise(n, radix))
+        return cls._build(n, radix, depth, special.hadamard, parts=1 if real else 2)
+
+    @classmethod
+    @check_types
+    def haar(cls, n: int, radix: Radices = None, depth: int | None = None) -> Self:
+        """The orthonormal Haar wavelet transform, coarse to fine, of any radices."""
+        return cls._build(n, radix, depth, special.haar, parts=1)
+
+    @classmethod
+    @check_types
+    def diagonal(
+        cls,
+        values: ArrayLike,
+        radix: Radices = None,
+        depth: int | None = None,
+    ) -> Self:
+        """The diagonal matrix of values, real if they are."""
+        values = _vector(values, "values")
+        parts = 2 if np.iscomplexobj(values) else 1
+        build = functools.partial(special.diagonal, values)
+        return cls._build(len(values), radix, depth, build, parts=parts)
+
+    @classmethod
+    @check_types
+    def permutation(
+        cls,
+        order: Sequence[int] | np.ndarray,
+        radix: Radices = None,
+        depth: int | None = None,
+    ) -> Self:
+        """The permutation matrix that maps `x` to `x[order]`; needs `depth ≥ 2`."""
+        build = functools.partial(constructions.permutation, order, rising_first=True)
+        return cls._build(len(order), radix, depth, build)
+
+    @classmethod
+    @check_types
+    def circulant(
+        cls,
+        column: ArrayLike,
+        radix: Radices = None,
+        depth: int | None = None,
+    ) -> Self:
+        """The circulant matrix with this first column, real if the column is."""
+        column = _vector(column, "column")
+        build = functools.partial(special.circulant, column)
+        return cls._build(len(column), radix, depth, build, real=not np.iscomplexobj(column))
+
+    @classmethod
+    @check_types
+    def toeplitz(
+        cls,
+        column: ArrayLike,
+        row: ArrayLike,
+        radix: Radices = None,
+        depth: int | None = None,
+    ) -> Self:
+        """A circulant matrix whose upper left corner is a Toeplitz matrix, as SciPy's.
+
+        Args:
+            column: its first column.
+            row: its first row, whose first entry is not used.
+            radix: as in `padded_size`, for a size of at least `rows + columns - 1`.
+            depth: number of butterflies; `None`: 3.
+
+        Example:
+
+        >>> from keras_xd import kmatrix
+        >>> kmatrix.KMatrix.toeplitz([1, 2], [1, 3]).numpy()[:2, :2].round(3).tolist()
+        [[1.0, 3.0], [2.0, 1.0]]
+        """
+        column, row = _vector(column, "column"), _vector(row, "row")
+        n = radices.padded_size(len(column) + len(row) - 1, radix)
+        real = not (np.iscomplexobj(column) or np.iscomplexobj(row))
+        build = functools.partial(special.toeplitz, column, row)
+        return cls._build(n, radix, depth, build, real=real)
+
+    @classmethod
+    @check_types
+    def sparse(cls, matrix: np.ndarray, radix: Radices = None, depth: int | None = None) -> Self:
+        """A matrix whose upper left corner is a sparse matrix and whose other entries are zero.
+
+        Dao et al. 2020 show that four pairs of a rising and a falling butterfly suffice, with an
+        expansion of the size. Here three pairs do, and the size grows only to the non-zeros.
+
+        Args:
+            matrix: array of shape `(rows, columns)`.
+            radix: as in `padded_size`, for a size of at least `rows`, `columns` and the number of
+                non-zeros.
+            depth: number of butterflies; `None`: 6.
+
+        Example:
+
+        >>> import numpy as np
+        >>> from keras_xd import kmatrix
+        >>> cycle = np.roll(np.eye(6), 1, axis=0) + np.roll(np.eye(6), -1, axis=0)
+        >>> found = kmatrix.KMatrix.sparse(cycle)
+        >>> found.shape, bool(np.allclose(found.numpy()[:6, :6], cycle))
+        ((12, 12), True)
+        """
+        matrix = np.asarray(matrix)
+        if matrix.ndim != 2 or not matrix.size:
+            raise ValueError(
+                f"`matrix` must be an array of two axes. Received: matrix of shape {matrix.shape}"
+            )
+        n = radices.padded_size(sparse_matrices.smallest_size(matrix), radix)
+        parts = 2 if np.iscomplexobj(matrix) else 1
+        build = functools.partial(sparse_matrices.sparse, matrix)
+        return cls._build(n, radix, depth, build, parts=parts)
+
+    @classmethod
+    @check_types
+    def kronecker(cls, *factors: "KMatrix | np.ndarray") -> "KMatrix":
+        """The Kronecker product `A_1 ⊗ A_2 ⊗ ⋯`, as `np.kron`.
+
+        Args:
+            factors: K-matrices, and square arrays, which count as matrices of one block.
+
+        Returns:
+            A matrix of the radices of all factors, those of the last one first, and the largest of
+            their depths.
+
+        Example:
+
+        >>> import numpy as np
+        >>> from keras_xd import kmatrix
+        >>> kmatrix.KMatrix.kronecker(np.ones((3, 3)), kmatrix.KMatrix.dct(4))
+        KMatrix(shape=(12, 12), radices=(2, 2, 3), depth=4, parameters=672, real=True)
+        """
+        if not factors:
+            raise ValueError("A Kronecker product has at least one factor. Received: factors=()")
+        matrices = [one if isinstance(one, KMatrix) else cls._dense_block(one) for one in factors]
+        return functools.reduce(functools.partial(cls._combined, special.kronecker), matrices)
+
+    @classmethod
+    @check_types
+    def random_unitary(
+        cls, n: int, radix: Radices = None, depth: int = 1, *, seed: int | None = None
+    ) -> Self:
+        """A product of random unitary stages."""
+        return cls._random(constructions.random_unitary, n, radix, depth, seed)
+
+    @classmethod
+    @check_types
+    def random_orthogonal(
+        cls, n: int, radix: Radices = None, depth: int = 1, *, seed: int | None = None
+    ) -> Self:
+        """A product of random real orthogonal stages."""
+        return cls._random(constructions.random_orthogonal, n, radix, depth, seed)
+
+    @classmethod
+    def _random(cls, construction, n, radix, depth, seed):
+        rng = np.random.default_rng(seed)
+        return cls._build(n, radix, depth, lambda r: [construction(r, rng) for _ in range(depth)])
+
+    @classmethod
+    @check_types
+    def project(
+        cls,
+        matrix: np.ndarray,
+        radix: Radices = None,
+        depth: int = 1,
+        *,
+        steps: int = 50,
+        seed: int | None = None,
+    ) -> Self:
+        """A K-matrix near to a square matrix in the Frobenius norm; real if that is real.
+
+        One butterfly is found by hierarchical singular value decompositions, which are exact if the
+        matrix is such a butterfly. Deeper K-matrices start from the one found at a butterfly less
+        (so that depth never hurts), from a rising butterfly, from a random one and, if no row or
+        column has two non-zeros, from the exact permutation. Each is refined by alternating least
+        squares over its stages and the best is returned: for other matrices a local optimum.
+
+        Args:
+            matrix: finite array of shape `(n, n)`; `matrix.astype(complex)` for a complex K-matrix
+                of a real one.
+            radix: as in `factorise`.
+            depth: number of butterflies.
+            steps: most sweeps of refinement for each start; 0 keeps the starts.
+            seed: seed of the random start.
+
+        Example:
+
+        >>> import numpy as np
+        >>> from keras_xd import kmatrix
+        >>> target = np.kron(np.eye(3), [[1.0, 2.0], [3.0, 4.0]])
+        >>> found = kmatrix.KMatrix.project(target)
+        >>> found.real, found.relative_error(target) < 1e-6
+        (True, True)
+
+        Reference:
+            Zheng, Riccietti and Gribonval, "Efficient identification of butterfly sparse matrix
+            factorizations", 2023: hierarchical identification, for radix 2.
+        """
+        butterflies, _ = projection.project(matrix, radix, depth, steps, seed)
+        parts = 2 if np.iscomplexobj(matrix) else 1
+        return cls._build(len(matrix), radix, depth, lambda r: butterflies, parts=parts)
+
+
+def _vector(values, name):
+    values = np.asarray(values)
+    if values.ndim != 1 or not values.size or values.dtype.kind not in "biufc":
+        raise ValueError(
+            f"`{name}` must be an array of numbers of one axis. "
+            f"Received: {name} of shape {values.shape} and dtype {values.dtype}"
+        )
+    return values
 
 
 def _joined(result):

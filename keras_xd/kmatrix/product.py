@@ -1,8 +1,8 @@
-"""Structured matrices folded into dense blocks, in `keras.ops`.
+"""K-matrices multiplied out to dense blocks, in `keras.ops`.
 
-The parameters of a structured matrix are tiny beside the data it is applied to. So stages are
-first folded into at most a few dense blocks (`fold`); `keras_xd.kmatrix.transform` applies these,
-and the data are touched once per block. Gradients go through the folding.
+A K-matrix has few parameters compared with the data that it is applied to. So its stages are first
+multiplied out to a few dense blocks; `keras_xd.kmatrix.transform` applies these, and the data are
+read once per block. Gradients go through all of it.
 
 Complex numbers are pairs of real numbers. A complex block is kept as the real block
 
@@ -20,14 +20,13 @@ import keras
 from keras import ops
 
 from keras_xd.core import devices, splitting
-from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.kmatrix.radix import Plan
 
 
 @dataclasses.dataclass(frozen=True)
 class Factor:
-    """One dense block product of a folded K-matrix.
+    """One dense block product of a K-matrix that is multiplied out.
 
     Attributes:
         group: index of the group of stages it came from.
@@ -45,21 +44,20 @@ class Factor:
         return Factor(self.group, ops.transpose(self.blocks, (0, 1, 4, 3, 2, 5)))
 
 
-@check_types
-def fold(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[Factor]]:
-    """Fold the weights of several K-matrices into dense blocks.
+def multiply_out(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[Factor]]:
+    """Multiply the weights of several K-matrices out to dense blocks.
 
-    All K-matrices of one plan are folded together, whatever their depths: the number of operations
-    grows with the number of stages of one butterfly and with the logarithm of the depth only.
+    All K-matrices of one plan are multiplied out together, whatever their depths: the number of
+    operations grows with the number of stages of one butterfly and with the logarithm of the depth.
 
     Args:
-        weights: list of tensors of shape `(d, 2, n Σ r_j)`, as `constructions.kmatrix_weights`
-            packs them, or `(d, 1, n Σ r_j)` without imaginary parts: those of one plan alike.
+        weights: list of tensors of shape `(d, 2, n Σ r_j)`, or `(d, 1, n Σ r_j)` without imaginary
+            parts: those of one plan alike.
         plans: list of `Plan`, one for each weight.
 
     Returns:
-        A list with the factors of each K-matrix in analysis form, a list of `Factor` in product
-        order: the last one is applied first.
+        A list with the factors of each K-matrix, a list of `Factor` in product order: the last one
+        is applied first.
     """
     # Not in the type that Keras gives arrays of NumPy.
     weights = [
@@ -67,19 +65,14 @@ def fold(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[Factor]]
     ]
     results = [None] * len(weights)
     for plan, members in _positions_of_values(plans):
-        folded = _fold_of_one_plan([weights[i] for i in members], plan)
-        for i, factors in zip(members, folded, strict=True):
+        multiplied = _multiply_out_one_plan([weights[i] for i in members], plan)
+        for i, factors in zip(members, multiplied, strict=True):
             results[i] = factors
     return results
 
 
 def complex_blocks(real: Tensor, imaginary: Tensor) -> Tensor:
-    """Return `[[A, -B], [B, A]]` of `A + iB` with shape `(…, rows, 2, columns, 2)`.
-
-    Args:
-        real: tensor of shape `(…, rows, columns)`.
-        imaginary: tensor of the same shape.
-    """
+    """Return `[[A, -B], [B, A]]` of `A + iB` with shape `(…, rows, 2, columns, 2)`."""
     top = ops.stack([real, -imaginary], axis=-1)
     bottom = ops.stack([imaginary, real], axis=-1)
     return ops.stack([top, bottom], axis=-3)
@@ -91,10 +84,6 @@ def repeated(matrix: Tensor, leading: Sequence[int]) -> Tensor:
     Left to broadcast it by itself, XLA transposes the data instead, there and back. Repeated in two
     halves on a CPU, because the sum of one gradient becomes part of a product that has a single
     thread.
-
-    Args:
-        matrix: tensor.
-        leading: known lengths of the axes.
     """
     count = math.prod(leading)
     second = 0 if devices.has_accelerator() else count // 2
@@ -115,13 +104,13 @@ def _positions_of_values(values):
     ]
 
 
-def _fold_of_one_plan(weights, plan):
-    """Return the factors of each K-matrix, all of one plan: a list of lists, as `fold`."""
+def _multiply_out_one_plan(weights, plan):
+    """Return the factors of each K-matrix, all of one plan: a list of lists."""
     depths = [weight.shape[0] for weight in weights]
     joined = ops.concatenate(weights, axis=0) if len(weights) > 1 else weights[0]
     blocks_of_groups = []  # for each group a list, one tensor for each K-matrix
     for stages in _stage_groups(joined, plan):
-        blocks = _fold_group(stages)
+        blocks = _multiply_out_group(stages)
         blocks_of_groups.append(splitting.split(blocks, depths, axis=0))
     results = [[] for _ in weights]
     # Butterflies of equal depth are multiplied together, in one batch.
@@ -163,7 +152,7 @@ def _stage_groups(weights, plan):
     return groups
 
 
-def _fold_group(stages):
+def _multiply_out_group(stages):
     """Multiply consecutive stages out to falling blocks `[A | B]`, `(count, O, S, R, 2 R)`.
 
     Without imaginary parts they are `A`, of shape `(count, O, S, R, R)`.
@@ -188,15 +177,9 @@ def _fold_group(stages):
 
 
 def _times_stage(butterfly, real, imaginary=None):
-    """Multiply the butterfly of the stages so far by the next one, as `_fold_group` says.
+    """Multiply the butterfly `(…, b, c, part, i)` by the next stage to `(… b, c, part a, i)`.
 
-    Args:
-        butterfly: tensor that holds `(…, b, c, part, i)`, whatever its shape.
-        real, imaginary: the stage, of shape `(count, S, o, b, a, i)`; without imaginary parts
-            there is one part only.
-
-    Returns:
-        Tensor of shape `(… b, c, part a, i)`; the next call reads it as `(…, b c, part, a i)`.
+    Real and imaginary part of the stage have the shape `(count, S, o, b, a, i)`.
     """
     count, inner_groups, outer, radix, _, size = real.shape
     positions = count * inner_groups * outer * radix
@@ -218,13 +201,8 @@ def _times_stage(butterfly, real, imaginary=None):
 def _multiply(groups, depth, group_count):
     """Multiply `B_0ᵀ B_1 B_2ᵀ …`, merging neighbouring blocks of the same group.
 
-    Args:
-        groups: for each group a tensor `(matrices, depth, O, S, R, 2 R)` of falling blocks, or
-            `(matrices, depth, O, S, R, R)` without imaginary parts.
-
-    Returns:
-        List of `(group, blocks)` in product order, blocks of shape `(matrices, O, S, R, 2, R, 2)`,
-        or `(matrices, O, S, R, 1, R, 1)`.
+    Falling blocks `(matrices, depth, O, S, R, 2 R)` of each group become `(group, blocks)` in
+    product order, blocks of shape `(matrices, O, S, R, 2, R, 2)`; without imaginary parts 2 is 1.
     """
     if group_count == 1:
         factors = [(0, _chain_product(groups[0])[:, 0])]
@@ -266,11 +244,7 @@ def _transposed(blocks):
 
 
 def _chain_product(blocks):
-    """Multiply falling blocks `[A | B]` along axis 1, every second one transposed: `F_0 F_1ᵀ …`.
-
-    The pairs of one level are multiplied together, so the number of operations grows with the
-    logarithm of the depth.
-    """
+    """Multiply falling blocks along axis 1, `F_0 F_1ᵀ …`, all pairs of one level together."""
     left_over, transposed = [], True  # on the first level the right factors are rising
     while blocks.shape[1] > 1:
         count, depth, *shape = blocks.shape

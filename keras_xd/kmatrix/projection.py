@@ -1,4 +1,4 @@
-"""The nearest K-matrix to a given dense matrix, in NumPy."""
+"""The nearest K-matrix to a dense matrix, in NumPy."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
-from keras_xd.core.argument_types import check_types
-from keras_xd.kmatrix import constructions, special
+from keras_xd.kmatrix import constructions, special, structured
 from keras_xd.kmatrix import radix as sizes
 from keras_xd.kmatrix.constructions import Stages
 
@@ -17,7 +16,6 @@ _SOLVER_STEPS = 12  # of conjugate gradients, for one stage
 _RIDGE = 1e-9  # keeps the preconditioner's blocks invertible
 
 
-@check_types
 def project(
     matrix: ArrayLike,
     radices: int | tuple[int, ...] | None = None,
@@ -25,43 +23,9 @@ def project(
     steps: int = 50,
     seed: int | None = None,
 ) -> tuple[list[Stages], float]:
-    """Return a K-matrix near to a dense matrix in the Frobenius norm, and its error.
+    """Return the butterflies of a K-matrix near to a square matrix, and its relative error.
 
-    One butterfly is found by hierarchical singular value decompositions (`nearest_butterfly`),
-    which are exact if the matrix is such a butterfly. Deeper K-matrices start from the one found at
-    a butterfly less (so that depth never hurts), from a rising butterfly, from a random one and, if
-    no row or column has two non-zeros, from the exact permutation. Each is refined by `refine` and
-    the best is returned. The problem is not convex: for other matrices the result is a local
-    optimum. To find a complex K-matrix of a real matrix, give `matrix.astype(complex)`.
-
-    Args:
-        matrix: real or complex array of shape `(n, n)`.
-        radices: the radices, whose product is `n`, or any `radix` of `factorise`.
-        depth: number of butterflies.
-        steps: most sweeps of refinement for each start; 0 keeps the starts.
-        seed: seed of the random start.
-
-    Returns:
-        `(butterflies, error)`: stages in the analysis form of `constructions`, for
-        `kmatrix_weights`, and the relative error `‖A - P‖ / ‖A‖` (0 for a zero matrix). Stages of a
-        real matrix are real, in complex arrays.
-
-    Raises:
-        ValueError: if the matrix is not square and finite, its size is not the product of the
-            radices, or depth or steps are not integers in range.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import kmatrix
-    >>> spectrum = np.fft.fft(np.eye(12), axis=0)[kmatrix.digit_reversal((3, 4))]
-    >>> butterflies, error = kmatrix.project(spectrum, (3, 4))
-    >>> len(butterflies), error < 1e-12
-    (1, True)
-
-    Reference:
-        Zheng, Riccietti and Gribonval, "Efficient identification of butterfly sparse matrix
-        factorizations", 2023: hierarchical identification, for radix 2.
+    `KMatrix.project` says how it is found. Stages of a real matrix are real, in complex arrays.
     """
     matrix, radices = _checked(matrix, radices)
     depth = validation.positive_integer(depth, "depth")
@@ -85,7 +49,6 @@ def project(
     return [[stage.astype(complex) for stage in stages] for stages in best], error
 
 
-@check_types
 def nearest_butterfly(
     matrix: ArrayLike, radices: int | tuple[int, ...] | None = None, *, rising: bool = False
 ) -> Stages:
@@ -94,16 +57,7 @@ def nearest_butterfly(
     The last stage of a rising butterfly mixes the outputs of `r_m` smaller ones: for each output
     `i` of the smaller ones and each block `b` of inputs, the entries with rows `(a, i)` and columns
     `(b, t)` are `T_m[i, a, b] · B_b[i, t]`, of rank one in `(a, t)`. A singular value decomposition
-    of each such slice gives the stage and what is left for the smaller butterflies: exact for
-    butterflies, of any radices, and near for others.
-
-    Args:
-        matrix: array of shape `(n, n)`.
-        radices: as in `project`.
-        rising: the direction; the default is that of a K-matrix of depth 1.
-
-    Returns:
-        List of stages of shapes `stage_shapes(radices)`, of the same Frobenius norm each.
+    of each such slice gives the stage and what is left for the smaller butterflies.
     """
     matrix, radices = _checked(matrix, radices)
     rest, stages = (matrix if rising else matrix.T)[None], []
@@ -117,20 +71,14 @@ def nearest_butterfly(
     return balanced(stages[::-1])
 
 
-@check_types
 def refine(
     butterflies: Sequence[Stages] | Stages, matrix: ArrayLike, steps: int = 50
 ) -> tuple[list[Stages], list[float]]:
-    """Improve a K-matrix by alternating least squares over its stages.
+    """Improve a K-matrix by alternating least squares over its stages, in at most `steps` sweeps.
 
     Given all other stages, `P = L W R` is linear in the blocks of a stage `W`, and
     `‖A - L W R‖²` is lowered by preconditioned conjugate gradients on its normal equations, from
     the stage's current blocks: the error never rises. Memory and time grow with `n²` and `n³`.
-
-    Args:
-        butterflies: the K-matrix to start from, in analysis form.
-        matrix: the target `A`, of shape `(n, n)`.
-        steps: most sweeps over all stages; a sweep that gains next to nothing is the last.
 
     Returns:
         `(butterflies, errors)`: the new stages, all of the same Frobenius norm, and the relative
@@ -178,12 +126,7 @@ def _checked(matrix, radices):
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"`matrix` must be square. Received: matrix of shape {matrix.shape}")
     matrix = matrix.astype(complex if np.iscomplexobj(matrix) else float)
-    if not np.isfinite(matrix).all():
-        count = matrix.size - np.count_nonzero(np.isfinite(matrix))
-        raise ValueError(
-            "`matrix` must be finite. "
-            f"Received: matrix of shape {matrix.shape} with {count} NaN or infinite entries"
-        )
+    structured.check_finite(matrix)
     radices = tuple(radices) if isinstance(radices, (list, tuple)) else radices
     return matrix, sizes.factorise(len(matrix), radices)
 

@@ -14,18 +14,20 @@ import numpy as np
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.type_aliases import Array
 
 # Cost of a block product in multiply–adds a value, besides its size: the passes through memory, and
-# the size below which small blocks get no cheaper. `benchmarks/grouping.py` measures both.
+# the size below which small blocks get no cheaper; both measured on a CPU.
 _MEMORY_PASSES = 16
 _SMALLEST_EFFICIENT_BLOCK = 24
 # What the product between the channels costs a frequency: that of 16 channels.
 _CHANNEL_PRODUCT = 64
 # A size that is faster may have so many times the parameters of the one with the fewest.
 _TIMES_THE_PARAMETERS = 2
-# How many columns share one folding when the caller does not say: 16 samples of 32 channels.
+# How many columns share the multiplied-out stages when the caller does not say: 16 samples of 32
+# channels.
 _TYPICAL_COLUMNS = 512
+# The radix of the fastest size; "time" is what files of versions up to 0.2 call it.
+_FASTEST = ("fastest", "time")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +60,6 @@ class Plan:
         return tuple(sizes)
 
 
-@check_types
 def prime_factors(n: int) -> tuple[int, ...]:
     """Return the prime factors of `n` in ascending order, `(1,)` for `n = 1`."""
     n = validation.matrix_side(n, "n")
@@ -74,12 +75,12 @@ def prime_factors(n: int) -> tuple[int, ...]:
 
 
 @check_types
-def factorise(n: int, radix: int | str | Sequence[int] | Array | None = None) -> tuple[int, ...]:
+def factorise(n: int, radix: int | str | tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Return the radices of size `n`.
 
     Args:
         n: the size, an integer ≥ 1.
-        radix: `None` or `"time"` for the prime factors (fewest parameters), an integer ≥ 2 for
+        radix: `None` or `"fastest"` for the prime factors (fewest parameters), an integer ≥ 2 for
             blocks as large as divide `n` and do not exceed it (a prime factor above it stays
             whole), or the sequence of radices itself.
 
@@ -102,7 +103,7 @@ def factorise(n: int, radix: int | str | Sequence[int] | Array | None = None) ->
 @functools.lru_cache(maxsize=4096)
 def _factorised(n, radix):
     n = validation.matrix_side(n, "n")
-    if radix in (None, "time"):
+    if radix is None or radix in _FASTEST:
         return prime_factors(n)
     if isinstance(radix, tuple):
         if not all(validation.is_integer(r) and r >= 1 for r in radix) or math.prod(radix) != n:
@@ -123,26 +124,27 @@ def _factorised(n, radix):
     return tuple(sorted(factors)) or (1,)
 
 
-@check_types
-def check_radix(radix: int | str | Sequence[int] | Array | None) -> None:
-    """Raise `ValueError` unless `radix` is what `factorise` takes: "time", or integers ≥ 1."""
-    if radix in (None, "time") or (validation.is_integer(radix) and radix >= 2):
+def check_radix(radix: int | str | tuple[int, ...] | None) -> None:
+    """Raise `ValueError` unless `radix` is what `factorise` takes."""
+    if radix is None or (validation.is_integer(radix) and radix >= 2):
+        return
+    if isinstance(radix, str) and radix in _FASTEST:
         return
     if isinstance(radix, tuple) and radix:
         if all(validation.is_integer(r) and r >= 1 for r in radix):
             return
     raise ValueError(
         "`radix` must be None (prime factors), an integer of at least 2 (the largest block), a "
-        "tuple of positive integers that multiply to the size, or 'time' (prime factors of the "
+        "tuple of positive integers that multiply to the size, or 'fastest' (prime factors of the "
         f"fastest size). Received: radix={radix!r}"
     )
 
 
 @check_types
-def padded_size(need: int, radix: int | str | Sequence[int] | Array | None = None) -> int:
+def padded_size(need: int, radix: int | str | tuple[int, ...] | None = None) -> int:
     """Return the cheapest size ≥ `need`: the one whose butterfly has the fewest parameters.
 
-    With `radix="time"` it is the one that is estimated to be the fastest of those with at most
+    With `radix="fastest"` it is the one that is estimated to be the fastest of those with at most
     twice as many parameters.
 
     Args:
@@ -157,7 +159,7 @@ def padded_size(need: int, radix: int | str | Sequence[int] | Array | None = Non
     >>> from keras_xd import kmatrix
     >>> kmatrix.padded_size(33), kmatrix.padded_size(65), kmatrix.padded_size(33, radix=64)
     (36, 72, 33)
-    >>> kmatrix.padded_size(33, "time"), kmatrix.padded_size(65, "time")
+    >>> kmatrix.padded_size(33, "fastest"), kmatrix.padded_size(65, "fastest")
     (33, 65)
     """
     need = validation.matrix_side(need, "need")
@@ -170,7 +172,7 @@ def padded_size(need: int, radix: int | str | Sequence[int] | Array | None = Non
                 f"Received: radix={radix} (product {size})"
             )
         return size
-    return _fastest_size(need) if radix == "time" else _cheapest_size(need, radix)
+    return _fastest_size(need) if radix in _FASTEST else _cheapest_size(need, radix)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -252,7 +254,7 @@ def _primes(largest):
 @check_types
 def plan(
     n: int,
-    radix: int | str | Sequence[int] | Array | None = None,
+    radix: int | str | tuple[int, ...] | None = None,
     *,
     depth: int = 1,
     columns: int | None = None,
@@ -285,7 +287,8 @@ def plan(
     radices = factorise(n, radix)
     depth = validation.positive_integer(depth, "depth")
     numbers = depth * Plan(n, radices, ()).parameters
-    validation.matrix_numbers(numbers, f"a K-matrix of radices {radices}, depth {depth}")
+    matrix = f"a K-matrix of radices {radices}, depth {depth}"
+    validation.matrix_numbers(numbers, matrix, validation.LARGEST_KMATRIX)
     columns = (
         _TYPICAL_COLUMNS if columns is None else validation.positive_integer(columns, "columns")
     )
@@ -299,6 +302,12 @@ def plan(
         return Plan(n, radices, groups)
     candidates = [balanced(n, radices, count) for count in (1, 2, 3) if count <= len(radices)]
     return min(candidates, key=lambda candidate: _cost(candidate, depth, columns))
+
+
+def parameter_count(n: int, radix: int | Sequence[int] | None = None, depth: int = 1) -> int:
+    """Return the number of real parameters of one complex K-matrix: `2 d n Σ r_j`."""
+    factors = factorise(n, radix)
+    return 2 * depth * math.prod(factors) * sum(factors)
 
 
 def block_products(candidate: Plan, depth: int) -> tuple[int, ...]:

@@ -47,7 +47,18 @@ class Projection:
         return sum(factor.size for factor in self.factors)
 
 
+def check_finite(matrix):
+    """Raise `ValueError` if a matrix has entries that are not finite."""
+    count = matrix.size - np.count_nonzero(np.isfinite(matrix))
+    if count:
+        raise ValueError(
+            "`matrix` must be finite. "
+            f"Received: matrix of shape {matrix.shape} with {count} NaN or infinite entries"
+        )
+
+
 def checked(matrix, inputs):
+    """Return matrix and inputs as arrays of floats, or raise `ValueError`."""
     matrix = np.asarray(matrix)
     if matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "biuf":
         raise ValueError(
@@ -55,12 +66,7 @@ def checked(matrix, inputs):
             f"Received: matrix of shape {matrix.shape} and dtype {matrix.dtype}"
         )
     matrix = matrix.astype(float)
-    if not np.isfinite(matrix).all():
-        count = matrix.size - np.count_nonzero(np.isfinite(matrix))
-        raise ValueError(
-            "`matrix` must be finite. "
-            f"Received: matrix of shape {matrix.shape} with {count} NaN or infinite entries"
-        )
+    check_finite(matrix)
     if inputs is not None:
         inputs = np.asarray(inputs, dtype=float)
         if inputs.ndim != 2 or inputs.shape[1] != matrix.shape[1] or not len(inputs):

@@ -105,10 +105,6 @@ class StructuredProduct(abc.ABC):
         """Return random arrays by which a vector of entries of variance 1 gets the variance `gain`.
 
         What each array computes has the variance of what it is given, the last one's excepted.
-
-        Args:
-            gain: the variance of the results.
-            rng: a `numpy.random.Generator`.
         """
         gains = [1.0] * (len(self.shapes) - 1) + [gain]
         return [
@@ -117,14 +113,7 @@ class StructuredProduct(abc.ABC):
         ]
 
     def initial_rows(self, deviation: float, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return random arrays whose `rows` have entries of a standard deviation.
-
-        Every array has the same part in it.
-
-        Args:
-            deviation: the standard deviation.
-            rng: a `numpy.random.Generator`.
-        """
+        """Return random arrays, all of like scale, whose `rows` have this standard deviation."""
         part = deviation ** (1 / len(self.shapes))
         return [
             rng.standard_normal(shape) * part / math.sqrt(fan)
@@ -353,8 +342,9 @@ class KaleidoscopeProduct(StructuredProduct):
         return list(projection.factors)
 
     def apply(self, factors, x):
-        ((folded,),) = [product.fold([ops.convert_to_tensor(factors[0])], [self.plan])]
-        times = transform.analysis(folded, self.plan, size=self.inputs, pair=False)
+        weights = ops.convert_to_tensor(factors[0])
+        (blocks,) = product.multiply_out([weights], [self.plan])
+        times = transform.forward_transform(blocks, self.plan, size=self.inputs, pair=False)
         matrices = [ops.cast(matrix, x.dtype) for matrix in times.matrices]
         times = dataclasses.replace(times, matrices=matrices)
         columns = ops.reshape(ops.transpose(x), (1, self.inputs, -1))
@@ -372,23 +362,9 @@ class KaleidoscopeProduct(StructuredProduct):
 
 
 def structured_product(family: str, inputs: int, units: int, sizes: Config) -> StructuredProduct:
-    """Return how vectors are multiplied by a matrix of a family and size.
+    """Return how vectors are multiplied by a matrix of a family and sizes, as `SIZES` names them.
 
-    Args:
-        family: one of `SIZES`.
-        inputs: columns of the matrix.
-        units: its rows.
-        sizes: dictionary of the sizes of the family, which are the arguments of its `nearest_…`;
-            `depth` may be left out.
-
-    Raises:
-        ValueError: for sizes of another family, missing ones, and ones that do not fit.
-
-    Example:
-
-    >>> from keras_xd.kmatrix.structured_product import structured_product
-    >>> structured_product("monarch", 12, 20, {"blocks": 4}).shapes
-    ((4, 3, 4), (4, 4, 5))
+    Sizes are the arguments of the family's `nearest_…`; `depth` may be left out.
     """
     names = SIZES[validation.one_of(family, tuple(SIZES), "family")]
     missing = [name for name in names if name not in sizes and name != "depth"]

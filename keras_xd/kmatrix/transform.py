@@ -1,7 +1,7 @@
-"""Folded K-matrices applied along an axis of the data, in `keras.ops`.
+"""K-matrices applied along an axis of the data, in `keras.ops`.
 
-`analysis` and `synthesis` take of the dense blocks from `product.fold` the columns and rows in use;
-what they return is called on data and touches them once a block.
+`forward_transform` and `transposed_transform` take the columns and rows in use of the dense blocks
+from `product.multiply_out`; what they return is called on data and reads them once a block.
 """
 
 import dataclasses
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from keras import ops
 
-from keras_xd.core.argument_types import check_types
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.kmatrix import product, radix
 from keras_xd.kmatrix.product import Factor
@@ -23,8 +22,8 @@ _MOST_REPEATED = 2**23
 class Transform:
     """A K-matrix made ready for one axis: the dense matrices in use and how to apply them.
 
-    Only the columns and rows in use are kept. Build one with `analysis` or `synthesis`, call it on
-    data; `matrices` alone may be replaced, by stored or by cast ones.
+    Only the columns and rows in use are kept. It is called on data; `matrices` alone may be
+    replaced, by stored or by cast ones.
 
     Complex entries are pairs of numbers. Of a K-matrix without imaginary parts they are single
     numbers: wherever a shape below has an axis of size 2 for pairs, it has size 1.
@@ -86,7 +85,7 @@ class Transform:
         return ops.reshape(x, (pre, self.plan.n, self.parts, -1))
 
 
-class Analysis(Transform):
+class ForwardTransform(Transform):
     """`P` along an axis: signal to frequencies.
 
     Called on real tensors `(pre, size, post)`, or pairs `(pre, 2, size, post)` if `pair`, which
@@ -125,7 +124,7 @@ class Analysis(Transform):
         return x
 
 
-class Synthesis(Transform):
+class TransposedTransform(Transform):
     """`Pᵀ` along an axis: frequencies to signal.
 
     Called on `(pre, n, 2, post)`; returns the real part `(pre, size, post)`, or pairs
@@ -158,26 +157,22 @@ class Synthesis(Transform):
         return ops.reshape(y, shape)
 
 
-@check_types
-def analysis(
+def forward_transform(
     factors: Sequence[Factor],
     plan: radix.Plan,
     *,
     size: int | None = None,
     stride: int = 1,
     pair: bool,
-) -> Analysis:
-    """Make a folded K-matrix ready to be applied as `P`.
+) -> ForwardTransform:
+    """Make a K-matrix ready to be applied as `P` to the first `size` entries of a signal.
 
     Args:
-        factors: the factors of `P` from `fold`.
-        plan: the `Plan` they were folded by.
+        factors: the factors of `P` from `multiply_out`.
+        plan: their `Plan`.
         size: number of entries of the signal; zeros follow them. Default: as many as fit.
         stride: distance of these entries in the vector of size `n`, with zeros between them.
         pair: whether the signal is complex.
-
-    Returns:
-        An `Analysis`.
     """
     size = -(-plan.n // stride) if size is None else size
     reach = (size - 1) * stride + 1
@@ -196,29 +191,21 @@ def analysis(
         matrix = ops.reshape(first[:used, ..., :pairs], (used, rows * parts, rows * pairs))
     matrices = [matrix] + [_block_matrix(factor.blocks) for factor in reversed(factors[:-1])]
     groups = tuple(factor.group for factor in reversed(factors))
-    return Analysis(matrices, groups, plan, size, stride, pair, parts=parts)
+    return ForwardTransform(matrices, groups, plan, size, stride, pair, parts=parts)
 
 
-@check_types
-def synthesis(
+def transposed_transform(
     factors: Sequence[Factor],
     plan: radix.Plan,
     *,
     size: int | None = None,
     stride: int = 1,
     pair: bool,
-) -> Synthesis:
-    """Make a folded K-matrix ready to be applied as its transpose `Pᵀ`.
+) -> TransposedTransform:
+    """Make a K-matrix ready to be applied as its transpose `Pᵀ`; arguments as before.
 
-    Args:
-        factors: the factors of `P` (not of its transpose) from `fold`.
-        plan: the `Plan` they were folded by.
-        size: how many entries of the result are kept, from the first one on (default: all).
-        stride: taking every `stride`-th.
-        pair: whether the imaginary part of the result is needed.
-
-    Returns:
-        A `Synthesis`.
+    The first `size` entries of the result are kept, of every `stride`-th; with `pair` their
+    imaginary parts too.
     """
     size = -(-plan.n // stride) if size is None else size
     reach = (size - 1) * stride + 1
@@ -239,7 +226,7 @@ def synthesis(
         matrix = ops.reshape(matrix, (used, columns * pairs, columns * parts))
     matrices = [_block_matrix(factor.transposed.blocks) for factor in factors[:-1]] + [matrix]
     groups = tuple(factor.group for factor in factors)
-    return Synthesis(matrices, groups, plan, size, stride, pair, parts=parts)
+    return TransposedTransform(matrices, groups, plan, size, stride, pair, parts=parts)
 
 
 def multiply_adds(
@@ -252,16 +239,9 @@ def multiply_adds(
     columns: int,
     parts: int = 2,
 ) -> int:
-    """Multiply–adds of an `Analysis` or `Synthesis` with these arguments (weights' folding aside).
+    """Return the multiply–adds of a transform with these arguments for so many vectors.
 
-    Args:
-        plan: the `Plan`.
-        depth: depth of the K-matrix.
-        size: number of entries on the signal side.
-        stride: distance of neighbouring entries on the signal side.
-        pair: whether the signal side is complex.
-        columns: number of vectors, `pre × post`.
-        parts: 1 for a K-matrix without imaginary parts.
+    Multiplying the weights out is not counted. `parts` is 1 without imaginary parts.
     """
     order, sizes = radix.block_products(plan, depth), plan.group_sizes
     total = parts**2 * plan.n * sum(sizes[group] for group in order[:-1])

@@ -1,7 +1,9 @@
 """Layers: searchable operations, the plain ones they become, and baselines."""
 
+from typing import TYPE_CHECKING
+
 from keras_xd.core.searchable import SearchableLayer
-from keras_xd.graph import wrapped_model as _wrapped_model  # noqa: F401 (registers its classes)
+from keras_xd.graph import replacing as _replacing  # noqa: F401 (registers its classes)
 from keras_xd.graph.size_counts import count_activations, count_parameters
 from keras_xd.layers.ccnn.batch_statistics import (
     BatchStatisticsNormalization,
@@ -15,15 +17,14 @@ from keras_xd.layers.ccnn.finalized_block import StaticCCNNBlock
 from keras_xd.layers.ccnn.finalized_ck_conv import StaticCKConv
 from keras_xd.layers.ccnn.kernel_network import KernelNetwork
 from keras_xd.layers.ccnn.rendering import update_rendering
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
-from keras_xd.layers.cells.cell_architecture import CellArchitecture
 from keras_xd.layers.cells.cutout import Cutout
 from keras_xd.layers.cells.derived_cell import DerivedCell
-from keras_xd.layers.cells.deriving import derived_genotype
 from keras_xd.layers.cells.dynamic_conv import DynamicConv2D, DynamicKernel
-from keras_xd.layers.cells.features import FactorizedReduction, FeatureOperation, PointwiseOperation
+from keras_xd.layers.cells.features import FactorizedReduce, FeatureOperation, ReLUConvBN
 from keras_xd.layers.cells.genotypes import NOS_OPERATIONS
-from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell
+from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell, derived_genotype
 from keras_xd.layers.cells.self_calibration import SelfCalibration
 from keras_xd.layers.fourier.point_normalization import PointNormalization
 from keras_xd.layers.fourier.resampling import FourierResampling
@@ -99,13 +100,13 @@ from keras_xd.layers.xd.resampled import Resampled, SearchableResampled
 from keras_xd.layers.xd.separable import XDSeparableConv, XDSeparableConv1D, XDSeparableConv2D
 
 __all__ = [
+    "ArchitectureLogits",
     "BatchStatisticsNormalization",
     "CCNNBlock",
     "CCNNEncoder",
     "CKConv",
     "CKConv1D",
     "CKConv2D",
-    "CellArchitecture",
     "ChannelAttention",
     "Cutout",
     "DashConv",
@@ -118,7 +119,7 @@ __all__ = [
     "DiscreteOperation",
     "DynamicConv2D",
     "DynamicKernel",
-    "FactorizedReduction",
+    "FactorizedReduce",
     "FeatureOperation",
     "FlexConv1D",
     "FlexConv2D",
@@ -149,7 +150,7 @@ __all__ = [
     "MixedOperation2D",
     "NOS_OPERATIONS",
     "PointNormalization",
-    "PointwiseOperation",
+    "ReLUConvBN",
     "RelativeMask",
     "Resampled",
     "SearchableLayer",
@@ -200,3 +201,19 @@ __all__ = [
     "use_statistics",
     "warm_starts",
 ]
+
+# Public names of earlier versions.
+_MOVED = {
+    "CellArchitecture": "ArchitectureLogits",
+    "FactorizedReduction": "FactorizedReduce",
+    "PointwiseOperation": "ReLUConvBN",
+}
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Raise an error that says the new name of a layer that has one."""
+        if name in _MOVED:
+            raise AttributeError(f"keras_xd.layers.{name} is now keras_xd.layers.{_MOVED[name]}")
+        raise AttributeError(f"module 'keras_xd.layers' has no attribute {name!r}")

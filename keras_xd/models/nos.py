@@ -42,7 +42,7 @@ def nos_search_network(
         channels: channels of each node of the first cells; a cell has four times as many outputs.
         input_shape: height, width and channels of one image.
         classes: number of outputs, which are logits.
-        operations: names of the operations, see `keras_xd.layers.CellArchitecture`. The seven of
+        operations: names of the operations, see `keras_xd.layers.ArchitectureLogits`. The seven of
             `keras_xd.genotypes.FEATURE_OPERATIONS` are those of DARTS.
         partial_channels: integer `k` saves memory: operations act on 1 / k of the channels. By
             default 4 with the relaxation `"partial"`, else 1.
@@ -50,7 +50,7 @@ def nos_search_network(
         name: name of the model.
         calibration_gate: as in `keras_xd.layers.HeterogeneousCell`.
         relaxation: what the cells compute in a step, all operations by `"softmax"` or less, and by
-            what they are derived: see `keras_xd.layers.CellArchitecture`.
+            what they are derived: see `keras_xd.layers.ArchitectureLogits`.
 
     Returns:
         A `keras.Model`.
@@ -73,7 +73,7 @@ def nos_search_network(
     """
     cells, channels, input_shape, classes = _checked(cells, channels, input_shape, classes)
     architectures = [
-        layers.CellArchitecture(
+        layers.ArchitectureLogits(
             reduction,
             operations,
             None if seed is None else seed + reduction,

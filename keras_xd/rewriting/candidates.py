@@ -6,8 +6,8 @@ import dataclasses
 import keras
 
 from keras_xd.core.searchable import SearchableLayer, is_graph, named_layers
-from keras_xd.graph import cloning, skips, wrapped_model
-from keras_xd.rewriting import kinds
+from keras_xd.graph import cloning, replacing, skips
+from keras_xd.rewriting import causality, twins
 
 SIZE_UNKNOWN = "its spatial size is unknown"
 SEES_LATER_STEPS = "its twin would see later steps, which this causal model does not"
@@ -19,7 +19,7 @@ class Candidate:
 
     Attributes:
         path: names of the layers around the layer, and its own.
-        operation: `"convolution"`, `"pooling"` or `"skip"`; `"matrix"` of structured layers.
+        operation: `"convolution"`, `"pooling"` or `"skip"`; of other layers `"layer"`.
         layer: the layer there, `None` for a skip.
         shape: the shape of its input, `None` if unknown.
         reason: why it cannot be rewritten; `None` if it can, and then all sizes are known.
@@ -67,7 +67,7 @@ def check_model(model):
         check_graph(model)
         return
     try:
-        wrapped_model.symbolic_call(model)
+        replacing.symbolic_call(model)
     except ValueError as error:
         inner = getattr(model, "model", None)
         if not model.built or not isinstance(inner, keras.Model):
@@ -79,34 +79,23 @@ def check_model(model):
         ) from error
 
 
-def find_candidates(model, to="xd", operations=kinds.OPERATIONS, windowed=False):
-    """Return the `Candidate` of every convolution, pooling and skip in `model`.
-
-    Layers come first, in the order of `named_layers`, then skips in the order of the graph.
-
-    Args:
-        model: a built model.
-        to: the search space.
-        operations: the kinds to look for.
-        windowed: whether layers in place of causal ones may see later steps.
-    """
-    if to == "structured":
-        return _find_matrices(model)
+def find_candidates(model, space, operations=twins.OPERATIONS, windowed=False):
+    """Return the `Candidate` of every layer and skip in `model` that a space is about."""
     shapes, paths = collections.defaultdict(list), named_layers(model)
-    for layer, argument in wrapped_model.every_call(
-        model, lambda x: kinds.operation_of(x) is not None
-    ):
+    for layer, argument in replacing.every_call(model, lambda x: space.operation_of(x) is not None):
         called = cloning.shapes_of(argument)
         if called:
             shapes[id(layer)].append((None, *called[0][1:]))
     places = dict(paths)
     result = []
     for path, layer in paths:
-        operation = kinds.operation_of(layer)
-        if operation in operations:
+        operation = space.operation_of(layer)
+        if operation in (*operations, "layer"):
             holder = places.get(path.rpartition("/")[0])
             called = shapes.get(id(layer), ())
-            reason = _reason(layer, set(called), holder, to)
+            reason = reason_of_class(layer, called, holder, space) or reason_of_state(layer)
+            if reason is None and operation != "layer":  # others may be called at any sizes
+                reason = _reason_of_shapes(set(called))
             shape = min(called, key=str, default=None)
             candidate = Candidate(path, operation, layer, shape, reason, calls=len(called))
             result.append(candidate)
@@ -114,16 +103,20 @@ def find_candidates(model, to="xd", operations=kinds.OPERATIONS, windowed=False)
         for skip in skips.find_skips(model):
             reason, shape = _skip_reason(skip), min(skip.shapes, key=str)
             result.append(Candidate(skip.path, "skip", None, shape, reason, skip, skip.calls))
-    if windowed or to == "masked":  # masks only make kernels smaller
+    if windowed:
         return result
-    causal_model = _is_causal(model)
+    causal_model = _is_causal(model) or (
+        any(map(_might_look_ahead, result))
+        and causality.is_causal(model, 2 if twins.data_format_of(model) == "channels_first" else 1)
+    )
     return [_kept_causal(candidate, causal_model) for candidate in result]
 
 
 def _is_causal(model):
     """Return whether a model has outputs of several steps, and convolutions that are all causal.
 
-    One with padding "same" looks ahead itself, so the model never was causal.
+    One with padding "same" looks ahead itself. Models that are causal for another reason, such as
+    recurrent layers, are found by `causality.is_causal`.
     """
     layers = [x for _, x in named_layers(model) if not isinstance(x, SearchableLayer)]
     outputs = getattr(model, "outputs", None)
@@ -136,12 +129,18 @@ def _is_causal(model):
 
 
 def _looks_ahead(layer):
-    one_axis = isinstance(layer, kinds.ANY_CONVOLUTION) and len(layer.kernel_size) == 1
+    one_axis = isinstance(layer, twins.ANY_CONVOLUTION) and len(layer.kernel_size) == 1
     return one_axis and layer.padding == "same" and max(layer.kernel_size) > 1
 
 
 def _pads_causally(layer):
     return isinstance(layer, keras.layers.Conv1D) and layer.padding == "causal"
+
+
+def _might_look_ahead(candidate):
+    """Return whether what takes the place of a candidate has steps and is not causal for sure."""
+    steps = candidate.shape is not None and len(candidate.shape) == 3
+    return candidate.reason is None and steps and not _pads_causally(candidate.layer)
 
 
 def _kept_causal(candidate, causal_model):
@@ -151,62 +150,22 @@ def _kept_causal(candidate, causal_model):
         return dataclasses.replace(candidate, causal=True)
     if not causal_model or candidate.shape is None or len(candidate.shape) != 3:
         return candidate
-    if isinstance(layer, keras.layers.Conv1D) and layer.kernel_size == (1,):
+    pointwise = isinstance(layer, keras.layers.Conv1D) and layer.kernel_size == (1,)
+    if pointwise or candidate.operation == "layer":  # which is tried, once it is built
         return dataclasses.replace(candidate, causal=True)
     return dataclasses.replace(candidate, reason=candidate.reason or SEES_LATER_STEPS)
 
 
-def _find_matrices(model):
-    """Return the `Candidate` of every layer that is a matrix and what surrounds it."""
-    paths = named_layers(model)
-    places = dict(paths)
-
-    def wanted(layer):
-        return kinds.operation_of(layer, "structured") is not None
-
-    reachable = {id(layer) for layer in wrapped_model.reachable_layers(model, wanted)}
-    result = []
-    for path, layer in filter(lambda pair: wanted(pair[1]), paths):
-        called = [None] if id(layer) in reachable else []
-        holder = places.get(path.rpartition("/")[0])
-        reason = _reason_of_class(layer, called, holder, "structured") or _reason_of_matrix(layer)
-        result.append(Candidate(path, "matrix", layer, None, reason))
-    return result
-
-
-def _reason_of_matrix(layer):
-    """Return why a layer cannot become a structured one, or `None`."""
-    for name in ("kernel_constraint", "recurrent_constraint", "embeddings_constraint"):
-        if getattr(layer, name, None) is not None:
-            return f"its {'table' if name.startswith('emb') else 'kernel'} has a constraint"
-    if getattr(layer, "recurrent_dropout", 0):
-        return "it has recurrent dropout"
-    if not getattr(layer, "reset_after", True):
-        return "its reset gate comes before the product with the recurrent kernel"
-    if isinstance(layer, keras.layers.EinsumDense):
-        try:
-            kinds.STRUCTURED[keras.layers.EinsumDense].kernels_of(layer)
-        except ValueError as error:
-            return f"it is no product with a matrix: {error}"
-    return None
-
-
-def _reason(layer, shapes, holder, to):
-    """Return why a layer cannot be rewritten, or `None`."""
-    reason = _reason_of_class(layer, shapes, holder, to) or reason_of_state(layer)
-    return reason or _reason_of_shapes(shapes)
-
-
-def _reason_of_class(layer, shapes, holder, to):
+def reason_of_class(layer, shapes, holder, space):
     """Return why a layer of this class, or one in its place, cannot be rewritten, or `None`."""
-    kind, classes = type(layer).__name__, kinds.SEARCH_SPACES[to]
+    kind, classes = type(layer).__name__, space.replaced
     if type(layer) not in classes:
         keras_class = next((c for c in classes if isinstance(layer, c)), None)
         if keras_class is not None:
             return f"{kind} is a subclass of {keras_class.__name__}"
-        if isinstance(layer, kinds.MAX_POOLING):
+        if isinstance(layer, twins.MAX_POOLING):
             return "no linear operation can start as a maximum"
-        return kinds.NO_TWIN.get(to, kinds.NO_TWIN["xd"]).format(kind)
+        return f"to='{space.name}' has no {kind}"
     if not shapes:
         inside = "" if holder is None else f" {type(holder).__name__} '{holder.name}'"
         return f"it is called inside the layer{inside}"

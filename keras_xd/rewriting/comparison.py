@@ -14,10 +14,11 @@ from keras_xd.core.searchable import SearchableLayer, check_finite, flatten_laye
 from keras_xd.core.tables import aligned
 from keras_xd.graph import skips
 from keras_xd.graph.cost import multiply_adds
-from keras_xd.graph.wrapped_model import every_call
+from keras_xd.graph.replacing import every_call
 from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
-from keras_xd.rewriting import kinds
-from keras_xd.rewriting.candidates import check_model, find_candidates
+from keras_xd.rewriting import spaces
+from keras_xd.rewriting.candidates import check_model
+from keras_xd.rewriting.twins import POOLING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +60,9 @@ class Comparison:
     """What `compare` returns; `str()` of it is a table.
 
     Attributes:
-        rows: a `LayerComparison` for each convolution of the original; where a pooling was
-            rewritten, for each pooling too; and for each layer in a skip connection. Of a model
-            with structured layers, for each layer that could be one.
+        rows: a `LayerComparison` for each convolution of the original, or other layer that the
+            search space could replace; where a pooling was rewritten, for each pooling too; and
+            for each layer in a skip connection.
         output_error: the relative error of the whole model's outputs.
     """
 
@@ -137,8 +138,10 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
     inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
     counterparts = dict(named_layers(rewritten))
     _check_order(model, rewritten, counterparts)
-    space = kinds.search_space_of(counterparts.values())
-    candidates = find_candidates(model, space)
+    known = spaces.SEARCH_SPACES.values()
+    found = [spaces.space_of(layer, known) for layer in counterparts.values()]
+    space = next((space for space in known if space in found), spaces.XD)
+    candidates = space.candidates(model)
     for candidate in candidates:
         if candidate.skip is None and candidate.path not in counterparts:
             raise ValueError(
@@ -158,9 +161,9 @@ def compare(model: keras.Model, rewritten: keras.Model, inputs: Any) -> Comparis
     arguments = collections.defaultdict(list)
 
     def wanted(layer):
-        return kinds.operation_of(layer, space) is not None
+        return space.operation_of(layer) is not None
 
-    for layer, argument in every_call(model, wanted, inputs, insert, late=space == "structured"):
+    for layer, argument in every_call(model, wanted, inputs, insert, build_time=space.build_time):
         arguments[id(layer)].append(argument)
     snapped = getattr(getattr(rewritten, "report", None), "snapped", ())  # that of `finalize`
     rows = []
@@ -240,7 +243,7 @@ def layer_multiply_adds(layer, shapes):
     """
     if not shapes:
         return None
-    if isinstance(layer, (*kinds.POOLING, keras.layers.Identity)):
+    if isinstance(layer, (*POOLING, keras.layers.Identity)):
         return 0
     counts = [multiply_adds(layer, shape) for shape in shapes]
     return None if None in counts else int(sum(counts))

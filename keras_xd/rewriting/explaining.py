@@ -13,13 +13,9 @@ SIZES_HINT = (
 LONGEST_LIST = 12
 
 
-def listing(found):
-    """Return what can be rewritten, and what cannot, for a message.
-
-    Args:
-        found: list of candidates.
-    """
-    able = [c.path for c in found if c.reason is None]
+def listing(found, able=None):
+    """Return what can be rewritten, and what cannot, for a message."""
+    able = [c.path for c in found if c.reason is None] if able is None else list(able)
     unable = [f"'{c.path}': {c.reason}" for c in found if c.reason is not None]
     noun = noun_of(found)
     text = f"the {noun}s {able}" if able else f"no {noun} that can be rewritten"
@@ -62,12 +58,7 @@ def described_layers(model):
 
 
 def warn_of_unknown_sizes(found, model):
-    """Warn if some candidates are left as they are because their sizes are unknown.
-
-    Args:
-        found: list of candidates.
-        model: the model, for the message.
-    """
+    """Warn if some candidates are left as they are because their sizes are unknown."""
     paths = [c.path for c in found if c.size_unknown]
     if not paths:
         return

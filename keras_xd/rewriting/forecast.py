@@ -12,7 +12,7 @@ from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph.cost import complexity, uncounted_layers
 from keras_xd.layers.xd.finalized_sizes import KEEPS
 from keras_xd.rewriting.comparison import layer_multiply_adds, pair, tensor_bytes
-from keras_xd.rewriting.rewriter import plan
+from keras_xd.rewriting.rewriter import planned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,8 +143,10 @@ def forecast(
     whole model                                10 → 202 → 177  36 → 608 → 608  56 → 952 → 724
     """
     validation.one_of(keep, KEEPS, "keep")
-    options = {"depth": depth, "radix": radix, **layer_options}
-    found, chosen = plan(model, to, operations, options, padding, only, skip)
+    given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}
+    options = {**layer_options, **given}
+    _, plan = planned(model, to, options, only, skip, no_forecast=True)
+    found, chosen = plan.found, plan.chosen
     new_layers = {candidate.path: new for candidate, new in chosen}
     rows = [_row(candidate, new_layers.get(candidate.path), keep) for candidate in found]
     before = {

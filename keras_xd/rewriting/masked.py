@@ -2,19 +2,17 @@
 
 import collections
 import dataclasses
-import logging
-import re
 
-import keras
-
+from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.searchable import is_graph, named_layers
-from keras_xd.graph import channel_groups, cloning, residual_blocks, skips
-from keras_xd.layers import MaskedBranch, RelativeMask
+from keras_xd.graph import channel_groups, residual_blocks
 from keras_xd.layers.masked import masks as mask_functions
-from keras_xd.rewriting import candidates, explaining, kinds
-
-logger = logging.getLogger("keras_xd.rewriting")
+from keras_xd.rewriting.candidates import Candidate, check_graph, find_candidates
+from keras_xd.rewriting.explaining import searched_already
+from keras_xd.rewriting.search_space import Plan, SearchSpace
+from keras_xd.rewriting.selecting import selection
+from keras_xd.rewriting.twins import named_twins
 
 MASKS = ("kernel", "width", "depth")
 DEPTH_GROUPS = ("stage", "model")
@@ -57,92 +55,95 @@ class MaskOptions:
                 f"`masks` must be one or several of {MASKS}. Received: masks={result.masks!r}"
             )
         validation.one_of(result.depth_groups, DEPTH_GROUPS, "depth_groups")
-        result.width_mask("width"), result.depth_mask("depth")  # check the numbers
+        for temperature in (result.temperature, result.depth_temperature):
+            result.mask("mask", temperature)  # check the numbers
         return dataclasses.replace(result, masks=names)
 
-    def width_mask(self, name: str) -> RelativeMask:
-        """Return a new mask of channels."""
-        return RelativeMask(
-            temperature=self.temperature, initial_value=self.initial_value, name=name
-        )
-
-    def depth_mask(self, name: str) -> RelativeMask:
-        """Return a new mask of blocks."""
-        return RelativeMask(
-            temperature=self.depth_temperature, initial_value=self.initial_value, name=name
+    def mask(self, name: str, temperature: float) -> layers.RelativeMask:
+        """Return a new mask."""
+        return layers.RelativeMask(
+            temperature=temperature, initial_value=self.initial_value, name=name
         )
 
 
-def rewrite_masked(model: keras.Model, options: dict, only=None, skip=None) -> keras.Model:
-    """Return `model` with masks of its kernels, widths and depth: `rewrite(model, to="masked")`.
+class MaskedSpace(SearchSpace):
+    """The search space of `rewrite(model, to="masked")`: kernel sizes, widths and depth.
 
-    Args:
-        model: a Functional or a built Sequential model.
-        options: those of `MaskOptions`, as a dictionary.
-        only, skip: as in `rewrite`. The mask of a kernel goes by the name of its layer, that of a
-            width by those of the layers that make the channels, and that of a depth by those of
-            the additions.
-
-    Raises:
-        ValueError: as `rewrite`.
-
-    Example:
-
-    >>> import keras
-    >>> import keras_xd
-    >>> inputs = keras.Input((8, 8, 1))
-    >>> x = keras.layers.Conv2D(8, 3, activation="relu", name="first")(inputs)
-    >>> model = keras.Model(inputs, keras.layers.Conv2D(2, 1, name="second")(x))
-    >>> space = keras_xd.rewrite(model, to="masked")
-    >>> [variable.name for variable in keras_xd.architecture_variables(space)]
-    ['width', 'offset']
+    The mask of a kernel is selected by its layer, that of a width by the layers that make the
+    channels, and that of a depth by the additions.
     """
-    options = MaskOptions.checked(options)
-    candidates.check_graph(model)
-    graphs = [graph for _, graph in named_layers(model) if is_graph(graph)]
-    reasons = _reasons(model, graphs)
-    counts = channel_groups.call_counts(model)
 
-    def able(layer):
-        return reasons.get(id(layer), "") is None
+    no_forecast = (
+        "Masks need no forecast: they add one number for each axis, and the model begins with the "
+        "multiply–adds that it has."
+    )
 
-    sites = _sites(graphs, able, lambda layer: counts[id(layer)] > 1, options)
-    _check_selection(sites, graphs, only, "only")
-    _check_selection(sites, graphs, skip, "skip")
-    wanted = validation.matcher(only, "only") if only is not None else lambda operation: True
-    unwanted = validation.matcher(skip, "skip")
-    arguments, gates = _arguments(sites, lambda x: wanted(x) and not unwanted(x), able, options)
-    texts = [
-        f"{path} ({reasons[id(layer)]})"
-        for path, layer in named_layers(model)
-        if reasons.get(id(layer)) is not None
-    ]
-    if not arguments:
-        raise ValueError(
-            "Nothing of the model can be masked. A kernel needs more than one tap; a width, "
-            "channels between two convolutions or dense layers and what treats each channel by "
-            f"itself; a depth, two residual blocks of a group.{explaining.searched_already(model)} "
-            f"Received: masks={options.masks}, only={only!r}, skip={skip!r}, model '{model.name}' "
-            f"(not: {'; '.join(texts) or 'nothing'})"
+    def __init__(self):
+        super().__init__(
+            "masked",
+            named_twins(
+                "Masked", ("Conv1D", "Conv2D", "DepthwiseConv1D", "DepthwiseConv2D", "Dense")
+            ),
+            layers=[layers.MaskedBranch],
+            recipe={
+                "rate": 0.03,
+                "compile_options": {"complexity_weight": 5.0},
+                "phases": {"warmup_epochs": 6 / 11, "cooldown_epochs": 2 / 11},
+            },
         )
-    layers = {}
-    for graph in graphs:
-        for layer in graph.layers:
+
+    def candidates(self, model, operations=("convolution",), windowed=True):
+        """Return the convolutions and dense layers, which are masked in graphs only."""
+        inside = {id(layer) for graph in _graphs(model) for layer in graph.layers}
+        # Masks only make kernels smaller, so what takes the place of causal layers is causal.
+        found = find_candidates(model, self, ("convolution",), windowed=True)
+        return [
+            c
+            if id(c.layer) in inside
+            else dataclasses.replace(c, reason=c.reason or "it is inside another layer")
+            for c in found
+        ]
+
+    def plan(self, model, options, only=None, skip=None):
+        """Decide which kernels, widths and branches get masks."""
+        options = MaskOptions.checked(options)
+        check_graph(model)
+        graphs, found = _graphs(model), self.candidates(model)
+        maskable = {id(c.layer) for c in found if c.reason is None}
+        counts = channel_groups.call_counts(model)
+
+        def able(layer):
+            return id(layer) in maskable
+
+        sites = _sites(graphs, able, lambda layer: counts[id(layer)] > 1, options)
+        operations = {operation.name: operation for operation in sites.operations}
+        wanted = selection(model, found, operations, only, skip)
+        arguments, gates = _arguments(sites, wanted, able, options)
+        if not arguments:
+            left = [f"{c.path} ({c.reason})" for c in found if c.reason is not None]
+            raise ValueError(
+                "Nothing of the model can be masked. A kernel needs more than one tap; a width, "
+                "channels between two convolutions or dense layers and what treats each channel by "
+                f"itself; a depth, two residual blocks of a group.{searched_already(model)} "
+                f"Received: masks={options.masks}, only={only!r}, skip={skip!r}, model "
+                f"'{model.name}' (not: {'; '.join(left) or 'nothing'})"
+            )
+        chosen = []
+        for candidate in found:
+            layer = candidate.layer
             if id(layer) in arguments:
-                twin = kinds.MASKED[type(layer)]
                 # Built frozen it would freeze what it shares; the flag is copied afterwards.
                 config = {**layer.get_config(), "trainable": True, **arguments[id(layer)]}
-                layers[id(layer)] = layer, twin.from_config(config)
-    result, replaced = cloning.clone(
-        model,
-        lambda layer: layers[id(layer)][1] if id(layer) in layers else None,
-        insert=skips.inserting(gates),
-    )
-    for old, new in replaced:
-        kinds.copy_weights(old, new)
-    if texts:
-        logger.warning("keras_xd.rewrite: left as they are: %s", "; ".join(texts))
-    return result
+                chosen.append((candidate, self.twins[type(layer)].from_config(config)))
+        for block, gate in gates:
+            place = Candidate(gate.name, "skip", None, block.shape, None, skip=block)
+            chosen.append((place, gate))
+        return Plan(found, chosen)
+
+
+def _graphs(model):
+    """Return the graphs in a model, and that of the model."""
+    return [graph for _, graph in named_layers(model) if is_graph(graph)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,7 +196,7 @@ def _arguments(sites, wanted, able, options):
     for group in sites.widths:
         if not all(map(wanted, group.producers)):
             continue
-        mask = options.width_mask(f"{group.producers[0].name}_width")
+        mask = options.mask(f"{group.producers[0].name}_width", options.temperature)
         for layer in (*group.producers, *group.members):
             arguments[id(layer)]["output_width"] = mask
         for layer in group.consumers:
@@ -204,7 +205,7 @@ def _arguments(sites, wanted, able, options):
         chosen = [block for block in group if wanted(block.operation)]
         if len(chosen) < 2:
             continue
-        mask = options.depth_mask(name)
+        mask = options.mask(name, options.depth_temperature)
         for number, block in enumerate(chosen):
             shared = {"depth_mask": mask, "block": (number, len(chosen))}
             for layer in filter(able, block.layers):
@@ -213,44 +214,5 @@ def _arguments(sites, wanted, able, options):
             while gate in names or gate in {layer.name for layer in block.graph.layers}:
                 gate += "_1"
             names.add(gate)
-            gates.append((block, MaskedBranch(**shared, name=gate)))
+            gates.append((block, layers.MaskedBranch(**shared, name=gate)))
     return arguments, gates
-
-
-def _reasons(model, graphs):
-    """Return why layers in the graphs cannot be masked, `None` where they can, by their id."""
-    inside = {id(layer) for graph in graphs for layer in graph.layers}
-    result = {}
-    for candidate in candidates.find_candidates(model, "masked", ("convolution",)):
-        reason = candidate.reason
-        if reason is None and id(candidate.layer) not in inside:
-            reason = "it is inside another layer"
-        result[id(candidate.layer)] = reason
-    for graph in graphs:
-        for layer in graph.layers:
-            if isinstance(layer, keras.layers.Dense):
-                plain = type(layer) is keras.layers.Dense
-                result[id(layer)] = (
-                    candidates.reason_of_state(layer)
-                    if plain
-                    else f"{type(layer).__name__} is a subclass of Dense"
-                )
-    return result
-
-
-def _check_selection(sites, graphs, selection, argument):
-    """Raise `ValueError` if a name or pattern in `selection` finds nothing that can be masked."""
-    items = selection if isinstance(selection, (list, tuple, set)) else [selection]
-    names = [operation.name for operation in sites.operations]
-    for item in items:
-        if not isinstance(item, (str, re.Pattern)):
-            continue
-        matches = validation.matcher(item, argument)
-        found = sites.operations
-        if argument == "skip":
-            found = [layer for graph in graphs for layer in graph.layers] + found
-        if not any(map(matches, found)):
-            raise ValueError(
-                f"`{argument}` must name layers that can be masked. "
-                f"Received: {argument}={item!r}; these are {list(dict.fromkeys(names))}"
-            )

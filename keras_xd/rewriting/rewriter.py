@@ -8,24 +8,16 @@ from keras import ops
 
 from keras_xd.core import compiling, validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph import skips
 from keras_xd.graph.cost import multiply_adds
-from keras_xd.graph.wrapped_model import Exchange
-from keras_xd.rewriting import kinds
-from keras_xd.rewriting.candidates import check_model, find_candidates
-from keras_xd.rewriting.explaining import (
-    SIZES_HINT,
-    described_layers,
-    listing,
-    searched_already,
-    warn_of_unknown_sizes,
-)
-from keras_xd.rewriting.masked import rewrite_masked
-from keras_xd.rewriting.selecting import check_selection
-from keras_xd.rewriting.structured import rewrite_structured
+from keras_xd.graph.replacing import LayerReplacer
+from keras_xd.rewriting import spaces
 
 logger = logging.getLogger("keras_xd.rewriting")
+# Arguments of `rewrite` that stand for nothing given.
+USUAL = {"operations": ("convolution",), "depth": None, "radix": None, "padding": "exact"}
 
 
 @check_types
@@ -52,10 +44,11 @@ def rewrite(
     the original's up to float32 rounding, but for `to="darts"`, `to="dash"` and `to="structured"`.
 
     Subclassed models and layers of several layers are rewritten where they hold layers: in
-    attributes, lists, tuples and dictionaries, from their constructors on. They must be able to be
-    made again by `from_config(get_config())`, and become a `keras_xd.graph.wrapped_model.Rewritten`
-    with the model in it, as `.model`. Layers in `TimeDistributed` are rewritten too. The additions
-    that a `call` of one's own makes are not seen: no skip is found there.
+    attributes, lists, tuples and dictionaries, from their constructors on. They become a
+    `keras_xd.graph.replacing.SubclassedModelWrapper` with the model in it, as `.model`, which is
+    made again from its constructor's arguments or, where these are not known, from its attributes.
+    Only the former can be saved as a whole. Layers in `TimeDistributed` are rewritten too. The
+    additions that a `call` of one's own makes are not seen: no skip is found there.
 
     The original is left untouched. The new model is not compiled; `SearchModel.compile` takes what
     it is not given from the `compile` of `model`, as long as the new model is not read from a file.
@@ -89,6 +82,7 @@ def rewrite(
             the pooling. `"skip"`: an input of `keras.layers.Add`, `keras.ops.add` or `x + y` from
             which another input of the same addition is computed gets an `XDConv` with a kernel of
             size 3 (or `kernel_size`) that starts as the identity, under the name `<addition>_skip`.
+            Other layers, of a space of your own, are always rewritten.
         depth: depth of the K-matrices, an integer or a triple; `None` for the layers' default.
         radix: block sizes of the K-matrices; see `XDConv`.
         padding: `"exact"` keeps the padding of each layer. `"circular"` continues the input
@@ -140,42 +134,44 @@ def rewrite(
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 3; and
         "Searching for Convolutions and a More Ambitious NAS", 2020, for K-operations.
     """
-    if to in ("masked", "structured"):
-        given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}
-        usual = {"operations": ("convolution",), "depth": None, "radix": None, "padding": "exact"}
-        wrong = {name: value for name, value in given.items() if value != usual[name]}
-        rewrite_to = rewrite_masked if to == "masked" else rewrite_structured
-        result = rewrite_to(model, {**layer_options, **wrong}, only, skip)
-        compiling.note_compilation(model, result)
-        compiling.warn_of_own_training(model, "A rewritten model")
-        return result
-    options = {"depth": depth, "radix": radix, **layer_options}
-    found, chosen = plan(model, to, operations, options, padding, only, skip)
-    new_layers = {id(old.layer): new for old, new in chosen if old.skip is None}
-    inserted = [(old.skip, new) for old, new in chosen if old.skip is not None]
+    given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}
+    space, plan = planned(model, to, {**layer_options, **given}, only, skip)
+    new_layers = {id(old.layer): new for old, new in plan.chosen if old.skip is None}
+    inserted = [(old.skip, new) for old, new in plan.chosen if old.skip is not None]
     wanted = {*new_layers, *(id(skip.graph) for skip, _ in inserted)}
-    exchange = Exchange(
+    replacer = LayerReplacer(
         lambda layer: id(layer) in wanted,
         lambda layer: new_layers[id(layer)],
         skips.inserting(inserted),
+        build_time=space.build_time,
     )
-    result = exchange(model)
-    for old, new in chosen:
-        kinds.copy_weights(old.layer, new)
-        if old.causal and to not in kinds.CAUSAL:  # which are causal by construction
-            kinds.check_stays_causal(new, old.shape)
+    result = replacer(model)
+    space.start(model, result, plan)
     compiling.note_compilation(model, result)
     compiling.warn_of_own_training(model, "A rewritten model")
+    errors = filter(None, (getattr(x, "saving_error", None) for x in flatten_layers(result)))
+    for error in list(errors)[:1]:
+        logger.warning("keras_xd.rewrite: the result cannot be saved. %s", error)
     left = {}
-    for candidate in found:
+    for candidate in plan.found:
         if candidate.reason:
             left.setdefault(candidate.reason, []).append(candidate.path)
     if left:
         groups = (f"{', '.join(paths)} ({reason})" for reason, paths in left.items())
         logger.warning("keras_xd.rewrite: left as they are: %s", "; ".join(groups))
     if only is None:
-        _log_single_taps(chosen)
+        _log_single_taps(plan.chosen)
     return result
+
+
+def planned(model, to, options, only, skip, no_forecast=False):
+    """Return the `SearchSpace` of a name, and its `Plan` for a model."""
+    validation.one_of(to, tuple(spaces.SEARCH_SPACES), "to")
+    space = spaces.SEARCH_SPACES[to]
+    if no_forecast and space.no_forecast is not None:
+        raise ValueError(f"{space.no_forecast} Received: to={to!r}")
+    given = {n: v for n, v in options.items() if n not in USUAL or v != USUAL[n]}
+    return space, space.plan(model, given, only, skip)
 
 
 def _log_single_taps(chosen):
@@ -186,8 +182,10 @@ def _log_single_taps(chosen):
             pair = multiply_adds(old.layer, old.shape), multiply_adds(new, old.shape)
             single = max(old.layer.kernel_size) == 1
             counts[single].append([float(ops.convert_to_numpy(n)) * old.calls for n in pair])
-    if counts[True] and counts[False]:
-        before, after = map(sum, zip(*counts[True], strict=True))
+    if not counts[True] or not counts[False]:
+        return
+    before, after = map(sum, zip(*counts[True], strict=True))
+    if after > 1.01 * before:  # masks begin with what the model has
         logger.warning(
             "keras_xd.rewrite: %d of %d convolutions have kernels of one tap; to search them too "
             "costs %s multiply–adds in place of %s (all: %s). To leave them: "
@@ -196,112 +194,3 @@ def _log_single_taps(chosen):
             len(counts[True]) + len(counts[False]),
             *(f"{n:,.0f}" for n in (after, before, after + sum(n for _, n in counts[False]))),
         )
-
-
-def plan(model, to, operations, options, padding, only, skip):
-    """Decide what of a model is rewritten to what, without building anything.
-
-    Args:
-        model, to, operations, padding, only, skip: as in `rewrite`.
-        options: the options of the new layers; `depth` and `radix` may be `None`.
-
-    Returns:
-        `(found, chosen)`: every `Candidate` of these operations, and `(candidate, new layer)` of
-        those to rewrite.
-
-    Raises:
-        ValueError: as `rewrite`.
-    """
-    validation.one_of(to, tuple(kinds.SEARCH_SPACES), "to")
-    if to == "masked":
-        raise ValueError(
-            "Masks need no forecast: they add one number for each axis, and the model begins with "
-            "the multiply–adds that it has. Received: to='masked'"
-        )
-    if to == "structured":
-        raise ValueError(
-            "Structured layers need no forecast: `rewrite` computes them at once, and its `report` "
-            "tells their sizes. Received: to='structured'"
-        )
-    validation.one_of(padding, ("exact", "circular"), "padding")
-    operations = _checked_operations(operations, to)
-    check_model(model)
-    options = {
-        name: value
-        for name, value in options.items()
-        if value is not None or name not in ("depth", "radix")
-    }
-    causal = options.pop("causal", "triangular")
-    windowed = validation.one_of(causal, ("triangular", "windowed"), "causal") == "windowed"
-    found = find_candidates(model, to, operations, windowed)
-    able = [candidate for candidate in found if candidate.reason is None]
-    if not found:
-        raise ValueError(
-            f"`model` must have layers to rewrite, and no {' or '.join(operations)} was found."
-            f"{searched_already(model)} Received: operations={operations!r}, model '{model.name}' "
-            f"of the layers {described_layers(model)}"
-        )
-    used = [_twin(candidate, to) for candidate in able if candidate.layer is not None]
-    kinds.check_options(options, used or kinds.SEARCH_SPACES[to].values())
-    seed = validation.seed(options.pop("seed", None))
-    # Selections are made by layers, and that of a skip is the new one.
-    layers = {
-        candidate.path: candidate.layer or _new_layer(candidate, model, to, padding, options)
-        for candidate in able
-    }
-    check_selection(model, found, layers, only, "only")
-    check_selection(model, found, layers, skip, "skip")
-    wanted = validation.matcher(only, "only") if only is not None else lambda layer: True
-    unwanted = validation.matcher(skip, "skip")
-    picked = [c for c in able if wanted(layers[c.path]) and not unwanted(layers[c.path])]
-    if not picked:
-        raise ValueError(
-            f"Nothing is left to rewrite. Received: only={only!r}, skip={skip!r}, and a model with "
-            f"{listing(found)}{SIZES_HINT if any(c.size_unknown for c in found) else ''}"
-        )
-    passed = [c for c in found if c.layer is None or (wanted(c.layer) and not unwanted(c.layer))]
-    warn_of_unknown_sizes(passed, model)
-    chosen = []
-    for number, candidate in enumerate(picked):
-        seeded = {} if seed is None else {"seed": seed + number}
-        new = _new_layer(candidate, model, to, padding, {**options, **seeded})
-        chosen.append((candidate, new))
-    return found, chosen
-
-
-def _new_layer(candidate, model, to, padding, options):
-    """Return the new layer, not yet built, of a candidate."""
-    shape, old = candidate.shape, candidate.layer
-    try:
-        if old is not None:
-            padding = "causal" if candidate.causal else padding
-            new = kinds.twin_of(old, _twin(candidate, to), shape, padding, options)
-        else:
-            skip = candidate.skip
-            data_format = kinds.data_format_of(model)
-            options = {**options, "dtype": skip.dtype}
-            twin = kinds.SKIPS[to][len(shape) - 2]
-            new = kinds.skip_layer(twin, skip.name, shape, data_format, padding, options)
-        new.compute_output_shape(shape)
-    except ValueError as error:
-        raise ValueError(f"The options do not fit the layer '{candidate.path}': {error}") from error
-    return new
-
-
-def _twin(candidate, to):
-    """Return the class of the new layer in place of a layer."""
-    if candidate.causal and to in kinds.CAUSAL:
-        return kinds.CAUSAL[to]
-    return kinds.SEARCH_SPACES[to][type(candidate.layer)]
-
-
-def _checked_operations(operations, to):
-    """Return a tuple of operations, each of which the search space has."""
-    names = (operations,) if isinstance(operations, str) else tuple(operations)
-    able = kinds.OPERATIONS if to in kinds.SKIPS else ("convolution",)
-    if not names or not set(names) <= set(able):
-        raise ValueError(
-            f"`operations` must be one or several of {able} with to='{to}'. Received: "
-            f"operations={operations!r}"
-        )
-    return names

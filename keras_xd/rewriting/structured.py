@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -14,13 +14,19 @@ from keras_xd.core import validation
 from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.core.searchable import named_layers, sublayers
 from keras_xd.core.tables import aligned
-from keras_xd.graph.wrapped_model import Exchange, every_call
+from keras_xd.graph.replacing import every_call, reachable_layers
 from keras_xd.kmatrix import families
 from keras_xd.layers.structured import base, mixture
-from keras_xd.rewriting import kinds
-from keras_xd.rewriting.candidates import check_model, find_candidates, reason_of_state
-from keras_xd.rewriting.explaining import described_layers, listing, searched_already
-from keras_xd.rewriting.selecting import check_selection
+from keras_xd.rewriting.candidates import (
+    Candidate,
+    check_model,
+    reason_of_class,
+    reason_of_state,
+)
+from keras_xd.rewriting.explaining import described_layers, searched_already
+from keras_xd.rewriting.search_space import Plan, SearchSpace
+from keras_xd.rewriting.selecting import pick
+from keras_xd.rewriting.twins import named_twins
 
 logger = logging.getLogger("keras_xd.rewriting")
 _SEVERAL = (list, tuple, set)
@@ -114,10 +120,6 @@ class StructuredOptions:
         share = min(1.0, self.budget / sum(map(math.prod, kernels)))
         return {"family": self.family, "share": share, **rates}
 
-    def twins(self) -> Mapping[type, type]:
-        """Return the classes of the new layers by those of the old ones."""
-        return kinds.MIXED_STRUCTURES if self.searches else kinds.STRUCTURED
-
 
 @dataclasses.dataclass(frozen=True)
 class KernelReport:
@@ -181,88 +183,130 @@ class StructuredReport:
         return "\n".join(lines)
 
 
-def rewrite_structured(model: keras.Model, options: dict, only=None, skip=None) -> keras.Model:
-    """Return `model` with structured kernels: `rewrite(model, to="structured")`.
+class StructuredSpace(SearchSpace):
+    """The search space of `rewrite(model, to="structured")`: layers that are a matrix.
 
-    Args:
-        model: a built model.
-        options: those of `StructuredOptions`, as a dictionary.
-        only, skip: as in `rewrite`.
-
-    Raises:
-        ValueError: as `rewrite`, and for a chosen layer with LoRA, quantization or a kernel that
-            another layer has too, or if no kernel fits the family and its sizes.
-
-    Example:
-
-    >>> import keras
-    >>> import keras_xd
-    >>> inputs = keras.Input((16, 64))
-    >>> x = keras.layers.MultiHeadAttention(4, 16, name="attention")(inputs, inputs)
-    >>> model = keras.Model(inputs, keras.layers.Dense(256, name="dense")(x))
-    >>> space = keras_xd.rewrite(model, to="structured", family="low_rank", share=0.5)
-    >>> [row.name for row in space.report.rows][-2:]
-    ['attention/attention_output', 'dense']
-    >>> model.count_params(), space.count_params()
-    (33280, 16704)
+    Where several families or sizes are given, layers become mixtures of them.
     """
-    options = StructuredOptions.checked(options)
-    check_model(model)
-    found = find_candidates(model, "structured")
-    if not options.embeddings:
-        found = [c for c in found if not isinstance(c.layer, keras.layers.Embedding)]
-    if not found:
-        raise ValueError(
-            "`model` must have layers to rewrite, and none with a dense kernel was found (tables "
-            f"of embeddings are rewritten with `embeddings=True`).{searched_already(model)} "
-            f"Received: model '{model.name}' of the layers {described_layers(model)}"
-        )
-    picked = _picked(model, found, only, skip)
-    _check_state(model, picked)
-    new_layers, without = _new_layers(picked, options)
-    picked = [candidate for candidate in picked if id(candidate.layer) in new_layers]
-    calls = _calibration(model, options.calibration_data, new_layers)
-    exchange = Exchange(
-        lambda layer: id(layer) in new_layers, lambda layer: new_layers[id(layer)], late=True
-    )
-    result = exchange(model)
-    rows = []
-    for candidate in picked:
-        old, new = candidate.layer, new_layers[id(candidate.layer)]
-        rows += [_row(candidate.path, start) for start in new.start_from(old, calls.get(id(old)))]
-    left = {c.path: c.reason for c in found if c.reason is not None} | without
-    if left:
-        texts = (f"{path} ({reason})" for path, reason in left.items())
-        logger.warning("keras_xd.rewrite: left as they are: %s", "; ".join(texts))
-    changed = sum(
-        row.parameters_before for row in rows if row.candidate in (None, rows[0].candidate)
-    )
-    if 2 * changed < model.count_params():
-        logger.warning(
-            "keras_xd.rewrite: structured matrices took the place of %.1f %% of the parameters of "
-            "model '%s'; convolutions are none of their kernels",
-            100 * changed / model.count_params(),
-            model.name,
-        )
-    result.report = StructuredReport(tuple(rows), left)
-    return result
 
+    build_time = True
+    no_forecast = (
+        "Structured layers need no forecast: `rewrite` computes them at once, and its `report` "
+        "tells their sizes."
+    )
 
-def _picked(model, found, only, skip):
-    """Return the candidates that are chosen."""
-    able = [candidate for candidate in found if candidate.reason is None]
-    layers = {candidate.path: candidate.layer for candidate in able}
-    check_selection(model, found, layers, only, "only")
-    check_selection(model, found, layers, skip, "skip")
-    wanted = validation.matcher(only, "only") if only is not None else lambda layer: True
-    unwanted = validation.matcher(skip, "skip")
-    picked = [c for c in able if wanted(c.layer) and not unwanted(c.layer)]
-    if not picked:
-        raise ValueError(
-            f"Nothing is left to rewrite. Received: only={only!r}, skip={skip!r}, and a model with "
-            f"{listing(found)}"
+    def __init__(self):
+        names = ("Dense", "EinsumDense", "Embedding", "LSTM", "GRU")
+        self.mixtures = named_twins("Mixed", names)
+        super().__init__(
+            "structured",
+            named_twins("Structured", names),
+            layers=list(self.mixtures.values()),
+            recipe={
+                "rate": 0.05,
+                "rewrite_options": {
+                    "family": ("low_rank", "monarch", "block_tensor_train", "blast")
+                },
+                "compile_options": {"complexity_measure": "parameters", "complexity_weight": 10.0},
+            },
         )
-    return picked
+
+    def candidates(self, model, operations=(), windowed=True):
+        """Return every layer that is a matrix and what surrounds it, at any sizes."""
+        paths = named_layers(model)
+        places = dict(paths)
+
+        def wanted(layer):
+            return self.operation_of(layer) is not None
+
+        reachable = {id(layer) for layer in reachable_layers(model, wanted)}
+        result = []
+        for path, layer in filter(lambda pair: wanted(pair[1]), paths):
+            holder = places.get(path.rpartition("/")[0])
+            reason = reason_of_class(layer, id(layer) in reachable, holder, self)
+            reason = reason or self._reason_of_matrix(layer)
+            result.append(Candidate(path, "layer", layer, None, reason))
+        return result
+
+    def plan(self, model, options, only=None, skip=None):
+        """Decide which kernels become structured matrices."""
+        options = StructuredOptions.checked(options)
+        check_model(model)
+        found = self.candidates(model)
+        if not options.embeddings:
+            found = [c for c in found if not isinstance(c.layer, keras.layers.Embedding)]
+        if not found:
+            raise ValueError(
+                "`model` must have layers to rewrite, and none with a dense kernel was found "
+                f"(tables of embeddings are rewritten with `embeddings=True`)."
+                f"{searched_already(model)} Received: model '{model.name}' of the layers "
+                f"{described_layers(model)}"
+            )
+        able = {c.path: c.layer for c in found if c.reason is None}
+        picked = pick(model, found, able, only, skip)
+        _check_state(model, picked)
+        chosen, left = self._new_layers(picked, options)
+        found = [dataclasses.replace(c, reason=c.reason or left.get(c.path)) for c in found]
+        return Plan(found, chosen, options)
+
+    def start(self, model, rewritten, plan):
+        """Set new layers to what is nearest to those they replace, and write the report."""
+        new_layers = {id(candidate.layer) for candidate, _ in plan.chosen}
+        calls = _calibration(model, plan.options.calibration_data, new_layers)
+        rows = []
+        for candidate, new in plan.chosen:
+            started = new.start_from(candidate.layer, calls.get(id(candidate.layer)))
+            rows += [_row(candidate.path, start) for start in started]
+        changed = sum(
+            row.parameters_before for row in rows if row.candidate in (None, rows[0].candidate)
+        )
+        if 2 * changed < model.count_params():
+            logger.warning(
+                "keras_xd.rewrite: structured matrices took the place of %.1f %% of the parameters "
+                "of model '%s'; convolutions are none of their kernels",
+                100 * changed / model.count_params(),
+                model.name,
+            )
+        left = {c.path: c.reason for c in plan.found if c.reason is not None}
+        rewritten.report = StructuredReport(tuple(rows), left)
+
+    def _reason_of_matrix(self, layer):
+        """Return why a layer cannot become a structured one, or `None`."""
+        for name in ("kernel_constraint", "recurrent_constraint", "embeddings_constraint"):
+            if getattr(layer, name, None) is not None:
+                return f"its {'table' if name.startswith('emb') else 'kernel'} has a constraint"
+        if getattr(layer, "recurrent_dropout", 0):
+            return "it has recurrent dropout"
+        if not getattr(layer, "reset_after", True):
+            return "its reset gate comes before the product with the recurrent kernel"
+        if isinstance(layer, keras.layers.EinsumDense):
+            try:
+                self.twins[keras.layers.EinsumDense].kernels_of(layer)
+            except ValueError as error:
+                return f"it is no product with a matrix: {error}"
+        return None
+
+    def _new_layers(self, picked, options):
+        """Return candidates with their new layers, not yet built, and why others are left."""
+        kernels = [self.twins[type(c.layer)].kernels_of(c.layer) for c in picked]
+        arguments = options.chosen([shape for shapes in kernels for shape in shapes])
+        twins = self.mixtures if options.searches else self.twins
+        chosen, left = [], {}
+        for candidate, shapes in zip(picked, kernels, strict=True):
+            try:
+                new = _new_layer(candidate.layer, twins[type(candidate.layer)], arguments)
+                new.structure.check(shapes)
+            except ValueError as error:
+                left[candidate.path] = str(error)
+            else:
+                chosen.append((candidate, new))
+        if not chosen:
+            wrong = "; ".join(f"'{path}': {reason}" for path, reason in left.items())
+            raise ValueError(
+                "A kernel must have a structured matrix of the family and size, and no layer has "
+                f"one. Choose others. Received: {arguments}, and {wrong}"
+            )
+        return chosen, left
 
 
 def _check_state(model, picked):
@@ -286,29 +330,6 @@ def _check_state(model, picked):
             )
 
 
-def _new_layers(picked, options):
-    """Return the new layers, not yet built, by the ids of the old ones, and why others are left."""
-    kernels = {id(c.layer): kinds.STRUCTURED[type(c.layer)].kernels_of(c.layer) for c in picked}
-    arguments = options.chosen([shape for shapes in kernels.values() for shape in shapes])
-    result, left = {}, {}
-    for candidate in picked:
-        layer = candidate.layer
-        try:
-            new = _new_layer(layer, options.twins()[type(layer)], arguments)
-            new.structure.check(kernels[id(layer)])
-        except ValueError as error:
-            left[candidate.path] = str(error)
-        else:
-            result[id(layer)] = new
-    if not result:
-        wrong = "; ".join(f"'{path}': {reason}" for path, reason in left.items())
-        raise ValueError(
-            "A kernel must have a structured matrix of the family and size, and no layer has one. "
-            f"Choose others. Received: {arguments}, and {wrong}"
-        )
-    return result, left
-
-
 def _new_layer(layer, twin, arguments):
     """Return the structured layer, not yet built, in place of a layer of Keras."""
     if issubclass(twin, keras.layers.RNN):
@@ -328,7 +349,7 @@ def _calibration(model, data, new_layers):
     if data is None:
         return calls
     data = keras.tree.map_structure(keras.ops.convert_to_tensor, data)
-    for layer, argument in every_call(model, lambda x: id(x) in new_layers, data, late=True):
+    for layer, argument in every_call(model, lambda x: id(x) in new_layers, data, build_time=True):
         calls[id(layer)].append(keras.ops.convert_to_numpy(argument).astype("float32"))
     return calls
 

@@ -9,15 +9,15 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.layers.cells.cell_architecture import CellArchitecture
-from keras_xd.layers.cells.deriving import architectures_of
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.cells.genotypes import CellGenotype, cell_of_weights
+from keras_xd.layers.cells.relaxed_cell import architectures_of
 
 # Far below all other logits: the share is 0, and still finite.
 _REMOVED = -1e4
 
 
-def removable_architectures(model: keras.Model) -> tuple[CellArchitecture, CellArchitecture]:
+def removable_architectures(model: keras.Model) -> tuple[ArchitectureLogits, ArchitectureLogits]:
     """Return the architecture of the normal and that of the reduction cells of a model.
 
     Raises:
@@ -85,7 +85,7 @@ def _batched_once(x, y, batch_size):
 
 
 def importance(
-    architecture: CellArchitecture, edge: int, worse: Callable[[], float], before: float
+    architecture: ArchitectureLogits, edge: int, worse: Callable[[], float], before: float
 ) -> np.ndarray:
     """Return how much worse a network gets without each operation of an edge.
 

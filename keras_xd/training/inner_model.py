@@ -10,7 +10,7 @@ import keras
 from keras_xd.core import protocol
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.core.type_aliases import Config, Tensor
-from keras_xd.graph.wrapped_model import Rewritten, export_model
+from keras_xd.graph.replacing import SubclassedModelWrapper, export_model
 from keras_xd.training.architecture_signature import check_stored_signature, store_signature
 from keras_xd.training.random_state import load_random_state, store_random_state
 
@@ -129,8 +129,8 @@ class InnerModel(keras.Model):
 
 
 def _with_layers(model):
-    """Return the model whose layers a user knows: that in a `Rewritten` one."""
-    return model.model if isinstance(model, Rewritten) else model
+    """Return the model whose layers a user knows: that in a `SubclassedModelWrapper`."""
+    return model.model if isinstance(model, SubclassedModelWrapper) else model
 
 
 def _refuse_hyperparameters(search, arguments):

@@ -15,7 +15,7 @@ def test_it_lasts_as_long_as_the_statement():
 
 
 def test_one_operation_is_sampled_where_only_weights_move():
-    weights = layers.CellArchitecture(operations=("identity", "dilated_3"), relaxation="sampled")
+    weights = layers.ArchitectureLogits(operations=("identity", "dilated_3"), relaxation="sampled")
     weights.build()
     generator = weights.generator()
     assert weights.paths(generator)["numbers"].shape == (18, 2)

@@ -105,7 +105,7 @@ def test_functions_of_every_kind_are_found():
     assert set(FUNCTIONS) >= {
         "keras_xd.finalizing.finalizer.finalize",
         "keras_xd.kmatrix.radix.factorise",  # cached
-        "keras_xd.kmatrix.named_matrices.NamedMatrices.dft",  # a class method
+        "keras_xd.kmatrix.kmatrix.KMatrix.dft",  # a class method
         "keras_xd.kmatrix.kmatrix.KMatrix.__init__",
         "keras_xd.kmatrix.radix.Plan.group_sizes",  # a property
         "keras_xd.layers.xd.penalties.attach",  # of an exported module

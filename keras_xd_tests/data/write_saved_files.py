@@ -106,7 +106,7 @@ def cell():
     """A relaxed cell of a feature, an attention and a dynamic convolution."""
     operations = ("identity", "channel_attention", "dynamic_3")
     inputs = [keras.Input((4, 4, 2), name="before"), keras.Input((4, 4, 2), name="last")]
-    architecture = layers.CellArchitecture(operations=operations, seed=3, name="architecture")
+    architecture = layers.ArchitectureLogits(operations=operations, seed=3, name="architecture")
     outputs = layers.HeterogeneousCell(1, architecture, name="cell")(inputs)
     return keras.Model(inputs, outputs, name="cell")
 
@@ -352,8 +352,8 @@ def operations():
     x = layers.DynamicConv2D(3, reduction=2, name="dynamic")(x)
     x = layers.FeatureOperation(4, "separable_3", name="feature")(x)
     x = layers.SelfCalibration("spatial_attention", reduction=2, name="calibration")(x)
-    x = layers.PointwiseOperation(4, name="pointwise")(x)
-    x = layers.FactorizedReduction(4, affine=False, name="reduction")(x)
+    x = layers.ReLUConvBN(4, name="pointwise")(x)
+    x = layers.FactorizedReduce(4, affine=False, name="reduction")(x)
     return keras.Model(inputs, x, name="operations")
 
 

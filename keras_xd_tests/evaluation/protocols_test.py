@@ -352,13 +352,13 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
         ({"seeds": [1, 1]}, "`seeds` must be"),
         ({"seeds": [-1]}, "`seeds` must be"),
         ({"seeds": [2**32]}, "`seeds` must be"),
-        ({"seeds": 1.5}, "parameter seeds=1.5"),
-        ({"controls": "random"}, "parameter controls="),
+        ({"seeds": 1.5}, "`seeds` must be"),
+        ({"controls": "random"}, "`controls` must be a sequence"),
         ({"controls": ["other"]}, "`controls` must be some of"),
-        ({"transfer": Bench().task}, "parameter transfer="),
-        ({"transfer": {"other": 3}}, "parameter transfer="),
+        ({"transfer": Bench().task}, "`transfer` must be a dictionary"),
+        ({"transfer": {"other": 3}}, "A task must be a `keras_xd.Task`"),
         ({"transfer": {"a/b": Bench().task}}, "name of a task"),
-        ({"finalize": "no"}, "parameter finalize="),
+        ({"finalize": "no"}, "`finalize` must be True or False"),
         ({"verbose": 2}, "`verbose` must be one of"),
         ({"path": "runs", "settings": {"a": object()}}, "`settings` must be"),
     ],
@@ -384,7 +384,7 @@ def test_tasks_that_cannot_take_the_architecture_are_refused_at_once(tmp_path):
 
 
 def test_search_must_be_a_function():
-    with pytest.raises(ValueError, match="parameter search="):
+    with pytest.raises(ValueError, match="`search` must be a function"):
         evaluate_search(Bench().task, "joint")
 
 

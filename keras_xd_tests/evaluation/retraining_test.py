@@ -116,12 +116,12 @@ def test_other_values_are_refused(bench, value):
         ([{}], {}, "one setting at least"),
         ([{"rate": 1}, {"decay": 1}], {}, "the same names"),
         ({"rate": "12"}, {}, "`rate` must be a list or tuple"),
-        ([1], {}, "parameter settings="),
+        ([1], {}, "`settings` must be"),
         ({"rate": (1,)}, {"share": 0.0}, "`share` must be above 0"),
         ({"rate": (1,)}, {"share": 1.5}, "at most 1. Received: share=1.5"),
         ({"rate": (1,)}, {"seed": -1}, "`seed` must be an integer"),
         ({"rate": (1,)}, {"verbose": 3}, "`verbose`"),
-        ({"rate": (1,)}, {"maximize": "max"}, "parameter maximize="),
+        ({"rate": (1,)}, {"maximize": "max"}, "`maximize`"),
     ],
 )
 def test_bad_arguments(bench, settings, options, message):

@@ -12,14 +12,6 @@ with example_scripts.on_path():
     redraw = importlib.import_module("redraw")
 
 RECORDS = sorted(path.stem for path in reporting.RESULTS.glob("*.json"))
-# Drawn as those of other records by the same function, which takes as long again.
-ALIKE = {
-    f"chrysalis_{name}" for name in ("depth", "lenet", "spherical", "text", "transfer", "wide")
-}
-ALIKE |= {"burgers", "dnarch_cifar10", "dnarch_mnist", "tune_burgers"}
-ALIKE |= {f"kernel_sizes_{name}" for name in ("cifar10", "mnist")}
-# The one run whose cells are drawn; those of the others are drawn alike.
-CELLS_DRAWN = ("nos", 0)
 
 
 def test_every_experiment_has_records():
@@ -38,16 +30,12 @@ def record(method, seed, kind="plain", **more):
     return {"method": method, "kind": kind, "seed": seed, **more}
 
 
-def draw(settings, runs, path):
-    path.write_bytes(b"picture")
-
-
 def page(settings, runs, written):
     return f"{written['command']}: {len(runs)}"
 
 
 def results(folder, settings, **options):
-    return reporting.Results("name", page, draw, folder, settings, "python it", **options)
+    return reporting.Results("name", page, folder, settings, "python it", **options)
 
 
 def test_processes_share_files(tmp_path):
@@ -74,7 +62,7 @@ def test_a_run_is_done_once_and_written(tmp_path):
             assert found.obtain(("xd", "plain", number), run, "xd", number) == record("xd", number)
             assert (tmp_path / "name.md").read_text() == f"python it: {number}"
     assert done == [("xd", 1), ("xd", 2)]
-    assert {path.name for path in tmp_path.iterdir()} == {"name.json", "name.md", "name.svg"}
+    assert {path.name for path in tmp_path.iterdir()} == {"name.json", "name.md"}
 
 
 def test_other_settings_and_files_of_others_are_kept(tmp_path):
@@ -156,17 +144,3 @@ def test_tables_and_their_entries():
     timed = [{"seconds": [1800.0, 1800.0]}, {"seconds": {"offline": 900.0}}]
     assert reporting.hours(timed) == "1.25 hours"
     assert (reporting.plural(1, "seed"), reporting.plural(2, "seed")) == ("1 seed", "2 seeds")
-
-
-def test_a_curve_is_drawn_with_its_range():
-    _, axes = reporting.panels(3, 2)
-    reporting.mean_and_range(axes[0, 0], [[1.0, 2.0], [3.0, 6.0]], 1, "it", linewidth=0.5)
-    (line,), (area,) = axes[0, 0].lines, axes[0, 0].collections
-    assert line.get_xydata().tolist() == [[1, 2], [2, 4]] and line.get_linewidth() == 0.5
-    assert area.get_datalim(axes[0, 0].transData).get_points().tolist() == [[1, 1], [2, 6]]
-
-
-def test_a_curve_that_ends_early_counts_as_far_as_it_goes():
-    _, axes = reporting.panels(2, 2)
-    reporting.mean_and_range(axes[0, 0], [[1.0, 2.0, 5.0], [3.0]], 0, "it")
-    assert axes[0, 0].lines[0].get_ydata().tolist() == [2.0, 2.0, 5.0]

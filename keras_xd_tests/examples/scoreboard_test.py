@@ -189,7 +189,7 @@ def test_small_runs_of_some_methods(quick, tmp_path, monkeypatch, capsys):
     text = (tmp_path / "scoreboard.md").read_text()
     assert text in capsys.readouterr().out
     assert "**Not finished:" in text and "`python examples/scoreboard.py --small`" in text
-    assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".json", ".svg"}
+    assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".json"}
     assert json.loads((tmp_path / "scoreboard.json").read_text())["runs"] == results.runs
     # Nothing is left to do, and no other results are written over.
     monkeypatch.setattr(script, "run", None)

@@ -112,6 +112,20 @@ def test_functions_of_the_model_are_measures():
     assert within_budget(space, 2400, bytes_of) == by_name
 
 
+def test_costs_are_rounded_up():
+    """Two candidates cost .05 % more than the budget, less than the unit it is counted in."""
+    space = keras.Sequential([keras.Input((16,))])
+    for _ in range(2):
+        space.add(layers.MixedDense(16, ("low_rank", "dense"), (0.5,)))
+    for layer in mixtures(space):
+        layer.logits.assign([0.0, 3.0])
+
+    def cost(model):
+        return 1.0005 * sum(layer.shares[1] for layer in mixtures(model))
+
+    assert sorted(within_budget(space, 2.0, cost)) == ["dense", "low_rank_0.5"]
+
+
 def test_budgets_that_cannot_be_kept():
     space = space_of(32, 16)
     with pytest.raises(ValueError, match=r"cheapest candidates, 2\d\d.*complexity_target=100"):

@@ -15,8 +15,14 @@ from keras_xd.core.searchable import (
     searchable_layers,
 )
 from keras_xd.finalizing import FinalizedModel, finalize
-from keras_xd.graph.wrapped_model import Rewritten
-from keras_xd.layers import CellArchitecture, HeterogeneousCell, StaticKernelXD, StaticXD, XDConv2D
+from keras_xd.graph.replacing import SubclassedModelWrapper
+from keras_xd.layers import (
+    ArchitectureLogits,
+    HeterogeneousCell,
+    StaticKernelXD,
+    StaticXD,
+    XDConv2D,
+)
 from keras_xd.layers.xd.static_operation import StaticOperation
 from keras_xd.rewriting import rewrite
 from keras_xd.training import SearchModel
@@ -240,7 +246,7 @@ def test_snapping_is_never_done_unasked_and_tells_what_it_does(rng):
 
 def test_operations_in_cells_keep_their_spectrum_and_the_report_tells(rng):
     inputs = keras.Input((4, 4, 3))
-    cell = HeterogeneousCell(2, CellArchitecture(operations=("xd_3", "identity")))
+    cell = HeterogeneousCell(2, ArchitectureLogits(operations=("xd_3", "identity")))
     space = keras.Model(inputs, cell([inputs, inputs]))
     # Only the first block's second operation is one of XD.
     logits = np.tile([0.0, 5.0], (18, 1))
@@ -265,7 +271,7 @@ def test_subclassed_models_have_a_report_too(rng):
     model(np.ones((1, 6, 6, 1)))
     space = rewrite(model)
     plain = finalize(space, keep="kernel", snap=1e-2)
-    assert type(plain) is Rewritten
+    assert type(plain) is SubclassedModelWrapper
     assert [row.form for row in plain.report.rows] == ["snapped"] * 2
     inputs = rng.normal(size=(2, 6, 6, 1)).astype("float32")
     np.testing.assert_allclose(plain(inputs), space(inputs), atol=1e-4)

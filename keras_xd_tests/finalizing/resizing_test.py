@@ -125,6 +125,18 @@ def test_activations_act_on_the_new_grid():
     assert separable.pointwise.activation is keras.activations.relu
 
 
+def test_activations_of_separable_operations_act_once():
+    def fine(activation):
+        layer = layers.XDSeparableConv1D(3, 3, padding="circular", activation=activation)
+        model = model_of(layer, shape=(16, 2))
+        return predict(keras_xd.resize(trained(model), (32, 2)), signal(32, 5))
+
+    keras.utils.set_random_seed(0)
+    linear = fine("linear")
+    keras.utils.set_random_seed(0)
+    assert_close(fine("tanh"), np.tanh(linear))
+
+
 def network(shape=(8, 8, 2)):
     """Nested, with skips, normalization, a shared layer, and all that can be resized."""
     inputs = keras.Input(shape)

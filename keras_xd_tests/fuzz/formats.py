@@ -24,7 +24,7 @@ from keras_xd_tests.fuzz import mutations
 from keras_xd_tests.fuzz.mutations import pick
 from tuner_integration import GrammarOracle
 
-DATA = saved_files_test.DATA
+DATA = saved_files_test.DATA / "version_0_1_0"
 # Those of Keras, h5py and the standard library for files of Keras' own format.
 OF_KERAS = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, OSError, RuntimeError),

@@ -147,5 +147,5 @@ def test_terms_that_are_no_model(term, inputs, rule):
 
 
 def test_a_text_is_no_term():
-    with pytest.raises(ValueError, match="parameter term="):
+    with pytest.raises(ValueError, match="`term` must be a Term.*Received: term="):
         build("(O a)", keras.Input((2,)), TABLE)

@@ -137,5 +137,5 @@ def test_own_constraint():
 def test_arguments_are_checked():
     with pytest.raises(ValueError, match="`levels` must be an integer"):
         Downsamplings(-1, [])
-    with pytest.raises(ValueError, match="one argument for each of its 6 edges"):
+    with pytest.raises(ValueError, match="Cell takes 6 arguments"):
         Grammar("S -> Cell a b", constraints=[Connected()]).count(constrained=True)

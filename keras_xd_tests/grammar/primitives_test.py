@@ -180,5 +180,5 @@ def test_example_runs(value):
 def test_arguments_are_checked():
     with pytest.raises(ValueError, match="`filters` must be"):
         primitives.stem(0)
-    with pytest.raises(ValueError, match="parameter classes=1.5"):
+    with pytest.raises(ValueError, match="`classes` must be"):
         primitives.head(1.5)

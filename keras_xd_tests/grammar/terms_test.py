@@ -146,7 +146,7 @@ def test_hostile_text_is_refused_at_once(name):
 
 @pytest.mark.parametrize("value", [None, 5, b"(OPS id)", ["(OPS id)"], Term("OPS", "id")])
 def test_only_strings_are_read(value):
-    with pytest.raises(ValueError, match="parameter text="):
+    with pytest.raises(ValueError, match="`text` must be a string.*Received: text="):
         read_term(value)
 
 

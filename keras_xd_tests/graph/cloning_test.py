@@ -5,13 +5,21 @@ import numpy as np
 import pytest
 from keras import layers
 
+import keras_xd
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.graph import cloning
+from keras_xd.testing import assert_close
 from keras_xd_tests import sample_models
 
 
 def keep(layer):
     return None
+
+
+def layer_calls(*args, **kwargs):
+    """Return `(layer, first argument)` of each call."""
+    calls = cloning.graph_calls(*args, **kwargs)
+    return [(layer, [*args, *kwargs.values()][0]) for layer, args, kwargs in calls]
 
 
 @pytest.mark.parametrize("make", sample_models.ALL)
@@ -41,8 +49,8 @@ def test_no_inbound_node_is_added(make, rng):
     before = nodes()
     assert sum(before) > 0
     cloning.clone(model, keep)
-    cloning.layer_calls(model)
-    cloning.layer_calls(model, inputs=sample_models.inputs_of(model, rng))
+    layer_calls(model)
+    layer_calls(model, inputs=sample_models.inputs_of(model, rng))
     assert nodes() == before
     model(model.inputs[0] if isinstance(model, keras.Sequential) else model.input)
     assert nodes() != before
@@ -54,7 +62,7 @@ def test_masks_reach_the_layers_of_traced_calls(rng):
     model = keras.Model(words, layers.LSTM(2, name="last")(x))
     inputs = np.array([[1, 2, 0, 0, 0], [3, 4, 5, 6, 0]], "int32")
     ((_, argument),) = [
-        call for call in cloning.layer_calls(model, inputs=inputs) if call[0].name == "last"
+        call for call in layer_calls(model, inputs=inputs) if call[0].name == "last"
     ]
     expected = keras.Model(words, x)(inputs)
     np.testing.assert_allclose(argument, expected, atol=1e-6)
@@ -174,20 +182,21 @@ def test_layer_that_cannot_be_copied_is_named():
         def call(self, x):
             return self.applied(x)
 
-    model = keras.Sequential([keras.Input((2,)), Opaque(lambda x: x)])
+    scale = layers.Dense(2)  # that of the original, which a copy must not call
+    model = keras.Sequential([keras.Input((2,)), Opaque(lambda x: scale(x))])
     with pytest.raises(ValueError, match="made again.*Received: Opaque 'opaque'"):
         cloning.clone(model, keep)
 
 
 def test_layer_calls_at_shapes_and_on_data(rng):
     model = sample_models.shared()
-    calls = cloning.layer_calls(model)
+    calls = layer_calls(model)
     shapes = [argument.shape for layer, argument in calls if layer.name == "twin"]
     assert shapes == [(None, 7, 5, 1)] * 2
     inputs = sample_models.inputs_of(model, rng, batch=4)
     arguments = [
         keras.ops.convert_to_numpy(argument)
-        for layer, argument in cloning.layer_calls(model, inputs=inputs)
+        for layer, argument in layer_calls(model, inputs=inputs)
         if layer.name == "twin"
     ]
     np.testing.assert_array_equal(arguments[0], inputs["left"])
@@ -198,7 +207,7 @@ def test_layer_calls_at_other_shapes():
     inputs = keras.Input((None, None, 1))
     model = keras.Model(inputs, layers.Conv2D(1, 3)(layers.MaxPooling2D()(inputs)))
     ((_, argument),) = [
-        call for call in cloning.layer_calls(model, [(None, 8, 12, 1)]) if "conv" in call[0].name
+        call for call in layer_calls(model, [(None, 8, 12, 1)]) if "conv" in call[0].name
     ]
     assert argument.shape == (None, 4, 6, 1)
 
@@ -207,7 +216,7 @@ def test_arguments_by_keyword():
     inputs = keras.Input((6, 2))
     x = layers.Conv1D(2, 3, name="conv")(inputs=inputs)
     outputs = layers.MultiHeadAttention(1, 2, name="attention")(query=x, value=x)
-    calls = cloning.layer_calls(keras.Model(inputs, outputs))
+    calls = layer_calls(keras.Model(inputs, outputs))
     shapes = [(layer.name, cloning.shapes_of(argument)) for layer, argument in calls]
     assert shapes == [("conv", [(None, 6, 2)]), ("attention", [(None, 4, 2)])]
     assert cloning.shapes_of({"a": [inputs, None]}) == [(None, 6, 2)]
@@ -225,7 +234,7 @@ def test_inserted_layers(rng):
         return {0: scale} if (operation, number) == (dense, 1) else {}
 
     x = rng.normal(size=(2, 3)).astype("float32")
-    calls = cloning.layer_calls(model, inputs=x, insert=insert)
+    calls = layer_calls(model, inputs=x, insert=insert)
     assert [layer for layer, _ in calls] == [dense, scale, dense]
     np.testing.assert_allclose(calls[2][1], 2 * dense(x), atol=1e-6)
     copy, _ = cloning.clone(model, keep, insert=insert)
@@ -233,13 +242,135 @@ def test_inserted_layers(rng):
     assert copy.get_layer("scale") is scale and len(model.layers) == 2
 
 
-def test_operation_calls():
+def test_traced_graph():
     inputs = keras.Input((None, 2))
     x = layers.Conv1D(2, 3, name="conv")(inputs)
     model = keras.Model(inputs, layers.Add(name="sum")([x, x * 2.0]))
-    convolution, product, addition = cloning.operation_calls(model, [(None, 8, 2)])
-    assert convolution[0] is model.get_layer("conv") and addition[0] is model.get_layer("sum")
-    assert product[1][0] is addition[1][0] is convolution[2][0]
-    assert product[1][1] == 2.0
-    assert addition[1][1] is product[2][0]
-    assert addition[2][0].shape == (None, 6, 2)
+    copy, (convolution, product, addition) = cloning.traced_graph(model, [(None, 8, 2)])
+    assert convolution.operation is model.get_layer("conv")
+    assert addition.operation is model.get_layer("sum")
+    assert product.tensors[0] is addition.tensors[0] is convolution.outputs[0]
+    assert addition.tensors[1] is product.outputs[0]
+    assert addition.outputs[0] is copy.output and copy.output.shape == (None, 6, 2)
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class Unconfigured(layers.Layer):
+    """Has no `get_config`, and Keras makes none, as its policy is no plain value."""
+
+    def __init__(self, width, activation="gelu", half=False, **kwargs):
+        super().__init__(**kwargs)
+        self.width, self.half = width // 2 if half else width, half
+        self.activation = keras.activations.get(activation)
+
+    def build(self, input_shape):
+        self.wide = layers.Dense(self.width, name="wide", dtype=self.dtype_policy)
+        self.wide.build(input_shape)
+        self.narrow = layers.Dense(input_shape[-1], name="narrow", dtype=self.dtype_policy)
+        self.narrow.build((*input_shape[:-1], self.width))
+
+    def call(self, inputs):
+        return inputs + self.narrow(self.activation(self.wide(inputs)))
+
+
+@keras.saving.register_keras_serializable(package="keras_xd_tests")
+class Misconfigured(layers.Layer):
+    """Its `get_config` reads an attribute that there is not; makes its layers in `build`."""
+
+    def __init__(self, width, count=2, **kwargs):
+        super().__init__(**kwargs)
+        self.width, self.count = width, count
+
+    def build(self, input_shape):
+        self.blocks = [
+            Unconfigured(self.width, name=f"block{number}", dtype=self.dtype_policy)
+            for number in range(self.count)
+        ]
+        for block in self.blocks:
+            block.build(input_shape)
+
+    def call(self, inputs):
+        for block in self.blocks:
+            inputs = block(inputs)
+        return inputs
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "depth": self.depth}
+
+
+POLICY = keras.DTypePolicy("float32")
+
+
+def test_a_configuration_that_says_more_than_the_constructor_takes():
+    class Talkative(layers.Dense):
+        def __init__(self, units, twice=False, **kwargs):
+            super().__init__(units, **kwargs)
+            self.twice = twice
+
+        def get_config(self):
+            return {**super().get_config(), "twice": self.twice, "half": self.units // 2}
+
+    layer = Talkative(4, twice=True, name="layer", activation="relu")
+    copy = cloning.copy_layer(layer)
+    assert copy.twice and (copy.name, copy.units) == ("layer", 4)
+    assert copy.activation is keras.activations.relu
+
+
+def test_a_class_without_configuration_is_made_again_by_its_attributes():
+    policy = keras.DTypePolicy("mixed_bfloat16")
+    layer = Unconfigured(8, "tanh", name="layer", dtype=policy)
+    with pytest.raises(NotImplementedError):
+        layer.get_config()
+    copy = cloning.copy_layer(layer)
+    assert (copy.name, copy.width, copy.half) == ("layer", 8, False)
+    assert copy.activation is keras.activations.tanh and copy.dtype_policy == policy
+    broken = Misconfigured(6, count=3, name="broken")
+    copy = cloning.copy_layer(broken)
+    assert (copy.name, copy.width, copy.count) == ("broken", 6, 3)
+
+
+def test_attributes_that_do_not_tell():
+    class Missing(layers.Layer):
+        def __init__(self, size, **kwargs):
+            super().__init__(**kwargs)
+
+    class Holding(layers.Layer):
+        def __init__(self, inner, **kwargs):
+            super().__init__(**kwargs)
+            self.inner = inner
+
+    class Checking(layers.Layer):
+        def __init__(self, sizes, **kwargs):
+            super().__init__(**kwargs)
+            self.sizes = tuple(sizes) if len(sizes) == 2 else None
+
+    kept_as_half = Unconfigured(8, half=True, name="kept", dtype=POLICY)
+    assert kept_as_half.width == 4
+    for layer in (
+        kept_as_half,
+        Missing(3, name="kept", dtype=POLICY),
+        Holding(layers.ReLU(), name="kept", dtype=POLICY),
+        Checking((1, 2, 3), name="kept", dtype=POLICY),
+    ):
+        copy = cloning.copy_layer(layer)  # by its attributes
+        assert type(copy) is type(layer) and copy.name == "kept"
+        with pytest.raises(ValueError, match="def get_config"):
+            cloning.serialized(layer)
+
+
+def test_networks_of_such_layers_are_rewritten_and_saved(tmp_path, rng):
+    """As the MLP of keras_hub's ViT, its DeiT encoder and its Llama decoder."""
+    inputs = keras.Input((5, 12))
+    x = Misconfigured(24, name="encoder")(inputs)
+    model = keras.Model(inputs, layers.Dense(3, name="head")(x))
+    x = rng.normal(size=(2, 5, 12)).astype("float32")
+    exact = keras_xd.rewrite(model, to="structured", family="dense")
+    assert_close(np.array(exact(x)), np.array(model(x)))
+    small = keras_xd.rewrite(model, to="structured", family="low_rank", share=0.5, skip="head")
+    assert len(small.report.rows) == 4 and small.count_params() < model.count_params()
+    small.save(tmp_path / "small.keras")
+    restored = keras.models.load_model(tmp_path / "small.keras")
+    assert_close(np.array(restored(x)), np.array(small(x)))

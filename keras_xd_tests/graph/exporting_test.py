@@ -19,7 +19,7 @@ import keras_xd
 from keras_xd.core import files
 from keras_xd.graph import exporting
 from keras_xd.graph.exporting import InferenceModel
-from keras_xd.graph.wrapped_model import Rewritten
+from keras_xd.graph.replacing import SubclassedModelWrapper
 from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-5
@@ -297,7 +297,7 @@ def test_random_layers_are_off_in_exports(make, prepare, tmp_path, rng):
         signature = ["args_0", "args_1"]
     model.export(tmp_path / "m", verbose=False)
     model = model.model if isinstance(model, keras_xd.SearchModel) else model
-    assert isinstance(model, Rewritten) == (make is subclassed)
+    assert isinstance(model, SubclassedModelWrapper) == (make is subclassed)
     assert_inference(tmp_path / "m", model, arguments, keywords, signature)
 
 

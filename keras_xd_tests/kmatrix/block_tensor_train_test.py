@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_xd import kmatrix
-from keras_xd.kmatrix import block_tensor_train
+from keras_xd.kmatrix import block_tensor_train, projection, special
 
 SIZES = [
     ((2, 3), (4, 2), 1),
@@ -108,9 +108,9 @@ def test_no_monarch_matrix_is_nearer(shape, blocks, rng):
 
 def test_a_butterfly_of_two_radices_is_a_monarch_matrix(rng):
     matrix = rng.normal(size=(16, 16))
-    stages = kmatrix.nearest_butterfly(matrix, (4, 4))
+    stages = projection.nearest_butterfly(matrix, (4, 4))
     found = kmatrix.nearest_monarch(matrix, 4)
-    np.testing.assert_allclose(found.matrix, kmatrix.kmatrix_dense(stages).real, atol=1e-12)
+    np.testing.assert_allclose(found.matrix, special.kmatrix_dense(stages).real, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(5, 9), (9, 5), (80, 100), (100, 80), (1, 4)])

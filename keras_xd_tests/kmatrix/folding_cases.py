@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_xd import kmatrix
+from keras_xd.kmatrix import constructions
 
 TOLERANCE = 2e-5  # of values of order 1, after up to nine float32 butterflies
 
@@ -10,8 +11,8 @@ TOLERANCE = 2e-5  # of values of order 1, after up to nine float32 butterflies
 def reference(weights, radices):
     """The analysis form multiplied out in float64: `B_0ᵀ B_1 B_2ᵀ …`."""
     matrix = np.eye(int(np.prod(radices)))
-    for slot, stages in enumerate(kmatrix.butterflies_of(weights, radices)):
-        rising = kmatrix.butterfly_dense(stages)
+    for slot, stages in enumerate(constructions.butterflies_of(weights, radices)):
+        rising = constructions.butterfly_dense(stages)
         matrix = matrix @ (rising if slot % 2 else rising.T)
     return matrix
 
@@ -19,7 +20,9 @@ def reference(weights, radices):
 def random_case(n, depth, radices=None, seed=0):
     rng = np.random.default_rng(seed)
     r = kmatrix.factorise(n, radices)
-    weights = kmatrix.kmatrix_weights([kmatrix.random_unitary(r, rng) for _ in range(depth)])
+    weights = constructions.kmatrix_weights(
+        [constructions.random_unitary(r, rng) for _ in range(depth)]
+    )
     return weights, reference(weights, r), rng
 
 

@@ -11,7 +11,7 @@ from keras_xd.kmatrix import radix as radices
 
 @given(st.integers(1, 5000))
 def test_prime_factors_multiply_to_the_size(n):
-    factors = kmatrix.prime_factors(n)
+    factors = radices.prime_factors(n)
     assert math.prod(factors) == n
     assert all(all(f % d for d in range(2, math.isqrt(f) + 1)) for f in factors)
 
@@ -20,7 +20,7 @@ def test_prime_factors_multiply_to_the_size(n):
 def test_integer_radix_bounds_every_block_that_is_not_prime(n, radix):
     factors = kmatrix.factorise(n, radix)
     assert math.prod(factors) == n
-    assert all(f <= radix or kmatrix.prime_factors(f) == (f,) for f in factors)
+    assert all(f <= radix or radices.prime_factors(f) == (f,) for f in factors)
 
 
 def test_radix_of_the_size_gives_one_dense_block():
@@ -37,13 +37,13 @@ def test_given_radices_must_multiply_to_the_size():
 
 @pytest.mark.parametrize("radix", [1, 0, -2, 2.0, "2", True, (), (2, 0), (2, 1.5)])
 def test_impossible_radix(radix):
-    with pytest.raises(ValueError, match="Received: radix=|parameter radix="):
+    with pytest.raises(ValueError, match="Received: radix="):
         radices.check_radix(radix)
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, None])
 def test_impossible_size(n):
-    with pytest.raises(ValueError, match="Received: n=|parameter n="):
+    with pytest.raises(ValueError, match=f"must be an integer.*Received: n={n}"):
         kmatrix.plan(n)
 
 
@@ -62,11 +62,11 @@ def test_no_size_up_to_the_next_power_of_two_is_cheaper(need):
 
 
 @pytest.mark.parametrize("radix", [None, 2, 3, 8, 16, 64])
-@pytest.mark.parametrize("need", [1, 2, 7, 33, 65, 100, 341, 1025])
-def test_no_cheaper_size_is_passed_over(need, radix):
-    limit = 1 << (need - 1).bit_length()
-    costs = {n: n * sum(kmatrix.factorise(n, radix)) for n in range(need, limit + 1)}
-    assert kmatrix.padded_size(need, radix) == min(costs, key=lambda n: (costs[n], n))
+def test_no_cheaper_size_is_passed_over(radix):
+    for need in [1, 2, 7, 33, 65, 100, 341, 1025]:
+        limit = 1 << (need - 1).bit_length()
+        costs = {n: n * sum(kmatrix.factorise(n, radix)) for n in range(need, limit + 1)}
+        assert kmatrix.padded_size(need, radix) == min(costs, key=lambda n: (costs[n], n))
 
 
 def test_a_padded_size_is_found_once(monkeypatch):
@@ -113,10 +113,10 @@ def test_radices_in_any_sequence(radix):
 
 @given(st.integers(1, 3000))
 def test_the_fastest_size_fits_and_has_at_most_twice_the_parameters(need):
-    size, fewest = kmatrix.padded_size(need, "time"), kmatrix.padded_size(need)
+    size, fewest = kmatrix.padded_size(need, "fastest"), kmatrix.padded_size(need)
     assert need <= size <= fewest
-    assert kmatrix.factorise(size, "time") == kmatrix.prime_factors(size)
-    counts = [kmatrix.parameter_count(n) for n in (size, fewest)]
+    assert kmatrix.factorise(size, "fastest") == radices.prime_factors(size)
+    counts = [radices.parameter_count(n) for n in (size, fewest)]
     assert counts[0] <= 2 * counts[1]
 
 
@@ -126,11 +126,12 @@ def test_the_fastest_size_fits_and_has_at_most_twice_the_parameters(need):
     [(30, 30), (33, 33), (65, 65), (66, 66), (67, 68), (128, 128), (131, 132), (8191, 8192)],
 )
 def test_the_fastest_padded_size(need, size):
-    """Sizes that `benchmarks/padded_sizes.py` measures as the fastest or near them."""
-    assert kmatrix.padded_size(need, "time") == size
+    """Sizes that were measured as the fastest or near them."""
+    assert kmatrix.padded_size(need, "fastest") == size
+    assert kmatrix.padded_size(need, "time") == size  # in files of versions up to 0.2
 
 
 @pytest.mark.parametrize("function", [kmatrix.padded_size, kmatrix.factorise, kmatrix.plan])
 def test_other_words_are_refused(function):
-    with pytest.raises(ValueError, match="'time'.*Received: radix='fast'"):
+    with pytest.raises(ValueError, match="'fastest'.*Received: radix='fast'"):
         function(33, "fast")

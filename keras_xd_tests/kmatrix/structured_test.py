@@ -5,11 +5,11 @@ from keras_xd.kmatrix import structured
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 6), (3, 6, 4), (2, 2, 5, 5)])
-@pytest.mark.parametrize("rank", [0, 1, 3, 9])
-def test_tails_are_those_of_the_singular_values(shape, rank, rng):
-    slices = rng.normal(size=shape)
-    expected = np.sqrt((np.linalg.svd(slices, compute_uv=False)[..., rank:] ** 2).sum())
-    assert structured.tail(slices, rank) == pytest.approx(expected)
+def test_tails_are_those_of_the_singular_values(shape, rng):
+    for rank in [0, 1, 3, 9]:
+        slices = rng.normal(size=shape)
+        expected = np.sqrt((np.linalg.svd(slices, compute_uv=False)[..., rank:] ** 2).sum())
+        assert structured.tail(slices, rank) == pytest.approx(expected)
 
 
 def test_what_is_measured(rng):

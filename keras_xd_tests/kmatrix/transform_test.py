@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 import re
 
 import keras
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_xd import kmatrix
-from keras_xd.kmatrix import radix, transform
+from keras_xd.kmatrix import product, radix, transform
 from keras_xd_tests.kmatrix.folding_cases import TOLERANCE, pairs, random_case
 
 
@@ -34,17 +35,19 @@ def test_every_plan_computes_the_same_matrix(n, depth):
     forward = np.einsum("fs,psc->pfc", matrix[:, :size], signal)
     forward_real = np.einsum("fs,psc->pfc", matrix[:, :size], signal.real)
     back = np.einsum("fs,pfc->psc", matrix[:, :size], frequencies)
-    for groups in all_groups(len(kmatrix.prime_factors(n))):
+    for groups in all_groups(len(radix.prime_factors(n))):
         plan = kmatrix.plan(n, groups=groups)
-        (factors,) = kmatrix.fold([weights], [plan])
+        (factors,) = product.multiply_out([weights], [plan])
         x, y = pairs(signal, 1), pairs(frequencies, 2)
-        result = np.array(kmatrix.analysis(factors, plan, size=size, pair=True)(x))
+        result = np.array(transform.forward_transform(factors, plan, size=size, pair=True)(x))
         np.testing.assert_allclose(result, pairs(forward, 2), atol=TOLERANCE)
-        result = np.array(kmatrix.analysis(factors, plan, size=size, pair=False)(x[:, 0]))
+        result = np.array(
+            transform.forward_transform(factors, plan, size=size, pair=False)(x[:, 0])
+        )
         np.testing.assert_allclose(result, pairs(forward_real, 2), atol=TOLERANCE)
-        result = np.array(kmatrix.synthesis(factors, plan, size=size, pair=True)(y))
+        result = np.array(transform.transposed_transform(factors, plan, size=size, pair=True)(y))
         np.testing.assert_allclose(result, pairs(back, 1), atol=TOLERANCE)
-        result = np.array(kmatrix.synthesis(factors, plan, size=size, pair=False)(y))
+        result = np.array(transform.transposed_transform(factors, plan, size=size, pair=False)(y))
         np.testing.assert_allclose(result, back.real, atol=TOLERANCE)
 
 
@@ -57,9 +60,9 @@ def test_more_columns_than_rows(pre, repeat):
     x, y = pairs(signal, 1), pairs(signal, 2)
     for groups in all_groups(3):
         plan = kmatrix.plan(12, groups=groups)
-        (factors,) = kmatrix.fold([weights], [plan])
-        analysis = kmatrix.analysis(factors, plan, pair=True)
-        synthesis = kmatrix.synthesis(factors, plan, pair=True)
+        (factors,) = product.multiply_out([weights], [plan])
+        analysis = transform.forward_transform(factors, plan, pair=True)
+        synthesis = transform.transposed_transform(factors, plan, pair=True)
         result = np.array(dataclasses.replace(analysis, repeat=repeat)(x))
         forward = np.einsum("fs,psc->pfc", matrix, signal)
         np.testing.assert_allclose(
@@ -78,8 +81,8 @@ def test_more_columns_than_rows(pre, repeat):
 def test_matrices_are_repeated_where_they_are_smaller(pre, columns, expected):
     weights, *_ = random_case(8, 1)
     plan = kmatrix.plan(8, groups=(3,))
-    (factors,) = kmatrix.fold([weights], [plan])  # one matrix of 16 by 16
-    analysis = kmatrix.analysis(factors, plan, pair=True)
+    (factors,) = product.multiply_out([weights], [plan])  # one matrix of 16 by 16
+    analysis = transform.forward_transform(factors, plan, pair=True)
     specification = tf.TensorSpec((pre, 2, 8, columns), "float32")
     graph = tf.function(analysis, autograph=False).get_concrete_function(specification).graph
     types = {operation.type for operation in graph.get_operations()}
@@ -92,12 +95,12 @@ def test_data_keep_their_order_under_xla(repeat):
     """With matrices repeated for them, XLA multiplies vectors where they lie."""
     weights, *_ = random_case(8, 1)
     plan = kmatrix.plan(8, groups=(3,))
-    (factors,) = kmatrix.fold([weights], [plan])
+    (factors,) = product.multiply_out([weights], [plan])
     x = tf.random.stateless_normal((6, 2, 8, 64), (0, 1))
 
     @tf.function(jit_compile=True, autograph=False)
     def run(x):
-        analysis = kmatrix.analysis(factors, plan, pair=True)
+        analysis = transform.forward_transform(factors, plan, pair=True)
         return dataclasses.replace(analysis, repeat=repeat)(x)
 
     compiled = run.experimental_get_compiler_ir(x)(stage="optimized_hlo")
@@ -118,18 +121,18 @@ def test_any_size_and_stride(n, depth, count, stride, seed):
     stages = len(kmatrix.factorise(n))
     groups = all_groups(stages)
     plan = kmatrix.plan(n, groups=groups[(count * 7 + seed) % len(groups)])
-    (factors,) = kmatrix.fold([weights], [plan])
+    (factors,) = product.multiply_out([weights], [plan])
     kept = matrix[:, ::stride]
     y = rng.standard_normal((1, n, 2)) + 1j * rng.standard_normal((1, n, 2))
-    synthesis = kmatrix.synthesis(factors, plan, stride=stride, pair=True)
+    synthesis = transform.transposed_transform(factors, plan, stride=stride, pair=True)
     expected = np.einsum("fs,pfc->psc", kept, y)
     np.testing.assert_allclose(synthesis(pairs(y, 2)), pairs(expected, 1), atol=TOLERANCE)
     size = max(1, kept.shape[1] - seed % 3)
     x = rng.standard_normal((1, size, 2)) + 1j * rng.standard_normal((1, size, 2))
     expected = np.einsum("fs,psc->pfc", kept[:, :size], x)
-    analysis = kmatrix.analysis(factors, plan, size=size, stride=stride, pair=True)
+    analysis = transform.forward_transform(factors, plan, size=size, stride=stride, pair=True)
     np.testing.assert_allclose(analysis(pairs(x, 1)), pairs(expected, 2), atol=TOLERANCE)
-    analysis = kmatrix.analysis(factors, plan, size=size, stride=stride, pair=False)
+    analysis = transform.forward_transform(factors, plan, size=size, stride=stride, pair=False)
     expected = np.einsum("fs,psc->pfc", kept[:, :size], x.real)
     np.testing.assert_allclose(analysis(pairs(x, 1)[:, 0]), pairs(expected, 2), atol=TOLERANCE)
 
@@ -144,9 +147,9 @@ def test_gradients_by_finite_differences(groups):
     target = rng.standard_normal((1, n, 2, 2)).astype("float32")
 
     def loss(w):
-        (factors,) = kmatrix.fold([w], [plan])
-        y = kmatrix.analysis(factors, plan, size=10, pair=False)(x)
-        z = kmatrix.synthesis(factors, plan, size=5, stride=2, pair=False)(y * target)
+        (factors,) = product.multiply_out([w], [plan])
+        y = transform.forward_transform(factors, plan, size=10, pair=False)(x)
+        z = transform.transposed_transform(factors, plan, size=5, stride=2, pair=False)(y * target)
         return keras.ops.sum(z**2)
 
     variable = tf.Variable(weights)
@@ -170,9 +173,9 @@ def test_compiles_under_xla_with_static_shapes(n, groups):
 
     @tf.function(jit_compile=True, autograph=False)
     def run(w, x):
-        (factors,) = kmatrix.fold([w], [plan])
-        y = kmatrix.analysis(factors, plan, pair=False)(x)
-        return kmatrix.synthesis(factors, plan, pair=False)(y)
+        (factors,) = product.multiply_out([w], [plan])
+        y = transform.forward_transform(factors, plan, pair=False)(x)
+        return transform.transposed_transform(factors, plan, pair=False)(y)
 
     expected = np.einsum("fs,fc->sc", matrix, matrix @ x[0]).real
     np.testing.assert_allclose(run(weights, x)[0], expected, atol=1e-4)
@@ -199,8 +202,8 @@ def test_a_dynamic_batch_passes_through():
 
     @tf.function(input_signature=[tf.TensorSpec((1, 36, None))])
     def run(x):
-        (factors,) = kmatrix.fold([tf.constant(weights)], [plan])
-        return kmatrix.analysis(factors, plan, pair=False)(x)
+        (factors,) = product.multiply_out([tf.constant(weights)], [plan])
+        return transform.forward_transform(factors, plan, pair=False)(x)
 
     for columns in (1, 5):
         x = rng.standard_normal((1, 36, columns)).astype("float32")
@@ -208,15 +211,14 @@ def test_a_dynamic_batch_passes_through():
 
 
 @pytest.mark.parametrize("groups", [(4,), (2, 2), (1, 2, 1)], ids=str)
-@pytest.mark.parametrize("depth", [1, 2, 3])
-@pytest.mark.parametrize("size, stride", [(36, 1), (10, 1), (12, 3), (5, 7)])
-def test_multiply_adds_are_the_entries_of_the_matrices(groups, depth, size, stride):
+def test_multiply_adds_are_the_entries_of_the_matrices(groups):
     """Every vector is multiplied once by every entry that a transform holds."""
-    plan = kmatrix.plan(36, groups=groups)
-    (factors,) = kmatrix.fold([random_case(36, depth)[0]], [plan])
-    for pair in (False, True):
-        options = {"size": size, "stride": stride, "pair": pair}
-        count = transform.multiply_adds(plan, depth, columns=7, **options)
-        for made in (kmatrix.analysis, kmatrix.synthesis):
-            matrices = made(factors, plan, **options).matrices
-            assert count == 7 * sum(np.prod(matrix.shape) for matrix in matrices)
+    for depth, (size, stride) in itertools.product([1, 2, 3], [(36, 1), (10, 1), (12, 3), (5, 7)]):
+        plan = kmatrix.plan(36, groups=groups)
+        (factors,) = product.multiply_out([random_case(36, depth)[0]], [plan])
+        for pair in (False, True):
+            options = {"size": size, "stride": stride, "pair": pair}
+            count = transform.multiply_adds(plan, depth, columns=7, **options)
+            for made in (transform.forward_transform, transform.transposed_transform):
+                matrices = made(factors, plan, **options).matrices
+                assert count == 7 * sum(np.prod(matrix.shape) for matrix in matrices)

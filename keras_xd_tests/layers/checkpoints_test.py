@@ -20,7 +20,7 @@ def of_cells():
     """Operations of all edges in one variable, and a layer of each, those that are the fewest."""
     x = inputs = keras.Input((4, 4, 3))
     for operations, edge_layers in ((OPERATIONS, False), (OPERATIONS[::3], True)):
-        architecture = layers.CellArchitecture(operations=operations)
+        architecture = layers.ArchitectureLogits(operations=operations)
         options = {"partial_channels": 2, "edge_layers": edge_layers}
         x = layers.HeterogeneousCell(2, architecture, **options)([inputs, x])
     return keras.Model(inputs, x)

@@ -6,6 +6,7 @@ import pytest
 
 import keras_xd
 from keras_xd import kmatrix, layers
+from keras_xd.kmatrix import constructions, special
 
 TOLERANCE = 1e-12
 FLOAT64 = {"dtype": "float64"}
@@ -100,12 +101,12 @@ def test_k_dense(start, rng):
     outputs = layer(inputs)
     radices = layer.plan.radices
     stages = {
-        "random_orthogonal": lambda r: kmatrix.constructions.random_orthogonal(r, generator),
-        "random_unitary": lambda r: kmatrix.constructions.random_unitary(r, generator),
-        "identity": kmatrix.constructions.identity,
+        "random_orthogonal": lambda r: constructions.random_orthogonal(r, generator),
+        "random_unitary": lambda r: constructions.random_unitary(r, generator),
+        "identity": constructions.identity,
     }[start]
     generator = np.random.default_rng(4)
-    matrix = kmatrix.kmatrix_dense([stages(radices)])
+    matrix = special.kmatrix_dense([stages(radices)])
     if start == "random_unitary":
         matrix *= np.sqrt(2)  # as many units as inputs
     assert_equal_in_float64(outputs, np.real(inputs @ matrix.T))

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from keras import layers
 
-from keras_xd.rewriting.candidates import check_graph, find_candidates
+from keras_xd.rewriting.candidates import check_graph
+from keras_xd.rewriting.spaces import K_OPERATION, XD
 from keras_xd_tests import sample_models
 
 
@@ -15,7 +16,7 @@ class OwnConvolution(layers.Conv2D):
 
 def reason_of(layer, shape=(8, 8, 2)):
     inputs = keras.Input(shape)
-    (candidate,) = find_candidates(keras.Model(inputs, layer(inputs)))
+    (candidate,) = XD.candidates(keras.Model(inputs, layer(inputs)))
     return candidate.reason
 
 
@@ -52,8 +53,8 @@ def test_reasons(layer, shape, reason):
 def test_reason_of_k_operations():
     inputs = keras.Input((8, 8, 2))
     model = keras.Model(inputs, layers.DepthwiseConv2D(3)(inputs))
-    (candidate,) = find_candidates(model, "k_operation", ("convolution",))
-    assert candidate.reason == "no K-operation replaces DepthwiseConv2D"
+    (candidate,) = K_OPERATION.candidates(model, ("convolution",))
+    assert candidate.reason == "to='k_operation' has no DepthwiseConv2D"
 
 
 def test_reason_of_lora():
@@ -61,14 +62,14 @@ def test_reason_of_lora():
     convolution = layers.Conv2D(2, 3)
     model = keras.Model(inputs, convolution(inputs))
     convolution.enable_lora(1)
-    (candidate,) = find_candidates(model)
+    (candidate,) = XD.candidates(model)
     assert candidate.reason == "LoRA is enabled"
 
 
 def test_reason_of_several_sizes():
     inputs, convolution = keras.Input((8, 2)), layers.Conv1D(2, 3)
     model = keras.Model(inputs, convolution(convolution(inputs)))
-    (candidate,) = find_candidates(model)
+    (candidate,) = XD.candidates(model)
     assert candidate.reason == "it is called at several shapes, (None, 6, 2), (None, 8, 2)"
 
 
@@ -76,7 +77,7 @@ def test_shapes_in_nested_models_are_those_of_the_calls():
     inside = keras.Input((None, 2))
     block = keras.Model(inside, layers.Conv1D(2, 3, name="conv")(inside), name="block")
     inputs = keras.Input((8, 2))
-    found = find_candidates(keras.Model(inputs, block(inputs)))
+    found = XD.candidates(keras.Model(inputs, block(inputs)))
     assert [(c.path, c.shape, c.reason) for c in found] == [("block/conv", (None, 8, 2), None)]
 
 
@@ -84,7 +85,7 @@ def test_shapes_in_nested_models_are_those_of_the_calls():
     ("make", "count"), [(sample_models.residual, 6), (sample_models.nested, 2)]
 )
 def test_each_convolution_is_found_once(make, count):
-    found = find_candidates(make(), operations=("convolution",))
+    found = XD.candidates(make(), operations=("convolution",))
     assert len({candidate.path for candidate in found}) == len(found) == count
     assert all(candidate.reason is None for candidate in found)
 

@@ -7,7 +7,7 @@ from keras import layers
 
 import keras_xd
 from keras_xd import layers as xd_layers
-from keras_xd.rewriting import kinds
+from keras_xd.rewriting import spaces
 
 STEPS, CHANGE = 12, 7
 
@@ -38,9 +38,9 @@ class GatedConv1D(xd_layers.SearchableLayer, layers.Conv1D):
 
 
 @pytest.fixture(autouse=True)
-def spaces(monkeypatch):
+def own_spaces(monkeypatch):
     """Enter two spaces for this module alone."""
-    monkeypatch.setattr(kinds, "SEARCH_SPACES", dict(kinds.SEARCH_SPACES))
+    monkeypatch.setattr(spaces, "SEARCH_SPACES", dict(spaces.SEARCH_SPACES))
     keras_xd.register_search_space("gates", {layers.Conv1D: GatedConv1D})
     keras_xd.register_search_space("looks_ahead", {layers.Conv1D: xd_layers.XDConv1D})
 
@@ -99,12 +99,26 @@ def test_a_causal_model_stays_causal_in_every_space(space, make, rng):
 
 
 def test_every_space_is_tested():
-    assert set(OPTIONS) | {"looks_ahead"} == set(kinds.SEARCH_SPACES)
+    assert set(OPTIONS) | {"looks_ahead"} == set(spaces.SEARCH_SPACES)
 
 
 def test_a_space_of_ones_own_that_looks_ahead_is_refused():
     with pytest.raises(ValueError, match="must stay causal.*layer 'causal' of class XDConv1D"):
         keras_xd.rewrite(network(), to="looks_ahead")
+
+
+def test_other_layers_of_a_causal_model_stay_causal():
+    class Ahead(xd_layers.SearchableLayer, layers.Dense):
+        """A dense layer that sees one step ahead."""
+
+        architecture_variables = ()
+
+        def call(self, inputs):
+            return super().call(keras.ops.roll(inputs, -1, axis=1))
+
+    keras_xd.register_search_space("ahead", {layers.Dense: Ahead})
+    with pytest.raises(ValueError, match="must stay causal.*layer 'dense' of class Ahead"):
+        keras_xd.rewrite(network(), to="ahead")
 
 
 def test_layers_that_would_see_later_steps_are_left(rng, caplog):
@@ -114,6 +128,88 @@ def test_layers_that_would_see_later_steps_are_left(rng, caplog):
     assert "padded" in caplog.text and "later steps" in caplog.text
     with pytest.raises(ValueError, match="no skip.*later steps|later steps"):
         keras_xd.rewrite(network(), operations="skip")
+
+
+def padded(x):
+    return layers.Conv1D(4, 3)(layers.ZeroPadding1D((2, 0))(x))
+
+
+def cropped(x):
+    x = layers.Conv1D(4, 3, padding="same", name="same")(layers.ZeroPadding1D((1, 0))(x))
+    return layers.Cropping1D((0, 1))(x)
+
+
+def attention(x):
+    return layers.MultiHeadAttention(2, 2)(x, x, use_causal_mask=True)
+
+
+def recurrent(x):
+    return layers.LSTM(4, return_sequences=True)(x)
+
+
+def transposed(x):
+    return layers.Permute((2, 1))(recurrent(layers.Permute((2, 1))(x)))
+
+
+def bidirectional(x):
+    return layers.Bidirectional(layers.LSTM(4, return_sequences=True))(x)
+
+
+def with_pointwise(*parts, shape=(STEPS, 4), data_format="channels_last"):
+    inputs = keras.Input(shape, dtype="int32" if len(shape) == 1 else "float32")
+    outputs = []
+    for number, part in enumerate(parts):
+        convolution = layers.Conv1D(3, 1, data_format=data_format, name=f"pointwise{number}")
+        outputs.append(convolution(part(inputs)))
+    return keras.Model(inputs, outputs if len(outputs) > 1 else outputs[0])
+
+
+@pytest.mark.parametrize("part", [padded, cropped, attention, recurrent])
+def test_models_without_causal_convolutions_stay_causal(part, rng):
+    rewritten = keras_xd.rewrite(with_pointwise(part))
+    assert type(rewritten.get_layer("pointwise0")) is xd_layers.XDCausalConv1D
+    for variable in rewritten.trainable_variables:
+        variable.assign_add(rng.standard_normal(variable.shape))
+    earlier, later = movement(rewritten, rng)
+    assert earlier <= 1e-5 * later, (earlier, later)
+
+
+@pytest.mark.parametrize(
+    "model, causal",
+    [
+        (lambda: with_pointwise(lambda x: recurrent(layers.Embedding(9, 4)(x)), shape=(12,)), True),
+        (lambda: with_pointwise(transposed, shape=(4, 12), data_format="channels_first"), True),
+        (lambda: with_pointwise(bidirectional, recurrent), True),
+        (lambda: with_pointwise(bidirectional), False),
+        (lambda: with_pointwise(lambda x: x), False),
+        (lambda: with_pointwise(layers.Dense(4, activation="relu")), False),
+        (lambda: with_pointwise(layers.Conv1D(4, 3)), False),
+        (lambda: with_pointwise(layers.Conv1D(4, 3, padding="same")), False),
+    ],
+)
+def test_which_models_are_causal(model, causal):
+    rewritten = keras_xd.rewrite(model())
+    found = type(rewritten.get_layer("pointwise0")) is xd_layers.XDCausalConv1D
+    assert found == causal
+
+
+def test_a_model_is_probed_without_changing_its_state():
+    inputs = keras.Input(batch_shape=(2, STEPS, 4))
+    x = layers.LSTM(4, return_sequences=True, stateful=True, name="recurrent")(inputs)
+    model = keras.Model(inputs, layers.Conv1D(3, 1, name="pointwise")(x))
+    rewritten = keras_xd.rewrite(model)
+    assert type(rewritten.get_layer("pointwise")) is xd_layers.XDCausalConv1D
+    for state in model.get_layer("recurrent").states:
+        np.testing.assert_array_equal(state, np.zeros((2, 4)))
+
+
+def test_a_causal_model_with_nothing_to_search_is_refused():
+    model = keras.Sequential([keras.Input((STEPS, 4)), layers.ZeroPadding1D((2, 0))])
+    model.add(layers.Conv1D(4, 3, name="valid"))
+    with pytest.raises(ValueError, match="Nothing is left.*later steps"):
+        keras_xd.rewrite(model)
+    rewritten = keras_xd.rewrite(model, causal="windowed")
+    assert type(rewritten.get_layer("valid")) is xd_layers.XDConv1D
 
 
 def test_windows_are_an_option(rng):

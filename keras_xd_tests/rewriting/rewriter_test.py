@@ -185,7 +185,7 @@ def refusing():
         ),
         ({"skip": "missing"}, "skip='missing', which does not exist"),
         ({"only": "stem("}, r"only='stem\(', which is not a pattern"),
-        ({"only": 3}, "parameter only=3"),
+        ({"only": 3}, "`only` must be a string.*only=3"),
         ({"skip": ".*"}, r"Nothing is left to rewrite.*skip='\.\*'"),
         ({"only": lambda layer: False}, "Nothing is left to rewrite"),
         ({"to": "k"}, "`to` must be one of 'xd'"),

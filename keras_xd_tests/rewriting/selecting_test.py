@@ -2,8 +2,8 @@ import keras
 import pytest
 
 import keras_xd
-from keras_xd.rewriting.candidates import find_candidates
 from keras_xd.rewriting.selecting import check_selection
+from keras_xd.rewriting.spaces import XD
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_selections_that_find_nothing(selection, message):
             keras.layers.AveragePooling1D(2, name="pool"),
         ]
     )
-    found = find_candidates(model, operations=("convolution",))
+    found = XD.candidates(model, operations=("convolution",))
     layers = {candidate.path: candidate.layer for candidate in found}
     with pytest.raises(ValueError, match=message):
         check_selection(model, found, layers, selection, "only")

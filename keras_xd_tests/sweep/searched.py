@@ -367,7 +367,7 @@ def _cell(configuration):
     reduction = configuration["reduction"]
 
     def extra(dtype):
-        weights = layers.CellArchitecture(
+        weights = layers.ArchitectureLogits(
             reduction, configuration["operations"], seed=1, dtype=dtype
         )
         return {"weights": weights, "reduction": reduction}

@@ -33,14 +33,14 @@ def test_larger_is_worse_in_both_modes():
 
 
 def test_what_is_removed_has_no_share_and_others_keep_their_proportions(rng):
-    architecture = layers.CellArchitecture(operations=NAMES)
+    architecture = layers.ArchitectureLogits(operations=NAMES)
     architecture.build()
     logits = rng.normal(size=(18, 3)).astype("float32")
     architecture.logits.assign(logits)
-    before, seen = numpy(architecture.shares), []
+    before, seen = numpy(architecture.probabilities), []
 
     def worse():
-        seen.append(numpy(architecture.shares))
+        seen.append(numpy(architecture.probabilities))
         return 10.0 + len(seen)
 
     np.testing.assert_allclose(importance(architecture, 4, worse, 10.0), [1, 2, 3])

@@ -167,13 +167,13 @@ def test_bad_input():
     for arguments, message in [
         ((plain, "sgd", "adam"), r"must have architecture variables.*Received: model="),
         ((unbuilt, "sgd", "adam"), r"must be a built Keras model.*Received: model="),
-        (("model", "sgd", "adam"), "parameter model='model'"),
+        (("model", "sgd", "adam"), r"must be a Keras model.*Received: model='model'"),
         ((model, adam, adam), "the same object twice"),
         ((model, scaled, "adam"), r"LossScaleOptimizer\(architecture_optimizer.*weights="),
         ((model, "adam", scaled), r"LossScaleOptimizer\(architecture_optimizer.*architecture="),
         ((model, grouped, "adam"), r"A `MultiOptimizer` cannot be.*weights="),
-        ((model, None, "adam"), "parameter weights="),
-        ((model, "adam", None), "parameter architecture="),
+        ((model, None, "adam"), r"`weights` must be a string or a Keras optimizer"),
+        ((model, "adam", None), r"`architecture` must be a string or a Keras optimizer"),
         ((model, "adam", "nothing"), "nothing"),
         (
             (model, keras.optimizers.SGD(loss_scale_factor=8.0), "adam"),

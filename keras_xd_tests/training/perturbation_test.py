@@ -21,7 +21,7 @@ numpy = keras.ops.convert_to_numpy
 def network(relaxation, names, channels):
     """Return a network that tests share, and its weights as they were made."""
     keras.utils.set_random_seed(1)
-    kinds = [layers.CellArchitecture(number, names, 1, relaxation) for number in (False, True)]
+    kinds = [layers.ArchitectureLogits(number, names, 1, relaxation) for number in (False, True)]
     inputs = keras.Input((4, 4, 3))
     outputs = [inputs, inputs]
     for number, kind in enumerate(kinds):
@@ -67,7 +67,7 @@ def test_it_is_the_rule_with_the_importance_for_weights(
 
     def evaluate(x, y, **options):
         assert options["batch_size"] == 5
-        present = [numpy(kind.operation_shares) > 1e-6 for kind in kinds]
+        present = [numpy(kind.operation_probabilities) > 1e-6 for kind in kinds]
         return {"loss": -sum(c[p].sum() for c, p in zip(costs, present, strict=True))}
 
     monkeypatch.setattr(search, "evaluate", evaluate)
@@ -106,11 +106,11 @@ def test_shares_alone_do_not_decide():
             with pytest.raises(ValueError, match="decide_by_perturbation` after"):
                 derived(search)
     normal, _ = architectures(search)
-    expected = cell_of_weights(numpy(normal.shares), NAMES[:2])
-    assert normal.genotype_of_shares == expected and not normal.decided
+    expected = cell_of_weights(numpy(normal.probabilities), NAMES[:2])
+    assert normal.genotype_of_probabilities == expected and not normal.decided
     for edge in range(18):
         normal.keep(edge, "max_pooling_3")
-    assert numpy(normal.shares)[:, 1] == pytest.approx(1, abs=1e-6)
+    assert numpy(normal.probabilities)[:, 1] == pytest.approx(1, abs=1e-6)
     assert not normal.decided
     with pytest.raises(ValueError, match="Received: logits that nothing has decided on"):
         _ = normal.genotype
@@ -138,7 +138,7 @@ def test_training_by_it_is_that_of_softmax(rng):
     """The shares still decide on nothing afterwards."""
     found = {}
     for relaxation in ("softmax", "perturbation"):
-        weights = layers.CellArchitecture(False, NAMES[:2], 1, relaxation)
+        weights = layers.ArchitectureLogits(False, NAMES[:2], 1, relaxation)
         keras.utils.set_random_seed(2)
         inputs = keras.Input((4, 4, 3))
         x = layers.HeterogeneousCell(2, weights)([inputs, inputs])
@@ -150,7 +150,7 @@ def test_training_by_it_is_that_of_softmax(rng):
     assert len(found["softmax"]) == len(found["perturbation"]) > 1
     for one, other in zip(*found.values(), strict=True):
         np.testing.assert_array_equal(one, other)
-    with pytest.raises(ValueError, match="With the relaxation 'perturbation' shares do not decide"):
+    with pytest.raises(ValueError, match="'perturbation' probabilities do not decide"):
         keras_xd.finalize(search)
 
 
@@ -158,7 +158,7 @@ def test_architectures_can_be_told_any_cell(rng):
     for seed in range(5):
         genotype = random_genotype(np.random.default_rng(seed), NAMES)
         for relaxation in ("softmax", "partial", "perturbation"):
-            architecture = keras_xd.layers.CellArchitecture(False, NAMES, relaxation=relaxation)
+            architecture = keras_xd.layers.ArchitectureLogits(False, NAMES, relaxation=relaxation)
             architecture.build()
             architecture.decide(genotype.normal)
             assert architecture.genotype == genotype.normal and architecture.decided

@@ -312,6 +312,20 @@ def test_frozen_groups_are_no_typos_and_freezing_later_is_an_error():
         keras_xd.optimizers.ArchitectureOptimizer(optimizer_map, [(4,)]).build(search.variables)
 
 
+def test_variables_of_other_shapes_are_refused():
+    optimizer = architecture_optimizer(layered_model(), "sgd", "adam")
+    other = keras.Sequential([keras.Input((6,)), GatedDense(5, name="searched")])
+    with pytest.raises(ValueError, match=r"variables of shapes \[\(4,\)\].*gates \(6,\)"):
+        optimizer.build(other.trainable_variables)
+
+
+def test_groups_joined_again_keep_the_factor_of_the_loss():
+    groups = keras.optimizers.OptimizerMap(SGD(), {INNER: SGD()})
+    weights = Multi(groups, loss_scale_factor=8.0)
+    optimizer = architecture_optimizer(layered_model(), weights, SGD(loss_scale_factor=8.0))
+    assert joined(optimizer).loss_scale_factor == 8.0
+
+
 @pytest.mark.parametrize("mode", ["joint", "first_order"])
 def test_a_file_resumes_to_the_bit(mode, tmp_path):
     weights = grouped(AdamW(0.01, weight_decay=0.1), inner=AdamW(0.003, weight_decay=0.0))

@@ -151,7 +151,6 @@ def parse(arguments):
         results = reporting.Results(
             f"dnarch_{options.experiment}",
             dnarch_report.page,
-            dnarch_report.draw,
             options.output,
             describe(options, data),
             options.command,

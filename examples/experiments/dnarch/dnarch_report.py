@@ -11,7 +11,6 @@ from experiments.dnarch.dnarch_training import (
     METHODS,
     WIDTH_TEMPERATURE,
 )
-from keras_xd.visualization import style
 
 NAMES = {
     "plain": "plain",
@@ -72,8 +71,6 @@ def page(settings, runs, written):
             "## Settings",
             "",
             *(f"- {line}" for line in texts(settings)),
-            "",
-            f"![Training and sizes](dnarch_{settings['experiment']}.svg)",
             "",
         ]
     )
@@ -170,54 +167,3 @@ def texts(settings):
         f"Normalization by {averages} in the evaluation{too}.",
         DATA[settings["experiment"]].format(**settings),
     ]
-
-
-@style.context()
-def draw(settings, runs, path):
-    """Draw scores and complexity by epoch, and below the sizes by block of each first seed.
-
-    Curves by epoch are the mean and the range over the seeds.
-    """
-    from matplotlib.figure import Figure
-
-    runs = ordered(runs)
-    figure = Figure(figsize=(9.6, 5.2), layout="constrained")
-    upper, lower = figure.subfigures(2, 1)
-    score, complexity = upper.subplots(1, 2)
-    complexity.axhspan(1 - WITHIN, 1 + WITHIN, color="0.9")
-    sizes = lower.subplots(1, 3)
-    factor = 1 if is_error(settings) else 100
-    methods = present(runs, "method", METHODS)
-    for index, method in enumerate(methods):
-        own = select(runs, method=method)
-        look = style.curve(index, len(methods))  # sizes may coincide
-        scores = [[factor * value for value in run["curves"]["score"]] for run in own]
-        reporting.mean_and_range(score, scores, index, NAMES[method])
-        used = [run["curves"]["complexity"] for run in own]
-        reporting.mean_and_range(complexity, used, index, method, **look)
-        for axis, name in zip(sizes, ("taps", "resolution", "channels"), strict=True):
-            _draw_sizes(axis, own[0], name, look, method)
-    name = "relative L2 error" if is_error(settings) else "accuracy, %"
-    score.set(title=f"{settings['evaluate_on']} samples", xlabel="epoch", ylabel=name)
-    complexity.set(title="multiply–adds / target (grey: within 5 %)", xlabel="epoch")
-    complexity.set_ylim(0, 1.05 * max(1.0, complexity.get_ylim()[1]))
-    score.set_ylim(bottom=0)
-    axes = "first axis –, second – –" if len(runs[0]["blocks"][0]["taps"]) > 1 else "points"
-    names = (f"kernel size, {axes}", f"resolution, {axes}", "channels in –, middle – –, out ··")
-    for axis, name in zip(sizes, names, strict=True):
-        axis.set(title=name, xlabel="block", ylim=(0, 1.06 * axis.dataLim.y1))
-    for axis in (score, complexity, *sizes):
-        reporting.by_whole_numbers(axis)
-        style.label_lines(axis)
-    style.save(figure, path)
-
-
-def _draw_sizes(axis, run, name, look, label):
-    """Draw the sizes of the blocks that are left."""
-    left = [block for block in run["blocks"] if block["depth"]]
-    numbers = range(1, 1 + len(left))
-    for place, dashes in zip(range(len(run["blocks"][0][name])), ("-", "--", ":"), strict=False):
-        values = [block[name][place] for block in left]
-        drawn = {**look, "linestyle": dashes, "markersize": 2 + look["linewidth"]}
-        axis.plot(numbers, values, marker="o", label=label, **drawn)
-        label = None

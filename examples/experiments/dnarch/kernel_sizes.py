@@ -40,7 +40,6 @@ import keras_xd
 from experiments.dnarch import dnarch_training
 from experiments.dnarch.dnarch_report import is_error
 from experiments.dnarch.dnarch_training import EXPERIMENTS, schedule, score_text
-from keras_xd.visualization import style
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +103,6 @@ def parse(arguments):
         results = reporting.Results(
             f"kernel_sizes_{options.experiment}",
             page,
-            draw,
             options.output,
             {
                 **{name: getattr(options, name) for name in names},
@@ -310,8 +308,6 @@ def page(settings, runs, written):
             f"then fall to 0 along a cosine. {settings['blocks']} blocks of "
             f"{settings['channels']} channels, batches of {settings['batch_size']}.",
             "",
-            f"![Scores and sizes](kernel_sizes_{settings['experiment']}.svg)",
-            "",
         ]
     )
 
@@ -332,44 +328,6 @@ def _by_epoch(settings, runs):
             values = [statistics.mean(sizes[block]) for sizes in run["sizes"]]
             rows.append([run["method"], run["seed"], block + 1, *(f"{v:.1f}" for v in values)])
     return reporting.table(head, rows)
-
-
-@style.context()
-def draw(settings, runs, path):
-    """Draw the final scores of all sizes, and the learned sizes by epoch."""
-    figure, axes = reporting.panels(9.6, 3.4, columns=2)
-    left, right = axes[0]
-    factor = 1 if is_error(settings) else 100
-    fixed = [
-        (size, [factor * run["score"] for run in reporting.select(runs, method=f"fixed {size}")])
-        for size in settings["sizes"]
-    ]
-    fixed = [(size, scores) for size, scores in fixed if scores]
-    if fixed:
-        sizes, scores = zip(*fixed, strict=True)
-        left.plot(sizes, [statistics.mean(s) for s in scores], marker="o", label="fixed")
-        left.fill_between(sizes, [min(s) for s in scores], [max(s) for s in scores], alpha=0.15)
-    starts = [m for m in methods(settings["sizes"], schedules(runs)) if m.startswith("learned")]
-    for number, method in enumerate(reporting.present(runs, "method", starts), start=1):
-        own, look = reporting.select(runs, method=method), style.curve(number)
-        ends = [statistics.mean(itertools.chain(*run["sizes"][-1])) for run in own]
-        left.plot(
-            ends, [factor * run["score"] for run in own], "s", label=method, color=look["color"]
-        )
-        for run in own:
-            for block in range(len(run["sizes"][0])):
-                values = [statistics.mean(sizes[block]) for sizes in run["sizes"]]
-                dashes = ("-", "--", ":", "-.")[block % 4]
-                label = method if run is own[0] and not block else None
-                right.plot(values, label=label, color=look["color"], linestyle=dashes)
-    score = "relative L2 error" if is_error(settings) else "accuracy, %"
-    left.set(title="end of the training", xlabel="taps, mean of all blocks", ylabel=score)
-    right.set(title="taps by epoch; block 1 –, 2 – –", xlabel="epoch")
-    for axis in (left, right):
-        reporting.by_whole_numbers(axis)
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend()
-    style.save(figure, path)
 
 
 def main(arguments=None):

@@ -45,7 +45,7 @@ from datasets.batches import ImageBatches, normalize
 
 import keras_xd
 from experiments.dnarch.dnarch_training import schedule
-from experiments.dnarch.pruned_resnet_report import METHODS, draw, page
+from experiments.dnarch.pruned_resnet_report import METHODS, page
 
 NUMBERS = ("size", "width", "subset", "test_subset", "batch_size")
 EPOCHS = ("epochs", "more_epochs", "search_epochs")
@@ -86,7 +86,6 @@ def parse(arguments):
         results = reporting.Results(
             "pruned_resnet",
             page,
-            draw,
             options.output,
             settings,
             options.command,

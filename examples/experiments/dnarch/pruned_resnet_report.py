@@ -90,25 +90,5 @@ def page(settings, runs, written):
             f"Adam, rate {settings['architecture_rate']}, `complexity_weight` "
             f"{settings['complexity_weight']}; kernels, widths and depth.",
             "",
-            "![Accuracy and multiply–adds](pruned_resnet.svg)",
-            "",
         ]
     )
-
-
-def draw(settings, runs, path):
-    """Draw accuracy by multiply–adds and by time."""
-    figure, axes = reporting.panels(7, 2.8, columns=2)
-    names = [name for name in METHODS if reporting.select(runs, method=name)]
-    for number, name in enumerate(names):
-        look = {**reporting.style.curve(number), "linestyle": "", "marker": "o", "markersize": 3}
-        own = reporting.select(runs, method=name)
-        scores = [100 * run["score"] for run in own]
-        shares = [run["multiply_adds"] / run["whole_multiply_adds"] for run in own]
-        times = [np.divide(*run["milliseconds"]["32"]) for run in own]
-        axes[0, 0].plot(shares, scores, label=METHODS[name], **look)
-        axes[0, 1].plot(times, scores, label=METHODS[name], **look)
-    axes[0, 0].set(xlabel="multiply–adds / those of the whole", ylabel="test accuracy, percent")
-    axes[0, 1].set(xlabel="time of a batch of 32 / that of the whole")
-    axes[0, 0].legend()
-    figure.savefig(path)

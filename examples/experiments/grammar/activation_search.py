@@ -32,7 +32,6 @@ from experiments.grammar import tuning
 from keras_xd import grammar, visualization
 from keras_xd.grammar import primitives, spaces
 from keras_xd.visualization import style
-from tuner_integration import GrammarOracle, GrammarTuner
 
 NAME = "activation_search"
 RATES = (1e-3, 1e-1)
@@ -63,14 +62,6 @@ def network(term, filters, rate):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(rate), loss, metrics=["accuracy"])
     return model
-
-
-class Tuner(GrammarTuner):
-    """Gives each trial the same initial weights and batches."""
-
-    def run_trial(self, trial, *arguments, **options):
-        keras.utils.set_random_seed(1)
-        return super().run_trial(trial, *arguments, **options)
 
 
 def trained(values, seed, data, options):
@@ -118,18 +109,8 @@ PICTURES = {"_tree": tree, "_functions": curves}
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=positive, default=60, help="of each of three searches")
-    parser.add_argument("--initial-trials", type=positive, default=10)
-    parser.add_argument("--epochs", type=positive, default=10)
-    parser.add_argument("--seeds", type=positive, default=10, help="of the comparison")
-    parser.add_argument("--batch-size", type=positive, default=32)
-    parser.add_argument("--filters", type=positive, default=8)
     parser.add_argument("--subset", type=positive, help="images of each split at most")
-    parser.add_argument(
-        "--strategy", choices=["bayesian", "evolution", "random"], default="bayesian"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    tuning.add_arguments(parser)
+    tuning.add_search_arguments(parser, 60, epochs=10, seeds=10, batch_size=32, filters=8)
     options = parser.parse_args(arguments)
     tuning.check(parser, options, NAME)
     return options, [(x[: options.subset], y[: options.subset]) for x, y in digits.load()]
@@ -137,21 +118,17 @@ def parse(arguments):
 
 def searched(functions, name, data, options):
     """Search a function of a grammar and its learning rate; return the tuner."""
-    oracle = GrammarOracle(
+    return tuning.searched(
+        name,
         {"activation": functions},
         kt.Objective("val_loss", "min"),
-        options.trials,
-        options.strategy,
-        initial_trials=options.initial_trials,
+        network,
+        RATES,
+        data,
+        options,
+        seed_of_trial=lambda number: 1,  # the same initial weights and batches
         levels=(0, 1, 2),
-        seed=options.seed,
     )
-
-    def build(hp, term):
-        rate = hp.Float("rate", *RATES, sampling="log", default=3e-3)
-        return network(term, options.filters, rate)
-
-    return tuning.searched(Tuner, oracle, build, data, options, name)
 
 
 def comparison(best, runs, data, options):

@@ -33,7 +33,6 @@ from reporting import plural, spread
 from experiments.grammar import tuning
 from keras_xd import grammar, visualization
 from keras_xd.grammar import primitives
-from tuner_integration import GrammarOracle, GrammarTuner
 
 NAME = "grammar_cifar10"
 SPACE = """
@@ -94,14 +93,6 @@ def picture(values):
 PICTURES = {"_tree": tree, "_network": picture}
 
 
-class Tuner(GrammarTuner):
-    """Gives each trial a seed of its own, so that a search that is resumed finds the same."""
-
-    def run_trial(self, trial, *arguments, **options):
-        keras.utils.set_random_seed(int(trial.trial_id) + 1)
-        return super().run_trial(trial, *arguments, **options)
-
-
 def trained(values, seed, data, options):
     """Train from scratch with the values of a trial; return parameters and accuracies."""
     train, validation, test = data
@@ -120,40 +111,26 @@ def trained(values, seed, data, options):
 
 def searched(networks, name, initial_terms, data, options):
     """Search a network of a grammar and its learning rate; return the tuner."""
-    oracle = GrammarOracle(
+    return tuning.searched(
+        name,
         {"network": networks},
         kt.Objective("val_accuracy", "max"),
-        options.trials,
-        options.strategy,
-        initial_trials=options.initial_trials,
-        seed=options.seed,
+        network,
+        RATES,
+        data,
+        options,
+        seed_of_trial=lambda number: number + 1,
         initial_terms=initial_terms,
     )
-
-    def build(hp, term):
-        rate = hp.Float("rate", *RATES, sampling="log", default=3e-3)
-        return network(term, options.filters, rate=rate)
-
-    return tuning.searched(Tuner, oracle, build, data, options, name)
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=positive, default=40, help="of each search")
-    parser.add_argument("--initial-trials", type=positive, default=10)
     parser.add_argument("--images", type=positive, default=2000, help="of each split")
-    parser.add_argument("--epochs", type=positive, default=5)
     parser.add_argument("--final-epochs", type=positive, default=10)
-    parser.add_argument("--seeds", type=positive, default=5, help="of the comparison")
-    parser.add_argument("--batch-size", type=positive, default=64)
-    parser.add_argument("--filters", type=positive, default=8)
-    parser.add_argument(
-        "--strategy", choices=["bayesian", "evolution", "random"], default="bayesian"
-    )
     parser.add_argument("--from-scratch", action="store_true", help="not from the one by hand")
-    parser.add_argument("--seed", type=int, default=0)
     parsing.add_data_folder(parser)
-    tuning.add_arguments(parser)
+    tuning.add_search_arguments(parser, 40, epochs=5, seeds=5, batch_size=64, filters=8)
     options = parser.parse_args(arguments)
     tuning.check(parser, options, NAME)
     try:

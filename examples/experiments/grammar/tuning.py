@@ -5,11 +5,13 @@ import math
 import pathlib
 import statistics
 
+import keras
 import numpy as np
 import reporting
 from parsing import positive
 
 from keras_xd import visualization
+from tuner_integration import GrammarOracle, GrammarTuner
 
 PACKAGES = ("keras", "tensorflow", "keras-tuner")
 
@@ -43,18 +45,64 @@ def settings(name, arguments, options, **more):
     }
 
 
-def searched(tuner_class, oracle, build, data, options, name):
-    """Run a search with the settings of the options; return the tuner.
+def add_search_arguments(parser, trials, **defaults):
+    """Add the arguments of a search of terms by short trainings.
 
     Args:
-        tuner_class: a `GrammarTuner`.
-        oracle: its oracle.
-        build: function `(hp, term)` that returns a compiled network.
+        parser: an `argparse.ArgumentParser`.
+        trials: number of trials by default.
+        **defaults: those of `epochs`, `seeds`, `batch_size` and `filters`.
+    """
+    parser.add_argument("--trials", type=positive, default=trials, help="of each search")
+    parser.add_argument("--initial-trials", type=positive, default=10)
+    for name, value in defaults.items():
+        parser.add_argument("--" + name.replace("_", "-"), type=positive, default=value)
+    parser.add_argument(
+        "--strategy", choices=["bayesian", "evolution", "random"], default="bayesian"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    add_arguments(parser)
+
+
+class Tuner(GrammarTuner):
+    """Seeds each trial, so that a search that is resumed finds the same."""
+
+    seed_of_trial = None
+
+    def run_trial(self, trial, *arguments, **options):
+        keras.utils.set_random_seed(self.seed_of_trial(int(trial.trial_id)))
+        return super().run_trial(trial, *arguments, **options)
+
+
+def searched(name, grammars, objective, network, rates, data, options, seed_of_trial, **settings):
+    """Run a search of a term and a learning rate; return the tuner.
+
+    Args:
+        name: of the example, that of the folder of the trials.
+        grammars: dictionary of the grammar.
+        objective: the `keras_tuner.Objective`.
+        network: function `(term, filters, rate=rate)` that returns a compiled network.
+        rates: the smallest and the largest learning rate.
         data: the pairs to train on and to score by, then any others.
         options: the arguments of the example.
-        name: of the example.
+        seed_of_trial: function from the number of a trial to its seed.
+        **settings: more of the oracle's.
     """
-    tuner = tuner_class(
+    oracle = GrammarOracle(
+        grammars,
+        objective,
+        options.trials,
+        options.strategy,
+        initial_trials=options.initial_trials,
+        seed=options.seed,
+        **settings,
+    )
+
+    def build(hp, term):
+        rate = hp.Float("rate", *rates, sampling="log", default=3e-3)
+        return network(term, options.filters, rate=rate)
+
+    tuner = Tuner(
         oracle,
         build,
         max_checkpoints=1,
@@ -62,6 +110,7 @@ def searched(tuner_class, oracle, build, data, options, name):
         project_name=name,
         overwrite=options.overwrite,
     )
+    tuner.seed_of_trial = seed_of_trial
     tuner.search(
         *data[0],
         validation_data=data[1],

@@ -338,7 +338,6 @@ def parse(arguments):
         results = reporting.Results(
             f"chrysalis_{options.experiment}",
             chrysalis_report.page,
-            chrysalis_report.draw,
             options.output,
             describe(options),
             command,

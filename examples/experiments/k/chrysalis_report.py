@@ -6,7 +6,6 @@ import reporting
 from reporting import select, spread, unique
 
 from experiments.k.chrysalis_models import FIXED, SEARCHES, title
-from keras_xd.visualization import style
 
 PROTOCOLS = ("supernet", "offline", "transfer")
 STARTS = ("warm", "first_warm", "scratch")
@@ -72,9 +71,6 @@ TEXTS = {
 }
 
 
-MARKERS = ("o", "s", "^", "D")
-
-
 def ordered(runs):
     """Return the runs in the order of the methods, whichever process has finished first."""
     last = len(METHODS)  # those by depth
@@ -108,7 +104,7 @@ def page(settings, runs, written):
         lines += _table(select(runs, kind=kind), kind, seeds)
     lines += [*_differences(runs), *_distances(runs)]
     lines += ["## Settings", "", *(f"- {line}" for line in TEXTS[experiment]), ""]
-    return "\n".join([*lines, f"![Accuracy](chrysalis_{experiment}.svg)", ""])
+    return "\n".join(lines)
 
 
 def _protocols(runs):
@@ -184,32 +180,3 @@ def _distances(runs):
         "",
         *reporting.table(["method", *kinds], rows),
     ]
-
-
-@style.context()
-def draw(settings, runs, path):
-    """Draw the mean accuracy of each method by protocol, with the range over the seeds."""
-    runs = ordered(runs)
-    kinds, methods = unique(runs, "kind"), unique(runs, "method")
-    size = (1.6 + 2.4 * len(kinds), 1.2 + 0.26 * len(methods))
-    figure, axes = reporting.panels(*size, len(kinds), sharex=True, sharey=True)
-    for axis, kind in zip(axes[0], kinds, strict=True):
-        for index, protocol in enumerate(_protocols(runs)):
-            mark = MARKERS[index % len(MARKERS)]
-            for place, method in enumerate(methods):
-                found = _accuracies(runs, protocol, method=method, kind=kind).values()
-                scores = [100 * score for score in found]
-                if scores:
-                    mean = statistics.mean(scores)
-                    ends = [[mean - min(scores)], [max(scores) - mean]]
-                    look = {"color": style.COLOURS[index], "fmt": mark}
-                    axis.errorbar(mean, place + 0.25 * (index - 1), xerr=ends, **look)
-            axis.plot([], [], mark, color=style.COLOURS[index], label=protocol)
-        axis.set_yticks(range(len(methods)), [title(method) for method in methods])
-        axis.set(title=kind, xlabel=f"{settings['evaluate_on']} accuracy, %")
-        axis.set_ylim(len(methods) - 0.5, -0.5)
-        axis.grid(axis="y")
-    axis.set_xlim(0, 100)  # the same for all kinds and experiments
-    handles = axis.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=len(handles[0]))
-    style.save(figure, path)

@@ -227,7 +227,6 @@ def parse(arguments):
         results = reporting.Results(
             f"nos_{options.experiment}",
             nos_report.page,
-            nos_report.draw,
             options.output,
             describe(options, train, evaluation),
             options.command,

@@ -9,7 +9,6 @@ from scipy import stats
 from experiments.nos.nos_training import SMALLEST_AUXILIARY
 from keras_xd.layers.cells.genotypes import Genotype
 from keras_xd.layers.cells.relaxation import WITH_TEMPERATURE
-from keras_xd.visualization import plot_genotype, style
 
 NAMES = {
     "nos_guided": "all operations, guided",
@@ -36,13 +35,11 @@ NAMES = {
     "channel_attention_tanh": "+ channel attention, tanh",
     "channel_attention_paper": "+ channel attention, paper's form",
 }
-CALIBRATED = ("none", "dynamic_3", "dynamic_5", "spatial_attention", "channel_attention")
 TITLES = {
     "search": "Heterogeneous cells on CIFAR-10",
     "guidance": "Searches of cells on CIFAR-10, guided by a teacher's attention",
     "calibration": "Self-calibration behind the stages of ResNet-20 on CIFAR-10",
 }
-SHARES = {"search": "nos_shares.svg", "guidance": "nos_guidance_shares.svg"}
 IMAGE_SIZE = 32
 SEARCHED = ("nos_guided", "nos", "features_guided", "features")
 PAIRS = (
@@ -87,11 +84,7 @@ def page(settings, runs, written):
         "",
         *(f"- {line}" for line in texts(settings)),
         "",
-        f"![Training](nos_{settings['experiment']}.svg)",
-        "",
     ]
-    if any("shares" in run for run in runs):
-        lines += [f"![Shares of the operations by epoch]({SHARES[settings['experiment']]})", ""]
     if settings["experiment"] == "search":
         lines += _cells(runs)
     return "\n".join(lines)
@@ -314,98 +307,11 @@ def _gates(runs):
 
 
 def _cells(runs):
-    """Return the genotypes of all runs and links to their pictures."""
+    """Return the genotypes of all runs."""
     lines = ["## Cells", ""]
     for run in runs:
         if "genotype" not in run:
             continue
         lines += [f"### {NAMES[run['method']]}, seed {run['seed']}", "", "```"]
         lines += [str(Genotype.from_dict(run["genotype"])), "```", ""]
-        lines += [f"![Normal and reduction cell]({picture_name(run)})", ""]
     return lines
-
-
-def picture_name(run):
-    """Return the name of the picture of a run's cells."""
-    return f"nos_{run['method']}_{run['seed']}.svg"
-
-
-@style.context()
-def draw(settings, runs, path):
-    """Draw the training accuracy by epoch, of searches the entropy of the shares, and cells.
-
-    Curves are the mean and the range over the seeds.
-    """
-    runs = ordered(runs)
-    if settings["experiment"] == "calibration":
-        style.save(_draw_calibrations(runs), path)
-        return
-    searched = [run for run in runs if "search" in run]
-    guidance = settings["experiment"] == "guidance"
-    size = (4.6 + 5.0 * bool(searched), 2.8)
-    figure, axes = reporting.panels(*size, 1 + bool(searched))
-    methods = present(runs, "method", NAMES)
-    for index, method in enumerate(methods):
-        own = select(runs, method=method)
-        curves = [r["search"]["accuracy"] if guidance else r["training_accuracy"] for r in own]
-        values = [[100 * value for value in curve] for curve in curves]
-        reporting.mean_and_range(axes[0, 0], values, index, NAMES[method])
-        for kind, dashes in (("normal", "-"), ("reduction", ":")) if "search" in own[0] else ():
-            values = [run["search"][f"{kind}_entropy"] for run in own]
-            # Next to nothing has been decided as long as this is 1 to many digits.
-            last = statistics.mean(curve[-1] for curve in values)
-            label = f"{NAMES[method]}, {kind}: {last:.5f}" if kind == "normal" else None
-            drawn = {**style.curve(index, len(methods)), "linestyle": dashes}
-            reporting.mean_and_range(axes[0, 1], values, index, label, **drawn)
-    title = "weights of the search" if guidance else "training from scratch"
-    axes[0, 0].set(title=title, xlabel="epoch", ylabel="training accuracy, %")
-    axes[0, 0].set_ylim(bottom=0)
-    if searched:
-        axes[0, 1].set(title="search", xlabel="epoch", ylabel="entropy: normal –, reduction ··")
-        axes[0, 1].set_ylim(0, 1.05)
-    for axis in axes[0]:
-        reporting.by_whole_numbers(axis)
-        style.label_lines(axis)
-    style.save(figure, path)
-    if any("shares" in run for run in runs):
-        style.save(_draw_shares(runs), path.parent / SHARES[settings["experiment"]])
-    for run in [] if guidance else runs:
-        if "genotype" in run:
-            cells = plot_genotype(Genotype.from_dict(run["genotype"]))
-            style.save(cells, path.parent / picture_name(run))
-
-
-def _draw_shares(runs):
-    """Return a figure of the mean share of each operation by epoch, a panel for each search."""
-    methods = present([run for run in runs if "shares" in run], "method", NAMES)
-    figure, axes = reporting.panels(3.6 * len(methods), 3.0, len(methods), sharey=True)
-    for axis, method in zip(axes[0], methods, strict=True):
-        own = select(runs, method=method)
-        names = own[0]["operations"]
-        for number, name in enumerate(names):
-            curves = [[share[number] for share in run["shares"]["normal"]] for run in own]
-            drawn = style.curve(number, len(names))
-            reporting.mean_and_range(axis, curves, number, name.replace("_", " "), **drawn)
-        axis.set(title=NAMES[method], xlabel="epoch")
-        reporting.by_whole_numbers(axis)
-        style.label_lines(axis)
-    axes[0, 0].set(ylabel="mean share in normal cells", ylim=(0, None))
-    return figure
-
-
-def _draw_calibrations(runs):
-    """Return a figure of the training accuracy by epoch, for each way to gate."""
-    forms = (("gate that starts at zero", ""), ("its tanh", "_tanh"), ("paper's form", "_paper"))
-    figure, axes = reporting.panels(14, 3.2, len(forms), sharey=True)
-    for axis, (title, form) in zip(axes[0], forms, strict=True):
-        for number, operation in enumerate(CALIBRATED):
-            method = operation if operation == "none" else operation + form
-            own = select(runs, method=method)
-            if own:
-                curves = [[100 * value for value in run["training_accuracy"]] for run in own]
-                reporting.mean_and_range(axis, curves, number, NAMES[operation])
-        axis.set(title=title, xlabel="epoch")
-        reporting.by_whole_numbers(axis)
-        style.label_lines(axis)
-    axes[0, 0].set(ylabel="training accuracy, %")
-    return figure

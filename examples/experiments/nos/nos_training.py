@@ -73,20 +73,6 @@ def count(model):
     return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
 
 
-class ShareLogger(keras.callbacks.Callback):
-    """Notes after each epoch the mean share of each operation over the edges of both kinds."""
-
-    def on_train_begin(self, logs=None):
-        self.found = {"normal": [], "reduction": []}
-
-    def on_epoch_end(self, epoch, logs=None):
-        cells = [x for x in self.model.model.layers if hasattr(x, "operation_names")]
-        for kind, reduction in (("normal", False), ("reduction", True)):
-            cell = next(cell for cell in cells if cell.reduction == reduction)
-            mean = cell.describe()["shares"].mean(axis=0)
-            self.found[kind].append([round(float(share), 4) for share in mean])
-
-
 def fit_plain(model, data, epochs, batch_size, seed, border, rate, decay):
     """Train a model of one output; return the accuracy on the training images by epoch."""
     batches = ImageBatches(*data, batch_size, seed, augment=True, border=border)
@@ -161,8 +147,8 @@ def search(method, data, evaluation, seed, options, guide=None):
         guidance=guidance,
         jit_compile=XLA,
     )
-    logger, shares = keras_xd.callbacks.GenotypeLogger(), ShareLogger()
-    callbacks = [logger, shares, keras_xd.callbacks.TerminateOnNonFinite()]
+    logger = keras_xd.callbacks.GenotypeLogger()
+    callbacks = [logger, keras_xd.callbacks.TerminateOnNonFinite()]
     callbacks.append(keras_xd.callbacks.CollapseGuard())
     if options.relaxation in WITH_TEMPERATURE:
         callbacks.append(keras_xd.callbacks.TemperatureSchedule(*options.temperatures))
@@ -190,7 +176,6 @@ def search(method, data, evaluation, seed, options, guide=None):
         "search": noted,
         "genotypes": [str(genotype) for genotype in logger.genotypes],
         "operations": list(operations),
-        "shares": shares.found,
     }
 
 

@@ -6,8 +6,6 @@ import statistics
 import reporting
 from reporting import plural, select
 
-from keras_xd.visualization import style
-
 NAMES = {
     "backbone": "backbone",
     "wide": "wide backbone",
@@ -47,8 +45,6 @@ def page(settings, records, written):
             "",
             *_errors(tasks, runs, rows, seeds),
             *_verdicts(tasks, runs, rows),
-            "![Errors relative to the backbone's](scoreboard.svg)",
-            "",
             f"An arrow at the border: a mean of more than {FARTHEST:g} times the backbone's.",
             "",
             "## What a search costs, and its result",
@@ -293,42 +289,3 @@ def _choices(tasks, records):
             cells.append(" / ".join(f"{value:g}" for value in values.values()) or "–")
         body.append([tasks[task]["title"], *cells])
     return reporting.table(head, body)
-
-
-@style.context()
-def draw(settings, records, path):
-    """Draw the errors relative to the backbone's: mean and standard deviation over the seeds."""
-    runs = finished(records)
-    tasks = [name for name in settings["tasks"] if select(runs, task=name, method="backbone")]
-    columns = 4
-    rows = max(1, -(-len(tasks) // columns))
-    figure, grid = reporting.panels(8.0, 2.0 * rows + 0.4, columns, rows, sharey=True)
-    methods = list(NAMES)[::-1]
-    for axis in grid.flat[len(tasks) :]:
-        axis.axis("off")
-    for axis, task in zip(grid.flat, tasks, strict=False):
-        base = statistics.mean(errors(runs, task=task, method="backbone").values())
-        beyond = []
-        for place, method in enumerate(methods):
-            values = [v / base for v in errors(runs, task=task, method=method).values()]
-            if values:
-                colour = style.COLOURS[0 if method in SEARCHES else 5]
-                if statistics.mean(values) > FARTHEST:
-                    beyond.append((place, colour))
-                    continue
-                deviation = statistics.stdev(values) if len(values) > 1 else 0
-                axis.errorbar(
-                    statistics.mean(values), place, xerr=deviation, fmt="o", capsize=2, color=colour
-                )
-        axis.axvline(1, color="0.6", linewidth=0.8, linestyle="--")
-        axis.set_title(settings["tasks"][task]["title"])
-        axis.set_yticks(range(len(methods)), [NAMES[method] for method in methods])
-        axis.set_ylim(-0.5, len(methods) - 0.5)
-        axis.grid(axis="x")
-        low, high = axis.get_xlim()
-        axis.set_xlim(max(0, low), FARTHEST if beyond else min(high, FARTHEST))
-        for place, colour in beyond:
-            axis.plot(FARTHEST, place, ">", color=colour, clip_on=False)
-    for axis in grid[-1, :]:
-        axis.set_xlabel("error / backbone's")
-    style.save(figure, path)

@@ -36,7 +36,7 @@ import reporting
 import keras_xd
 from experiments.dnarch.dnarch_training import schedule
 from experiments.structured.structured_models import TASKS
-from experiments.structured.structured_report import METHODS, draw, page
+from experiments.structured.structured_report import METHODS, page
 from keras_xd.layers import count_parameters
 
 FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast")
@@ -75,7 +75,6 @@ def parse(arguments):
         results = reporting.Results(
             "structured",
             page,
-            draw,
             options.output,
             {name: getattr(options, name) for name in names},
             options.command,

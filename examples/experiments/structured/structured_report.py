@@ -113,29 +113,4 @@ def described(settings):
         f"- Searches: Adam, rate {settings['architecture_rate']}, `complexity_weight` "
         f'{settings["complexity_weight"]}, `complexity_measure="parameters"`.',
         "",
-        "![Scores by share](structured.svg)",
-        "",
     ]
-
-
-def draw(settings, runs, path):
-    """Draw the scores of each task by the share of numbers that is left."""
-    found = [task for task in TASKS if reporting.select(runs, task=task)]
-    figure, axes = reporting.panels(2.2 * max(len(found), 2), 2.6, columns=len(found))
-    for axis, task in zip(axes[0], found, strict=True):
-        for number, method in enumerate(METHODS):
-            own = reporting.select(runs, task=task, method=method)
-            if not own:
-                continue
-            look = {**reporting.style.curve(number), "linestyle": "", "marker": "o"}
-            percent = 1 if TASKS[task].bits else 100
-            axis.plot(
-                [run["left"] / run["kernels"] for run in own],
-                [percent * run["score"] for run in own],
-                label=METHODS[method],
-                **{**look, "markersize": 3},
-            )
-        axis.set(title=task, xlabel="numbers left")
-        axis.set_ylabel("bits" if TASKS[task].bits else "accuracy, %")
-    axes[0, 0].legend()
-    figure.savefig(path)

@@ -15,7 +15,7 @@ permutation is in the search space. Every method trains for the same number of e
 - `k_layer`: a K-matrix (`keras_xd.layers.KDense`) in place of each of these dense layers.
 
 Each finished run is kept in examples/results/cifar10.json at once, and not repeated when the script
-is started again with the same settings; cifar10.md and cifar10.svg hold table and curves of the
+is started again with the same settings; cifar10.md holds the table of the
 runs finished so far.
 """
 
@@ -202,7 +202,6 @@ def parse(arguments):
         results = reporting.Results(
             "cifar10",
             cifar10_report.page,
-            cifar10_report.draw,
             options.output,
             describe(options, train, evaluation),
             command,

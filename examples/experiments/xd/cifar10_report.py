@@ -3,8 +3,6 @@
 import reporting
 from reporting import present, select, spread
 
-from keras_xd.visualization import style
-
 KINDS = ("plain", "permuted")
 NAMES = {
     "backbone": "backbone: LeNet",
@@ -37,8 +35,6 @@ def page(settings, runs, written):
             "## Settings",
             "",
             *(f"- {line}" for line in settings["text"]),
-            "",
-            "![Accuracy by epoch](cifar10.svg)",
             "",
         ]
     )
@@ -94,23 +90,3 @@ def _distances(runs, kinds):
         "",
         *reporting.table(["operation", *kinds], rows),
     ]
-
-
-@style.context()
-def draw(settings, runs, path):
-    """Draw the accuracy by epoch: mean and range over the seeds."""
-    kinds = present(runs, "kind", KINDS)
-    figure, axes = reporting.panels(3.6 * len(kinds), 2.7, len(kinds), sharey=True)
-    for axis, kind in zip(axes[0], kinds, strict=True):
-        for number, method in enumerate(present(runs, "method", NAMES)):
-            own = select(runs, method=method, kind=kind)
-            curves = [[100 * v for v in run["curves"]["evaluation_accuracy"]] for run in own]
-            if curves:
-                reporting.mean_and_range(axis, curves, number, NAMES[method])
-        axis.set(title=f"{kind} CIFAR-10", xlabel="epoch")
-        reporting.by_whole_numbers(axis)
-    axes[0, 0].set_ylabel(f"{settings['evaluate_on']} accuracy, %")
-    axes[0, 0].set_ylim(bottom=0)
-    for axis in axes[0]:
-        style.label_lines(axis)
-    style.save(figure, path)

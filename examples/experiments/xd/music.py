@@ -18,7 +18,7 @@ The keys of the next step of a piece are told from those of all steps before it.
 
 Both searches begin with the weights that `undilated` has after the epochs of warm-up, in which an
 architecture would be fixed; the convolution and its start as an XD-operation are one function.
-Results are written after every run: `music.md`, `music.json` and `music.svg`. A run that is there
+Results are written after every run: `music.md` and `music.json`. A run that is there
 already is not repeated when the script is started again with the same settings.
 """
 
@@ -316,7 +316,6 @@ def parse(arguments):
         results = reporting.Results(
             "music",
             music_report.page,
-            music_report.draw,
             options.output,
             describe(options, data, arguments),
             overwrite=options.overwrite,

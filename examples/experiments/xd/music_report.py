@@ -5,8 +5,6 @@ import statistics
 import reporting
 from reporting import present, select, spread
 
-from keras_xd.visualization import style
-
 NAMES = {
     "tcn": "TCN, dilated",
     "undilated": "TCN, undilated",
@@ -103,8 +101,6 @@ def page(settings, runs, written):
         "all steps.",
         "- CPU seconds are of the training steps of an epoch, without validation.",
         "",
-        "![Validation by epoch](music.svg)",
-        "",
     ]
     return "\n".join(lines)
 
@@ -130,20 +126,3 @@ def _distances(runs):
         "",
         *reporting.table(["method", *"KLM"], rows),
     ]
-
-
-@style.context()
-def draw(settings, runs, path):
-    """Draw training and validation losses by epoch, mean and range of the seeds."""
-    figure, axes = reporting.panels(7.6, 3.0, 2, sharey=True)
-    for axis, curve in zip(axes[0], ("training", "validation"), strict=True):
-        for number, method in enumerate(present(runs, "method", NAMES)):
-            own = [run["curves"][curve] for run in select(runs, method=method)]
-            reporting.mean_and_range(axis, own, number, NAMES[method])
-        axis.set(title=curve, xlabel="epoch")
-        reporting.by_whole_numbers(axis)
-    lowest = min(min(run["curves"][curve]) for run in runs for curve in ("training", "validation"))
-    # The first epochs would hide the others.
-    axes[0, 0].set(ylabel="nats per step; a cut-out", ylim=(lowest - 0.1, lowest + 2.5))
-    style.label_lines(axes[0, 1])
-    style.save(figure, path)

@@ -426,7 +426,6 @@ def main(problem, arguments=None):
     results = reporting.Results(
         problem.name,
         functools.partial(pde_report.page, problem),
-        pde_report.draw,
         options.output,
         describe(problem, options, arguments),
         overwrite=options.overwrite,

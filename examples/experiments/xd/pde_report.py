@@ -5,10 +5,7 @@ import statistics
 import reporting
 from reporting import select, spread
 
-from keras_xd.visualization import style
-
 METHODS = ("CNN", "FNO", "XD")
-DRAWN = ("paper", "operator")
 LAST = 10  # epochs that the second error is a mean of
 
 
@@ -70,7 +67,6 @@ def page(problem, settings, records, written):
         f"# {problem.name.capitalize()}: relative L2 error of CNN, FNO and XD",
         f"`{settings['command']}` wrote this page.",
         "\n".join(table(problem, records)[:-1]),
-        f"![Error per epoch]({problem.name}.svg)",
         f"Error on the {settings['evaluated_on']} samples after the last epoch, and mean of those "
         f"after each of the last {LAST}; mean ± standard deviation over the seeds. XD is evaluated "
         "as its finalized model. All methods of a size, a recipe and a number of epochs have the "
@@ -85,37 +81,3 @@ def page(problem, settings, records, written):
         "\n".join(f"- {key.replace('_', ' ')}: {value}" for key, value in settings.items()),
     ]
     return "\n\n".join(lines) + "\n"
-
-
-@style.context()
-def draw(settings, records, path):
-    """Draw the error after each epoch: mean and range over the seeds.
-
-    Recipes that change one part of another are in the table alone.
-    """
-    drawn = [record for record in records if record["recipe"] in DRAWN]
-    budgets = _budgets(drawn or records)
-    columns, rows = min(2, len(budgets)), -(-len(budgets) // 2)
-    # One scale for all, so that what looks lower is lower.
-    figure, grid = reporting.panels(3.6 * columns, 2.4 * rows, columns, rows, sharey=True)
-    for axis in grid.flat[len(budgets) :]:
-        axis.axis("off")
-    for axis, (resolution, epochs, recipe) in zip(grid.flat, budgets, strict=False):
-        for number, method in enumerate(METHODS):
-            runs = select(
-                records, resolution=resolution, epochs=epochs, recipe=recipe, method=method
-            )
-            if runs:
-                errors = [run["errors"] for run in runs]
-                look = {"linestyle": "-", "linewidth": 0.9}
-                reporting.mean_and_range(axis, errors, number, method, **look)
-        axis.set(
-            title=f"{resolution} points, {epochs} epochs, {recipe}", xlabel="epoch", yscale="log"
-        )
-        axis.grid(axis="y")
-        axis.margins(x=0)
-    for axis in grid[:, 0]:
-        axis.set_ylabel("relative L2 error")
-    for axis in grid.flat[: len(budgets)]:
-        style.label_lines(axis)
-    style.save(figure, path)

@@ -9,7 +9,6 @@ from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.type_aliases import Config, Tensor
-from keras_xd.graph.retrace import force_retrace
 
 STATISTICS = ("batch", "moving")
 
@@ -155,3 +154,17 @@ def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.L
         layer.statistics = statistics
     force_retrace(inside)
     return model
+
+
+def force_retrace(layers):
+    """Force Keras to retrace the train, test and predict functions of models at their next call.
+
+    Args:
+        layers: list of layers; those that are no models are left alone.
+    """
+    for layer in layers:
+        if isinstance(layer, keras.Model):
+            if layer.compiled:
+                layer.make_train_function(force=True)
+                layer.make_test_function(force=True)
+            layer.make_predict_function(force=True)

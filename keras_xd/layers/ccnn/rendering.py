@@ -4,8 +4,8 @@ import keras
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
-from keras_xd.graph.retrace import force_retrace
 from keras_xd.layers.ccnn import margins
+from keras_xd.layers.ccnn.batch_statistics import force_retrace
 from keras_xd.layers.ccnn.block import CCNNBlock
 from keras_xd.layers.ccnn.ck_conv import CKConv
 

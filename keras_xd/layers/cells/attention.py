@@ -57,7 +57,7 @@ class ChannelAttention(keras.layers.Layer):
         self.squeeze.build((None, 1, 1, channels))
         self.excite.build((None, 1, 1, inner))
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         means = ops.mean(inputs, axis=(1, 2), keepdims=True)
         return ops.sigmoid(self.excite(ops.relu(self.squeeze(means))))
 

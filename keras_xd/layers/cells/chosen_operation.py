@@ -4,7 +4,6 @@ The others are branches that are not taken: they cost neither time nor memory, a
 weights nor their statistics move.
 """
 
-import dataclasses
 import functools
 
 import numpy as np
@@ -12,18 +11,10 @@ from keras import ops
 
 from keras_xd.core.type_aliases import Tensor
 from keras_xd.layers.cells.dynamic_conv import MOMENTUM, widened
-from keras_xd.layers.cells.edge import (
-    DEPTHWISE,
-    POOLING,
-    Edge,
-    depthwise_names,
-    is_separable,
-    kernel_sizes,
-)
-from keras_xd.layers.cells.edge_products import outcomes
-from keras_xd.layers.cells.genotypes import ATTENTION_OPERATIONS, is_feature
-from keras_xd.layers.cells.node_products import node_values
-from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, Outcomes, added_up
+from keras_xd.layers.cells.edge_operations import Edge, kernel_sizes, node_values, outcomes
+from keras_xd.layers.cells.edge_products import joined
+from keras_xd.layers.cells.genotypes import ATTENTION_OPERATIONS, KERNEL_SIZES, is_feature
+from keras_xd.layers.cells.operator_cell import ATTENTION_MAPS, Outcomes, added_up
 
 
 def chosen_outcome(
@@ -39,12 +30,11 @@ def chosen_outcome(
         weight: float32 scalar.
 
     Returns:
-        A dictionary with those of `features`, `spatial`, `channel` and `kernel` that one of the
-        operations makes, zeros where the chosen one does not; and in training one with all moving
-        statistics, where those of the chosen operation have moved.
+        A dictionary of all kinds of outcomes, zeros but for that of the chosen operation; and in
+        training all moving statistics, where those of the chosen operation have moved.
     """
     x = ops.convert_to_tensor(x)
-    length = max(sum(map(len, _places(edge, name).values())) for name in edge.operations)
+    length = max(len(_statistics(edge, name)) for name in edge.operations)
     branches = [
         functools.partial(_outcome, edge, name, length, x, weights, weight)
         for name in edge.operations
@@ -54,12 +44,12 @@ def chosen_outcome(
     moved = {}
     for key in weights if edge.training else ():
         if "moving_" in key:
-            group, kind = key.split("moving_")
             table = np.full((len(branches), weights[key].shape[0]), length)
             for row, name in enumerate(edge.operations):
-                places = _places(edge, name)[group]
-                table[row, places] = np.arange(len(places))
-            places = ops.take(table, number, axis=0)
+                for column, (of, place) in enumerate(_statistics(edge, name)):
+                    if key.startswith(of):
+                        table[row, place] = column
+            places, kind = ops.take(table, number, axis=0), key.split("moving_")[1]
             new = weights[key] * MOMENTUM + ops.take(found[kind], places) * (1 - MOMENTUM)
             moved[key] = ops.where(places < length, new, weights[key])
     return result, moved
@@ -77,37 +67,28 @@ def combined_chosen(
     """Return the node that the outcomes of chosen operations make, and nothing aside.
 
     As `operator_cell.combined`, but attention is multiplied and dynamic kernels are applied, at
-    the size of the largest, only where they were chosen.
-
-    Args:
-        operations: the names of the operations.
-        edges: how many edges there are; other numbers are other functions.
-        made: the outcomes of each chosen operation.
-        gate: factor of what attention and dynamic convolutions add, or `None`.
-        numbers: integer vector, the columns of all chosen operations, that of none as above.
-        surrogate: in the second tier its node, which takes the place of features where a chosen
-            operation makes none, as in a discrete cell.
-        weights: float32 vector, the weights of the chosen operations.
+    the size of the largest, only where they were chosen. `numbers` and `weights` are those of all
+    chosen operations. In the second tier `surrogate`, its node, takes the place of features where a
+    chosen operation makes none, as in a discrete cell.
     """
     sizes = (0, *sorted(kernel_sizes(operations)))
-    total = added_up(sizes[-1], made)
+    total = added_up(sizes[-1], made).sums
+    features, maps = total["features"], {k: total[k] for k in ATTENTION_MAPS if k in total}
     if surrogate is not None:
         makes_none = np.array([not is_feature(name) for name in operations], "float32")
         share = ops.sum(ops.take(makes_none, numbers) * weights)
-        total.features = total.features + surrogate * ops.cast(share, surrogate.dtype)
+        features = features + surrogate * ops.cast(share, surrogate.dtype)
 
     def calibrated(attends, size):
         part = Outcomes(size)
-        part.attention = total.attention if attends else {}
+        part.sums |= maps if attends else {}
         if size:
             margin = (sizes[-1] - size) // 2
             inside = slice(margin, margin + size)
-            part.kernel = total.kernel[:, inside, inside]
-        return part.calibrated(total.features, gate)
+            part.sums["kernel"] = total["kernel"][:, inside, inside]
+        return part.calibrated(features, gate)
 
-    cases = [
-        (attends, size) for attends in (False, True)[: 1 + bool(total.attention)] for size in sizes
-    ]
+    cases = [(attends, size) for attends in (False, True)[: 1 + bool(maps)] for size in sizes]
     codes = np.array(
         [
             (name in ATTENTION_OPERATIONS, sizes.index(KERNEL_SIZES.get(name, 0)))
@@ -122,12 +103,8 @@ def combined_chosen(
 
 
 def _outcome(edge, name, length, x, weights, weight):
-    """Return what an operation of a name makes, and the statistics of what it normalises.
-
-    These are the means and the variances, each with zeros up to a length, and one more.
-    """
-    alone = dataclasses.replace(edge, operations=(name,))
-    own = _own(edge, name, weights)
+    """Return what an operation makes, and its means and variances with zeros up to a length."""
+    alone, own = edge.alone(name), _own(edge, name, weights)
     node, pooled = node_values(alone, x, own)
     own = {key: ops.expand_dims(value, 0) for key, value in own.items()}
     made, normalized = outcomes(alone, node, own, ops.reshape(weight, (1, 1)))
@@ -170,48 +147,19 @@ def _shapes(edge, x):
 
 def _own(edge, name, weights):
     """Return the weights that an edge with one operation alone would have."""
-    own, names = dict(weights), edge.operations
-    if name in DEPTHWISE:
-        for step in range(1 + is_separable(name)):
-            row = depthwise_names(names, step).index(name)
-            own[f"pointwise_{step}"] = weights[f"pointwise_{step}"][row : row + 1]
-    elif name in KERNEL_SIZES:
-        row, count = kernel_sizes(names).index(KERNEL_SIZES[name]), len(kernel_sizes(names))
-        inner = weights["bottleneck"].shape[-1] // count
-        own["bottleneck"] = weights["bottleneck"][:, row * inner : (row + 1) * inner]
-    if not edge.training:
-        for group, places in _places(edge, name).items():
-            for kind in ("mean", "variance") if places else ():
-                key = f"{group}moving_{kind}"
-                own[key] = ops.take(weights[key], np.array(places))
-    return own
+    own = {}
+    for place in edge.places(name):
+        if not (edge.training and "moving_" in place.name):
+            value = weights[place.name]
+            own.setdefault(place.name, []).append(value[place.index] if place.index else value)
+    return {key: joined(values, 0) for key, values in own.items()}
 
 
-def _places(edge, name):
-    """Return where the statistics of an operation lie in the vectors of all, lists of places.
-
-    That of the edge's statistics has the key "", that of its node's poolings "pooling_".
-    """
-    found, pooled, names, c = [], [], edge.operations, edge.filters
-
-    def add(key, row=0, count=1):
-        place = edge.statistics[key]
-        size = (place.stop - place.start) // count
-        start = place.start + row * size
-        found.extend(range(start, start + size))
-
-    if name in DEPTHWISE:
-        for step in range(1 + is_separable(name)):
-            rows = depthwise_names(names, step)
-            add(f"pointwise_{step}", rows.index(name), len(rows))
-    elif name in POOLING:
-        row = [other for other in names if other in POOLING].index(name)
-        pooled.extend(range(row * c, (row + 1) * c))
-    elif name == "identity" and edge.strides > 1:
-        add("reduction")
-    elif name == "spatial_attention":
-        add("spatial")
-    elif name in KERNEL_SIZES:
-        sizes = kernel_sizes(names)
-        add("bottleneck", sizes.index(KERNEL_SIZES[name]), len(sizes))
-    return {"": found, "pooling_": pooled}
+def _statistics(edge, name):
+    """Return pairs of the name and the place of each mean that an operation normalises by."""
+    return [
+        (place.name.removesuffix("mean"), number)
+        for place in edge.places(name)
+        if place.name.endswith("moving_mean")
+        for number in range(place.index[0].start, place.index[0].stop)
+    ]

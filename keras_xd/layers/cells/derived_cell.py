@@ -10,14 +10,14 @@ from keras_xd.core import validation
 from keras_xd.core.searchable import SearchableLayer, searchable_layers
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.graph import cloning
-from keras_xd.graph.wrapped_model import Exchange
+from keras_xd.graph.replacing import LayerReplacer
 from keras_xd.layers.cells.genotypes import (
+    KERNEL_SIZES,
     CellGenotype,
     first_tier_edge,
-    is_feature,
     second_tier_edge,
 )
-from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, OperatorCell, Outcomes
+from keras_xd.layers.cells.operator_cell import OperatorCell, Outcomes, outcome_kind
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -25,7 +25,7 @@ class DerivedCell(OperatorCell):
     """A cell of the operations that a search has found.
 
     What `HeterogeneousCell` computes, with two operations in the first tier of each block and one
-    in the second, without shares. Where the operation of the second tier makes no features, it
+    in the second, without weights. Where the operation of the second tier makes no features, it
     calibrates the surrogate node itself, `z + z · a(z)` or `z + z ∗ d(z)`.
 
     With drop-path, in training every operation of a first tier but an identity (without strides)
@@ -164,15 +164,15 @@ class DerivedCell(OperatorCell):
         for number in range(3 * block, 3 * block + 2):
             _, name, source = self._edges[number]
             x = self.operated(nodes[source])
-            made = self.apply_operation(self.operations[number], name, x, training)
+            made = self.operations[number](x, training=training)
             if (
                 training
                 and self.drop_path
                 and (name != "identity" or self.strides_from(source) > 1)
             ):
                 made = self._dropped(made)
-            outcomes.add(name, made)
-        return outcomes.calibrated(outcomes.features, self.tier_gate(block))
+            outcomes.add(outcome_kind(name), made)
+        return outcomes.calibrated(outcomes.sums["features"], self.tier_gate(block))
 
     def second_tier(
         self, block: int, surrogate: Tensor, common: dict[Any, Tensor], training: bool | None
@@ -181,8 +181,8 @@ class DerivedCell(OperatorCell):
         outcomes = Outcomes(max(KERNEL_SIZES.values()))
         _, name, _ = self._edges[3 * block + 2]
         layer = self.operations[3 * block + 2]
-        outcomes.add(name, self.apply_operation(layer, name, surrogate, training))
-        features = outcomes.features if is_feature(name) else surrogate
+        outcomes.add(outcome_kind(name), layer(surrogate, training=training))
+        features = outcomes.sums.get("features", surrogate)
         return outcomes.calibrated(features, self.tier_gate(block, second=True))
 
     def multiply_adds(self, input_shape: Sequence[Shape]) -> int:
@@ -211,11 +211,7 @@ class DerivedCell(OperatorCell):
 
 
 def derived_from(cell: OperatorCell) -> keras.layers.Layer:
-    """Return a built cell of what a relaxed one has decided on, with the weights of its operations.
-
-    Args:
-        cell: a built `HeterogeneousCell`.
-    """
+    """Return a built cell of what a built relaxed one has decided on, with its weights."""
     plain = DerivedCell(
         cell.genotype,
         cell.filters,
@@ -245,8 +241,8 @@ def without_search(cell: DerivedCell) -> keras.layers.Layer:
     """Return a built cell with every XD-operation in it multiplied out; itself if there is none."""
     if not searchable_layers(cell):
         return cell
-    exchange = Exchange(lambda layer: isinstance(layer, SearchableLayer), _finalized)
-    return exchange(cell)
+    replacer = LayerReplacer(lambda layer: isinstance(layer, SearchableLayer), _finalized)
+    return replacer(cell)
 
 
 def _finalized(layer):

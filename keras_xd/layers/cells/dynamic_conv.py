@@ -30,7 +30,7 @@ def dynamic_depthwise_conv(x, kernels, strides: int = 1, way: str | None = None)
         strides: integer.
         way: `"fold"` makes the batch more channels of one image, convolved depthwise. `"slices"`
             adds up moved inputs times taps, which compilers fuse into one pass. `None`: the second
-            on JAX, which always compiles, else the first: see `benchmarks/dynamic_conv.py`.
+            on JAX, which always compiles, else the first.
 
     Returns:
         A tensor `(batch, height / strides, width / strides, channels)`, rounded up.
@@ -62,7 +62,7 @@ def _convolved_alone(image, kernel):
 
     The gradient by the kernel is the convolution of the image with that by the outputs as a kernel.
     What TensorFlow has for it, which adds up over a batch, takes 2 to 100 times as long for
-    kernels of 5 × 5 and a batch of one: see `benchmarks/dynamic_conv.py`.
+    kernels of 5 × 5 and a batch of one.
     """
     size, sizes = kernel.shape[0], image.shape[1:3]
 

@@ -21,7 +21,7 @@ from keras_xd.layers.mixed.discrete_operation import DiscreteOperation
 from keras_xd.layers.xd.depthwise import XDDepthwiseConv
 
 # Kernel size, dilation rate and how often it is done in a row.
-_SEPARABLE = {
+SEPARABLE = {
     "separable_3": (3, 1, 2),
     "separable_5": (5, 1, 2),
     "dilated_3": (3, 2, 1),
@@ -29,6 +29,7 @@ _SEPARABLE = {
     "xd_3": (3, 1, 1),
     "xd_5": (5, 1, 1),
 }
+POOLING = ("max_pooling_3", "average_pooling_3")
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -41,7 +42,7 @@ class FeatureOperation(keras.layers.Layer):
     - `"xd_3"`, `"xd_5"`: the same once, with an `XDDepthwiseConv` that begins as the convolution.
     - `"max_pooling_3"`, `"average_pooling_3"`: places beyond the borders do not count. With
       `affine=False` the outputs are normalised.
-    - `"identity"`, with strides a `FactorizedReduction`.
+    - `"identity"`, with strides a `FactorizedReduce`.
 
     No convolution has a bias.
 
@@ -87,7 +88,7 @@ class FeatureOperation(keras.layers.Layer):
         self.operation = validation.one_of(operation, allowed, "operation")
         self.strides = validation.one_of(strides, (1, 2), "strides")
         self.affine = validation.boolean(affine, "affine")
-        if operation in _SEPARABLE:
+        if operation in SEPARABLE:
             steps = self._separable_steps()
         elif operation == "identity":
             steps = [] if strides == 1 else [self._factorized()]
@@ -99,7 +100,7 @@ class FeatureOperation(keras.layers.Layer):
     @property
     def keeps_channels(self) -> bool:
         """Whether the number of outputs must be that of the inputs."""
-        return self.operation not in _SEPARABLE and (self.operation, self.strides) != (
+        return self.operation not in SEPARABLE and (self.operation, self.strides) != (
             "identity",
             2,
         )
@@ -121,7 +122,7 @@ class FeatureOperation(keras.layers.Layer):
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         x = inputs
         for step in self.steps:
-            normalizes = isinstance(step, (keras.layers.BatchNormalization, FactorizedReduction))
+            normalizes = isinstance(step, (keras.layers.BatchNormalization, FactorizedReduce))
             x = step(x, training=training) if normalizes else step(x)
         return x
 
@@ -144,7 +145,7 @@ class FeatureOperation(keras.layers.Layer):
         }
 
     def _separable_steps(self):
-        size, rate, times = _SEPARABLE[self.operation]
+        size, rate, times = SEPARABLE[self.operation]
         steps = []
         for number in range(times):
             strides = self.strides if number == 0 else 1
@@ -194,7 +195,7 @@ class FeatureOperation(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class FactorizedReduction(keras.layers.Layer):
+class FactorizedReduce(keras.layers.Layer):
     """Halves the size of images and reads all of them.
 
     Rectification, two 1 × 1 convolutions with strides 2, the second on the images moved by one
@@ -218,7 +219,7 @@ class FactorizedReduction(keras.layers.Layer):
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layers.FactorizedReduction(6)(np.ones((2, 9, 9, 4))).shape
+    >>> layers.FactorizedReduce(6)(np.ones((2, 9, 9, 4))).shape
     TensorShape([2, 5, 5, 6])
 
     Reference:
@@ -265,7 +266,7 @@ class FactorizedReduction(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
-class PointwiseOperation(keras.layers.Layer):
+class ReLUConvBN(keras.layers.Layer):
     """Rectification, a 1 × 1 convolution without bias and normalisation.
 
     Args:
@@ -285,7 +286,7 @@ class PointwiseOperation(keras.layers.Layer):
 
     >>> import numpy as np
     >>> from keras_xd import layers
-    >>> layers.PointwiseOperation(6)(np.ones((2, 9, 9, 4))).shape
+    >>> layers.ReLUConvBN(6)(np.ones((2, 9, 9, 4))).shape
     TensorShape([2, 9, 9, 6])
 
     Reference:
@@ -317,6 +318,17 @@ class PointwiseOperation(keras.layers.Layer):
 
     def get_config(self) -> Config:
         return {**super().get_config(), "filters": self.filters, "affine": self.affine}
+
+
+# Saved files address what is in a tuple by the name of its class, which was another one.
+@keras.saving.register_keras_serializable(package="keras_xd")
+class PointwiseOperation(ReLUConvBN):
+    """A `ReLUConvBN` that is found under its name in saved files."""
+
+
+@keras.saving.register_keras_serializable(package="keras_xd")
+class FactorizedReduction(FactorizedReduce):
+    """A `FactorizedReduce` that is found under its name in saved files."""
 
 
 def chained_multiply_adds(steps, input_shape):

@@ -40,7 +40,8 @@ FEATURE_OPERATIONS = (
     "identity",
 )
 ATTENTION_OPERATIONS = ("spatial_attention", "channel_attention")
-DYNAMIC_OPERATIONS = ("dynamic_3", "dynamic_5")
+KERNEL_SIZES = {"dynamic_3": 3, "dynamic_5": 5}
+DYNAMIC_OPERATIONS = tuple(KERNEL_SIZES)
 # The eleven operations of the paper; XD-operations come beside them if they are asked for.
 NOS_OPERATIONS = FEATURE_OPERATIONS + ATTENTION_OPERATIONS + DYNAMIC_OPERATIONS
 XD_OPERATIONS = ("xd_3", "xd_5")
@@ -74,10 +75,7 @@ def second_tier_edge(block: int) -> int:
 
 @check_types
 def checked_operations(operations: Sequence[str]) -> tuple[str, ...]:
-    """Return names of operations as a tuple, or raise `ValueError`.
-
-    They must be different ones of `ALL_OPERATIONS`, two at least, and one must make features.
-    """
+    """Return two or more different names as a tuple, one of features, or raise `ValueError`."""
     names = (operations,) if isinstance(operations, str) else tuple(operations)
     known = all(isinstance(name, str) and name in ALL_OPERATIONS for name in names)
     if not known or len(set(names)) < len(names) or len(names) < 2:
@@ -284,19 +282,7 @@ def derive_cell(logits: ArrayLike, operations: Sequence[str] = NOS_OPERATIONS) -
 
 @check_types
 def cell_of_weights(weights: ArrayLike, operations: Sequence[str] = NOS_OPERATIONS) -> CellGenotype:
-    """Return the cell that weights of operations decide on, by the rule of `derive_cell`.
-
-    Args:
-        weights: an array or lists, one row for each of the 18 edges and one column an operation.
-        operations: the names of the operations.
-
-    Example:
-
-    >>> from keras_xd.layers.cells.genotypes import cell_of_weights
-    >>> weights = [[0.1, 0.9]] * 2 + [[0.9, 0.2]] * 16
-    >>> print(cell_of_weights(weights, ("identity", "separable_3")).blocks[0])
-    identity[separable_3(0) + separable_3(1)]
-    """
+    """Return the cell that weights of operations decide on, by the rule of `derive_cell`."""
     weights = [[float(value) for value in row] for row in weights]
     blocks = []
     for block, sources in enumerate(SOURCES):

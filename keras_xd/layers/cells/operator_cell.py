@@ -17,50 +17,23 @@ from keras_xd.layers.cells.dynamic_conv import (
 )
 from keras_xd.layers.cells.features import FactorizedReduction, FeatureOperation, PointwiseOperation
 from keras_xd.layers.cells.genotypes import (
-    ATTENTION_OPERATIONS,
     BLOCKS,
-    DYNAMIC_OPERATIONS,
     INPUTS,
+    KERNEL_SIZES,
     is_feature,
 )
 from keras_xd.layers.cells.self_calibration import GATES, gate_value
 from keras_xd.layers.mixed import window_padding
 
-# An operation whose outcomes are added up as those of each kind are.
-_KINDS = {
-    "features": "identity",
-    "spatial": "spatial_attention",
-    "channel": "channel_attention",
-    "kernel": "dynamic_5",
-}
-KERNEL_SIZES = {name: int(name[-1]) for name in DYNAMIC_OPERATIONS}
+ATTENTION_MAPS = ("spatial", "channel")
 
 
 class OperatorCell(keras.layers.Layer):
     """Base class of cells: two inputs brought to one shape, four blocks, their concatenation.
 
     A subclass makes its operations in the constructor, `self.operations`, and gives
-    `used_operations`, `operation_shapes`, `block_sources`, `first_tier` and `second_tier`.
-
-    Args:
-        filters: number of channels of each node; the cell has four times as many.
-        reduction: whether the cell halves the size: the operations on its inputs have strides 2.
-        previous_reduction: whether the cell before did, so that the first input is twice as large
-            as the second.
-        partial_channels: integer `k`; operations act on the first 1 / k of the channels. What the
-            inputs of a tier have in their other channels is added up (with strides as the maxima of
-            windows of that size), put beside, and the channels of all parts are interleaved.
-        affine: whether normalisations have a scale and an offset that are learned; `False` is the
-            form in a search.
-        calibration_gate: `None`, or `"zero"` for a learned factor of what attention and dynamic
-            convolutions add in each tier of each block, `z = F + g · (F · A + F ∗ D)`, which starts
-            at 0, or `"tanh"` for the hyperbolic tangent of such a number.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> issubclass(layers.DerivedCell, layers.cells.operator_cell.OperatorCell)
-    True
+    `used_operations`, `operation_shapes`, `block_sources`, `first_tier` and `second_tier`. The
+    arguments are those of `HeterogeneousCell` and `DerivedCell`.
     """
 
     def __init__(
@@ -155,14 +128,6 @@ class OperatorCell(keras.layers.Layer):
             return None
         gates = gate_value(self.calibration_gates, self.calibration_gate)
         return gates[block + BLOCKS * second]
-
-    def apply_operation(
-        self, operation: keras.layers.Layer, name: str, x: Tensor, training: bool | None
-    ) -> Tensor:
-        """Return what an operation of a name makes of the channels of a node."""
-        if name == "channel_attention":
-            return operation(x)
-        return operation(x, training=training)
 
     def compute_output_shape(self, input_shape: Sequence[Shape]) -> Shape:
         sizes = self.check_shapes(input_shape)
@@ -260,38 +225,26 @@ class OperatorCell(keras.layers.Layer):
         return window_padding.shuffled(together, self.partial_channels)
 
 
+def outcome_kind(operation: str) -> str:
+    """Return what an operation makes: `features`, a map `spatial` or `channel`, or a `kernel`."""
+    if is_feature(operation):
+        return "features"
+    return "kernel" if operation in KERNEL_SIZES else operation.removesuffix("_attention")
+
+
 class Outcomes:
-    """Adds up what operations make: features, attention maps of both kinds, and kernels.
-
-    Args:
-        kernel_size: size that all dynamic kernels are widened to.
-
-    Example:
-
-    >>> from keras_xd.layers.cells.operator_cell import Outcomes
-    >>> outcomes = Outcomes(kernel_size=3)
-    >>> outcomes.add("identity", 2.0)
-    >>> outcomes.calibrated(outcomes.features)
-    2.0
-    """
+    """Adds up what operations make, by its kind, with kernels widened to one size."""
 
     def __init__(self, kernel_size: int):
-        self.kernel_size = kernel_size
-        self.features, self.attention, self.kernel = None, {}, None
+        self.kernel_size, self.sums = kernel_size, {}
 
-    def add(self, operation: str, outcome) -> None:
-        """Add what an operation of a name has made, weighted as it is."""
-        if operation in KERNEL_SIZES:
+    def add(self, kind: str, outcome: Tensor) -> None:
+        """Add an outcome, weighted as it is, to the sum of its kind."""
+        if kind == "kernel":
             outcome = widened(outcome, self.kernel_size)
-            self.kernel = outcome if self.kernel is None else self.kernel + outcome
-        elif operation in ATTENTION_OPERATIONS:
-            # Maps of one kind are small; only their sum over both kinds has the size of features.
-            before = self.attention.get(operation)
-            self.attention[operation] = outcome if before is None else before + outcome
-        else:
-            self.features = outcome if self.features is None else self.features + outcome
+        self.sums[kind] = self.sums[kind] + outcome if kind in self.sums else outcome
 
-    def calibrated(self, features, gate=None):
+    def calibrated(self, features: Tensor, gate: Tensor | None = None) -> Tensor:
         """Return features plus features times attention plus features convolved dynamically.
 
         Equations 3 and 5 of the paper; what is added is multiplied by `gate`, if there is one. The
@@ -300,25 +253,24 @@ class Outcomes:
         """
         gated = (lambda x: x) if gate is None else (lambda x: gate * x)  # before x has all sizes
         total = features
-        if self.attention:
-            total = total + features * gated(sum(self.attention.values()))
-        if self.kernel is not None:
-            total = total + dynamic_depthwise_conv(features, gated(self.kernel))
+        # Maps of one kind are small; only their sum over both kinds has the size of features.
+        attention = [self.sums[kind] for kind in ATTENTION_MAPS if kind in self.sums]
+        if attention:
+            total = total + features * gated(sum(attention))
+        if "kernel" in self.sums:
+            total = total + dynamic_depthwise_conv(features, gated(self.sums["kernel"]))
         return total
 
 
 def combined(
     kernel_size: int, made: Sequence[dict[str, Tensor]], gate: Tensor | None
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the node that the outcomes of its edges make, and nothing aside.
+    """Return the node that the weighted outcomes of its edges make, and nothing aside.
 
-    Args:
-        kernel_size: size that all dynamic kernels are widened to.
-        made: of each edge, weighted outcomes by the names of operations or of their kinds.
-        gate: factor of what attention and dynamic convolutions add, or `None`.
+    Outcomes have the names of their kinds; `gate` is that of `calibrated`.
     """
     outcomes = added_up(kernel_size, made)
-    return outcomes.calibrated(outcomes.features, gate), {}
+    return outcomes.calibrated(outcomes.sums["features"], gate), {}
 
 
 def added_up(kernel_size: int, made: Sequence[dict[str, Tensor]]) -> Outcomes:
@@ -326,5 +278,5 @@ def added_up(kernel_size: int, made: Sequence[dict[str, Tensor]]) -> Outcomes:
     outcomes = Outcomes(kernel_size)
     for outcome in made:
         for kind, value in outcome.items():
-            outcomes.add(_KINDS.get(kind, kind), value)
+            outcomes.add(kind, value)
     return outcomes

@@ -1,8 +1,8 @@
 """Which operations the edges of a relaxed cell compute, and with what weights.
 
-With `"softmax"` and `"perturbation"` all of them, with their shares, and so with `"partial"`, on
-part of the channels. With those of `PATHS` a few operations of each edge are drawn, with
-`"single_path"` of two edges of each first tier alone, and only these are computed.
+With `"softmax"` and `"perturbation"` all of them, weighted by their probabilities, and so with
+`"partial"`, on part of the channels. With those of `PATHS` a few operations of each edge are drawn,
+with `"single_path"` of two edges of each first tier alone, and only these are computed.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from keras_xd.layers.cells.genotypes import (
 RELAXATIONS = ("softmax", "gumbel", "sampled", "single_path", "partial", "perturbation")
 # How many operations of each edge are computed where they are drawn, at most.
 PATHS = {"gumbel": 1, "sampled": 2, "single_path": 1}
-# Those with a temperature, and those whose edges have shares.
+# Those with a temperature, and those whose edges have probabilities.
 WITH_TEMPERATURE, WITH_EDGES = ("gumbel", "single_path"), ("single_path", "partial")
 # Less than what noise can do.
 _NEVER = -1e9
@@ -50,21 +50,13 @@ def drawn_paths(
     """Return the operations that edges compute, their weights, and nothing aside.
 
     Drawn is what has the largest logit plus noise of a Gumbel distribution: an operation by its
-    share. As in what is derived, one operation in the first tier of each block makes features:
-    where none would, the edge that loses least by it takes its best one. A second operation is
-    that of the largest logit plus noise of all others; the weights of the two are the softmax of
-    their logits, that of a single one is 1.
-
-    Args:
-        operations: the names of the operations.
-        relaxation: one of `PATHS`.
-        count: how many operations of each edge, at most as many as `PATHS` says.
-        logits: float32 tensor `(18, number of operations)`.
-        noise: of the same shape, or `None` for the most likely operation alone.
-        temperature: that of `"gumbel"`.
+    probability; without noise it is the most likely one. As in what is derived, one operation in
+    the first tier of each block makes features: where none would, the edge that loses least by it
+    takes its best one. A second operation is that of the largest logit plus noise of all others;
+    the weights of the two are the softmax of their logits, that of a single one is 1.
 
     Returns:
-        A dictionary with `numbers`, integers `(18, paths)`, the columns of the operations, and
+        A dictionary with `numbers`, integers `(18, count)`, the columns of the operations, and
         `weights`, float32 of the same shape; and an empty one.
     """
     scores = ops.log_softmax(logits, axis=-1)
@@ -97,17 +89,10 @@ def drawn_cell(
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return the operations of one discrete cell, their weights, and nothing aside.
 
-    That cell is what `genotypes.cell_of_weights` derives from shares of operations times those of
-    their edges, each multiplied by `exp(noise)` of a Gumbel distribution. So two edges of each
-    first tier are drawn, each by its share, and an operation of each by its own.
-
-    Args:
-        operations: the names of the operations.
-        logits: float32 tensor `(18, number of operations)`.
-        edge_logits: float32 tensor `(14,)`, those of the first tiers.
-        noise: of the shape of `logits`, or `None` for the cell that is derived.
-        temperature: of the softmax, over all operations of a tier of a block, that has the
-            derivatives of the weights.
+    That cell is what `genotypes.cell_of_weights` derives from probabilities of operations times
+    those of their edges, each multiplied by `exp(noise)` of a Gumbel distribution. So two edges of
+    each first tier are drawn, each by its probability, and an operation of each by its own. Weights
+    have the derivatives of a softmax of a temperature over all operations of a tier of a block.
 
     Returns:
         As `drawn_paths`, with one path. The number of what is not drawn is that of the operations,
@@ -144,10 +129,6 @@ def _pairs(operations, scores):
 
     They have the largest sum of `exp(score)` of all pairs that make features: the best edge with
     its best operation and another one that makes features, or the other way round.
-
-    Args:
-        operations: their names.
-        scores: float32 tensor `(blocks, edges, operations)`.
     """
     makes = np.array([is_feature(name) for name in operations])
     of_features = ops.where(makes, scores, _NEVER)

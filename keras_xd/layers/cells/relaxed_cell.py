@@ -8,23 +8,36 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import shared_objects, validation
-from keras_xd.core.searchable import SearchableLayer, searchable_layers
+from keras_xd.core.argument_types import check_types
+from keras_xd.core.searchable import (
+    SearchableLayer,
+    check_finite,
+    flatten_layers,
+    searchable_layers,
+)
 from keras_xd.core.tracing import traced_part
 from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
-from keras_xd.layers.cells.cell_architecture import CellArchitecture
+from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.cells.derived_cell import derived_from
-from keras_xd.layers.cells.edge import EDGE_NODES, EDGE_SOURCES, POOLING, SURROGATE
-from keras_xd.layers.cells.edge_counts import edge_counts
-from keras_xd.layers.cells.edge_stack import EdgeStack
+from keras_xd.layers.cells.features import POOLING
+from keras_xd.layers.cells.fused_edge_ops import ChosenCall, FusedCall, FusedEdgeOps
 from keras_xd.layers.cells.genotypes import (
     BLOCKS,
+    INPUTS,
+    KERNEL_SIZES,
     SOURCES,
     XD_OPERATIONS,
     CellGenotype,
+    Genotype,
     first_tier_edge,
     second_tier_edge,
 )
-from keras_xd.layers.cells.operator_cell import KERNEL_SIZES, OperatorCell, combined
+from keras_xd.layers.cells.operator_cell import OperatorCell, combined, outcome_kind
+
+# The node that each edge comes from, `None` for surrogate nodes.
+EDGE_SOURCES = (*(source for sources in SOURCES for source in sources), *([None] * BLOCKS))
+# How many nodes there are before the surrogate nodes, which come last in `FusedEdgeOps`.
+NODES = len(SOURCES[-1])
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -32,8 +45,8 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     """A cell in which features, attention and dynamic convolutions are searched together.
 
     The two inputs are brought to `filters` channels (nodes 0 and 1). Each of four blocks makes one
-    more node of all nodes before it. With the operations `o` of shares `p` in the features `f`,
-    the attention `a` and the dynamic kernels `d`, and `∗` a depthwise convolution
+    more node of all nodes before it. With the probabilities `p` of the features `f`, the
+    attention `a` and the dynamic kernels `d`, and `∗` a depthwise convolution
 
         F = Σ_i Σ_f p_if f(x_i)    A = Σ_i Σ_a p_ia a(x_i)    D = Σ_i Σ_d p_id d(x_i)
         z = F + F · A + F ∗ D
@@ -41,14 +54,14 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     in the first tier, with 2, 3, 4 or 5 nodes `x_i`, and then the same of `z` alone in the second:
     18 edges. The outputs are the channels of all four new nodes. All dynamic kernels of a tier,
     those of 3 × 3 with zeros around them, are one sum and one convolution. Other relaxations
-    compute less in a step: see `relaxation` of `CellArchitecture`.
+    compute less in a step: see `relaxation` of `ArchitectureLogits`.
 
-    `finalize()` keeps the operations of `genotype`, without their shares as factors, in a
-    `DerivedCell`. It has other outputs than the relaxed cell, as no set of shares takes edges away.
+    `finalize()` keeps the operations of `genotype`, without their probabilities as factors, in a
+    `DerivedCell`. It has other outputs than the relaxed cell, as no probabilities take edges away.
 
     Args:
         filters: number of channels of each node; the cell has four times as many.
-        weights: a `CellArchitecture`, to be given to all cells of one kind.
+        weights: a `ArchitectureLogits`, to be given to all cells of one kind.
         reduction: whether the cell halves the size: the operations on its inputs have strides 2.
         previous_reduction: whether the cell before did, so that the first input is twice as large
             as the second.
@@ -78,7 +91,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
 
     >>> import keras
     >>> import keras_xd
-    >>> architecture = keras_xd.layers.CellArchitecture(operations=("identity", "dynamic_3"))
+    >>> architecture = keras_xd.layers.ArchitectureLogits(operations=("identity", "dynamic_3"))
     >>> x = inputs = keras.Input((8, 8, 3))
     >>> for _ in range(2):
     ...     x = keras_xd.layers.HeterogeneousCell(4, architecture)([inputs, x])
@@ -94,7 +107,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
     def __init__(
         self,
         filters: int,
-        weights: CellArchitecture,
+        weights: ArchitectureLogits,
         reduction: bool = False,
         previous_reduction: bool = False,
         partial_channels: int | None = None,
@@ -116,9 +129,9 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         self.edge_layers = validation.boolean(edge_layers, "edge_layers")
         if isinstance(weights, dict):
             weights = keras.saving.deserialize_keras_object(weights)
-        if not isinstance(weights, CellArchitecture) or weights.reduction != self.reduction:
+        if not isinstance(weights, ArchitectureLogits) or weights.reduction != self.reduction:
             raise ValueError(
-                "`weights` must be a CellArchitecture with the same `reduction` as the cell. "
+                "`weights` must be a ArchitectureLogits with the same `reduction` as the cell. "
                 f"Received: weights={weights!r}, its reduction="
                 f"{getattr(weights, 'reduction', None)}, reduction={reduction}"
             )
@@ -149,12 +162,12 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         self._sources = tuple(source for _, source in operations.values())
         self.edges = None
         if stacked:
-            sources = [*range(SURROGATE), *([None] * BLOCKS)]
-            self.edges = EdgeStack(
+            sources = [*range(NODES), *([None] * BLOCKS)]
+            self.edges = FusedEdgeOps(
                 self.operation_filters,
                 stacked,
                 strides=[self.strides_from(source) for source in sources],
-                nodes=EDGE_NODES,
+                nodes=[*EDGE_SOURCES[:-BLOCKS], *range(NODES, NODES + BLOCKS)],
                 name="edges",
                 dtype=self.dtype_policy,
             )
@@ -183,7 +196,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
 
     @property
     def genotype(self) -> CellGenotype:
-        """The discrete cell that the weights decide on, see `CellArchitecture.genotype`."""
+        """The discrete cell that the weights decide on, see `ArchitectureLogits.genotype`."""
         return self.architecture.genotype
 
     @property
@@ -218,44 +231,31 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         """Return the nodes that a block reads: all before it."""
         return SOURCES[block]
 
-    def common_values(self, training: bool | None) -> dict[Any, Tensor]:
-        """Return the shares that all edges look up, and the weights of all edges."""
-        found = {}
+    def common_values(self, training: bool | None) -> dict[Any, Any]:
+        """Return the probabilities that all edges look up, and the call of the fused operations."""
         if self.architecture.draws:
-            found["moved"] = []
             paths = self.architecture.paths(self.seed_generator if training else None)
-            found["paths"] = {name: ops.unstack(value) for name, value in paths.items()}
-        shares = self.architecture.shares
-        found["shares"] = ops.cast(shares, self.compute_dtype)
+            return {"call": ChosenCall(self.edges, paths, training)}
+        rows = self.architecture.probabilities
+        found = {"probabilities": ops.cast(rows, self.compute_dtype)}
         if self.edges is not None:
             if self._layer_names:
                 columns = [self.operation_names.index(name) for name in self.edges.operations]
-                shares = ops.take(shares, columns, axis=1)
-            if self.architecture.draws:
-                of_edges = self.edges.edge_weights()
-            else:
-                groups = self.edges.groups()
-                found["groups"] = {number: group for group in groups for number in group}
-                found["rows"] = self.edges.grouped(shares, groups)
-                of_edges = self.edges.group_weights(groups)
-            found["weights"] = of_edges, self.edges.node_weights()
-            found["statistics"] = {}, {}
+                rows = ops.take(rows, columns, axis=1)
+            found["call"] = FusedCall(self.edges, rows, training)
         return found
 
-    def after_call(self, common: dict[Any, Tensor], training: bool | None) -> None:
-        """Move the moving statistics of what is computed together."""
+    def after_call(self, common: dict[Any, Any], training: bool | None) -> None:
+        """Move the moving statistics of the fused operations."""
         if training and self.edges is not None and self.edges.trainable:
-            if self.architecture.draws:
-                self.edges.update_chosen(common["moved"])
-            else:
-                self.edges.update(*common["statistics"])
+            common["call"].finish()
 
     def passing_by(self, block: int, source: int, x: Tensor) -> Tensor:
-        """Return what passes operations by, times its edge's share."""
+        """Return what passes operations by, times the probability of its edge."""
         if self.architecture.edge_logits is None:
             return x
-        share = self.architecture.edge_shares[first_tier_edge(block, source)]
-        return x * ops.cast(share, x.dtype)
+        factor = self.architecture.edge_probabilities[first_tier_edge(block, source)]
+        return x * ops.cast(factor, x.dtype)
 
     def first_tier(
         self, block: int, nodes: list[Tensor], common: dict[Any, Tensor], training: bool | None
@@ -272,14 +272,14 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return self._tier(edges, self.tier_gate(block, True), common, training, surrogate)
 
     def complexity(self, input_shape: Sequence[Shape]) -> float | Tensor:
-        """The expected multiply–adds of one sample: those of each operation times its share.
+        """The expected multiply–adds of one sample: each operation times its probability.
 
         So one edge too many counts in the second block, two in the third, three in the fourth. The
         convolution with a dynamic kernel counts with what makes it; products with attention do not.
         """
-        shares = self.architecture.expected_operations
-        counts = edge_counts(self, input_shape, EDGE_SOURCES)
-        total = ops.sum(shares * ops.cast(counts, shares.dtype))
+        expected = self.architecture.expected_operations
+        counts = self._edge_counts(input_shape)
+        total = ops.sum(expected * ops.cast(counts, expected.dtype))
         return total + self.preprocessing_multiply_adds(input_shape)
 
     def finalize(self) -> keras.layers.Layer:
@@ -287,7 +287,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return derived_from(self)
 
     def describe(self) -> Description:
-        """Return the `shares`, and their entropy: see `CellArchitecture.describe`."""
+        """Return the `probabilities`, and their entropy: see `ArchitectureLogits.describe`."""
         return self.architecture.describe()
 
     def architecture_signature(self) -> Config:
@@ -297,7 +297,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return {**signature, "operations": operations, "reduction": self.reduction}
 
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """Return logits of shares that are drawn evenly from all possible ones, edge by edge."""
+        """Return logits of probabilities that are drawn evenly, edge by edge."""
         values = self.architecture.random_values(generator)
         inner = [v for layer in self._searched() for v in layer.random_architecture(generator)]
         return [*values, *inner]
@@ -319,10 +319,9 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return [layer for layer in searchable_layers(self) if layer is not self]
 
     def _make_edge(self, block, source, made):
-        """Make the operations of an edge from a node, or from the surrogate node, to a block.
+        """Add the layers of an edge to `made`, a dictionary to pairs of a layer and its source.
 
-        They are added to `made`, a dictionary to pairs of a layer and its source. Operations
-        without weights are made once for a node, all others once for each edge.
+        Operations without weights are made once for a node, all others once for each edge.
         """
         edge = second_tier_edge(block) if source is None else first_tier_edge(block, source)
         strides = self.strides_from(source)
@@ -335,47 +334,90 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
                 made[key] = (self.make_operation(operation, strides, name), source)
             self._numbers[edge, operation] = list(made).index(key)
 
-    def _edge_outcomes(self, edge, x, common, training):
-        """Return what the operations of an edge make of a node, times their shares, as a list."""
+    def _layer_outcomes(self, edge, x, common, training):
+        """Return what the layers of an edge make of a node, weighted, as a list."""
         found = []
         for operation in self._layer_names:
             column = self.operation_names.index(operation)
             number = self._numbers[edge, operation]
-            if number in common:
-                made = common[number]
-            else:
-                made = self.apply_operation(self.operations[number], operation, x, training)
-                if operation in POOLING:
-                    common[number] = made
-            found.append({operation: common["shares"][edge, column] * made})
-        if self.edges is not None:
-            made = common.setdefault("made", {})
-            if edge not in made:
-                made.update(self._group_outcomes(common["groups"][edge], x, common, training))
-            found.append(made.pop(edge))
+            made = common.get(number)
+            if made is None:
+                made = self.operations[number](x, training=training)
+            if operation in POOLING:
+                common[number] = made
+            found.append({outcome_kind(operation): common["probabilities"][edge, column] * made})
         return found
-
-    def _group_outcomes(self, group, x, common, training):
-        """Return what the stacked operations of edges from one node make, by their numbers."""
-        node, (weights, node_weights) = EDGE_NODES[group[0]], common["weights"]
-        of_nodes, of_edges = common["statistics"]
-        if ("node", node) not in common:
-            values = self.edges.node_values(node, x, node_weights, training)
-            common["node", node], of_nodes[node] = values
-        made, moved = self.edges.outcomes(
-            group, common["node", node], weights[group], common["rows"][group], training
-        )
-        of_edges.update(moved)
-        return made
 
     def _tier(self, edges, gate, common, training, surrogate=None):
         """Return the node that edges, a dictionary from their numbers to their nodes, make."""
         if self.architecture.draws:
-            node, moved = self.edges.chosen_node(
-                edges, common["paths"], common["weights"], gate, surrogate, training
-            )
-            common["moved"] += moved
-            return node
-        made = [self._edge_outcomes(edge, x, common, training) for edge, x in edges.items()]
+            return common["call"].node(edges, gate, surrogate)
+        made = []
+        for edge, x in edges.items():
+            made += self._layer_outcomes(edge, x, common, training)
+            if self.edges is not None:
+                made.append(common["call"].outcomes(edge, x))
         largest = max(KERNEL_SIZES.get(name, 1) for name in self.operation_names)
-        return traced_part(combined, largest)(sum(made, []), gate)[0]
+        return traced_part(combined, largest)(made, gate)[0]
+
+    def _edge_counts(self, input_shape):
+        """Return the multiply–adds of one sample, an array `(edges, number of operations)`."""
+        counts, known = np.zeros((len(EDGE_SOURCES), len(self.operation_names))), {}
+        for edge, column in np.ndindex(counts.shape):
+            name, source = self.operation_names[column], EDGE_SOURCES[edge]
+            strides = self.strides_from(source)
+            key = name, strides, source is None or source >= INPUTS
+            if key not in known:
+                if name in XD_OPERATIONS:  # which are counted when they are built
+                    operation = self.edge_operation(edge, name)
+                else:
+                    operation = self.make_operation(name, strides, name)
+                known[key] = self.operation_multiply_adds(operation, name, input_shape, source)
+            counts[edge, column] = known[key]
+        return counts
+
+
+@check_types
+def derived_genotype(model: keras.layers.Layer) -> Genotype:
+    """Return what the relaxed cells of a model have decided on so far.
+
+    Args:
+        model: a built model with a `HeterogeneousCell` of each kind, all of a kind with the same
+            `ArchitectureLogits`, or a `keras_xd.SearchModel` of it.
+
+    Returns:
+        A `keras_xd.genotypes.Genotype`.
+
+    Raises:
+        ValueError: if a kind is missing, or cells of a kind have different architecture weights;
+            with the relaxation `"perturbation"`, until the cells are decided.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_xd import layers
+    >>> inputs = keras.Input((8, 8, 3))
+    >>> kinds = [layers.ArchitectureLogits(r, ("identity", "dynamic_3")) for r in (False, True)]
+    >>> x = layers.HeterogeneousCell(2, kinds[0])([inputs, inputs])
+    >>> x = layers.HeterogeneousCell(2, kinds[1], reduction=True)([inputs, x])
+    >>> layers.derived_genotype(keras.Model(inputs, x)).reduction == kinds[1].genotype
+    True
+    """
+    return Genotype(*(architecture.genotype for architecture in architectures_of(model)))
+
+
+def architectures_of(model: keras.layers.Layer) -> tuple[ArchitectureLogits, ArchitectureLogits]:
+    """Return the architecture of the normal and that of the reduction cells of a model."""
+    found = {False: {}, True: {}}
+    for layer in flatten_layers(model):
+        if isinstance(layer, HeterogeneousCell):
+            found[layer.reduction][id(layer.architecture)] = layer.architecture
+    if any(len(architectures) != 1 for architectures in found.values()):
+        raise ValueError(
+            "A genotype is that of one normal and one reduction ArchitectureLogits, each shared by "
+            f"all cells of its kind. Received: a model with {len(found[False])} normal and "
+            f"{len(found[True])} reduction ones"
+        )
+    check_finite(model)
+    (normal,), (reduction,) = found[False].values(), found[True].values()
+    return normal, reduction

@@ -9,7 +9,7 @@ from keras_xd.core import validation
 from keras_xd.core.type_aliases import Config, LayerOptions, Shape, Tensor
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
 from keras_xd.layers.cells.dynamic_conv import DynamicConv2D, image_channels
-from keras_xd.layers.cells.genotypes import ATTENTION_OPERATIONS, DYNAMIC_OPERATIONS
+from keras_xd.layers.cells.genotypes import ATTENTION_OPERATIONS, DYNAMIC_OPERATIONS, KERNEL_SIZES
 
 OPERATIONS = DYNAMIC_OPERATIONS + ATTENTION_OPERATIONS
 GATES = ("zero", "tanh", None)
@@ -76,7 +76,7 @@ class SelfCalibration(keras.layers.Layer):
         if reduction is not None:
             options["reduction"] = self.reduction
         if operation in DYNAMIC_OPERATIONS:
-            self.calibration = DynamicConv2D(int(operation[-1]), affine=affine, **options)
+            self.calibration = DynamicConv2D(KERNEL_SIZES[operation], affine=affine, **options)
         elif operation == "spatial_attention":
             self.calibration = SpatialAttention(affine=affine, **options)
         else:
@@ -91,10 +91,7 @@ class SelfCalibration(keras.layers.Layer):
             )
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        if self.operation == "channel_attention":
-            made = self.calibration(inputs)
-        else:
-            made = self.calibration(inputs, training=training)
+        made = self.calibration(inputs, training=training)
         if self.operation in ATTENTION_OPERATIONS:
             made = inputs * made
         if self.gate:
@@ -120,16 +117,6 @@ class SelfCalibration(keras.layers.Layer):
 
 
 def gate_value(weight: keras.Variable, gate: str) -> Tensor:
-    """Return what features are multiplied by, for one of `GATES` but `None`.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.layers.cells.self_calibration import gate_value
-    >>> float(gate_value(keras.Variable(100.0), "zero"))
-    100.0
-    >>> float(gate_value(keras.Variable(100.0), "tanh"))
-    1.0
-    """
+    """Return what features are multiplied by, for one of `GATES` but `None`."""
     value = ops.convert_to_tensor(weight)
     return ops.tanh(value) if gate == "tanh" else value

@@ -23,6 +23,7 @@ from keras_xd.core.type_aliases import (
     Tensor,
 )
 from keras_xd.kmatrix import constructions, transform
+from keras_xd.kmatrix.radix import check_radix
 from keras_xd.kmatrix.structured_product import structured_product
 
 _STARTS = {
@@ -115,7 +116,7 @@ class KDense(QuantizedWeights):
         self.units = validation.positive_integer(units, "units")
         self.depth = validation.depth(depth)
         self.radix = tuple(radix) if isinstance(radix, list) else radix
-        kmatrix.check_radix(self.radix)
+        check_radix(self.radix)
         self.activation = activations.get(activation)
         self.use_bias = validation.boolean(use_bias, "use_bias")
         self.warm_start = validation.one_of(warm_start, tuple(_STARTS), "warm_start")

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_xd.core.convolutions import convolution
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.layers.masked.base import MaskedLayer
 
@@ -38,7 +39,7 @@ class _MaskedConvolution(MaskedLayer):
 
     def convolve(self, inputs: Tensor, kernel: Tensor, **options: Any) -> Tensor:
         """Return the convolution of inputs and a kernel."""
-        return ops.conv(inputs, kernel, **options)
+        return convolution(inputs, kernel, **options)
 
 
 class _MaskedDepthwise(_MaskedConvolution):

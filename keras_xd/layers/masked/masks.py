@@ -64,6 +64,7 @@ def coordinates(points: int) -> np.ndarray:
     """
     if points < 2:
         raise ValueError(f"A mask needs an axis of at least 2 points. Received: points={points!r}")
+    validation.matrix_numbers(points, "a mask")
     return np.linspace(-1.0, 1.0, points)
 
 

@@ -24,8 +24,7 @@ KERNEL_SIZES = (3, 5, 7, 9)
 DILATIONS = (1, 3, 7, 15)
 RELAXATIONS = ("softmax", "gumbel")
 CONVOLUTIONS = ("auto", "direct", "fourier")
-# How much longer a multiply–add of transforms takes than one of convolutions, measured on a CPU by
-# benchmarks/dash.py.
+# How much longer a multiply–add of transforms takes than one of convolutions, measured on a CPU.
 _FOURIER_COST = 10.0
 
 

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.convolutions import ConvolutionOfAnyRank
+from keras_xd.core.convolutions import ConvolutionOfAnyRank, convolution
 from keras_xd.core.type_aliases import Config, Shape, Sizes, Tensor
 from keras_xd.layers.mixed import window_padding
 from keras_xd.layers.mixed.operation_layer import OperationLayer, OperationOptions
@@ -142,7 +142,7 @@ class DiscreteOperation(OperationLayer, ConvolutionOfAnyRank):
         """Return the operation's outputs; inputs and outputs have their channels last."""
         if self.is_keras_convolution and self.padding != "causal":
             arguments = (self.strides, self.padding, "channels_last", self.rate)
-            return ops.conv(x, ops.convert_to_tensor(self.kernel), *arguments)
+            return convolution(x, ops.convert_to_tensor(self.kernel), *arguments)
         border = self.borders(x.shape[1:-1], window_padding.spans(self.size, self.rate))
         if self.kind == "convolution":
             kernel = ops.convert_to_tensor(self.kernel)

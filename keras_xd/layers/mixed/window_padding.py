@@ -9,6 +9,8 @@ import math
 import numpy as np
 from keras import ops
 
+from keras_xd.core.convolutions import convolution
+
 
 def spans(size, rate):
     """Return the number of places from the first to the last one that each window reads.
@@ -120,7 +122,7 @@ def convolve(x, kernel, border, strides, rate):
     rate = tuple(d // g for d, g in zip(rate, shared, strict=True))
     if max(strides) > 1 and max(rate) > 1:  # which backends do not combine
         return every(ops.conv(x, kernel, 1, "valid", "channels_last", rate), strides)
-    return ops.conv(x, kernel, strides, "valid", "channels_last", rate)
+    return convolution(x, kernel, strides, "valid", "channels_last", rate)
 
 
 def max_pool(x, size, border, strides):

@@ -8,6 +8,7 @@ import numpy as np
 from keras_xd import kmatrix
 from keras_xd.core import validation
 from keras_xd.core.callers import stacklevel
+from keras_xd.kmatrix.radix import check_radix, parameter_count
 
 # A circle is large if its matrices have so many parameters, and so many times those of the next
 # size that factors.
@@ -248,7 +249,7 @@ def warn_of_large_circles(name, plans, radices, depths):
             continue
         other = kmatrix.padded_size(plan.n, radix)
         count, least = (
-            sum(kmatrix.parameter_count(n, kmatrix.factorise(n, radix), depth) for depth in depths)
+            sum(parameter_count(n, kmatrix.factorise(n, radix), depth) for depth in depths)
             for n in (plan.n, other)
         )
         if count >= max(_MANY_PARAMETERS, _TIMES_AS_MANY * least):
@@ -291,5 +292,5 @@ def axis_radices(radix, rank):
         )
     radices = tuple(tuple(r) if isinstance(r, list) else r for r in radices)
     for axis_radix in radices:
-        kmatrix.check_radix(axis_radix)
+        check_radix(axis_radix)
     return radices

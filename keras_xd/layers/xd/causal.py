@@ -135,7 +135,7 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
         validation.channel_groups(self.groups, channels=channels)
         (axis,), _ = self._sizes(input_shape)
         lower = np.tri(axis.padded_size)
-        triangles = {  # factor by factor; see `product.fold` for their directions
+        triangles = {  # factor by factor; see `product.multiply_out` for their directions
             "K": [lower.T if slot % 2 else lower for slot in range(self.depth[0])],
             "M": [lower if slot % 2 else lower.T for slot in range(self.depth[2])],
         }

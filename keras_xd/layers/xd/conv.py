@@ -129,7 +129,7 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
             odd one after it, let the kernel grow beyond that of the convolution it starts from.
         depth: number of butterflies in each K-matrix, an integer or a triple `(K, L, M)`.
         radix: block sizes of the butterflies: `None` (prime factors), the largest block size, a
-            tuple of radices for every axis, or a tuple of `rank` such tuples. `"time"`: prime
+            tuple of radices for every axis, or a tuple of `rank` such tuples. `"fastest"`: prime
             factors of a padded size that is estimated to be fast, such as 33, where `None` takes
             the one with the fewest parameters, 36.
         warm_start: the operation the search begins with: `"convolution"`, `"average_pooling"`,

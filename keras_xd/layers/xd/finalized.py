@@ -11,7 +11,7 @@ from keras_xd import kmatrix
 from keras_xd.core import tracing, validation
 from keras_xd.core.type_aliases import Activation, Config, LayerOptions, Shape, Tensor
 from keras_xd.kmatrix import transform
-from keras_xd.kmatrix.transform import Analysis, Synthesis
+from keras_xd.kmatrix.transform import ForwardTransform, TransposedTransform
 from keras_xd.layers.xd import functional
 from keras_xd.layers.xd.static_operation import StaticOperation
 
@@ -113,9 +113,9 @@ class StaticXD(StaticOperation):
     def from_tensors(
         cls,
         layer: keras.layers.Layer,
-        analyses: Sequence[Analysis],
+        analyses: Sequence[ForwardTransform],
         spectrum: Sequence[Tensor],
-        syntheses: Sequence[Synthesis],
+        syntheses: Sequence[TransposedTransform],
         storage: str | None = None,
     ) -> Self:
         """Make the static layer of an `XDConv` from what its `call` computes from weights.
@@ -237,7 +237,7 @@ class StaticXD(StaticOperation):
         plan = _plan(axis)
         groups = tuple(axis[name]["groups"])
         forward = name == "analysis"
-        kind = transform.Analysis if forward else transform.Synthesis
+        kind = transform.ForwardTransform if forward else transform.TransposedTransform
         return kind(
             matrices=[next(matrices) for _ in groups],
             groups=groups,

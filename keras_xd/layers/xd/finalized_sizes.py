@@ -3,7 +3,6 @@
 import dataclasses
 import math
 
-from keras_xd import kmatrix
 from keras_xd.core import validation
 from keras_xd.kmatrix import radix, transform
 
@@ -101,7 +100,7 @@ def compact_plans(geometry, plans, depths):
 
 
 def _compact_plan(g, plan, depths):
-    allowed = kmatrix.parameter_count(plan.n, plan.radices, sum(depths))
+    allowed = radix.parameter_count(plan.n, plan.radices, sum(depths))
     allowed -= 2 * plan.n * g.kernel_size
 
     def stored(candidate):

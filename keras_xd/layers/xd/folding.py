@@ -198,7 +198,7 @@ class FoldedOperation(MatrixArchitecture):
         """
         weights = [functional.exact(w) for name in MATRICES for w in self._matrix_tensors(name)]
         kernel_plans = [axis.plan for axis in self._kernel_axes]
-        folded = product.fold(weights, [*plans, *kernel_plans, *plans])
+        folded = product.multiply_out(weights, [*plans, *kernel_plans, *plans])
         k_factors, l_factors, m_factors = (
             folded[i * self.rank : (i + 1) * self.rank] for i in range(len(MATRICES))
         )

@@ -12,9 +12,9 @@ import keras
 from keras import ops
 from keras.layers import InputSpec
 
-from keras_xd import kmatrix
 from keras_xd.core import devices, splitting, validation
 from keras_xd.kmatrix import product, transform
+from keras_xd.kmatrix.radix import parameter_count
 from keras_xd.layers.xd.placed_kernel import PlacedTransform
 
 # On a CPU a spectrum is kept in at most 8 pieces, of at most 2²¹ numbers (8 MiB in float32) if that
@@ -27,7 +27,7 @@ def transforms(analysis_factors, synthesis_factors, plans, geometry):
     """Make the folded `M` and `K` of every axis ready for the sizes in use.
 
     Args:
-        analysis_factors: factors of `M` for each axis, from `kmatrix.fold`.
+        analysis_factors: factors of `M` for each axis, from `product.multiply_out`.
         synthesis_factors: factors of `K` for each axis.
         plans: the `Plan` of each axis.
         geometry: the `AxisGeometry` of each axis.
@@ -38,11 +38,11 @@ def transforms(analysis_factors, synthesis_factors, plans, geometry):
     """
     axes = list(zip(analysis_factors, synthesis_factors, plans, geometry, strict=True))
     analyses = [
-        transform.analysis(m, plan, size=g.size, stride=g.input_stride, pair=axis > 0)
+        transform.forward_transform(m, plan, size=g.size, stride=g.input_stride, pair=axis > 0)
         for axis, (m, _, plan, g) in enumerate(axes)
     ]
     syntheses = [
-        transform.synthesis(k, plan, size=g.output_size, stride=g.stride, pair=axis > 0)
+        transform.transposed_transform(k, plan, size=g.output_size, stride=g.stride, pair=axis > 0)
         for axis, (_, k, plan, g) in enumerate(axes)
     ]
     return analyses, syntheses
@@ -136,10 +136,10 @@ def apply(x, analyses, spectrum, syntheses, groups):
 
     Args:
         x: tensor of shape `(*sizes, batch, channels)`, real; the batch may be dynamic.
-        analyses: the `Analysis` of each axis.
+        analyses: the `ForwardTransform` of each axis.
         spectrum: the pieces of `D`, as from `spectrum`, whose type the product between the
             channels is computed in.
-        syntheses: the `Synthesis` of each axis.
+        syntheses: the `TransposedTransform` of each axis.
         groups: number of channel groups.
 
     Returns:
@@ -279,7 +279,7 @@ def forecast(geometry, plans, depths, channels, filters, groups):
     """
     frequencies = math.prod(plan.n for plan in plans)
     connections = channels // groups * filters
-    counts = [kmatrix.parameter_count(p.n, p.radices, depth) for p in plans for depth in depths]
+    counts = [parameter_count(p.n, p.radices, depth) for p in plans for depth in depths]
     return {
         "frequency_bias": 2 * frequencies,
         "channel_gates": connections,

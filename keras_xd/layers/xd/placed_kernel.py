@@ -9,7 +9,7 @@ from keras import ops
 from keras_xd.core import devices
 from keras_xd.kmatrix import radix, transform
 from keras_xd.kmatrix.radix import Plan
-from keras_xd.kmatrix.transform import Analysis
+from keras_xd.kmatrix.transform import ForwardTransform
 
 # What moving one value through memory costs, in multiply–adds; see `kmatrix.radix`.
 MEMORY_PASS = 16
@@ -51,11 +51,11 @@ class PlacedTransform:
     `(rows, 2 n, post)`, the real and the imaginary part of each frequency side by side.
 
     Attributes:
-        analysis: `L`, an `Analysis` of `n` real or complex entries.
+        analysis: `L`, a `ForwardTransform` of `n` real or complex entries.
         weights: as in `KernelAxis`, indices.
     """
 
-    analysis: Analysis
+    analysis: ForwardTransform
     weights: np.ndarray
 
     def __call__(self, data):
@@ -152,10 +152,12 @@ def kernel_transforms(factors, axes, *, columns=False):
     transforms = []
     for index, (factor, axis) in enumerate(zip(factors, axes, strict=True)):
         if axis.direct and not columns:
-            analysis = transform.analysis(factor, axis.plan, pair=index > 0)
+            analysis = transform.forward_transform(factor, axis.plan, pair=index > 0)
             transforms.append(PlacedTransform(analysis, axis.weights))
             continue
         dtype = keras.backend.standardize_dtype(factor[0].blocks.dtype)
         unit_vectors = ops.convert_to_tensor(axis.placement()[None], dtype=dtype)
-        transforms.append(transform.analysis(factor, axis.plan, pair=False)(unit_vectors)[0])
+        transforms.append(
+            transform.forward_transform(factor, axis.plan, pair=False)(unit_vectors)[0]
+        )
     return transforms

@@ -9,9 +9,8 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.type_aliases import Logs
 from keras_xd.core.validation import one_of
-from keras_xd.layers.cells.deriving import architectures_of
 from keras_xd.layers.cells.genotypes import Genotype
-from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell
+from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell, architectures_of
 
 
 class GenotypeLogger(keras.callbacks.Callback):
@@ -72,7 +71,7 @@ class GenotypeLogger(keras.callbacks.Callback):
         }
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        genotype = Genotype(*(found.genotype_of_shares for found in self._architectures))
+        genotype = Genotype(*(found.genotype_of_probabilities for found in self._architectures))
         found = {
             f"{kind}_entropy": cell.describe()["entropy/relative"]
             for kind, cell in self._cells.items()

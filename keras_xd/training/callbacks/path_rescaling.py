@@ -9,17 +9,17 @@ from keras_xd.training.callbacks import training_state
 
 
 class PathRescaling(keras.callbacks.Callback):
-    """Keeps the shares of operations that a step did not draw, by the rule of ProxylessNAS.
+    """Keeps the probabilities of operations that a step did not draw, as ProxylessNAS does.
 
-    With the relaxation `"sampled"` of `keras_xd.layers.CellArchitecture` a step moves the logits of
-    two operations on each edge. That changes the shares of all, as they add up to 1. This adds to
-    the two new logits `a'` one number, so that the two have the share together that they had before
+    With the relaxation `"sampled"` of `keras_xd.layers.ArchitectureLogits` a step moves the logits
+    of two operations on each edge. That changes the probabilities of all, as they add up to 1. This
+    adds to the two new logits `a'` one number, so that together the two are as likely as before
 
         a'_i + log( Σ_drawn exp(a_j) ) - log( Σ_drawn exp(a'_j) )
 
-    and the shares of all others stay as they were. The drawn ones are those whose logits a step
-    changed. So the optimizer of the architecture must not move logits without a gradient: `SGD`
-    without momentum, or `Adam` with `beta_1=0`, as in the paper. An edge of which all logits
+    and the probabilities of all others stay as they were. The drawn ones are those whose logits a
+    step changed. So the optimizer of the architecture must not move logits without a gradient:
+    `SGD` without momentum, or `Adam` with `beta_1=0`, as in the paper. An edge of which all logits
     changed is left as it is.
 
     Raises:
@@ -32,7 +32,7 @@ class PathRescaling(keras.callbacks.Callback):
     >>> import keras
     >>> import numpy as np
     >>> names = ("identity", "channel_attention")
-    >>> architecture = keras_xd.layers.CellArchitecture(operations=names, relaxation="sampled")
+    >>> architecture = keras_xd.layers.ArchitectureLogits(operations=names, relaxation="sampled")
     >>> cell = keras_xd.layers.HeterogeneousCell(2, architecture)
     >>> image = keras.Input((8, 8, 3))
     >>> outputs = keras.layers.GlobalAveragePooling2D()(cell([image, image]))

@@ -12,7 +12,7 @@ class TemperatureSchedule(keras.callbacks.Callback):
     """Lets the temperature of a search fall linearly.
 
     In epoch `e`, counted from 0 as by Keras' callbacks, that of every
-    `keras_xd.layers.CellArchitecture` with the relaxation `"gumbel"` or `"single_path"` and of
+    `keras_xd.layers.ArchitectureLogits` with the relaxation `"gumbel"` or `"single_path"` and of
     every `keras_xd.layers.DashConv` is `start + (end - start) * e / (epochs - 1)`. High ones spread
     the gradient over all operations of an edge or a tier, low ones keep it to the drawn one. The
     temperature is a variable, so nothing is retraced, and it is saved with the model.
@@ -32,7 +32,7 @@ class TemperatureSchedule(keras.callbacks.Callback):
     >>> import keras_xd
     >>> import numpy as np
     >>> names = ("identity", "channel_attention")
-    >>> architecture = keras_xd.layers.CellArchitecture(operations=names, relaxation="gumbel")
+    >>> architecture = keras_xd.layers.ArchitectureLogits(operations=names, relaxation="gumbel")
     >>> cell = keras_xd.layers.HeterogeneousCell(2, architecture)
     >>> image = keras.Input((8, 8, 3))
     >>> model = keras.Model(image, keras.layers.GlobalAveragePooling2D()(cell([image, image])))

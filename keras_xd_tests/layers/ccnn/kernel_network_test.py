@@ -79,6 +79,14 @@ def test_random_frequencies_have_their_scale():
     assert np.std(weights(network)["frequencies"]) == pytest.approx(6 * np.pi, rel=0.02)
 
 
+def test_later_filters_begin_wider():
+    network = layers.KernelNetwork("magnet", units=1000, hidden_layers=2, seed=0)
+    network.build((None, 2))
+    for index, mean in enumerate((6, 3, 2)):  # of the gamma distribution of each layer
+        found = np.mean(weights(network)[f"sharpness{index}"])
+        assert found == pytest.approx(mean, rel=0.1)
+
+
 def test_the_penalty_is_what_the_grid_cannot_hold():
     network = built("magnet", rank=1, hidden_layers=1)
     parts = {w.name: w for w in network.weights}

@@ -19,7 +19,7 @@ FEW = ("channel_attention", "identity", "dilated_3")
 
 
 def drawn_cell(relaxation, names=NAMES, reduction=False, **options):
-    weights = layers.CellArchitecture(reduction, names, seed=1, relaxation=relaxation)
+    weights = layers.ArchitectureLogits(reduction, names, seed=1, relaxation=relaxation)
     return layers.HeterogeneousCell(4, weights, reduction, **options)
 
 
@@ -41,7 +41,7 @@ def network(relaxation, reductions=(False, True, False), size=4):
 
     With the batch size of the data nothing is traced again for them.
     """
-    kinds = [layers.CellArchitecture(r, FEW[1:], 1 + r, relaxation) for r in (False, True)]
+    kinds = [layers.ArchitectureLogits(r, FEW[1:], 1 + r, relaxation) for r in (False, True)]
     before = x = inputs = keras.Input((size, size, 3), batch_size=2)
     reduced = False
     for number, reduction in enumerate(reductions):
@@ -214,17 +214,17 @@ def test_operations_are_drawn_under_xla(relaxation, rng):
 
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="XD-operations cannot be drawn"):
-        layers.CellArchitecture(operations=("identity", "xd_3"), relaxation="gumbel")
+        layers.ArchitectureLogits(operations=("identity", "xd_3"), relaxation="gumbel")
     with pytest.raises(ValueError, match="`relaxation`"):
-        layers.CellArchitecture(relaxation="fair")
+        layers.ArchitectureLogits(relaxation="fair")
     with pytest.raises(ValueError, match="Cells with `edge_layers`"):
         drawn_cell("gumbel", edge_layers=True)
 
 
 def test_files_of_before_are_searches_by_softmax():
-    config = layers.CellArchitecture(operations=NAMES).get_config()
+    config = layers.ArchitectureLogits(operations=NAMES).get_config()
     assert config.pop("relaxation") == "softmax"
-    weights = layers.CellArchitecture.from_config(config)
+    weights = layers.ArchitectureLogits.from_config(config)
     weights.build()
     assert weights.relaxation == "softmax" and len(weights.weights) == 1
 
@@ -232,7 +232,7 @@ def test_files_of_before_are_searches_by_softmax():
 @pytest.mark.parametrize("relaxation, mode", [("gumbel", "first_order"), ("single_path", "joint")])
 def test_searches_train_what_is_drawn(relaxation, mode, rng, request):
     """In a pass or two, step by step and in a graph."""
-    weights = layers.CellArchitecture(
+    weights = layers.ArchitectureLogits(
         operations=("dynamic_3", "identity"), seed=1, relaxation=relaxation
     )
     inputs = keras.Input((4, 4, 3))

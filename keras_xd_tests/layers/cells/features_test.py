@@ -32,8 +32,8 @@ def test_operation_equals_numpy(operation, strides, rng):
 def test_reduction_and_pointwise_equal_numpy(sizes, rng):
     x = rng.standard_normal((2, *sizes, 3)).astype("float32")
     reference = {
-        layers.FactorizedReduction: cell_references.factorized_reduction,
-        layers.PointwiseOperation: cell_references.pointwise_operation,
+        layers.FactorizedReduce: cell_references.factorized_reduction,
+        layers.ReLUConvBN: cell_references.pointwise_operation,
     }
     for layer_class, compute in reference.items():
         layer = layer_class(5)
@@ -42,7 +42,7 @@ def test_reduction_and_pointwise_equal_numpy(sizes, rng):
         y = keras.ops.convert_to_numpy(layer(x))
         assert y.shape == layer.compute_output_shape(x.shape)
         assert_close(y, compute(layer, x).astype("float32"))
-    assert [w.shape[-1] for w in layers_of(layers.FactorizedReduction(5), x)] == [3, 2]
+    assert [w.shape[-1] for w in layers_of(layers.FactorizedReduce(5), x)] == [3, 2]
 
 
 def layers_of(reduction, x):
@@ -72,8 +72,8 @@ def test_parameters_and_multiply_adds():
 
 
 def test_is_a_keras_layer():
-    check_config(layers.PointwiseOperation, {"filters": 3, "affine": True})
-    check_layer(layers.FactorizedReduction, {"filters": 3, "affine": True}, (4, 5, 4, 4))
+    check_config(layers.ReLUConvBN, {"filters": 3, "affine": True})
+    check_layer(layers.FactorizedReduce, {"filters": 3, "affine": True}, (4, 5, 4, 4))
     arguments = {"filters": 3, "operation": "dilated_3", "strides": 2, "affine": False}
     check_layer(layers.FeatureOperation, arguments, (4, 5, 4, 4), run_jit=False)
 
@@ -111,4 +111,4 @@ def test_bad_shapes():
     with pytest.raises(ValueError, match="batch, height, width, channels"):
         layers.FeatureOperation(4, "separable_3").build((None, None, 4, 3))
     with pytest.raises(ValueError, match="2 at least"):
-        layers.FactorizedReduction(1)
+        layers.FactorizedReduce(1)

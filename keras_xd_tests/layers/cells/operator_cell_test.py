@@ -43,18 +43,18 @@ def test_output_shapes(size, halved):
 def test_outcomes_are_added_by_kind(rng):
     features, more = rng.standard_normal((2, 1, 3, 3, 2)).astype("float32")
     outcomes = Outcomes(kernel_size=3)
-    outcomes.add("identity", features)
-    outcomes.add("max_pooling_3", more)
+    outcomes.add("features", features)
+    outcomes.add("features", more)
     total = features + more
-    np.testing.assert_array_equal(outcomes.calibrated(outcomes.features), total)
+    np.testing.assert_array_equal(outcomes.calibrated(outcomes.sums["features"]), total)
     spatial, channel = rng.random((1, 3, 3, 1)), rng.random((1, 1, 1, 2))
-    outcomes.add("spatial_attention", spatial)
-    outcomes.add("channel_attention", channel)
-    outcomes.add("spatial_attention", spatial)
+    outcomes.add("spatial", spatial)
+    outcomes.add("channel", channel)
+    outcomes.add("spatial", spatial)
     # The identity as a kernel adds the features once more.
     kernel = np.zeros((1, 3, 3, 2), "float32")
     kernel[:, 1, 1] = 1
-    outcomes.add("dynamic_3", kernel)
+    outcomes.add("kernel", kernel)
     expected = total * (1 + 2 * spatial + channel) + total
     np.testing.assert_allclose(outcomes.calibrated(total), expected, rtol=1e-5)
     gated = total + 0.3 * (expected - total)

@@ -14,7 +14,7 @@ NAMES = ("dilated_3", "identity", "spatial_attention", "dynamic_3")
 
 
 def weights_of(rng, reduction=False, relaxation="partial"):
-    weights = layers.CellArchitecture(reduction, NAMES, seed=1, relaxation=relaxation)
+    weights = layers.ArchitectureLogits(reduction, NAMES, seed=1, relaxation=relaxation)
     weights.build()
     weights.logits.assign(rng.standard_normal((18, 4)))
     if relaxation == "partial":
@@ -22,7 +22,7 @@ def weights_of(rng, reduction=False, relaxation="partial"):
     return weights
 
 
-def edge_shares(weights):
+def edge_probabilities(weights):
     values = np.asarray(weights.edge_logits, "float64")
     parts = np.split(values, [2, 5, 9])
     return np.concatenate([*(softmax(part, 0) for part in parts), np.ones(4)])
@@ -30,14 +30,14 @@ def edge_shares(weights):
 
 def test_shares_are_those_of_operations_times_those_of_edges(rng):
     weights = weights_of(rng)
-    of_edges, of_operations = edge_shares(weights), softmax(np.asarray(weights.logits), -1)
+    of_edges, of_operations = edge_probabilities(weights), softmax(np.asarray(weights.logits), -1)
     expected = of_edges[:, None] * of_operations
-    np.testing.assert_allclose(np.asarray(weights.shares), expected, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(weights.probabilities), expected, rtol=1e-5)
     assert weights.genotype == genotypes.cell_of_weights(expected, NAMES)
     assert weights.genotype != genotypes.derive_cell(np.asarray(weights.logits), NAMES)
     found = weights.describe()
-    np.testing.assert_allclose(found["shares"], of_operations, rtol=1e-5)
-    np.testing.assert_allclose(found["edge_shares"], of_edges, rtol=1e-5)
+    np.testing.assert_allclose(found["probabilities"], of_operations, rtol=1e-5)
+    np.testing.assert_allclose(found["edge_probabilities"], of_edges, rtol=1e-5)
     # Two operations of each first tier, one of each second one.
     assert float(np.sum(np.asarray(weights.expected_operations))) == pytest.approx(12, rel=1e-5)
 
@@ -51,13 +51,13 @@ def test_cell_equals_numpy(reduction, rng):
     x = [rng.standard_normal((2, 4, 4, n)).astype("float32") for n in (6, 5)]
     cell.build([value.shape for value in x])
     randomized(cell.edges, rng)
-    shares = np.asarray(weights.shares, "float64")
-    expected = cell_references.cell(cell, x, shares, of_edges=edge_shares(weights))
+    shares = np.asarray(weights.probabilities, "float64")
+    expected = cell_references.cell(cell, x, shares, of_edges=edge_probabilities(weights))
     assert_close(keras.ops.convert_to_numpy(cell(x)), expected.astype("float32"), 2e-5)
 
 
 def test_searches_train_both_kinds_of_shares(rng):
-    weights = layers.CellArchitecture(False, ("identity", "dilated_3"), 1, "partial")
+    weights = layers.ArchitectureLogits(False, ("identity", "dilated_3"), 1, "partial")
     inputs = keras.Input((4, 4, 3))
     cell = layers.HeterogeneousCell(4, weights)
     x = keras.layers.GlobalAveragePooling2D()(cell([inputs, inputs]))
@@ -81,7 +81,7 @@ def test_a_network_searches_edges_too():
 
 
 def test_cells_are_saved_and_finalized(rng, tmp_path):
-    weights = layers.CellArchitecture(True, ("identity", "dilated_3"), 1, "partial")
+    weights = layers.ArchitectureLogits(True, ("identity", "dilated_3"), 1, "partial")
     inputs = keras.Input((4, 4, 3), batch_size=2)
     cell = layers.HeterogeneousCell(8, weights, True)
     model = keras.Model(inputs, cell([inputs, inputs]))
@@ -97,4 +97,4 @@ def test_cells_are_saved_and_finalized(rng, tmp_path):
 def test_other_relaxations_have_all_channels(rng):
     weights = weights_of(rng, relaxation="softmax")
     assert layers.HeterogeneousCell(8, weights).partial_channels == 1
-    np.testing.assert_array_equal(np.asarray(weights.edge_shares), np.ones(18))
+    np.testing.assert_array_equal(np.asarray(weights.edge_probabilities), np.ones(18))

@@ -39,7 +39,7 @@ def network():
 
     With the batch size of the data nothing is traced again for them.
     """
-    kinds = [layers.CellArchitecture(r, FEW, seed=1 + r) for r in (False, True)]
+    kinds = [layers.ArchitectureLogits(r, FEW, seed=1 + r) for r in (False, True)]
     before = x = inputs = keras.Input((4, 4, 3), batch_size=2)
     reduced = False
     for number, reduction in enumerate((False, True, False)):
@@ -62,7 +62,7 @@ def network():
 def test_cell_and_its_finalized_one_equal_numpy(
     reduction, previous, parts, names, edge_layers, rng
 ):
-    architecture = layers.CellArchitecture(reduction, names, seed=1)
+    architecture = layers.ArchitectureLogits(reduction, names, seed=1)
     arguments = (4, architecture, reduction, previous, parts)
     cell = layers.HeterogeneousCell(*arguments, edge_layers=edge_layers, name="cell")
     x = inputs_of(rng, previous)
@@ -88,7 +88,7 @@ def test_cell_and_its_finalized_one_equal_numpy(
 
 def test_gates_start_at_zero_and_are_kept(rng, tmp_path):
     names = ("identity", "channel_attention", "dynamic_3")
-    architecture = layers.CellArchitecture(operations=names, seed=1)
+    architecture = layers.ArchitectureLogits(operations=names, seed=1)
     cell = layers.HeterogeneousCell(4, architecture, calibration_gate="zero", name="cell")
     x = inputs_of(rng)
     cell.build([value.shape for value in x])
@@ -127,27 +127,27 @@ def test_gates_start_at_zero_and_are_kept(rng, tmp_path):
 
 
 def test_a_configuration_without_the_gate_is_that_of_the_paper():
-    cell = layers.HeterogeneousCell(2, layers.CellArchitecture(operations=FEW))
+    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits(operations=FEW))
     config = cell.get_config()
     assert config.pop("calibration_gate") is None
     cell = layers.HeterogeneousCell.from_config(config)
     cell.build([(None, 4, 4, 3)] * 2)
     assert cell.calibration_gate is None and cell.calibration_gates is None
     # Nor is there anything to gate among features alone.
-    features = layers.CellArchitecture(operations=("identity", "dilated_3"))
+    features = layers.ArchitectureLogits(operations=("identity", "dilated_3"))
     cell = layers.HeterogeneousCell(2, features, calibration_gate="zero")
     cell.build([(None, 4, 4, 3)] * 2)
     assert cell.calibration_gates is None
 
 
 def test_all_operations_of_the_paper_are_there():
-    cell = layers.HeterogeneousCell(2, layers.CellArchitecture())
+    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits())
     assert cell.operation_names == genotypes.NOS_OPERATIONS == layers.NOS_OPERATIONS
     for edge in (0, 17):
         for name in genotypes.FEATURE_OPERATIONS:
             layer = cell.edge_operation(edge, name)
             assert (layer.operation, layer.affine) == (name, False)
-    cell = layers.HeterogeneousCell(2, layers.CellArchitecture(), edge_layers=True)
+    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits(), edge_layers=True)
     found = {
         (edge, name): cell.edge_operation(edge, name)
         for edge in range(18)
@@ -160,7 +160,7 @@ def test_all_operations_of_the_paper_are_there():
 
 
 def test_only_edges_from_inputs_have_strides():
-    cell = layers.HeterogeneousCell(2, layers.CellArchitecture(True, SMALL), reduction=True)
+    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits(True, SMALL), reduction=True)
     strides = [cell.edge_operation(edge, "identity").strides for edge in range(18)]
     assert strides == [2, 2] + [2, 2, 1] + [2, 2, 1, 1] + [2, 2, 1, 1, 1] + [1] * 4
 
@@ -226,12 +226,12 @@ def training_gradients(cell, x):
 def test_training_equals_that_of_layers(reduction, size, names, rng, request):
     """Outputs, gradients and statistics are those of one layer for each operation and edge.
 
-    The last block alone has each kind of node; `edge_products_test` has all operations and their
+    The last block alone has each kind of node; `edge_operations_test` has all operations and their
     statistics.
     """
     together, apart = (
         layers.HeterogeneousCell(
-            4, layers.CellArchitecture(reduction, names), reduction, edge_layers=edge_layers
+            4, layers.ArchitectureLogits(reduction, names), reduction, edge_layers=edge_layers
         )
         for edge_layers in (False, True)
     )
@@ -276,7 +276,7 @@ def test_training_equals_that_of_layers(reduction, size, names, rng, request):
 
 def test_a_frozen_cell_keeps_its_statistics(rng):
     names = ("dilated_3", "max_pooling_3")
-    cell = layers.HeterogeneousCell(4, layers.CellArchitecture(operations=names, seed=1))
+    cell = layers.HeterogeneousCell(4, layers.ArchitectureLogits(operations=names, seed=1))
     x = inputs_of(rng)
     cell(x)
     cell.trainable = False
@@ -289,7 +289,7 @@ def test_a_frozen_cell_keeps_its_statistics(rng):
 
 
 def test_equal_edges_are_one_function_in_the_graph(rng):
-    cell = layers.HeterogeneousCell(2, layers.CellArchitecture(operations=SMALL, seed=1))
+    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits(operations=SMALL, seed=1))
     x = inputs_of(rng)
     cell.build([value.shape for value in x])
     traced = tf.function(lambda x: cell(x, training=True), autograph=False)
@@ -308,14 +308,14 @@ def old_config(cell):
 
 
 def test_configurations_of_before_have_a_layer_for_each_operation():
-    cell = layers.HeterogeneousCell(2, layers.CellArchitecture(operations=SMALL, seed=1))
+    cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits(operations=SMALL, seed=1))
     assert not cell.edge_layers
     assert layers.HeterogeneousCell.from_config(old_config(cell)).edge_layers
     assert not layers.HeterogeneousCell.from_config(cell.get_config()).edge_layers
 
 
 def test_xd_operations_are_switched_on_by_name(rng):
-    architecture = layers.CellArchitecture(operations=("identity", "xd_3"), seed=1)
+    architecture = layers.ArchitectureLogits(operations=("identity", "xd_3"), seed=1)
     cell = layers.HeterogeneousCell(2, architecture)
     x = rng.standard_normal((2, 2, 2, 3)).astype("float32")
     inputs = keras.Input((2, 2, 3), batch_size=2)
@@ -347,7 +347,7 @@ def test_xd_operations_are_switched_on_by_name(rng):
 
 def test_complexity_is_the_expectation(rng):
     names = ("dilated_3", "identity", "spatial_attention", "channel_attention", "dynamic_3")
-    architecture = layers.CellArchitecture(True, names, seed=1)
+    architecture = layers.ArchitectureLogits(True, names, seed=1)
     cell = layers.HeterogeneousCell(16, architecture, reduction=True, previous_reduction=True)
     x = [keras.Input((8, 8, 6)), keras.Input((4, 4, 5))]
     model = keras.Model(x, cell(x))
@@ -378,13 +378,38 @@ def test_complexity_is_the_expectation(rng):
     assert keras_xd.complexity(plain) == found
 
 
+def test_xd_operations_count_as_they_are_built():
+    architecture = layers.ArchitectureLogits(operations=("identity", "xd_3"))
+    cell = layers.HeterogeneousCell(2, architecture)
+    shapes = [(None, 4, 4, 2)] * 2
+    cell.build(shapes)
+    operations = [cell.edge_operation(edge, "xd_3") for edge in range(18)]
+    counts = np.array([layer.multiply_adds((None, 4, 4, 2)) for layer in operations], "float64")
+    expected = 2 * 16 * 2 * 2 + softmax(architecture.logits)[:, 1] @ counts
+    assert float(cell.complexity(shapes)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_derived_genotype_is_that_of_the_shared_weights(rng):
+    model = network()
+    cells = model.layers[1:4]
+    for cell in cells[:2]:
+        decide(cell.architecture, rng)
+    found = layers.derived_genotype(keras_xd.SearchModel(model))
+    kinds = [genotypes.derive_cell(np.asarray(cell.architecture.logits), FEW) for cell in cells[:2]]
+    assert found == genotypes.Genotype(*kinds)
+    x = keras.Input((4, 4, 3))
+    other = layers.HeterogeneousCell(2, layers.ArchitectureLogits(operations=FEW))([x, x])
+    with pytest.raises(ValueError, match="1 normal and 0 reduction"):
+        layers.derived_genotype(keras.Model(x, other))
+
+
 def test_describe_and_random_architecture():
-    architecture = layers.CellArchitecture(operations=SMALL)
+    architecture = layers.ArchitectureLogits(operations=SMALL)
     cell = layers.HeterogeneousCell(2, architecture)
     cell.build([(None, 4, 4, 3)] * 2)
     architecture.logits.assign(np.zeros((18, 3)))
     found = cell.describe()
-    np.testing.assert_allclose(found["shares"], 1 / 3, rtol=1e-6)
+    np.testing.assert_allclose(found["probabilities"], 1 / 3, rtol=1e-6)
     assert found["entropy"] == pytest.approx(np.log(3))
     assert found["entropy/relative"] == pytest.approx(1)
     architecture.logits.assign(np.tile([200.0, 0, 0], (18, 1)))
@@ -401,7 +426,7 @@ def test_describe_and_random_architecture():
 def test_search_trains_both_groups_of_weights(rng):
     x = rng.standard_normal((4, 4, 4, 3)).astype("float32")
     y = rng.standard_normal((4, 8)).astype("float32")
-    architecture = layers.CellArchitecture(operations=("identity", "dynamic_3"), seed=1)
+    architecture = layers.ArchitectureLogits(operations=("identity", "dynamic_3"), seed=1)
     cell = layers.HeterogeneousCell(2, architecture)
     inputs = keras.Input((4, 4, 3))
     pooled = keras.layers.GlobalAveragePooling2D()(cell([inputs, inputs]))
@@ -419,7 +444,7 @@ def test_mixed_precision(rng):
     outputs = []
     for dtype in ("float32", "mixed_bfloat16"):
         keras.utils.set_random_seed(1)
-        architecture = layers.CellArchitecture(operations=SMALL, seed=1)
+        architecture = layers.ArchitectureLogits(operations=SMALL, seed=1)
         outputs.append(layers.HeterogeneousCell(4, architecture, dtype=dtype)(x))
         assert keras.backend.standardize_dtype(architecture.logits.dtype) == "float32"
     assert keras.backend.standardize_dtype(outputs[1].dtype) == "bfloat16"
@@ -428,7 +453,7 @@ def test_mixed_precision(rng):
 
 
 def test_configuration():
-    architecture = layers.CellArchitecture(True, SMALL, seed=4, name="architecture")
+    architecture = layers.ArchitectureLogits(True, SMALL, seed=4, name="architecture")
     cell = layers.HeterogeneousCell(4, architecture, True, True, 2, name="cell")
     copy = layers.HeterogeneousCell.from_config(json.loads(json.dumps(cell.get_config())))
     assert copy.architecture is not architecture
@@ -438,19 +463,19 @@ def test_configuration():
 
 
 def test_bad_arguments():
-    architecture = layers.CellArchitecture(operations=SMALL)
+    architecture = layers.ArchitectureLogits(operations=SMALL)
     with pytest.raises(ValueError, match="`filters`"):
         layers.HeterogeneousCell(0, architecture)
-    with pytest.raises(ValueError, match="CellArchitecture"):
+    with pytest.raises(ValueError, match="ArchitectureLogits"):
         layers.HeterogeneousCell(2, None)
     with pytest.raises(ValueError, match="same `reduction`"):
         layers.HeterogeneousCell(2, architecture, reduction=True)
     with pytest.raises(ValueError, match="must divide"):
         layers.HeterogeneousCell(2, architecture, partial_channels=4)
-    halving = layers.CellArchitecture(True, ["identity", "average_pooling_3"])
+    halving = layers.ArchitectureLogits(True, ["identity", "average_pooling_3"])
     with pytest.raises(ValueError, match="two channels.*filters=2, partial_channels=2"):
         layers.HeterogeneousCell(2, halving, reduction=True, partial_channels=2)
-    others = layers.CellArchitecture(True, ["max_pooling_3", "average_pooling_3"])
+    others = layers.ArchitectureLogits(True, ["max_pooling_3", "average_pooling_3"])
     assert layers.HeterogeneousCell(1, others, reduction=True).operation_filters == 1
     with pytest.raises(ValueError, match="edge_layers"):
         layers.HeterogeneousCell(2, architecture, edge_layers="no")
@@ -462,7 +487,7 @@ def test_a_cell_of_float64(others, rng):
     cells, outputs = [], []
     inputs = inputs_of(rng)
     for dtype in ("float32", "float64"):
-        architecture = layers.CellArchitecture(operations=("separable_3", *others), seed=1)
+        architecture = layers.ArchitectureLogits(operations=("separable_3", *others), seed=1)
         cells.append(layers.HeterogeneousCell(2, architecture, dtype=dtype))
         cells[-1].build([x.shape for x in inputs])
         cells[-1].set_weights(cells[0].get_weights())

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_xd import kmatrix, layers
 from keras_xd.core.searchable import architecture_variables, searchable_layers
+from keras_xd.kmatrix import constructions
 from keras_xd.testing import assert_close, check_layer
 
 
@@ -14,8 +15,8 @@ def dense_kernel(layer, inputs):
     if weights.shape[1] == 1:
         weights = np.concatenate([weights, np.zeros_like(weights)], axis=1)
     product = np.eye(layer.plan.n)
-    for index, stages in enumerate(kmatrix.butterflies_of(weights, layer.plan.radices)):
-        butterfly = kmatrix.butterfly_dense(stages)
+    for index, stages in enumerate(constructions.butterflies_of(weights, layer.plan.radices)):
+        butterfly = constructions.butterfly_dense(stages)
         product = product @ (butterfly if index % 2 else butterfly.T)
     return product.real[: layer.units, :inputs].T
 
@@ -67,8 +68,8 @@ def test_a_permutation_is_expressible(rng):
     layer = layers.KDense(12, depth=2, use_bias=False)
     x = rng.standard_normal((4, 12)).astype("float32")
     layer.build(x.shape)
-    stages = kmatrix.permutation(order, layer.plan.radices, rising_first=True)
-    layer.kernel.assign(kmatrix.kmatrix_weights(stages)[:, :1])
+    stages = constructions.permutation(order, layer.plan.radices, rising_first=True)
+    layer.kernel.assign(constructions.kmatrix_weights(stages)[:, :1])
     assert_close(np.array(layer(x)), x[:, order])
 
 

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd import kmatrix, layers
+from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, flatten_layers, freeze_architecture
 from keras_xd.finalizing import finalize
 from keras_xd.graph import cloning
+from keras_xd.kmatrix import constructions
 from keras_xd.testing import assert_close, check_layer
 
 TWINS = {
@@ -68,9 +69,9 @@ def test_from_scratch_equals_the_definition(rank, size, stride, rng):
         result = np.eye(1)
         for axis, plan in enumerate(layer.plans):
             (weight,) = [w for w in layer.architecture_variables if w.name == f"{name}{axis}"]
-            stages = kmatrix.butterflies_of(keras.ops.convert_to_numpy(weight), plan.radices)
+            stages = constructions.butterflies_of(keras.ops.convert_to_numpy(weight), plan.radices)
             product = np.eye(plan.n)
-            for index, butterfly in enumerate(map(kmatrix.butterfly_dense, stages)):
+            for index, butterfly in enumerate(map(constructions.butterfly_dense, stages)):
                 product = product @ (butterfly if index % 2 else butterfly.T)
             result = np.kron(result, product)
         return result

@@ -136,6 +136,15 @@ def test_finalized_alone_it_keeps_taps_that_padding_needs(rng):
         assert_close(np.asarray(plain(x)), np.asarray(layer(x)))
 
 
+def test_float64_is_kept(rng):
+    layer = MaskedConv1D(2, 5, mask_kernel=True, dtype="float64")
+    x = rng.standard_normal((1, 9, 2))
+    layer(x)
+    layer.kernel_mask.length.assign([0.3])
+    layer.bias.assign(rng.standard_normal(2))
+    np.testing.assert_allclose(layer.finalize()(x), layer(x), rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

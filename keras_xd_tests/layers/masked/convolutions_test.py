@@ -70,6 +70,18 @@ def test_channels_first(name, rng):
     assert layer.complexity(x.shape) == 5 * 6 * 9 * 4 * (3 if name == "Conv2D" else 1)
 
 
+def test_channels_first_are_padded_at_the_start(rng):
+    options = {"padding": "causal", "dilation_rate": 2}
+    layer = layers.MaskedConv1D(3, 3, data_format="channels_first", **options)
+    plain = keras.layers.Conv1D(3, 3, **options)
+    x = rng.standard_normal((2, 9, 2)).astype("float32")
+    plain(x)
+    layer.build((2, 2, 9))
+    layer.kernel.assign(plain.kernel)
+    outputs = np.asarray(layer(x.swapaxes(1, 2)))
+    assert_close(outputs.swapaxes(1, 2), np.asarray(plain(x)))
+
+
 def test_a_causal_kernel_loses_its_oldest_taps():
     layer = layers.MaskedConv1D(1, 5, padding="causal", mask_kernel=True)
     layer.build((None, 8, 1))

@@ -31,6 +31,14 @@ def test_seeds_make_starts_equal():
     assert np.abs(second - first).max() > 0.01
 
 
+def test_kernels_of_one_layer_start_from_seeds_of_their_own():
+    layer = layers.StructuredLSTM(8, seed=3)
+    layer.build((None, 5, 8))
+    kernels = layer.cell.kernel, layer.cell.recurrent_kernel
+    kernel, recurrent = (np.array(one.dense()) for one in kernels)
+    assert kernel.shape == recurrent.shape and np.abs(kernel - recurrent).max() > 0.01
+
+
 EVERY = ("low_rank", "monarch", "block_tensor_train", "blast", "kaleidoscope")
 
 

@@ -118,6 +118,14 @@ def test_random_start_is_reproducible_and_keeps_the_scale(rng):
     assert 0.8 < np.std(outputs) < 1.25
 
 
+def test_rows_of_the_random_start_have_their_norms():
+    layer = layers.XDCausalConv1D(1, 4, warm_start="random_triangular", seed=0)
+    layer.build((None, 10, 1))
+    for name, norm in (("M", 2.0), ("K", np.sqrt(8))):
+        rows = np.linalg.norm(layer.describe()[f"matrix/{name}0"], axis=1)
+        np.testing.assert_allclose(rows, np.full(len(rows), norm), rtol=1e-5)
+
+
 def test_zero():
     layer = layers.XDCausalConv1D(3, 2, warm_start="zero", use_bias=False)
     np.testing.assert_array_equal(layer(np.ones((1, 5, 2), "float32")), np.zeros((1, 5, 3)))

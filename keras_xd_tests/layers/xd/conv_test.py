@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd import kmatrix, layers
+from keras_xd import layers
+from keras_xd.kmatrix import constructions
 from keras_xd.testing import assert_close, check_layer
 
 TWINS = {
@@ -194,10 +195,10 @@ def test_a_permuted_input_is_expressible(rng):
     x = rng.standard_normal((2, 16, 1)).astype("float32")
     expected = np.array(layer(x))
     r = layer.plans[0].radices
-    middle, last = kmatrix.permutation(order, r)
-    stages = [kmatrix.dft(r, unitary=True), middle, last]
+    middle, last = constructions.permutation(order, r)
+    stages = [constructions.dft(r, unitary=True), middle, last]
     (m,) = [w for w in layer.architecture_variables if w.name == "M0"]
-    m.assign(kmatrix.kmatrix_weights(stages))
+    m.assign(constructions.kmatrix_weights(stages))
     inverse = np.argsort(order)
     assert_close(np.array(layer(x[:, inverse])), expected)
 

@@ -5,7 +5,7 @@ import functools
 import keras
 import numpy as np
 
-from keras_xd import kmatrix
+from keras_xd.kmatrix import constructions
 
 
 def dense_matrices(layer):
@@ -17,9 +17,9 @@ def dense_matrices(layer):
     for axis, plan in enumerate(layer.plans):
         for name, matrices in found.items():
             (weight,) = [w for w in layer.architecture_variables if w.name == f"{name}{axis}"]
-            stages = kmatrix.butterflies_of(keras.ops.convert_to_numpy(weight), plan.radices)
+            stages = constructions.butterflies_of(keras.ops.convert_to_numpy(weight), plan.radices)
             product = np.eye(plan.n)
-            for index, butterfly in enumerate(map(kmatrix.butterfly_dense, stages)):
+            for index, butterfly in enumerate(map(constructions.butterfly_dense, stages)):
                 product = product @ (butterfly if index % 2 else butterfly.T)
             matrices.append(product.T if name == "K" else product)
     return found

@@ -3,6 +3,7 @@ import math
 import pytest
 
 from keras_xd import kmatrix, layers
+from keras_xd.kmatrix.radix import parameter_count
 from keras_xd.layers.xd import finalized_sizes
 from keras_xd.layers.xd.axis_layout import axis_geometry
 
@@ -21,7 +22,7 @@ def test_compact_plans_hold_no_more_numbers_than_the_search(sizes, depth):
     assert [plan.radices for plan in compact] == [plan.radices for plan in plans]
     options = {"use_bias": True, "frequency_bias": False, "channel_gates": False}
     found = finalized_sizes.sizes("kernel", geometry, plans, depths, (4, 8, 1), **options)
-    stages = sum(kmatrix.parameter_count(plan.n, plan.radices, 3 * depth) for plan in plans)
+    stages = sum(parameter_count(plan.n, plan.radices, 3 * depth) for plan in plans)
     kernel = 3 ** len(sizes) * 4 * 8
     assert kernel + 8 < found.parameters <= stages + kernel + 8
 

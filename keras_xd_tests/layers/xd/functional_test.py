@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_xd import kmatrix
+from keras_xd.kmatrix import product
 from keras_xd.layers.xd import axis_layout, functional, placed_kernel
 
 
@@ -23,7 +24,7 @@ def case(rng, sizes=(5, 6), kernel=(3, 2), strides=(1, 2), depths=(2, 1, 3)):
     for weight, plan in zip(weights, plans * 3, strict=True):
         real, imaginary = kmatrix.KMatrix(weight, plan).dense()
         dense.append(np.array(real) + 1j * np.array(imaginary))
-    factors = kmatrix.fold(weights, plans * 3)
+    factors = product.multiply_out(weights, plans * 3)
     rank = len(sizes)
     split = [slice(i * rank, (i + 1) * rank) for i in range(3)]
     return geometry, plans, [factors[s] for s in split], [dense[s] for s in split]

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd import kmatrix, layers, penalties
+from keras_xd.kmatrix import constructions
 
 SIZES = [(12, None), (12, (2, 6)), (7, None), (16, 4)]
 
@@ -17,7 +18,7 @@ def block_cost(block):
 
 
 def permutation_cost(weights, radices, free):
-    stages = [t for b in kmatrix.butterflies_of(weights, radices)[free:] for t in b]
+    stages = [t for b in constructions.butterflies_of(weights, radices)[free:] for t in b]
     return sum(block_cost(block) for t in stages for block in t.reshape(-1, *t.shape[2:]))
 
 
@@ -56,8 +57,8 @@ def test_cost_is_that_of_every_block(n, radix, free):
 
 def test_a_free_fourier_transform_before_a_permutation_costs_nothing(rng):
     plan = kmatrix.plan(12)
-    order = kmatrix.permutation(rng.permutation(12), plan.radices)
-    weights = kmatrix.kmatrix_weights([kmatrix.dft(plan.radices), *order])
+    order = constructions.permutation(rng.permutation(12), plan.radices)
+    weights = constructions.kmatrix_weights([constructions.dft(plan.radices), *order])
     assert float(penalties.NearPermutation(1.0).bind(weights, plan)(weights)) == 0.0
     assert float(penalties.NearPermutation(1.0, free=0).bind(weights, plan)(weights)) > 1.0
 

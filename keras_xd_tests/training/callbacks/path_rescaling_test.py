@@ -12,7 +12,7 @@ from keras_xd_tests.layers.cells.cell_references import softmax
 
 
 def search_of(relaxation="sampled", **options):
-    weights = layers.CellArchitecture(
+    weights = layers.ArchitectureLogits(
         operations=("channel_attention", "identity", "spatial_attention"),
         seed=1,
         relaxation=relaxation,

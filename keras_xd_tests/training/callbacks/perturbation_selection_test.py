@@ -35,7 +35,10 @@ def trained(selection, epochs, search, rng, stop=None):
     for epoch in range(epochs if stop is None else stop):
         selection.on_epoch_end(epoch, {})
         counts.append(
-            [int((numpy(k.operation_shares).max(-1) > 0.999).sum()) for k in architectures(search)]
+            [
+                int((numpy(k.operation_probabilities).max(-1) > 0.999).sum())
+                for k in architectures(search)
+            ]
         )
     selection.on_train_end()
     return counts
@@ -61,7 +64,7 @@ def test_fit_ends_with_what_the_function_decides(rng):
     assert history is search.history and len(history.history["loss"]) == 2
     for kind, logits in zip(kinds, undecided, strict=True):
         kind.logits.assign(logits)
-    shares = genotypes.Genotype(*(kind.genotype_of_shares for kind in kinds))
+    shares = genotypes.Genotype(*(kind.genotype_of_probabilities for kind in kinds))
     assert logger.genotypes[-1] == shares
     assert decide_by_perturbation(search, batches) == selection.genotype
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
-from keras_xd.kmatrix import constructions
+from keras_xd.kmatrix import constructions, special
 from keras_xd.kmatrix.constructions import Stages
 from keras_xd.layers.xd.axis_layout import AxisGeometry
 from keras_xd.layers.xd.warm_starts.operations import Convolution, get, identifier
@@ -275,10 +275,10 @@ def _composed(factors, entry, radices, size, stride, on_output):
         weights = keras.ops.convert_to_numpy(entry.weights)
         other = constructions.butterflies_of(weights, radices)
         if not on_output:
-            return kmatrix.compose(factors, other)
+            return special.compose(factors, other)
         if len(factors) % 2 and len(other) % 2:  # the directions of the butterflies fit as they are
             return [*factors, *other[::-1]]
-        return kmatrix.compose(factors, kmatrix.transpose(other))
+        return special.compose(factors, special.transpose(other))
     full = np.arange(np.prod(radices))
     places = stride * np.arange(size)
     full[places] = places[np.argsort(entry) if on_output else entry]

@@ -85,7 +85,7 @@ def test_searches_are_evaluated_in_three_ways_and_kept(images, tiny, tmp_path, m
     arguments += ["--output", str(tmp_path / "new")]
     results = chrysalis.main([*arguments, "--keep", str(tmp_path / "kept")])
     files = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
-    assert set(files) == {f"chrysalis_transfer.{suffix}" for suffix in ("json", "md", "svg")}
+    assert set(files) == {f"chrysalis_transfer.{suffix}" for suffix in ("json", "md")}
     kept = json.loads(files["chrysalis_transfer.json"])
     assert (kept["settings"], kept["runs"]) == (results.settings, results.runs)
     assert [run["method"] for run in kept["runs"]] == methods
@@ -99,7 +99,6 @@ def test_searches_are_evaluated_in_three_ways_and_kept(images, tiny, tmp_path, m
         assert len(moved) == (0 if fixed else 3) and all(value > 0 for value in moved)
     sizes = [run["parameters"] - run["architecture_parameters"] for run in kept["runs"]]
     assert len(set(sizes)) == 1  # the architecture of random operations is not trained
-    assert files["chrysalis_transfer.svg"].startswith(b"<?xml")
     page = files["chrysalis_transfer.md"].decode()
     assert (
         "examples/experiments/k/chrysalis.py --experiment transfer --methods convolution random"
@@ -319,12 +318,6 @@ def test_the_page(tmp_path, monkeypatch):
     assert "- plain, supernet SGD, warm, supernet: 25.0 ± 7.1\n" in text
     assert "- plain, supernet SGD, warm, offline: 15.0 ± 7.1\n" in text
     assert "| supernet SGD, warm | 0.250 / 0.500 / 0.500 | – |" in text
-    report.draw(settings, runs, tmp_path / "it.svg")
-    assert (tmp_path / "it.svg").read_bytes().startswith(b"<?xml")
-    drawn = []
-    monkeypatch.setattr(report.style, "save", lambda figure, path: drawn.append(figure))
-    report.draw(settings, runs, tmp_path / "it.svg")
-    assert [axes.get_xlim() for axes in drawn[0].axes] == [(0, 100)] * 2
 
 
 def test_methods_keep_their_order():

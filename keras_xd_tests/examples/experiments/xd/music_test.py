@@ -202,8 +202,7 @@ def test_a_small_run_writes_its_results(tmp_path, monkeypatch):
     assert written["runs"] == records
     assert written["settings"]["command"].endswith(" ".join(arguments))
     assert f"`{written['settings']['command']}`" in text
-    assert (output / "music.svg").read_bytes().startswith(b"<?xml")
-    assert {file.suffix for file in output.iterdir()} == {".md", ".json", ".svg"}
+    assert {file.suffix for file in output.iterdir()} == {".md", ".json"}
     for record in records:
         assert f"| {report.NAMES[record['method']]} | {record['test']:.3f} |" in text
         curve = record["curves"]["validation"]
@@ -256,11 +255,11 @@ def test_bad_arguments(arguments, message, tmp_path, capsys):
 
 
 def test_results_are_not_overwritten_unasked(tmp_path, capsys, monkeypatch):
-    (tmp_path / "music.svg").write_bytes(b"mine")
+    (tmp_path / "music.md").write_bytes(b"mine")
     with pytest.raises(SystemExit):
         experiment.main([*SMALL, "--output", str(tmp_path)])
     assert "not overwritten unless --overwrite" in capsys.readouterr().err
-    assert (tmp_path / "music.svg").read_bytes() == b"mine"
+    assert (tmp_path / "music.md").read_bytes() == b"mine"
     assert experiment.parse([*SMALL, "--output", str(tmp_path), "--overwrite"])[0].overwrite
     monkeypatch.delenv(data.VARIABLE, raising=False)
     with pytest.raises(SystemExit):

@@ -1,0 +1,545 @@
+"""Models of every form, and layers of several layers, in which some layers are replaced."""
+
+import json
+
+import keras
+
+from keras_xd.core import tracing
+from keras_xd.core.saving import AtomicSaving
+from keras_xd.core.searchable import SearchableLayer, flatten_layers, is_graph
+from keras_xd.graph import cloning, sublayer_paths
+from keras_xd.graph.exporting import export
+
+
+# Under the name that it had in the versions of which there are files.
+@keras.saving.register_keras_serializable(package="keras_xd", name="Rewritten")
+class SubclassedModelWrapper(AtomicSaving, keras.Model):
+    """A subclassed model, or a layer of several layers, with other layers in some of its places.
+
+    It calls the model in it and has its name. In a file it is the configuration of the model as
+    its class makes it, and the layers that are different; reading the file needs the class.
+    `keras_xd.rewrite` and `keras_xd.finalize` make these.
+
+    Args:
+        model: the model or layer, a copy that is not built. It is changed.
+        new_layers: list of `(place, layer)`, see `keras_xd.graph.sublayer_paths`. A place may be
+            one that there is only once `model` is built.
+        names: list of `(place, name)`: names that the layers of `model` get.
+        call: positional and keyword arguments of a symbolic call by which to build the model, a
+            pair of a tuple and a dictionary with `keras.KerasTensor` in them; `None` leaves that
+            to the first call.
+        reference: a built model like `model`, to read what there is only once it is built; `None`
+            makes one at the first call where it is needed.
+
+    Raises:
+        ValueError: if there is no layer at a place, at the first call where that tells.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> import keras_xd
+    >>> class Block(keras.Model):
+    ...     def __init__(self, **kwargs):
+    ...         super().__init__(**kwargs)
+    ...         self.convolution = keras.layers.Conv1D(2, 3, padding="same", name="conv")
+    ...     def call(self, inputs):
+    ...         return inputs + self.convolution(inputs)
+    >>> block, signal = Block(), np.ones((1, 8, 2), "float32")
+    >>> expected = block(signal)
+    >>> space = keras_xd.rewrite(block)
+    >>> type(space).__name__, type(space.model.convolution).__name__
+    ('SubclassedModelWrapper', 'XDConv1D')
+    >>> bool(np.allclose(space(signal), expected, atol=1e-5))
+    True
+    """
+
+    def __init__(self, model, new_layers, names=(), call=None, reference=None, **kwargs):
+        kwargs.setdefault("name", model.name)
+        kwargs.setdefault("dtype", model.dtype_policy)
+        super().__init__(autocast=False, **kwargs)
+        model_class, config, self.original, self.saving_error = type(model), None, None, None
+        try:
+            config = cloning.made_again(model)[1]
+        except Exception:  # of a class that anybody may have written
+            pass
+        try:
+            # As text, because Keras would look for layers in it.
+            self.original = json.dumps(cloning.serialized(model, config))
+        except ValueError as error:
+            self.saving_error = str(error)
+        # A function for the same reason.
+        self.maker = lambda: None if config is None else (model_class, config)
+        self.places = json.dumps([place for place, _ in new_layers])
+        self.names = json.dumps(list(names))
+        self.building_call = None
+        if call is not None:
+            self.building_call = json.dumps(keras.saving.serialize_keras_object(call))
+        self.supports_masking = model.supports_masking
+        self.pending = None
+        if reference is None and not all(has_place(model, place) for place, _ in new_layers):
+            self.pending = lambda: (model, new_layers)
+        else:
+            self._take(model, new_layers, reference)
+        self.built = True  # the model in it builds itself
+        if call is not None:
+            args, kwargs = call
+            self.compute_output_spec(*args, **kwargs)
+
+    def _take(self, model, new_layers, reference):
+        model = with_layers(model, new_layers, reference)
+        for place, name in json.loads(self.names):
+            inner = sublayer_paths.layer_at(model, _as_place(place))
+            if inner is not None:
+                inner.name = name
+        model.name = self.name
+        self.model, self.pending = model, None
+
+    def call(self, *args, **kwargs):
+        if self.pending is not None:
+            reference = self.original_copy()
+            reference(*args, **kwargs)
+            self._take(*self.pending(), reference)
+        return self.model(*args, **kwargs)
+
+    def compute_output_spec(self, *args, **kwargs):
+        with tracing.shapes_alone():
+            return super().compute_output_spec(*args, **kwargs)
+
+    def compute_mask(self, *args, **kwargs):
+        return self.model.compute_mask(*args, **kwargs)
+
+    @property
+    def new_places(self):
+        """The places of the layers that have been replaced."""
+        return [_as_place(place) for place in json.loads(self.places)]
+
+    def original_copy(self):
+        """Return a new copy, not built, of the model as it was before layers were replaced.
+
+        Of a model that its class cannot make again it has copies of the new layers in their places.
+        """
+        maker = self.maker()
+        return cloning.copy_layer(self.model) if maker is None else cloning.from_config(*maker)[0]
+
+    def recorded_call(self):
+        """Return the `call` it was built by, or `None`."""
+        if self.building_call is None:
+            return None
+        args, kwargs = keras.saving.deserialize_keras_object(json.loads(self.building_call))
+        return tuple(args), kwargs
+
+    def export(
+        self,
+        filepath,
+        format="tf_saved_model",
+        verbose=None,
+        input_signature=None,
+        *,
+        overwrite=False,
+        **kwargs,
+    ):
+        """Export the model in it.
+
+        The file computes what the model does in inference: dropout and random augmentation are
+        off. It is tried in its runtime before it is written.
+
+        Args:
+            filepath: where to write, by default a folder (a TensorFlow SavedModel).
+            format: as in `keras_xd.finalizing.finalizer.FinalizedModel.export`.
+            verbose, input_signature, **kwargs: as in `keras.Model.export`.
+            overwrite: whether to write where there is something already.
+
+        Raises:
+            ValueError: if there is something at `filepath` and `overwrite` is not set, or if a
+                file of this model could not be used.
+        """
+        export_model(
+            self, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs
+        )
+
+    def get_config(self):
+        if self.saving_error is not None:
+            raise ValueError(self.saving_error)
+        serialize = keras.saving.serialize_keras_object
+        new_layers = [
+            {
+                "place": place,
+                "layer": serialize(sublayer_paths.layer_at(self.model, _as_place(place))),
+            }
+            for place in json.loads(self.places)
+        ]
+        return {
+            **super().get_config(),
+            "model": json.loads(self.original),
+            "new_layers": new_layers,
+            "names": json.loads(self.names),
+            "call": None if self.building_call is None else json.loads(self.building_call),
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config, restored = dict(config), {}
+        for name in ("model", "call"):
+            restored[name] = keras.saving.deserialize_keras_object(
+                config.pop(name), custom_objects=custom_objects
+            )
+        new_layers = [
+            (
+                _as_place(item["place"]),
+                keras.saving.deserialize_keras_object(item["layer"], custom_objects=custom_objects),
+            )
+            for item in config.pop("new_layers")
+        ]
+        names = [(_as_place(place), name) for place, name in config.pop("names")]
+        return cls(**restored, new_layers=new_layers, names=names, **config)
+
+
+class LayerReplacer:
+    """Makes copies of models of every form in which some layers are replaced by others.
+
+    Args:
+        wanted: function that tells of a layer, and of a graph, whether something is done about it.
+        replace: function from a wanted layer to the layer in its place, or `None` for a copy.
+        insert: as in `cloning.clone`.
+        build_time: whether layers that others make in their `build` are replaced too.
+    """
+
+    def __init__(self, wanted, replace, insert=None, build_time=False):
+        self.wanted, self.replace = wanted, replace
+        self.insert, self.build_time = insert, build_time
+        self.wrapped = []
+
+    def __call__(self, model, rename_inputs=None):
+        """Return a copy of a built model: Functional, Sequential or subclassed."""
+        if is_graph(model):
+            copy, _ = cloning.clone(model, self._of_layer, rename_inputs, self.insert)
+        else:
+            copy = self._wrapped(model, symbolic_call(model))
+        for old, new in self.wrapped:
+            _copy_state(old, new)
+        return copy
+
+    def _of_layer(self, layer):
+        """Return what takes the place of a layer, or `None`."""
+        if not is_graph(layer) and self.wanted(layer):
+            return self.replace(layer)
+        if not concerns(layer, self.wanted):
+            return None
+        if is_graph(layer):
+            return cloning.clone(layer, self._of_layer, insert=self.insert)[0]
+        if type(layer) is keras.layers.TimeDistributed:
+            inner = self._of_layer(layer.layer)
+            if inner is None:
+                return None
+            return keras.layers.TimeDistributed(inner, name=layer.name, dtype=layer.dtype_policy)
+        return self._wrapped(layer) if is_composite(layer, self.wanted) else None
+
+    def _wrapped(self, layer, call=None):
+        if isinstance(layer, SubclassedModelWrapper):
+            base, copy, before = layer.model, layer.original_copy(), set(layer.new_places)
+        else:
+            base, copy, before = layer, cloning.copy_layer(layer), set()
+        new_layers, names = [], []
+        for place, inner in _walk(base, self.wanted):
+            there = sublayer_paths.layer_at(copy, place) is not None
+            if not (there or self.build_time or place in before):
+                continue
+            new = None if is_composite(inner, self.wanted) else self._of_layer(inner)
+            if new is None and place in before:
+                new = cloning.copy_layer(inner)
+            if new is not None:
+                new_layers.append((place, new))
+            elif there:
+                names.append((place, inner.name))
+        new = SubclassedModelWrapper(copy, new_layers, names, call, base)
+        self.wrapped.append((layer, new))
+        return new
+
+
+def export_model(model, *args, **kwargs):
+    """Export a model of any form; the arguments are those of `keras_xd.graph.exporting.export`."""
+    call = None
+    if isinstance(model, SubclassedModelWrapper):
+        call = model.recorded_call() or symbolic_call(model.model)
+    elif not is_graph(model):
+        call = symbolic_call(model)
+    export(model, *args, call=call, **kwargs)
+
+
+def concerns(layer, wanted):
+    """Return whether something is `wanted` of a layer or of a layer in it."""
+    return any(wanted(inner) for inner in (layer, *flatten_layers(layer)))
+
+
+def is_composite(layer, wanted):
+    """Return whether a layer can be taken apart and has something `wanted` in it."""
+    whole = (SearchableLayer, keras.layers.Wrapper)
+    return (
+        not is_graph(layer)
+        and not isinstance(layer, whole)
+        and not wanted(layer)
+        and concerns(layer, wanted)
+    )
+
+
+def every_call(model, wanted, inputs=None, insert=None, build_time=False):
+    """Yield `(layer, argument)` of every call of a layer in a model of any form.
+
+    Nested models, `TimeDistributed` (once a step) and layers with something wanted in them are
+    taken apart.
+
+    Args:
+        model: a built model: Functional, Sequential or subclassed.
+        wanted: what to take layers apart for.
+        inputs: arrays or tensors for which to compute the calls, in inference mode; `None` for
+            shapes only, and then arguments are `keras.KerasTensor`.
+        insert: as in `cloning.clone`.
+        build_time: whether calls of layers that others make in their `build` are noted too.
+    """
+
+    def calls_in(graph, shapes, graph_inputs):
+        for call in cloning.graph_calls(graph, shapes, graph_inputs, insert):
+            yield from calls_of(*call)
+
+    def calls_of(layer, args, kwargs):
+        first = [*args, *kwargs.values()][0]
+        if is_graph(layer):
+            symbolic = inputs is None
+            shapes, tensors = (cloning.shapes_of(first), None) if symbolic else (None, first)
+            yield from calls_in(layer, shapes, tensors)
+        elif type(layer) is keras.layers.TimeDistributed and concerns(layer.layer, wanted):
+            for step in range(first.shape[1] or 0):
+                yield from calls_of(layer.layer, (_step(first, step),), {})
+        elif is_composite(layer, wanted):
+            for call in inner_calls(layer, args, kwargs, wanted, build_time):
+                yield from calls_of(*call)
+        else:
+            yield layer, first
+
+    if is_graph(model):
+        yield from calls_in(model, None, inputs)
+    else:
+        args, kwargs = symbolic_call(model) if inputs is None else ((inputs,), {})
+        for call in inner_calls(model, args, kwargs, wanted, build_time):
+            yield from calls_of(*call)
+
+
+def inner_calls(layer, args, kwargs, wanted, build_time=False):
+    """Return the calls of layers by a call of a composite layer, as `cloning.graph_calls`.
+
+    Args:
+        layer: a layer or model that is composite, or a wrapped one.
+        args, kwargs: arguments of the call; with `keras.KerasTensor` in them, only shapes are
+            computed.
+        wanted: what to take layers apart for; a layer that has nothing of this is one call.
+        build_time: as in `every_call`.
+    """
+    if isinstance(layer, SubclassedModelWrapper):
+        base, copy = layer.model, layer.original_copy()
+    else:
+        base, copy = layer, cloning.copy_layer(layer)
+    calls, probes = [], []
+    for place, inner in _walk(base, wanted):
+        there = build_time or sublayer_paths.layer_at(copy, place) is not None
+        if there and not is_composite(inner, wanted):
+            probes.append((place, cloning.Probe(inner, lambda *call: calls.append(call))))
+    copy = with_layers(copy, probes, base)
+    copy(*args, **kwargs)
+    copy_state_except([place for place, _ in probes], base, copy)
+    _Run(copy, calls)(*args, **kwargs)
+    tensors = keras.tree.flatten((args, kwargs))
+    if not any(isinstance(tensor, keras.KerasTensor) for tensor in tensors):
+        return calls
+    return [(inner, *_symbolic(arguments)) for inner, *arguments in calls]
+
+
+class _Run(keras.layers.Layer):
+    """Calls a model after it has forgotten the calls that earlier runs have noted.
+
+    Building a model may call its layers, and torch runs twice where sizes are not known.
+    """
+
+    def __init__(self, model, calls):
+        super().__init__(autocast=False)
+
+        # A function, because Keras would count the model and the list as parts of this layer.
+        def run(*args, **kwargs):
+            calls.clear()
+            return model(*args, **kwargs)
+
+        self.run = run
+        self.built = True
+
+    def call(self, *args, **kwargs):
+        return self.run(*args, **kwargs)
+
+
+def symbolic_call(model):
+    """Return the arguments, `keras.KerasTensor` in them, of a call like that which built a model.
+
+    Raises:
+        ValueError: if that is not known.
+    """
+    if isinstance(model, SubclassedModelWrapper):
+        return model.recorded_call()
+    config = cloning.build_config(model) if model.built else None
+    if not config:
+        raise ValueError(
+            "`model` must be built: call it on data. "
+            f"Received: '{model.name}' of class {type(model).__name__}, which is not"
+        )
+
+    def tensors(shapes):
+        return keras.tree.map_shape_structure(
+            lambda shape: keras.Input(batch_shape=(None, *shape[1:]), dtype=model.compute_dtype),
+            _untracked(shapes),
+        )
+
+    if "input_shape" in config:
+        return (tensors(config["input_shape"]),), {}
+    shapes = config["shapes_dict"].items()
+    return (), {name.rpartition("_")[0]: tensors(shape) for name, shape in shapes}
+
+
+def _untracked(structure):
+    """Return a structure of plain dictionaries, lists and tuples, for which JAX takes no others."""
+    if isinstance(structure, dict):
+        return {key: _untracked(value) for key, value in structure.items()}
+    if isinstance(structure, (list, tuple)):
+        plain = list if isinstance(structure, list) else tuple
+        return plain(map(_untracked, structure))
+    return structure
+
+
+def reachable_layers(model, wanted):
+    """Return the wanted layers that `LayerReplacer` reaches, build-time sublayers too."""
+    found, seen = {}, set()
+
+    def visit(layer):
+        if id(layer) in seen:
+            return
+        seen.add(id(layer))
+        if is_graph(layer):
+            for inner in layer.layers:
+                visit(inner)
+        elif wanted(layer):
+            found[id(layer)] = layer
+        elif type(layer) is keras.layers.TimeDistributed:
+            visit(layer.layer)
+        elif is_composite(layer, wanted):
+            base = layer.model if isinstance(layer, SubclassedModelWrapper) else layer
+            for _, inner in _walk(base, wanted):
+                visit(inner)
+
+    visit(model)
+    return list(found.values())
+
+
+def _walk(base, wanted):
+    return sublayer_paths.walk(base, lambda layer: is_composite(layer, wanted))
+
+
+def _step(tensor, step):
+    """Return one step of the input of a `TimeDistributed`."""
+    if isinstance(tensor, keras.KerasTensor):
+        return keras.Input(batch_shape=(None, *tensor.shape[2:]), dtype=tensor.dtype)
+    return tensor[:, step]
+
+
+def _symbolic(arguments):
+    """Return arguments with a new `keras.KerasTensor` in place of each tensor."""
+
+    def convert(value):
+        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+            return value
+        dtype = keras.backend.standardize_dtype(value.dtype)
+        return keras.Input(batch_shape=(None, *tuple(value.shape)[1:]), dtype=dtype)
+
+    return keras.tree.map_structure(convert, arguments)
+
+
+def _copy_state(old, new):
+    """Copy the state of all that is the same in a layer and in the wrapped one."""
+    base = old.model if isinstance(old, SubclassedModelWrapper) else old
+    new.trainable = old.trainable
+    copy_state_except(new.new_places, base, new.model)
+    for place in new.new_places:
+        before, after = (sublayer_paths.layer_at(root, place) for root in (base, new.model))
+        shapes = [[v.shape for v in layer.variables] for layer in (before, after)]
+        if is_graph(before):
+            continue
+        if type(before) is type(after) and shapes[0] == shapes[1]:
+            cloning.copy_state(before, after)
+        else:
+            flags = {id(v): v.trainable for v in after.variables}
+            after.trainable = before.trainable
+            for variable in after.variables:
+                variable.trainable = before.trainable and flags[id(variable)]
+
+
+def _as_place(place):
+    return tuple(tuple(steps) for steps in place)
+
+
+def with_layers(root, new_layers, reference=None):
+    """Return `root`, or a copy of it, with other layers in some of its places.
+
+    Keras' attention layers make their projections in `build`, and no layer takes new ones once it
+    is built. In the place of such a layer comes a copy of the attributes of the built one.
+
+    Args:
+        root: a layer or subclassed model, a copy that is not built. It is changed.
+        new_layers: list of `(place, layer)`, see `keras_xd.graph.sublayer_paths`.
+        reference: a built layer like `root`; needed unless `root` has all places.
+
+    Raises:
+        ValueError: if `reference` has no layer at a place either.
+    """
+    inside, direct = {}, []
+    for place, new in new_layers:
+        holder = _holder_to_copy(root, place) if reference is not None else None
+        if holder is None:
+            direct.append((place, new))
+        else:
+            inside.setdefault(holder, []).append((place[len(holder) :], new))
+    if () in inside:
+        sublayer_paths.require(reference, [place[:1] for place, _ in inside[()]])
+        return with_layers(cloning.copy_attributes(reference), new_layers, reference)
+    for place, group in inside.items():
+        built = sublayer_paths.layer_at(reference, place)
+        sublayer_paths.require(built, [inner[:1] for inner, _ in group])
+        direct.append((place, with_layers(cloning.copy_attributes(built), group, built)))
+    sublayer_paths.put(root, direct)
+    return root
+
+
+def has_place(root, place):
+    """Return whether a layer can be put at a place of `root`."""
+    return _holder_to_copy(root, place) is None
+
+
+def _holder_to_copy(root, place):
+    """Return the place of the outermost layer on the way that takes no new layer, or `None`."""
+    for depth in range(len(place)):
+        holder = sublayer_paths.layer_at(root, place[:depth]) if depth else root
+        closed = holder.built and holder.get_build_config() is not None
+        if closed or sublayer_paths.layer_at(root, place[: depth + 1]) is None:
+            return place[:depth]
+    return None
+
+
+def copy_state_except(places, base, copy):
+    """Copy the state of `base` to a built copy, but for the layers at some places."""
+    roots = base, copy
+    excluded = {id(sublayer_paths.layer_at(root, place)) for place in places for root in roots}
+    pairs = [roots]
+    for place, inner in sublayer_paths.walk(base, lambda layer: id(layer) not in excluded):
+        other = sublayer_paths.layer_at(copy, place)
+        if id(inner) not in excluded and other is not None:
+            other.trainable = inner.trainable  # from the outermost, as each sets those inside
+            pairs.append((inner, other))
+    known = excluded.union(id(layer) for pair in pairs for layer in pair)
+    for pair in pairs:
+        inside = [x for layer in pair for _, x in sublayer_paths.layers_inside(layer)]
+        inside = [layer for layer in inside if id(layer) in known]
+        cloning.copy_state(*pair, {id(v) for x in inside for v in x.variables} if inside else None)

@@ -1,0 +1,313 @@
+"""The architecture weights of relaxed cells."""
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Unpack
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_xd.core import fixed_architecture, splitting, validation
+from keras_xd.core.randomness import gumbel_noise
+from keras_xd.core.tracing import traced_part
+from keras_xd.core.type_aliases import Config, Description, LayerOptions, Shape, Tensor
+from keras_xd.layers.cells.genotypes import (
+    BLOCKS,
+    EDGES,
+    FIRST_TIER_EDGES,
+    NOS_OPERATIONS,
+    SOURCES,
+    XD_OPERATIONS,
+    CellGenotype,
+    cell_of_weights,
+    checked_operations,
+    derive_cell,
+    first_tier_edge,
+    second_tier_edge,
+)
+from keras_xd.layers.cells.relaxation import (
+    PATHS,
+    RELAXATIONS,
+    WITH_EDGES,
+    WITH_TEMPERATURE,
+    drawn_cell,
+    drawn_paths,
+)
+
+SMALLEST_PROBABILITY = 1e-5
+# The softmax of it and of zeros is 1 in float32. Training hardly moves such logits, random ones of
+# `random_values` lead by 11.6 at most, and those of `keep` by less than what says a decision.
+_DECIDED, _LEAD, _KEPT = 30.0, 20.0, 15.0
+
+
+@keras.saving.register_keras_serializable(package="keras_xd", name="CellArchitecture")
+class ArchitectureLogits(keras.layers.Layer):
+    """The architecture weights that all cells of one kind in a network share.
+
+    One logit for each operation on each of the 18 edges, see `HeterogeneousCell`. The probabilities
+    of the operations on an edge are the softmax of its logits. What cells compute in training, and
+    what is derived, depends on `relaxation`:
+
+    - `"softmax"`: all operations, weighted by their probabilities.
+    - `"gumbel"`: one operation for each edge, drawn by its probability, the same in all cells, with
+      the weight 1. Its derivatives are those of a softmax of the logits and the noise divided by
+      `temperature`, a weight that begins as 1: see `keras_xd.callbacks.TemperatureSchedule`. One
+      operation at least in the first tier of a block makes features, as in derived cells.
+    - `"sampled"`: two different operations for each edge, drawn by their probabilities, with the
+      softmax of their two logits as weights, and exact gradients; all other logits get none.
+      (ProxylessNAS computes the one or the other, and rescales the two after each step so that
+      other probabilities stay: `keras_xd.callbacks.PathRescaling` does that.) Where a step moves
+      the weights alone, as in the bilevel modes of `SearchModel`, one is drawn.
+    - `"single_path"`: one discrete cell: of each first tier two edges, drawn by probabilities of
+      their own, the softmax of `edge_logits` over the edges of a block, and one operation of each.
+      Derivatives are those of a softmax over all operations of a tier, as with `"gumbel"`. What is
+      derived has the largest products of both probabilities.
+    - `"partial"`: all operations, on a quarter of the channels unless `partial_channels` of the
+      cells says otherwise; every edge of a first tier is multiplied by its own probability `β`, the
+      softmax of `edge_logits` over the edges of a block. What is derived has the largest products
+      of both probabilities.
+    - `"perturbation"`: as `"softmax"`, but what is derived is what the network misses most. Until
+      that is measured, by `keras_xd.callbacks.PerturbationSelection` at the end of `fit` or by
+      `keras_xd.training.decide_by_perturbation` after it, `genotype` and `finalize` raise a
+      `ValueError`. The decision is in the logits, and so in every file of them.
+
+    In inference those that draw compute the most likely operations.
+
+    Args:
+        reduction: whether it is for reduction cells; for normal ones otherwise.
+        operations: names of the operations; XD-operations are added by
+            `(*NOS_OPERATIONS, "xd_3")`.
+        seed: an integer makes the first logits reproducible, normal numbers of standard deviation
+            0.001, and what is drawn.
+        relaxation: `"softmax"`, `"gumbel"`, `"sampled"`, `"single_path"`, `"partial"` or
+            `"perturbation"`, see above.
+
+    Raises:
+        ValueError: for unknown, equal or fewer than two operations, or none that makes features;
+            for XD-operations where operations are drawn.
+
+    Example:
+
+    >>> from keras_xd import layers
+    >>> architecture = layers.ArchitectureLogits(operations=(*layers.NOS_OPERATIONS, "xd_3"))
+    >>> architecture.build()
+    >>> tuple(architecture.logits.shape)
+    (18, 12)
+
+    Reference:
+        "Neural Operator Search", 2020, equation 7; Dong and Yang, "Searching for a Robust Neural
+        Architecture in Four GPU Hours", 2019 (`"gumbel"`); Cai et al., "ProxylessNAS", 2019
+        (`"sampled"`); Xu et al., "PC-DARTS", 2020 (`"partial"`); Wang et al., "Rethinking
+        Architecture Selection in Differentiable NAS", 2021 (`"perturbation"`).
+    """
+
+    def __init__(
+        self,
+        reduction: bool = False,
+        operations: Sequence[str] = NOS_OPERATIONS,
+        seed: int | None = None,
+        relaxation: str = "softmax",
+        **kwargs: Unpack[LayerOptions],
+    ):
+        super().__init__(**{"dtype": "float32", **kwargs})
+        self.reduction = validation.boolean(reduction, "reduction")
+        self.operations = checked_operations(operations)
+        self.seed = validation.seed(seed)
+        self.relaxation = validation.one_of(relaxation, RELAXATIONS, "relaxation")
+        self.temperature, self.edge_logits, self._drawing_seed = None, None, self.seed
+        if self.draws:
+            if set(self.operations) & set(XD_OPERATIONS):
+                raise ValueError(
+                    f"XD-operations cannot be drawn; use another relaxation than {tuple(PATHS)} or "
+                    f"other operations. Received: {relaxation=}, operations={operations!r}"
+                )
+            if seed is None:
+                self._drawing_seed = random.randrange(2**31)
+
+    def build(self, input_shape: Shape | None = None) -> None:
+        self.logits = self.add_weight(
+            name="logits",
+            shape=(EDGES, len(self.operations)),
+            initializer=keras.initializers.RandomNormal(stddev=1e-3, seed=self.seed),
+            autocast=False,
+        )
+        if self.relaxation in WITH_EDGES:
+            self.edge_logits = self.add_weight(
+                name="edge_logits",
+                shape=(FIRST_TIER_EDGES,),
+                initializer=keras.initializers.RandomNormal(stddev=1e-3, seed=self.seed),
+                autocast=False,
+            )
+        if self.relaxation in WITH_TEMPERATURE:
+            self.temperature = self.add_weight(
+                name="temperature", shape=(), initializer="ones", trainable=False, autocast=False
+            )
+
+    @property
+    def draws(self) -> bool:
+        """Whether few operations of each edge are drawn, and only these are computed."""
+        return self.relaxation in PATHS
+
+    @property
+    def architecture_variables(self) -> list[keras.Variable]:
+        """The variables that decide on the cell."""
+        return [self.logits] if self.edge_logits is None else [self.logits, self.edge_logits]
+
+    @property
+    def probabilities(self) -> Tensor:
+        """Those of the operations, a tensor `(18, operations)`, times those of their edges."""
+        found = self.operation_probabilities
+        return found if self.edge_logits is None else found * self.edge_probabilities[:, None]
+
+    @property
+    def operation_probabilities(self) -> Tensor:
+        """The probability of each operation on its edge, a tensor."""
+        return ops.softmax(ops.convert_to_tensor(self.logits), axis=-1)
+
+    @property
+    def edge_probabilities(self) -> Tensor:
+        """That of each edge among those of its block and tier, 1 without `edge_logits`."""
+        if self.edge_logits is None:
+            return ops.ones((EDGES,), "float32")
+        sizes = [len(sources) for sources in SOURCES]
+        parts = splitting.split(ops.convert_to_tensor(self.edge_logits), sizes, axis=0)
+        return ops.concatenate([*map(ops.softmax, parts), ops.ones((BLOCKS,), "float32")])
+
+    @property
+    def expected_operations(self) -> Tensor:
+        """How many of each operation on each edge there are in the cell, by expectation.
+
+        With `edge_logits` two edges are expected in the first tier of a block, as in what is
+        derived.
+        """
+        found = self.operation_probabilities
+        if self.edge_logits is None:
+            return found
+        kept = [2.0] * FIRST_TIER_EDGES + [1.0] * BLOCKS
+        return found * (self.edge_probabilities * ops.convert_to_tensor(kept, "float32"))[:, None]
+
+    @property
+    def genotype(self) -> CellGenotype:
+        """The cell decided on: `genotype_of_probabilities`.
+
+        Raises:
+            ValueError: with the relaxation `"perturbation"`, unless it is `decided`.
+        """
+        if self.relaxation == "perturbation" and not self.decided:
+            raise ValueError(
+                "With the relaxation 'perturbation' probabilities do not decide on cells: train "
+                "with `keras_xd.callbacks.PerturbationSelection`, or call "
+                "`keras_xd.training.decide_by_perturbation` after training; see "
+                "`genotype_of_probabilities` for what they would decide on. "
+                "Received: logits that nothing has decided on"
+            )
+        return self.genotype_of_probabilities
+
+    @property
+    def decided(self) -> bool:
+        """Whether the logits say one cell alone, as `decide` sets them.
+
+        Training on leaves it so, as logits so far apart get hardly any gradient.
+        """
+        ordered = np.sort(ops.convert_to_numpy(self.logits), axis=-1)
+        edges = [
+            first_tier_edge(number, source)
+            for number, block in enumerate(self.genotype_of_probabilities.blocks)
+            for _, source in block.first
+        ]
+        lead = (ordered[:, -1] - ordered[:, -2])[[*edges, *map(second_tier_edge, range(BLOCKS))]]
+        return bool(np.all(lead > _LEAD))
+
+    @property
+    def genotype_of_probabilities(self) -> CellGenotype:
+        """The cell of the largest `probabilities`, see `keras_xd.genotypes.derive_cell`."""
+        if self.edge_logits is None:
+            return derive_cell(ops.convert_to_numpy(self.logits), self.operations)
+        return cell_of_weights(ops.convert_to_numpy(self.probabilities), self.operations)
+
+    def decide(self, cell: CellGenotype) -> None:
+        """Set the logits to values by which the operations of a cell have the probability 1."""
+        logits = np.zeros((EDGES, len(self.operations)), "float32")
+        edges = np.zeros((FIRST_TIER_EDGES,), "float32")
+        for number, block in enumerate(cell.blocks):
+            for operation, source in block.first:
+                edge = first_tier_edge(number, source)
+                logits[edge, self.operations.index(operation)] = edges[edge] = _DECIDED
+            column = self.operations.index(block.second)
+            logits[second_tier_edge(number), column] = _DECIDED
+        self.logits.assign(logits)
+        if self.edge_logits is not None:
+            self.edge_logits.assign(edges)
+
+    def keep(self, edge: int, operation: str) -> None:
+        """Give an operation the probability 1 on its edge, which alone decides on no cell."""
+        logits = np.array(ops.convert_to_numpy(self.logits))
+        logits[edge] = 0.0
+        logits[edge, self.operations.index(operation)] = _KEPT
+        self.logits.assign(logits)
+
+    def generator(self) -> keras.random.SeedGenerator | None:
+        """Return a generator of random numbers for a cell, equal ones for all cells."""
+        return keras.random.SeedGenerator(self._drawing_seed) if self.draws else None
+
+    def paths(self, generator: keras.random.SeedGenerator | None) -> dict[str, Tensor]:
+        """Return what edges compute and its weights, see `drawn_paths` and `drawn_cell`.
+
+        Without a generator of noise these are the most likely operations.
+        """
+        noise = None
+        if generator is not None:
+            noise = gumbel_noise((EDGES, len(self.operations)), generator)
+        if self.relaxation == "single_path":
+            logits = (self.logits, self.edge_logits)
+            draw = traced_part(drawn_cell, self.operations)
+            temperature = ops.convert_to_tensor(self.temperature)
+            return draw(*map(ops.convert_to_tensor, logits), noise, temperature)[0]
+        alone = generator is None or fixed_architecture.is_fixed()
+        count = 1 if alone else PATHS[self.relaxation]
+        draw = traced_part(drawn_paths, self.operations, self.relaxation, count)
+        temperature = self.temperature
+        if temperature is not None:
+            temperature = ops.convert_to_tensor(temperature)
+        return draw(ops.convert_to_tensor(self.logits), noise, temperature)[0]
+
+    def describe(self) -> Description:
+        """Return the `probabilities`, an array, and how undecided they are.
+
+        `share/<operation>` is the mean probability of an operation over the edges. `entropy` is the
+        mean over the edges of the entropies of their probabilities, in nats, and `entropy/relative`
+        is that divided by the entropy of equal ones. With `edge_logits` there are the
+        `edge_probabilities` too.
+        """
+        values = np.asarray(ops.convert_to_numpy(self.operation_probabilities), "float64")
+        logarithms = np.log(np.where(values > 0, values, 1.0))
+        entropy = abs(float(-np.sum(values * logarithms) / EDGES))
+        relative = entropy / math.log(len(self.operations))
+        means = zip(self.operations, values.mean(axis=0), strict=True)
+        found = {"probabilities": values, **{f"share/{name}": float(mean) for name, mean in means}}
+        found |= {"entropy": entropy, "entropy/relative": relative}
+        if self.edge_logits is not None:
+            found["edge_probabilities"] = ops.convert_to_numpy(self.edge_probabilities)
+        return found
+
+    def random_values(self, generator: np.random.Generator) -> list[np.ndarray]:
+        """Return values of `architecture_variables` for probabilities drawn evenly from all."""
+        values = [generator.dirichlet(np.ones(len(self.operations)), size=EDGES)]
+        if self.edge_logits is not None:
+            parts = [generator.dirichlet(np.ones(len(sources))) for sources in SOURCES]
+            values.append(np.concatenate(parts))
+        return [np.log(np.maximum(rows, SMALLEST_PROBABILITY)) for rows in values]
+
+    def call(self, inputs: Tensor | None = None) -> Tensor:
+        return self.probabilities
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "reduction": self.reduction,
+            "operations": self.operations,
+            "seed": self.seed,
+            "relaxation": self.relaxation,
+        }
