@@ -49,7 +49,7 @@ DARTS = "PyTorch"
 XLA = "XLA"
 KINDS = {False: "all edges", True: "each operation", XLA: "all edges, compiled by XLA"}
 STEP_FORMS = {
-    **{"variables": "", "nodes": ",", "nodes in functions": ",", "build and trace": ".0f"},
+    **{"variables": ".0f", "nodes": ",", "nodes in functions": ",", "build and trace": ".0f"},
     **{"first step": ".0f", "later step": ".1f", "memory": ".1f"},
     **{"multiply-adds": ".1f", "bytes": ".1f"},
 }

@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import functools
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from keras_xd.core.type_aliases import Tensor
 
 _CACHED = 128
 _SHAPES_ALONE = contextvars.ContextVar("shapes_alone", default=False)
+# Whether XLA compiles a graph of TensorFlow, found out once for each.
+_GRAPHS_IN_XLA = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
@@ -162,12 +165,15 @@ def _in_xla():
 
     if tf.executing_eagerly():
         return False
-    # TensorFlow has no public name for it, but it marks conditions unless XLA compiles them. The
-    # condition is read by nothing, so it is pruned.
-    condition = tf.cond(tf.constant(True), lambda: 1.0, lambda: 0.0).op
-    if condition.type == "Identity":
-        condition = condition.inputs[0].op
-    return "_lower_using_switch_merge" not in condition.node_def.attr
+    graph = tf.compat.v1.get_default_graph()
+    if graph not in _GRAPHS_IN_XLA:
+        # TensorFlow has no public name for it, but it marks conditions unless XLA compiles them.
+        # The condition is read by nothing, so it is pruned.
+        condition = tf.cond(tf.constant(True), lambda: 1.0, lambda: 0.0).op
+        if condition.type == "Identity":
+            condition = condition.inputs[0].op
+        _GRAPHS_IN_XLA[graph] = "_lower_using_switch_merge" not in condition.node_def.attr
+    return _GRAPHS_IN_XLA[graph]
 
 
 @functools.lru_cache(maxsize=_CACHED)
