@@ -47,10 +47,9 @@ class LayerOptions(BaseOptions, total=False):
     activity_regularizer: Regularizer
 
 
-class KernelOptions(LayerOptions, total=False):
+class WeightOptions(LayerOptions, total=False):
     """Keyword arguments of a layer with a kernel, a bias and an activation."""
 
-    data_format: str | None
     activation: Activation
     use_bias: bool
     kernel_initializer: Initializer
@@ -59,6 +58,12 @@ class KernelOptions(LayerOptions, total=False):
     bias_regularizer: Regularizer
     kernel_constraint: Constraint
     bias_constraint: Constraint
+
+
+class KernelOptions(WeightOptions, total=False):
+    """The same of a layer whose channels may come first."""
+
+    data_format: str | None
 
 
 class ConvOptions(KernelOptions, total=False):

@@ -30,7 +30,7 @@ _CAUSAL_ROUNDING = 1e-4
 UNKNOWN_STEPS = 8  # of a layer that takes any number, where it is tried
 # Arguments for a state in which a layer is not replaced.
 STATE = {"weights", "lora_rank", "lora_alpha", "quantization_config"}
-BASE_ARGUMENTS = {*constructor_parameters(keras.layers.Layer), "window_size"}
+BASE_ARGUMENTS = {*constructor_parameters(keras.layers.Layer), "window_size", "partial_channels"}
 
 
 def named_twins(prefix, names):

@@ -58,13 +58,19 @@ def check_signature(model, saved):
             f"{len(saved)} searchable layers, model {len(current)}"
         )
     for number, (old, new) in enumerate(zip(saved, current, strict=True)):
-        if old != new:
+        # The order of numbers is that of the configuration, which versions differ in.
+        if sorted(old, key=_place) != sorted(new, key=_place):
             raise ValueError(
                 "The architecture in a file must match the model's. Received: for searchable "
                 f"layer {number}, '{searchable_layers(model)[number].name}', "
                 f"file {[v for v in old if v not in new]}, "
                 f"model {[v for v in new if v not in old]}"
             )
+
+
+def _place(text):
+    """Return the key by which numbers are sorted; weights stay in their order behind them."""
+    return (0, text) if "=" in text else (1, "")
 
 
 def _numbers(value):

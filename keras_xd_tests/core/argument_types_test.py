@@ -125,8 +125,10 @@ class Sized:
 
 def required(function):
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    function = function.__init__ if inspect.isclass(function) else function
-    parameters = inspect.signature(function).parameters.values()
+    if inspect.isclass(function):
+        parameters = constructor_parameters(function).values()
+    else:
+        parameters = inspect.signature(function).parameters.values()
     named = [p for p in parameters if p.default is p.empty and p.kind not in kinds]
     return [p for p in named if p.name != "self"]
 
@@ -200,7 +202,7 @@ def test_constructors_refuse_wrong_types(tmp_path, monkeypatch):
     for kind, needed in constructors():
         kind(**needed)
         names.add(kind.__name__)
-        for parameter in set(inspect.signature(kind.__init__).parameters) - OF_KERAS:
+        for parameter in set(constructor_parameters(kind)) - OF_KERAS:
             try:
                 kind(**{**needed, parameter: WRONG["object"]})
             except ValueError:

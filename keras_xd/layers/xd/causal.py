@@ -7,13 +7,13 @@ import numpy as np
 from keras import ops
 
 from keras_xd.core import validation
-from keras_xd.core.type_aliases import Config, Depth, KernelOptions, Regularizer, Shape, Sizes
+from keras_xd.core.type_aliases import Config, Depth, Regularizer, Shape, Sizes, WeightOptions
 from keras_xd.kmatrix import constructions
 from keras_xd.layers.xd import axis_layout, warm_starts
 from keras_xd.layers.xd.base import XDLayer
 
 
-class XDCausalOptions(KernelOptions, total=False):
+class XDCausalOptions(WeightOptions, total=False):
     """Keyword arguments of an `XDCausalConv1D` after its dilation rate."""
 
     groups: int
