@@ -277,10 +277,9 @@ def read_term(text: str, rules: Rules | None = None) -> Term:
         if wanted is not None:
             if token in "()":
                 raise _error(f"A {wanted} must follow an opening bracket", text, match.start())
-            if rules is not None and not opened[-1]:
-                _open(token, opened, following, rules, text, match.start())
-            elif rules is not None:
-                _follow(token, opened, following, rules, text, match.start())
+            if rules is not None:
+                note = _follow if opened[-1] else _open
+                note(token, opened, following, rules, text, match.start())
             opened[-1].append(token)
             wanted = "nonterminal and an operator" if len(opened[-1]) < 2 else None
         elif token == "(":
@@ -289,29 +288,39 @@ def read_term(text: str, rules: Rules | None = None) -> Term:
         elif not opened:
             raise _error("A term begins with an opening bracket", text, match.start())
         elif token == ")":
-            if rules is not None and None not in following.pop():
-                _refuse(None, opened, rules, text, match.start())
-            symbols = tuple(opened.pop())
-            result = leaves.get(symbols)
-            if result is None:
-                nonterminal, operator, *arguments = symbols
-                result = Term(nonterminal, operator, arguments)
-                if not arguments:
-                    leaves[symbols] = result
+            if rules is not None:
+                _close(opened, following, rules, text, match.start())
+            result = _closed(tuple(opened.pop()), leaves)
             if opened:
                 opened[-1].append(result)
                 result = None
         else:
-            if rules is not None:
-                _follow(token, opened, following, rules, text, match.start())
-            symbols = (None, token)
-            if symbols not in leaves:
-                leaves[symbols] = Term(*symbols)
-            opened[-1].append(leaves[symbols])
+            _follow(token, opened, following, rules, text, match.start())
+            opened[-1].append(_closed((None, token), leaves))
     if result is None:
-        rule = "A closing bracket is missing" if opened else "A term is not empty"
-        raise _error(rule, text, end)
+        raise _unfinished(opened, text, end)
     return result
+
+
+def _unfinished(opened, text, end):
+    """Return the error of a text that ends before its term."""
+    return _error("A closing bracket is missing" if opened else "A term is not empty", text, end)
+
+
+def _closed(symbols, leaves):
+    """Return the term of a node's symbols, one object for all equal ones without arguments."""
+    nonterminal, operator, *arguments = symbols
+    if arguments:
+        return Term(nonterminal, operator, arguments)
+    if symbols not in leaves:
+        leaves[symbols] = Term(nonterminal, operator)
+    return leaves[symbols]
+
+
+def _close(opened, following, rules, text, position):
+    """Refuse the end of a node that must have more arguments."""
+    if None not in following.pop():
+        _refuse(None, opened, rules, text, position)
 
 
 def _open(nonterminal, opened, following, rules, text, position):
@@ -335,6 +344,8 @@ def _open(nonterminal, opened, following, rules, text, position):
 
 def _follow(symbol, opened, following, rules, text, position):
     """Note what may follow an operator or terminal argument, which the node must allow."""
+    if rules is None:
+        return
     expanded = len(opened[-1]) > 1 and symbol in rules.following
     if symbol not in following[-1] or expanded:
         _refuse(symbol, opened, rules, text, position)

@@ -235,17 +235,7 @@ def _calls(layer, shape, times):
     of its input, or a flat list of them for a model; `None` for those it was built on.
     """
     if is_graph(layer):
-        for inner, args, kwargs in graph_calls(layer, shape):
-            argument = [*args, *kwargs.values()][0]
-            several = isinstance(argument, (list, tuple))
-            shapes = shapes_of(argument)
-            if isinstance(inner, ATTENTION):
-                shapes, several = attention_shapes(args, kwargs), True
-            if is_graph(inner):
-                yield from _calls(inner, shapes, times)
-            elif shapes:
-                several = several and len(shapes) > 1
-                yield from _calls(inner, shapes if several else shapes[0], times)
+        yield from _calls_of_graph(layer, shape, times)
         return
     if shape is None and layer.built:
         shape = _built_shape(layer)
@@ -264,6 +254,21 @@ def _calls(layer, shape, times):
     elif not isinstance(layer, MULTIPLYING):
         for inner in sublayers(layer):
             yield from _calls(inner, None, times)
+
+
+def _calls_of_graph(graph, shape, times):
+    """Yield what `_calls` does, of a Functional or Sequential model."""
+    for inner, args, kwargs in graph_calls(graph, shape):
+        argument = [*args, *kwargs.values()][0]
+        several = isinstance(argument, (list, tuple))
+        shapes = shapes_of(argument)
+        if isinstance(inner, ATTENTION):
+            shapes, several = attention_shapes(args, kwargs), True
+        if is_graph(inner):
+            yield from _calls(inner, shapes, times)
+        elif shapes:
+            several = several and len(shapes) > 1
+            yield from _calls(inner, shapes if several else shapes[0], times)
 
 
 def _built_shape(layer):

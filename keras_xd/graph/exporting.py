@@ -119,16 +119,7 @@ def export(
     if "://" in str(filepath) and not kind.suffix:  # a store that TensorFlow alone writes to
         inference.export(filepath, format, verbose, input_signature, **kwargs)
         return
-    if kind.suffix and (not str(filepath).endswith(kind.suffix) or os.path.isdir(filepath)):
-        raise ValueError(
-            f"Export to {format!r} writes one file, whose name ends with {kind.suffix!r}. "
-            f"Received: filepath={str(filepath)!r}"
-        )
-    targets = written(filepath, kind)
-    if kind.suffix:
-        files.check_folder(filepath)
-    for target in targets[:-1]:
-        check_export_path(target, overwrite)
+    targets = _checked_targets(filepath, format, kind, overwrite)
     with tempfile.TemporaryDirectory() as folder:
         unfinished = os.path.join(folder, f"model{kind.suffix}")
         expected, samples = _sample(inference, input_signature)
@@ -151,6 +142,21 @@ def export(
             _move_folder(unfinished, filepath)
     if verbose is not False:
         print(f"Saved artifact at '{filepath}'.")
+
+
+def _checked_targets(filepath, format, kind, overwrite):
+    """Return the paths of what is written, if they can be."""
+    if kind.suffix and (not str(filepath).endswith(kind.suffix) or os.path.isdir(filepath)):
+        raise ValueError(
+            f"Export to {format!r} writes one file, whose name ends with {kind.suffix!r}. "
+            f"Received: filepath={str(filepath)!r}"
+        )
+    targets = written(filepath, kind)
+    if kind.suffix:
+        files.check_folder(filepath)
+    for target in targets[:-1]:
+        check_export_path(target, overwrite)
+    return targets
 
 
 def _checked_format(format):

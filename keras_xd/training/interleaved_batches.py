@@ -59,6 +59,44 @@ def interleave(training, architecture, *, batch_size=None, shuffle=True, replica
     return with_steps(training, architecture, None, **options)[0]
 
 
+def _largest_size(sizes, lengths, replicas):
+    """Return the batch size, which must be that of both data and fit the devices."""
+    largest = max(sizes.values())
+    for name, size in sizes.items():
+        # One batch may be smaller if it is the only one.
+        if size != largest and lengths[name] != 1:
+            raise ValueError(
+                "Training and architecture data must have the same batch size. "
+                f"Received: {sizes['training']} and {sizes['architecture']} samples in a batch"
+            )
+    if largest % replicas:
+        raise ValueError(
+            "In the bilevel modes the batch size must be a multiple of the number of devices. "
+            f"Received: {largest} samples in a batch, {replicas} devices"
+        )
+    return largest
+
+
+def _check_shuffle(shuffle):
+    """Refuse what else Keras takes."""
+    if shuffle not in (True, False):
+        raise ValueError(
+            "`shuffle` must be True or False where training and architecture data alternate. "
+            f"Received: shuffle={shuffle!r}"
+        )
+
+
+def _known_steps(generators, lengths):
+    """Return the batches of an epoch beside a generator, if the training data tell."""
+    if "training" in generators or lengths["training"] < 1:
+        raise ValueError(
+            "`fit` needs `steps_per_epoch` where the training data are a generator, or of unknown "
+            "length beside a generator. Received: steps_per_epoch=None, a generator as "
+            f"{' and '.join(sorted(generators))} data"
+        )
+    return lengths["training"]
+
+
 def with_steps(
     training, architecture, steps, *, batch_size=None, shuffle=True, replicas=1, ahead=1
 ):
@@ -93,11 +131,7 @@ def with_steps(
     """
     if batch_size is not None:
         batch_size = positive_integer(batch_size, "batch_size")
-    if shuffle not in (True, False):
-        raise ValueError(
-            "`shuffle` must be True or False where training and architecture data alternate. "
-            f"Received: shuffle={shuffle!r}"
-        )
+    _check_shuffle(shuffle)
     given = {"training": training, "architecture": architecture}
     found, samples, sizes, generators = {}, {}, {}, {}
     for name in sorted(given, key=lambda name: not is_batched(given[name])):
@@ -114,27 +148,9 @@ def with_steps(
     lengths = {name: int(dataset.cardinality()) for name, dataset in found.items()}
     specs = {name: (samples.get(name) or found[name]).element_spec for name in found}
     _check_alike(specs)
-    largest = max(sizes.values())
-    for name, size in sizes.items():
-        # One batch may be smaller if it is the only one.
-        if size != largest and lengths[name] != 1:
-            raise ValueError(
-                "Training and architecture data must have the same batch size. "
-                f"Received: {sizes['training']} and {sizes['architecture']} samples in a batch"
-            )
-    if largest % replicas:
-        raise ValueError(
-            "In the bilevel modes the batch size must be a multiple of the number of devices. "
-            f"Received: {largest} samples in a batch, {replicas} devices"
-        )
+    largest = _largest_size(sizes, lengths, replicas)
     if generators and steps is None:
-        if "training" in generators or lengths["training"] < 1:
-            raise ValueError(
-                "`fit` needs `steps_per_epoch` where the training data are a generator, or of "
-                "unknown length beside a generator. Received: steps_per_epoch=None, a generator as "
-                f"{' and '.join(sorted(generators))} data"
-            )
-        steps = lengths["training"]
+        steps = _known_steps(generators, lengths)
     if list(generators) == ["architecture"]:
         found["training"] = found["training"].repeat()
         lengths["training"] = int(found["training"].cardinality())
