@@ -17,7 +17,7 @@ from keras_xd.graph.cost import complexity
 from keras_xd.layers.masked.base import MaskedLayer
 from keras_xd.rewriting import rewrite
 from keras_xd.rewriting.candidates import check_model
-from keras_xd.training import SearchModel, checks, defaults, weight_groups
+from keras_xd.training import SearchModel, budget, checks, defaults, weight_groups
 from keras_xd.training.callbacks.non_finite import RaiseOnNonFinite
 from keras_xd.training.inner_model import InnerModel
 
@@ -321,10 +321,13 @@ def _fresh(metrics):
     return keras.tree.map_structure(copy, metrics)
 
 
-def _weight_penalties(model):
-    """Return the sum of the regularizers of weights, which differ from one model to the next."""
+def _penalties(model, compiled):
+    """Return what is in a loss beside data and outputs, which differs from one row to the next."""
     weights = [weight for weight in model.trainable_variables if weight.regularizer is not None]
-    return sum(float(weight.regularizer(weight)) for weight in weights)
+    penalties = [weight.regularizer(weight) for weight in weights]
+    if isinstance(compiled, SearchModel) and compiled.complexity_target is not None:
+        penalties.append(budget.complexity_term(compiled))
+    return sum(map(float, penalties))
 
 
 def _row(name, model, compiled, data, fit_options):
@@ -348,7 +351,7 @@ def _row(name, model, compiled, data, fit_options):
             x = validation
         found = compiled.evaluate(x, **options)
         metrics = {key: float(value) for key, value in found.items()}
-        metrics["loss"] -= _weight_penalties(model)
+        metrics["loss"] -= _penalties(model, compiled)
     try:
         multiply_adds = int(complexity(model))
     except ValueError:  # a size is unknown

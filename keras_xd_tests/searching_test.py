@@ -81,8 +81,17 @@ def test_losses_are_compared_without_the_penalties_of_weights(rng):
     names = ("optimizer", "architecture_optimizer")
     optimizers = {name: keras.optimizers.SGD(0.0) for name in names}
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    target = 2 * keras_xd.complexity(keras_xd.rewrite(model))
     result = keras_xd.search(
-        model, x, y, epochs=1, validation_data=(x, y), loss=loss, verbose=0, **optimizers
+        model,
+        x,
+        y,
+        epochs=1,
+        validation_data=(x, y),
+        loss=loss,
+        verbose=0,
+        compile_options={"complexity_target": target, "complexity_weight": 1.0},
+        **optimizers,
     )
     expected = float(loss(y, model(x)))
     for row in result.report.rows:
