@@ -7,6 +7,7 @@ import ast
 import functools
 import json
 import os
+import re
 import signal
 
 import keras
@@ -105,15 +106,17 @@ def test_files_load_after_a_mere_import(imported):
 
 @functools.cache
 def decorated_names():
-    """Return the names of the package's classes and functions that are registered for saving."""
-    return {
-        node.name
+    """Return the names by which the package's classes and functions are registered for saving."""
+    decorators = [
+        (node.name, ast.unparse(decorator))
         for path in MODULES
         if "register_keras_serializable" in path.read_text(encoding="utf-8")
         for node in tree(path).body
         for decorator in getattr(node, "decorator_list", ())
-        if "register_keras_serializable(package='keras_xd')" in ast.unparse(decorator)
-    }
+    ]
+    pattern = re.compile(r".*register_keras_serializable\(package='keras_xd'(?:, name='(\w+)')?\)")
+    found = ((name, pattern.fullmatch(text)) for name, text in decorators)
+    return {match.group(1) or name for name, match in found if match}
 
 
 @pytest.mark.parametrize(

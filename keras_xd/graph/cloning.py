@@ -487,9 +487,16 @@ def _settings(layer):
     settings = sublayer_paths.attributes(layer) if declared is None else declared
     return {
         name: repr([getattr(leaf, "__name__", leaf) for leaf in leaves])
-        for name, leaves in ((n, keras.tree.flatten(v)) for n, v in settings.items())
+        for name, leaves in ((n, keras.tree.flatten(_without_ids(v))) for n, v in settings.items())
         if name != "name" and all(isinstance(x, (*_SIMPLE, types.FunctionType)) for x in leaves)
     }
+
+
+def _without_ids(value):
+    """Return a configuration without the numbers that Keras gives objects while it loads them."""
+    if isinstance(value, dict):
+        return {k: _without_ids(v) for k, v in value.items() if k != "shared_object_id"}
+    return [_without_ids(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def copy_attributes(layer):
