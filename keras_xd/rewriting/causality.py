@@ -6,7 +6,9 @@ import numpy as np
 from keras_xd.core.searchable import is_graph
 from keras_xd.graph import replacing
 
-_ROUNDING = 1e-4  # the largest movement of outputs that is rounding, a share of the largest one
+# A step moves by more than a share of the largest movement, and by more than rounding.
+_SHARE = 1e-3
+_ROUNDING = 16 * np.finfo("float32").eps  # of the largest output
 
 
 def is_causal(model, axis=1):
@@ -70,8 +72,8 @@ def _is_causal_in(number, arrays, other, outputs_for, axis):
         for name, (old, new) in enumerate(zip(before, after, strict=True)):
             if len(old) == steps:
                 moved = np.abs(_steps_first(new, axis) - old).reshape(steps, -1)
-                # Written so that NaN moves.
-                result[name] = ~np.all(moved <= _ROUNDING * np.max(np.abs(old)), axis=1)
+                least = max(_SHARE * np.max(moved), _ROUNDING * np.max(np.abs(old)))
+                result[name] = ~np.all(moved <= least, axis=1)  # so that NaN moves
         return result
 
     middle = steps // 2
