@@ -15,7 +15,7 @@ def gated_dense():
     """The layer of the example, registered under another name than the example's own run."""
     (code,) = code_blocks((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     layer, *_ = code.split("# 2. ")
-    layer = layer.replace('package="keras_xd"', 'package="keras_xd_tests"')
+    layer = layer.replace('package="keras_xd"', 'package="keras_xd_tests_contributing"')
     names = {}
     exec(compile(layer, "CONTRIBUTING.md", "exec"), names)
     return names["GatedDense"]
