@@ -121,33 +121,14 @@ def recipe(space: str = "xd", data: str | None = None, epochs: int | None = None
 
 @check_types
 def space_of(layer: keras.layers.Layer) -> str | None:
-    """Return the search space with a recipe that a searchable layer is of, or `None`.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import layers, recipes
-    >>> recipes.space_of(layers.DashConv1D(2, 3)), recipes.space_of(keras.layers.Dense(2))
-    ('dash', None)
-    """
+    """Return the search space with a recipe that a searchable layer is of, or `None`."""
     space = spaces.space_of(layer, _spaces())
     return None if space is None else space.name
 
 
 @check_types
 def default_rate(model: keras.Model) -> float:
-    """Return the architecture's rate for a model that comes without one.
-
-    It is that of the recipe of its search space; of several spaces the lowest.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import layers, recipes
-    >>> model = keras.Sequential([keras.Input((9, 1)), layers.XDConv1D(2, 3)])
-    >>> recipes.default_rate(model)
-    0.001
-    """
+    """Return the architecture's rate for a model that comes without one."""
     found = {spaces.space_of(layer, _spaces()) for layer in searchable_layers(model)} - {None}
     return min((space.recipe["rate"] for space in found), default=DEFAULT_RATE)
 

@@ -331,15 +331,7 @@ def _penalties(model, compiled):
 
 
 def _row(name, model, compiled, data, fit_options):
-    """Return a row of the report.
-
-    Args:
-        name: what the model is.
-        model: the model.
-        compiled: the model to evaluate, which may be one around it.
-        data: the validation data and the batch size of training.
-        fit_options: the other arguments of `fit`.
-    """
+    """Return a row of the report."""
     metrics, validation = {}, data["validation_data"]
     if validation is not None:
         options = {"steps": fit_options.get("validation_steps"), "verbose": 0, "return_dict": True}

@@ -1,7 +1,4 @@
-"""The check that every layer of a search space passes, for tests of your own layers too.
-
-It is imported by its path: `from keras_xd.testing import check_layer`.
-"""
+"""The check that every layer of a search space passes, for tests of your own layers too."""
 
 import collections.abc
 import contextlib
@@ -95,11 +92,7 @@ def check_layer(
 
 
 def check_variant(layer_class, init_kwargs, input_shape, rng):
-    """Check configuration, calls and files of a class that is another one with fixed arguments.
-
-    Returns:
-        The layer.
-    """
+    """Check configuration, calls and files of a class that is another one with fixed arguments."""
     inputs = rng.normal(size=input_shape).astype("float32")
     check_config(layer_class, init_kwargs)
     restored = check_unbuilt(layer_class, init_kwargs, inputs.shape)
@@ -127,11 +120,7 @@ def check_config(layer_class, init_kwargs):
 
 
 def check_unbuilt(layer_class, init_kwargs, input_shape):
-    """Before it is built a layer is saved as Keras' own are, and its protocol tells what to do.
-
-    Returns:
-        The layer that came back from a file, which is not built yet.
-    """
+    """Before it is built a layer is saved as Keras' own are, and its protocol tells what to do."""
     model = keras.Sequential([layer_class(**init_kwargs)])
     with tempfile.TemporaryDirectory() as folder:
         with warnings.catch_warnings():
@@ -161,11 +150,7 @@ def _refused(text):
 
 
 def check_calls(layer, inputs):
-    """Symbolic, eager and graph calls agree in shape, type and value at any batch size.
-
-    Returns:
-        A model of the layer, and the outputs of the eager call.
-    """
+    """Symbolic, eager and graph calls agree in shape, type and value at any batch size."""
     batch = inputs.shape[0]
     shape_before_build = layer.compute_output_shape(inputs.shape)
     symbolic = keras.Input(inputs.shape[1:], name="inputs")
@@ -186,16 +171,7 @@ def check_calls(layer, inputs):
 
 
 def check_file(model, inputs, outputs=None):
-    """The model comes back from a `.keras` file with the same configuration and outputs.
-
-    Args:
-        model: the model.
-        inputs: a batch of its inputs.
-        outputs: what it makes of them, if that is known.
-
-    Returns:
-        What came back.
-    """
+    """The model comes back from a `.keras` file with the same configuration and outputs."""
     if outputs is None:
         outputs = keras.ops.convert_to_numpy(model(inputs))  # in graphs: `check_calls`
     with tempfile.TemporaryDirectory() as folder:
@@ -213,12 +189,7 @@ def check_file(model, inputs, outputs=None):
 
 
 def check_checkpoint(model, other):
-    """A checkpoint of TensorFlow, on its own backend, has all weights of a model.
-
-    Args:
-        model: the model.
-        other: a copy of it, whose weights are changed and restored.
-    """
+    """A checkpoint of TensorFlow, on its own backend, has all weights of a model."""
     if keras.backend.backend() != "tensorflow":
         return
     import tensorflow as tf
@@ -268,18 +239,7 @@ def check_mixed_precision(layer_class, init_kwargs, layer, inputs, expected):
 
 
 def check_another(other, layer, inputs, expected, tolerance=FLOAT32_TOLERANCE):
-    """A layer that was made of the same arguments has the same outputs with the same weights.
-
-    Args:
-        other: the layer that was made, not built yet.
-        layer: the layer that the weights are of, which came from a file.
-        inputs: a batch of inputs.
-        expected: what `layer` makes of them.
-        tolerance: how much the outputs may differ.
-
-    Returns:
-        The outputs of the other layer.
-    """
+    """A layer that was made of the same arguments has the same outputs with the same weights."""
     other.build(inputs.shape)
     other.set_weights(layer.get_weights())
     outputs = other(inputs)
@@ -290,13 +250,7 @@ def check_another(other, layer, inputs, expected, tolerance=FLOAT32_TOLERANCE):
 
 
 def check_protocol(layer, inputs, outputs=None):
-    """The four things of `SearchableLayer` hold for the layer as it is now.
-
-    Args:
-        layer: the layer.
-        inputs: a batch of its inputs.
-        outputs: what it makes of them, if that is known.
-    """
+    """The four things of `SearchableLayer` hold for the layer as it is now."""
     trainable = {id(variable) for variable in layer.trainable_variables}
     architecture = layer.architecture_variables
     assert architecture

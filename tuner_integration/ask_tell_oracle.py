@@ -22,13 +22,6 @@ _HOPELESS = 10
 class AskTellOracle(ResumableOracle):
     """Takes terms and scores from outside, beside those of its own trials.
 
-    Args:
-        grammars: dictionary from names to grammars.
-        initial_terms: list of points that are tried first.
-        topologies: dictionary from operators to `Topology`.
-        refuse: function of values that returns why they must not be tried, or `None`.
-        **kwargs: of `keras_tuner.Oracle`.
-
     Attributes:
         skip: function of values that says whether to try another point instead, or `None`. Unlike
             what is refused, what is skipped does not count as bad.
@@ -77,12 +70,7 @@ class AskTellOracle(ResumableOracle):
         return values
 
     def open_project(self, directory: str | os.PathLike, project_name: str) -> None:
-        """Keep the search in a folder, and go on with what is there; a tuner does so by itself.
-
-        Args:
-            directory: folder of projects.
-            project_name: name of this one's folder.
-        """
+        """Keep the search in a folder, and go on with what is there; a tuner does so by itself."""
         self._set_project_dir(os.fspath(directory), project_name)
         if os.path.exists(self._get_oracle_fname()):
             self.reload()
@@ -90,16 +78,7 @@ class AskTellOracle(ResumableOracle):
             self.save()
 
     def ask(self, n: int = 1) -> list[Any]:
-        """Return new points to be scored by `tell`, as text.
-
-        Args:
-            n: how many.
-
-        Returns:
-            List of at most `n` points, fewer when `max_trials` is reached or nothing new is found.
-            A point is the text of a term, or a dictionary if there are more terms or other
-            hyperparameters.
-        """
+        """Return new points to be scored by `tell`, as text."""
         validation.positive_integer(n, "n")
         asked = []
         while len(asked) < n:
@@ -111,16 +90,7 @@ class AskTellOracle(ResumableOracle):
         return asked
 
     def tell(self, term: Given, score: float | Mapping[str, float] | None) -> None:
-        """Take over the score of a point, whether it was asked for or not.
-
-        Args:
-            term: the point, as `ask` returns it or as a `Term`.
-            score: value of the objective, or a dictionary of metrics with it; `None` or NaN if the
-                point has failed.
-
-        Raises:
-            ValueError: see `propose`; or `max_trials` is reached, or the score is no number.
-        """
+        """Take over the score of a point, whether it was asked for or not."""
         metrics = self._checked_metrics(score)
         space = self._space()
         point = given_point(space, term)
@@ -145,17 +115,7 @@ class AskTellOracle(ResumableOracle):
         self._silently(self.end_trial, trial)
 
     def propose(self, term: Given) -> None:
-        """Let a point be the next trial, before those that the oracle finds itself.
-
-        Args:
-            term: the text of a term, or a dictionary if there are more terms or other
-                hyperparameters; those that are missing have their defaults.
-
-        Raises:
-            ValueError: the point is not one of the search (the message says where in a text, and
-                what was expected), its network was tried, imported or proposed before, or `refuse`
-                refuses it.
-        """
+        """Let a point be the next trial, before those that the oracle finds itself."""
         space = self._space()
         point = given_point(space, term)
         self._check_new(space, point)
@@ -168,21 +128,7 @@ class AskTellOracle(ResumableOracle):
         self._push(space.values(point))
 
     def import_trials(self, source: str | os.PathLike | Iterable[tuple[Given, Any]]) -> int:
-        """Take over what is known of points: they are not tried again, and guide the search.
-
-        They are no trials of this search and do not count for `max_trials`, but for
-        `initial_trials`.
-
-        Args:
-            source: folder of a project, or pairs of a point, as in `propose`, and its score, `None`
-                if it has failed.
-
-        Returns:
-            How many points are new.
-
-        Raises:
-            ValueError: a point is not one of the search, or the project has another objective.
-        """
+        """Take over what is known of points: they are not tried again, and guide the search."""
         if isinstance(source, (str, os.PathLike)):
             rows = project_rows(source, self.objective)
             names = {*self.grammars, *(hp.name for hp in self._space().ordinary)}

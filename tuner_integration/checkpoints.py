@@ -8,20 +8,7 @@ from keras_xd.core import saving
 
 
 class FullDiskError(errors.FatalError, OSError):
-    """Ends a search that has no room for a file: its trial runs again when there is.
-
-    Args:
-        trial_id: the trial that was running.
-        error: what was raised in it.
-
-    Example:
-
-    >>> from tuner_integration.checkpoints import FullDiskError
-    >>> raise FullDiskError("0003", OSError(28, "No space left on device"))
-    Traceback (most recent call last):
-    ...
-    tuner_integration.checkpoints.FullDiskError: There is no room for a file of the search: make ...
-    """
+    """Ends a search that has no room for a file: its trial runs again when there is."""
 
     def __init__(self, trial_id: str, error: BaseException):
         super().__init__(
@@ -32,24 +19,7 @@ class FullDiskError(errors.FatalError, OSError):
 
 
 def write_whole(callbacks: list) -> None:
-    """Let KerasTuner's callback that keeps the best epoch replace its file as a whole.
-
-    KerasTuner writes it in place: a process that is killed, or a full disk, leaves a part of it.
-
-    Args:
-        callbacks: the callbacks of a trial, of which that one is changed.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_tuner import Objective
-    >>> from keras_tuner.src.engine.tuner_utils import SaveBestEpoch
-    >>> from tuner_integration.checkpoints import write_whole
-    >>> best = SaveBestEpoch(Objective("loss", "min"), "best.weights.h5")
-    >>> write_whole([best])
-    >>> best.set_model(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]))
-    >>> best.on_epoch_end(0, {"loss": 0.5})
-    """
+    """Let KerasTuner's callback that keeps the best epoch replace its file as a whole."""
     for callback in callbacks:
         # KerasTuner makes one for all executions of a trial, which knows the best value.
         if type(callback).__name__ == "SaveBestEpoch":

@@ -19,27 +19,7 @@ _CALLS, _FIRST_CALLS = 7, 2
 def model_costs(
     model: keras.Model, names: Iterable[str] = COSTS[:2], batch_size: int = 1
 ) -> dict[str, float]:
-    """Return what a built model costs.
-
-    Args:
-        model: a built model whose inputs have known shapes, but for the batch.
-        names: of "multiply_adds" (of one sample, see `keras_xd.complexity`), "parameters" and
-            "latency" (seconds of `predict_on_batch` on this machine, the median of seven calls).
-        batch_size: number of samples in a batch of which the latency is measured.
-
-    Returns:
-        Dictionary from names to numbers.
-
-    Raises:
-        ValueError: a name is none of these, or the shape of an input is not known.
-
-    Example:
-
-    >>> import keras
-    >>> from tuner_integration.costs import model_costs
-    >>> model_costs(keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)]))
-    {'multiply_adds': 12.0, 'parameters': 15.0}
-    """
+    """Return what a built model costs."""
     functions = {
         "multiply_adds": _multiply_adds,
         "parameters": lambda model: model.count_params(),
@@ -52,11 +32,7 @@ def model_costs(
 
 
 def check_limits(limits: Mapping[str, float]) -> dict[str, float]:
-    """Return limits of costs as they are.
-
-    Raises:
-        ValueError: a name is no cost, or a limit is no positive number.
-    """
+    """Return limits of costs as they are."""
     limits = dict(limits)
     for name, value in limits.items():
         number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)

@@ -17,25 +17,7 @@ PYTHON = f"{sys.implementation.name} {sys.version_info[:2]} {sys.hash_info.width
 
 
 class FeatureFiles:
-    """Keeps what a `HierarchicalKernel` says of terms, a file a term.
-
-    The name of a file is a digest of the term, of the kernel and of what the colours depend on in
-    Python, so that a file never stands for another term or kernel.
-
-    Args:
-        folder: path of the folder; it is made when the first file is written.
-
-    Example:
-
-    >>> from keras_xd.grammar import read_term
-    >>> from tuner_integration.feature_files import FeatureFiles
-    >>> from tuner_integration.kernels import HierarchicalKernel
-    >>> kernel, term = HierarchicalKernel(levels=(0,)), read_term("(S Linear2 conv pool)")
-    >>> for _ in range(2):  # computed and written, then read
-    ...     features = FeatureFiles("features").features(kernel, term)
-    >>> [counts.tolist() for _, counts in features[0]]
-    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
-    """
+    """Keeps what a `HierarchicalKernel` says of terms, a file a term."""
 
     def __init__(self, folder: str | os.PathLike):
         self.folder = os.fspath(folder)

@@ -15,11 +15,7 @@ _DEFAULTS = {"epochs": (1, 3, 9), "data": (1 / 9, 1 / 3, 1.0)}
 
 
 def check_rungs(fidelity: str, rungs: Sequence[float] | None) -> tuple[float, ...]:
-    """Return the fidelities of the rungs, from the lowest to the highest.
-
-    Raises:
-        ValueError: they do not ascend, are fewer than two, or no epochs, shares or channels.
-    """
+    """Return the fidelities of the rungs, from the lowest to the highest."""
     if rungs is None and fidelity in _DEFAULTS:
         return _DEFAULTS[fidelity]
     rungs = tuple(rungs or ())
@@ -63,22 +59,7 @@ def resumed_from(values: Mapping[str, Any]) -> str | None:
 def fit_arguments(
     values: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[tuple, dict]:
-    """Return the arguments of `fit` for the fidelity of a trial.
-
-    Args:
-        values: of the trial's hyperparameters.
-        args, kwargs: of `search`.
-
-    Raises:
-        ValueError: a share of the data cannot be taken: of a generator, or with
-            `validation_split`.
-
-    Example:
-
-    >>> from tuner_integration.fidelity import fit_arguments
-    >>> fit_arguments({"tuner/data": 0.5}, ([1, 2, 3, 4],), {"y": [5, 6, 7, 8], "epochs": 2})
-    (([1, 2],), {'y': [5, 6], 'epochs': 2})
-    """
+    """Return the arguments of `fit` for the fidelity of a trial."""
     kwargs = dict(kwargs)
     if f"{PREFIX}epochs" in values:
         kwargs["epochs"] = values[f"{PREFIX}epochs"]

@@ -10,28 +10,8 @@ from keras_xd.grammar.motifs import SHARE
 
 @check_types
 def useful_levels(grammar: Grammar, levels: Iterable[int]) -> tuple[int, ...]:
-    """Return those of the levels at which terms of a grammar, folded, say something of their own.
-
-    A level does not if no term is so deep that anything is folded there, or if all terms are
-    folded to the same.
-
-    Args:
-        grammar: the grammar.
-        levels: depths at which terms are to be folded.
-
-    Raises:
-        ValueError: a level is no integer ≥ 0.
-
-    Example:
-
-    >>> from keras_xd.grammar import spaces
-    >>> from tuner_integration.foldings import useful_levels
-    >>> useful_levels(spaces.nas_bench_201_cell(), range(5))
-    ()
-    >>> useful_levels(spaces.activation_functions(), range(5))
-    (0, 1)
-    >>> useful_levels(spaces.hierarchical_nas_bench_201(), range(5))
-    (0, 1, 2, 3, 4)
+    """Return those of the levels at which terms of a grammar, folded, say something of
+    their own.
     """
     levels = tuple(levels)
     for level in levels:

@@ -19,18 +19,7 @@ _MOST_FEATURES = 1000
 
 
 def path_features(term: Term) -> dict[str, int]:
-    """Return how often each operator, and each path from the root to one, occurs in a term.
-
-    Args:
-        term: a `keras_xd.grammar.Term`, also one with shared motifs.
-
-    Example:
-
-    >>> from keras_xd.grammar import read_term
-    >>> from tuner_integration.forest import path_features
-    >>> path_features(read_term("(S Linear2 id id)"))
-    {'Linear2': 1, '/Linear2': 1, 'id': 2, '/Linear2/1/id': 1, '/Linear2/0/id': 1}
-    """
+    """Return how often each operator, and each path from the root to one, occurs in a term."""
     found: dict[str, int] = {}
     stack = [(expanded(term), "")]
     while stack:
@@ -45,36 +34,8 @@ def path_features(term: Term) -> dict[str, int]:
 class Forest:
     """Random forest of 50 trees; the deviation is that among the trees.
 
-    The features of a point are those of its terms by `path_features`, and one number for each
-    ordinary hyperparameter. Of features that are equal at all observed points one is kept, and of
-    more than 1000 those with the largest variance of whether they occur.
-
-    Args:
-        points: list of points, at least one.
-        targets: array of finite numbers, one a point.
-        numbers: dictionary from names of hyperparameters to functions from a value to a number.
-            Values of other ones are equal or not.
-
     Attributes:
         out_of_bag: array of the predictions of the points, each by the trees that did not see it.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.grammar import spaces
-    >>> from tuner_integration.forest import Forest
-    >>> space, rng = spaces.nas_bench_201_cell(), np.random.default_rng(0)
-    >>> terms = [space.sample(rng) for _ in range(60)]
-    >>> points = [(("cell", term),) for term in terms]
-    >>> targets = [str(term).count("conv") for term in terms]
-    >>> forest = Forest(points[:50], targets[:50])
-    >>> mean, deviation = forest.predict(points[50:])
-    >>> bool(np.corrcoef(mean, targets[50:])[0, 1] > 0.6), mean.shape == deviation.shape
-    (True, True)
-
-    Reference:
-        Breiman, "Random forests", 2001; Hutter et al., "Sequential model-based optimization for
-        general algorithm configuration", 2011, section 4.1.
     """
 
     @check_types

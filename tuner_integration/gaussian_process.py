@@ -24,25 +24,7 @@ def log_marginal_likelihood(
     log_noise: float,
     log_signal: float = 0.0,
 ) -> tuple[float, np.ndarray]:
-    """Return the logarithm of the marginal likelihood and its gradient.
-
-    The covariance is `exp(log_signal) sum_j softmax(logits)_j grams_j + exp(log_noise) I`.
-
-    Args:
-        grams: array `(kernels, n, n)`.
-        targets: array `(n,)`, with mean zero.
-        logits: array `(kernels,)`.
-        log_noise: logarithm of the variance of the noise.
-        log_signal: logarithm of the variance of the function.
-
-    Returns:
-        `(value, gradient)`, the gradient by the logits, then by the logarithms of the noise and of
-        the signal.
-
-    Reference:
-        Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equations 2.30
-        and 5.9.
-    """
+    """Return the logarithm of the marginal likelihood and its gradient."""
     noise, signal = np.exp(log_noise), np.exp(log_signal)
     weights = signal * scipy.special.softmax(logits)
     factor = _factor(grams, weights, noise)
@@ -63,12 +45,7 @@ def _factor(grams, weights, noise):
 
 
 def best_noise(gram: np.ndarray, targets: np.ndarray) -> tuple[float, float, float]:
-    """Return the variances of noise and signal with the largest likelihood, of a few, and that.
-
-    Args:
-        gram: array `(n, n)`.
-        targets: array `(n,)`, with mean zero.
-    """
+    """Return the variances of noise and signal with the largest likelihood, of a few, and that."""
     values, vectors = np.linalg.eigh(gram)
     squares = (targets @ vectors) ** 2
     noises = np.geomspace(*NOISE_BOUNDS, 12)

@@ -21,21 +21,7 @@ Given = str | Term | Mapping[str, Any]
 
 
 def given_values(given: Given, names: Iterable[str]) -> dict[str, Any]:
-    """Return the values of a given point, terms as text.
-
-    Args:
-        given: the text of a term or a `Term`, if there is one; otherwise a dictionary.
-        names: names of the terms.
-
-    Raises:
-        ValueError: the point is neither, or a term is missing.
-
-    Example:
-
-    >>> from tuner_integration.given_points import given_values
-    >>> given_values("(S Linear1 conv)", ["network"])
-    {'network': '(S Linear1 conv)'}
-    """
+    """Return the values of a given point, terms as text."""
     names = list(names)
     if isinstance(given, (str, Term)) and len(names) == 1:
         given = {names[0]: given}
@@ -49,17 +35,7 @@ def given_values(given: Given, names: Iterable[str]) -> dict[str, Any]:
 
 
 def given_point(space: PointSpace, given: Given, constrained: bool = True) -> Point:
-    """Return a given point of a space; hyperparameters that it does not name have their default.
-
-    Args:
-        space: the `PointSpace`.
-        given: see `given_values`.
-        constrained: whether the terms must satisfy the constraints of their grammars.
-
-    Raises:
-        ValueError: a text is no term of its grammar (the message says where, and what was
-            expected), a term violates a constraint, or a value is not one of its hyperparameter.
-    """
+    """Return a given point of a space; hyperparameters that it does not name have their default."""
     values = given_values(given, space.grammars)
     terms = {name: grammar.parse(values[name]) for name, grammar in space.grammars.items()}
     if constrained:
@@ -87,15 +63,7 @@ def _admits(hp, value):
 def project_rows(
     folder: str | os.PathLike, objective: keras_tuner.Objective
 ) -> list[tuple[dict[str, Any], Score]]:
-    """Return values and scores of the trials of a project that have ended, in their order.
-
-    Args:
-        folder: the project, `directory/project_name` of its tuner.
-        objective: the objective that must have been theirs.
-
-    Raises:
-        ValueError: there is no such project, or it has another objective.
-    """
+    """Return values and scores of the trials of a project that have ended, in their order."""
     folder = pathlib.Path(folder)
     paths = sorted(folder.glob("trial_*/trial.json"), key=lambda path: int(path.parent.name[6:]))
     if not paths:

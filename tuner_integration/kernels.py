@@ -1,9 +1,4 @@
-"""Weisfeiler-Lehman kernels of terms: how much two architectures have in common.
-
-A variation shares most of its parts with its parents, and what a part contributes depends only on
-the part and on the colours of what it feeds. So contributions are kept, and a new term costs as
-much as its path from the root to what changed.
-"""
+"""Weisfeiler-Lehman kernels of terms: how much two architectures have in common."""
 
 import functools
 import hashlib
@@ -124,12 +119,7 @@ class WeisfeilerLehman:
         )
 
     def _run(self, task):
-        """Run a generator and those that it asks for, and return its result.
-
-        `_evaluate_topology` reads like a recursion, but where it would call itself it yields the
-        arguments of `_evaluate_part` and is sent the result. The generators that wait are kept in
-        a list, not on Python's call stack, so no term is nested too deeply.
-        """
+        """Run a generator and those that it asks for, and return its result."""
         stack, value = [task], None
         while stack:
             try:
@@ -153,12 +143,7 @@ class WeisfeilerLehman:
         return [self._after(self._exits if passes else nothing, e) for e, passes in fed], histogram
 
     def _evaluate_part(self, part, level, exits):
-        """Evaluate a part of a term: `(entries, passes, histogram)`, kept by the arguments.
-
-        `entries` are the colours of the operations that the part's input feeds, `passes` says
-        whether the input reaches the output through identities alone, and `histogram` counts the
-        colours of all operations. A part that cuts has neither entries nor passes.
-        """
+        """Evaluate a part of a term: `(entries, passes, histogram)`, kept by the arguments."""
         fed, histogram = yield from self._evaluate_topology(part, level, exits)
         if len(fed) != 1:
             raise ValueError(
@@ -182,11 +167,7 @@ class WeisfeilerLehman:
         return (colour,), False, {colour: 1}
 
     def _evaluate_topology(self, part, level, exits):
-        """Evaluate the arguments of a topology, from its output to its inputs.
-
-        A generator (see `_run`): it yields the arguments of `_evaluate_part` for each part that is
-        not known yet. It returns `(entries, passes)` of each input, and the histogram.
-        """
+        """Evaluate the arguments of a topology, from its output to its inputs."""
         topology = self.topologies.get(part.operator)
         if topology is None:
             raise ValueError(
@@ -267,13 +248,7 @@ def _label_colour(label, level):
 def gram(
     left: Sequence[Features], right: Sequence[Features], iterations: int | None = None
 ) -> np.ndarray:
-    """Return the dot products of features, one row a term of `left`.
-
-    Args:
-        left: list of what `WeisfeilerLehman.features` returns.
-        right: another such list.
-        iterations: the iterations that count, 0 to this number; `None` for all.
-    """
+    """Return the dot products of features, one row a term of `left`."""
     columns = np.unique(np.concatenate([ids for f in right for ids, _ in _until(f, iterations)]))
     a = sparse_features([_until(f, iterations) for f in left], columns)
     b = sparse_features([_until(f, iterations) for f in right], columns)
@@ -290,12 +265,7 @@ def _until(features, iterations):
 
 
 def sparse_features(features: Sequence[Features], columns: np.ndarray) -> scipy.sparse.csr_array:
-    """Return a sparse matrix with a row for each term and a column for each colour.
-
-    Args:
-        features: a list, one entry a term, of lists of `(colours, counts)`.
-        columns: sorted array of colours; others are left out.
-    """
+    """Return a sparse matrix with a row for each term and a column for each colour."""
     colours = [np.concatenate([ids for ids, _ in f]) for f in features]
     counts = np.concatenate([c for f in features for _, c in f])
     rows = np.repeat(np.arange(len(features)), [len(c) for c in colours])

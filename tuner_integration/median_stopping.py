@@ -9,34 +9,7 @@ from keras_xd.core import files, validation
 
 
 class MedianStopping:
-    """Keeps the curves of trials, and says which trial is to be stopped.
-
-    A trial is stopped after an epoch if its best value so far is worse than the median, over all
-    trials that have ended, of the mean of their values up to that epoch. Curves are files, so
-    that several workers know those of each other and a search goes on with them.
-
-    Args:
-        folder: where the curves are, or a function that returns it.
-        direction: "min" if low values are good, otherwise "max".
-        trials: number of ended trials before any is stopped.
-
-    Raises:
-        ValueError: `trials` is no positive integer.
-
-    Example:
-
-    >>> from tuner_integration.median_stopping import MedianStopping
-    >>> curves = MedianStopping("curves", "min", trials=2)
-    >>> for number, values in enumerate([(0.5, 0.3), (0.7, 0.5)]):
-    ...     for epoch, value in enumerate(values):
-    ...         stopped = curves.stops(str(number), epoch, value)
-    ...     curves.end(str(number))
-    >>> curves.stops("2", 0, 0.55), curves.stops("2", 1, 0.52)  # the medians are 0.6 and 0.5
-    (False, True)
-
-    Reference:
-        Golovin et al., "Google Vizier: a service for black-box optimization", 2017, section 3.2.2.
-    """
+    """Keeps the curves of trials, and says which trial is to be stopped."""
 
     def __init__(
         self, folder: str | os.PathLike | Callable[[], str], direction: str = "min", trials: int = 5

@@ -20,26 +20,13 @@ _AUGMENTATION = 0.05
 
 @check_types
 def directions_of(objective: keras_tuner.Objective) -> dict[str, str]:
-    """Return the directions of an objective, or of each one of several, by their names.
-
-    Example:
-
-    >>> import keras_tuner as kt
-    >>> from tuner_integration.objectives import directions_of
-    >>> directions_of(kt.Objective("val_loss", "min"))
-    {'val_loss': 'min'}
-    """
+    """Return the directions of an objective, or of each one of several, by their names."""
     several = getattr(objective, "name_to_direction", None)
     return {objective.name: objective.direction} if several is None else dict(several)
 
 
 def kept_score(metrics: Mapping[str, float], objective: keras_tuner.Objective) -> Score:
-    """Return what is kept of metrics: the score, or a dictionary of several objectives.
-
-    Args:
-        metrics: dictionary of numbers with all objectives.
-        objective: the objective, or KerasTuner's object of several.
-    """
+    """Return what is kept of metrics: the score, or a dictionary of several objectives."""
     names = list(directions_of(objective))
     values = {name: metrics[name] for name in names}
     if any(np.isnan(value) for value in values.values()):
@@ -69,21 +56,7 @@ def front_of_trials(trials: Iterable[Trial], objective: keras_tuner.Objective) -
 def errors_of_scores(
     scores: Sequence[Score], objective: keras_tuner.Objective, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return what a surrogate is fitted to: numbers of a normal distribution, lower is better.
-
-    Several objectives become one by weights that are drawn anew each time: of the ranks in each
-    objective, scaled to [0, 1], the largest weighted one counts, and a little of their sum. So
-    each point of the Pareto front is the best for some weights, and no unit matters.
-
-    Args:
-        scores: list of what trials have reached.
-        objective: the objective, or KerasTuner's object of several.
-        rng: a `numpy.random.Generator`, used for several objectives alone.
-
-    Reference:
-        Knowles, "ParEGO: a hybrid algorithm with on-line landscape approximation for expensive
-        multiobjective optimization problems", 2006, equation 2.
-    """
+    """Return what a surrogate is fitted to: numbers of a normal distribution, lower is better."""
     directions = directions_of(objective)
     if objective.name in directions:
         return normal_scores(scores, objective.direction)

@@ -214,23 +214,7 @@ class PointSpace:
 
 
 class TriedPoints:
-    """A container of points, in which points whose terms build the same networks are one.
-
-    Args:
-        points: the points.
-        topologies: dictionary from operators to `Topology`, `None` for
-            `keras_xd.grammar.TOPOLOGIES`. Terms of other operators are compared as they are.
-        known: a dictionary that keeps what is found out about terms, for further containers.
-
-    Example:
-
-    >>> from keras_xd.grammar import read_term
-    >>> from tuner_integration.points import TriedPoints
-    >>> tried = TriedPoints([(("network", read_term("(S Linear2 conv id)")), ("rate", 0.1))])
-    >>> term = read_term("(S Linear1 conv)")
-    >>> (("network", term), ("rate", 0.1)) in tried, (("network", term), ("rate", 0.2)) in tried
-    (True, False)
-    """
+    """A container of points, in which points whose terms build the same networks are one."""
 
     def __init__(
         self,
@@ -247,23 +231,7 @@ class TriedPoints:
         return self._key(point) in self.keys or self._networks(point) in self._resting
 
     def rest(self, points: Iterable[Point]) -> None:
-        """Contain all points with the networks of these ones, instead of those of earlier ones.
-
-        Example:
-
-        >>> from keras_xd.grammar import read_term
-        >>> from tuner_integration.points import TriedPoints
-        >>> first, second = [
-        ...     (("network", read_term("(S Linear1 conv)")), ("rate", rate)) for rate in (0.1, 0.2)
-        ... ]
-        >>> tried = TriedPoints([first])
-        >>> tried.rest([first])
-        >>> second in tried
-        True
-        >>> tried.rest([])
-        >>> second in tried
-        False
-        """
+        """Contain all points with the networks of these ones, instead of those of earlier ones."""
         self._resting = {self._networks(point) for point in points}
 
     def add(self, point: Point) -> None:

@@ -26,14 +26,7 @@ _ID_WIDTH = 4
 
 
 class ResumableOracle(keras_tuner.Oracle):
-    """Keeps its state in files that are complete or not there, and puts right what a kill left.
-
-    It also keeps the width of the trials' ids, counts completed trials alone as best, and lets a
-    trial that is retried report anew. Without a project nothing is written.
-
-    Args:
-        **kwargs: of `keras_tuner.Oracle`.
-    """
+    """Keeps its state in files that are complete or not there, and puts right what a kill left."""
 
     _content = None  # of the file of the state, as this process knows it
 
@@ -63,14 +56,7 @@ class ResumableOracle(keras_tuner.Oracle):
         return {**super().get_state(), "objective": described_objective(self.objective)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over a state; the trials have been loaded before.
-
-        What the end of the process has left between two files is put right: a trial that has
-        reported its objective has ended, one that the oracle did not know yet is run.
-
-        Raises:
-            ValueError: the state is of a search with another objective.
-        """
+        """Take over a state; the trials have been loaded before."""
         check_objective(self.objective, state.get("objective"), self.trials.values())
         # Files are found in any order, and ids may have different widths.
         self.trials = dict(sorted(self.trials.items(), key=lambda pair: int(pair[0])))
@@ -93,11 +79,7 @@ class ResumableOracle(keras_tuner.Oracle):
         self._retry_queue += [name for name in self.trials if name not in known]
 
     def reload(self) -> None:
-        """Read the files of the project, see `keras_tuner.Oracle.reload`.
-
-        Raises:
-            ValueError: a file is damaged, or the state is of another search.
-        """
+        """Read the files of the project, see `keras_tuner.Oracle.reload`."""
         known = dict(self.trials)
         try:
             content = self._content_of_file()

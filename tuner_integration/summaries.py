@@ -12,14 +12,7 @@ _LONGEST_FORMULA = 60
 
 
 def name_of_term(text: str) -> str:
-    """Return a name for the text of a term: its digest, and its outermost operator.
-
-    Example:
-
-    >>> from tuner_integration.summaries import name_of_term
-    >>> name_of_term("(S Linear2 conv relu)")
-    '#e32bc957 Linear2'
-    """
+    """Return a name for the text of a term: its digest, and its outermost operator."""
     term = read_term(text)
     return f"#{term.digest()} {term.operator}"
 
@@ -34,22 +27,12 @@ def outline_of_term(text: str) -> str:
 
 
 def shown_values(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return values of hyperparameters with an outline in place of each term.
-
-    Args:
-        values: the values of a trial.
-        names: those that are terms.
-    """
+    """Return values of hyperparameters with an outline in place of each term."""
     return {name: outline_of_term(v) if name in names else v for name, v in values.items()}
 
 
 def short_values(format_value: Callable[[Any], str], width: int) -> Callable[[Any], str]:
-    """Return a function that formats values for KerasTuner's live table, terms by their names.
-
-    Args:
-        format_value: KerasTuner's own function, for all other values.
-        width: of a column.
-    """
+    """Return a function that formats values for KerasTuner's live table, terms by their names."""
 
     def formatted(value):
         if isinstance(value, str) and value[:1] == "(":
@@ -63,12 +46,7 @@ def short_values(format_value: Callable[[Any], str], width: int) -> Callable[[An
 
 
 def summary_of_results(trials: Iterable[Trial], names: Iterable[str]) -> list[str]:
-    """Return the lines that summarise trials, as KerasTuner's, but with outlines of terms.
-
-    Args:
-        trials: the best trials, all completed.
-        names: the hyperparameters that are terms.
-    """
+    """Return the lines that summarise trials, as KerasTuner's, but with outlines of terms."""
     lines = []
     for trial in trials:
         lines += ["", f"Trial {trial.trial_id} summary", "Hyperparameters:"]

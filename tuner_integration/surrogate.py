@@ -247,10 +247,7 @@ def _precisions(squares, likelihood):
 
 
 def _better_process(grams, folds, count, targets):
-    """The process of all kernels, or that without folded terms if it predicts better.
-
-    The latter has weights of zero for what it does without.
-    """
+    """The process of all kernels, or that without folded terms if it predicts better."""
     process = GaussianProcess(grams[:, :count, :count], targets)
     if not folds.any():
         return process

@@ -6,12 +6,7 @@ import keras_tuner
 
 
 class TermHyperModel(keras_tuner.HyperModel):
-    """Gives a hypermodel the terms of its trial.
-
-    Args:
-        hypermodel: see `GrammarTuner`.
-        grammars: dictionary from names of hyperparameters to grammars.
-    """
+    """Gives a hypermodel the terms of its trial."""
 
     def __init__(self, hypermodel, grammars: dict):
         super().__init__()

@@ -15,19 +15,8 @@ DAMAGED = (
 
 
 class TrialLimit(int):
-    """A number of trials whose text has the width of their ids, because KerasTuner pads ids to it.
-
-    With a fixed width ids stay sorted when a search goes on with more trials.
-
-    Args:
-        value: the number.
-        width: least number of digits.
-
-    Example:
-
-    >>> from tuner_integration.trial_states import TrialLimit
-    >>> str(TrialLimit(12, 4)), TrialLimit(12, 4) + 1
-    ('0012', 13)
+    """A number of trials whose text has the width of their ids, because KerasTuner pads
+    ids to it.
     """
 
     def __new__(cls, value: int, width: int) -> "TrialLimit":
@@ -53,14 +42,7 @@ def described_objective(objective: keras_tuner.Objective) -> dict[str, Any]:
 def check_objective(
     objective: keras_tuner.Objective, saved: dict[str, Any] | None, trials: Iterable[Trial]
 ) -> None:
-    """Raise `ValueError` if trials were scored by another objective.
-
-    Args:
-        objective: the objective of the search that goes on.
-        saved: what `described_objective` said before; `None` in states of version 0.2.0, where
-            the metrics of a trial that has a score tell it.
-        trials: the trials.
-    """
+    """Raise `ValueError` if trials were scored by another objective."""
     own = described_objective(objective)
     for trial in trials if saved is None and "direction" in own else ():
         if trial.score is not None:
@@ -84,11 +66,8 @@ def forget_results(trial: Trial) -> None:
 
 
 def repaired_state(state: dict[str, Any], trials: dict[str, Trial]) -> dict[str, Any]:
-    """Return a state of `keras_tuner.Oracle` in which no trial runs that has ended, and none twice.
-
-    Args:
-        state: the saved state, which may be older than the trials.
-        trials: dictionary from ids to trials.
+    """Return a state of `keras_tuner.Oracle` in which no trial runs that has ended, and
+    none twice.
     """
     ended = {name for name, trial in trials.items() if trial.status in ENDED}
     ongoing = {t: name for t, name in state["ongoing_trials"].items() if name not in ended}

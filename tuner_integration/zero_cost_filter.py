@@ -11,28 +11,7 @@ _FIRST, _MOST_IN_A_ROW = 10, 10
 
 
 class ZeroCostFilter:
-    """Skips networks whose score is low among those of all networks that were scored.
-
-    The first ten are not skipped, and not more than ten in a row.
-
-    Args:
-        score: function of an untrained model to a number, larger is better, such as
-            `keras_xd.training.synflow`.
-        share: of the networks that are skipped, in [0, 1).
-
-    Raises:
-        ValueError: the score is no function, or the share is out of its range.
-
-    Example:
-
-    >>> import keras
-    >>> from tuner_integration.zero_cost_filter import ZeroCostFilter
-    >>> filter = ZeroCostFilter(lambda model: model.count_params(), share=0.5)
-    >>> dense = keras.layers.Dense
-    >>> models = [keras.Sequential([keras.Input((n,)), dense(1)]) for n in range(1, 15)]
-    >>> [filter.skips(model) for model in models].count(True), filter.skips(models[0])
-    (0, True)
-    """
+    """Skips networks whose score is low among those of all networks that were scored."""
 
     def __init__(self, score: Callable[[keras.Model], float], share: float = 0.5):
         if not callable(score):

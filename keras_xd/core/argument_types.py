@@ -42,29 +42,7 @@ Decorated = typing.TypeVar("Decorated", bound=collections.abc.Callable)
 
 
 def check_types(function: Decorated) -> Decorated:
-    """Make a function raise `ValueError` for an argument of a type that its hints do not name.
-
-    Only what is certainly wrong is refused: whole numbers of NumPy are integers, anything with a
-    shape is an array, and what is in long or lazy sequences is not looked at.
-
-    Args:
-        function: a function or method with type hints, or a data class.
-
-    Returns:
-        The function with the check before it; the class with the check in its constructor.
-
-    Example:
-
-    >>> from keras_xd.core.argument_types import check_types
-    >>> @check_types
-    ... def repeated(text: str, times: int = 2) -> str:
-    ...     return text * times
-    >>> repeated("ab")
-    'abab'
-    >>> repeated("ab", times="no")
-    Traceback (most recent call last):
-    ValueError: `times` must be an integer. Received: times='no'
-    """
+    """Make a function raise `ValueError` for an argument of a type that its hints do not name."""
     if inspect.isclass(function):
         function.__init__ = check_types(function.__init__)
         return function
@@ -87,17 +65,7 @@ def check_types(function: Decorated) -> Decorated:
 
 
 def constructor_parameters(kind: type) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a class' constructor by name, without `self`.
-
-    `inspect.signature` of a layer is that of Keras' `__new__` in early releases of Python 3.11.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.core.argument_types import constructor_parameters
-    >>> list(constructor_parameters(keras.layers.Dense))[:2]
-    ['units', 'activation']
-    """
+    """Return the parameters of a class' constructor by name, without `self`."""
     if hasattr(kind, "__signature__"):
         return dict(kind.__signature__.parameters)
     parameters = inspect.signature(kind.__init__).parameters
@@ -120,10 +88,7 @@ def _prepare(checks, function, signature):
 
 
 def _refuse(function, signature, args, kwargs):
-    """Raise `ValueError` for the first argument that does not fit.
-
-    A function whose arguments are missing or too many says so itself.
-    """
+    """Raise `ValueError` for the first argument that does not fit."""
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:
@@ -158,10 +123,7 @@ def fits(value, hint):
 
 
 def check_of(hint):
-    """Return a function that returns whether a value may be what a type hint names.
-
-    The hint is read once, which takes longer than to look at a value.
-    """
+    """Return a function that returns whether a value may be what a type hint names."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         checks = [check_of(argument) for argument in arguments]

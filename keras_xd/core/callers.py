@@ -6,16 +6,7 @@ PACKAGES = ("keras_xd", "tuner_integration")
 
 
 def stacklevel() -> int:
-    """Return the `stacklevel` by which a warning names the line that called this package.
-
-    The functions in between, decorators among them, differ from one public function to another.
-
-    Example:
-
-    >>> import warnings
-    >>> from keras_xd.core import callers
-    >>> warnings.warn("…", stacklevel=callers.stacklevel())  # doctest: +SKIP
-    """
+    """Return the `stacklevel` by which a warning names the line that called this package."""
     frame, level = inspect.currentframe().f_back, 1
     while frame.f_back is not None and _package(frame) in PACKAGES:
         frame, level = frame.f_back, level + 1

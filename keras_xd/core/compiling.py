@@ -27,12 +27,7 @@ class Compilation:
     config: dict
 
     def restored(self, name):
-        """Return a new copy of what `compile` got under a name, or `None`.
-
-        Raises:
-            ValueError: if it cannot be made from its configuration, such as a function that is not
-                registered with Keras.
-        """
+        """Return a new copy of what `compile` got under a name, or `None`."""
         if self.config.get(name) is None:
             return None
         try:
@@ -47,20 +42,7 @@ class Compilation:
 
 
 def compilation_of(model):
-    """Return the `Compilation` of a model, or of the one it was rewritten from, or `None`.
-
-    Example:
-
-    >>> import keras
-    >>> import keras_xd
-    >>> from keras_xd.core.compiling import compilation_of
-    >>> model = keras.Sequential([keras.Input((9, 1)), keras.layers.Conv1D(2, 3)])
-    >>> compilation_of(keras_xd.rewrite(model)) is None
-    True
-    >>> model.compile(loss="mse")
-    >>> compilation_of(keras_xd.rewrite(model)).loss
-    'mse'
-    """
+    """Return the `Compilation` of a model, or of the one it was rewritten from, or `None`."""
     if not model.compiled:
         return _noted.get(model)
     try:
@@ -87,12 +69,7 @@ def own_training_methods(model):
 
 
 def warn_of_own_training(model, instead):
-    """Warn if the class of a model trains in a way of its own, which a search does not do.
-
-    Args:
-        model: the model.
-        instead: what trains by Keras' own steps, for the message.
-    """
+    """Warn if the class of a model trains in a way of its own, which a search does not do."""
     methods = own_training_methods(model)
     if methods:
         warnings.warn(

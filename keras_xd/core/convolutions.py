@@ -20,21 +20,7 @@ _OBJECTS = {
 
 
 class ConvolutionOfAnyRank(keras.layers.Layer):
-    """Base class of a layer in place of a Keras convolution whose rank is an argument.
-
-    Keras has no public class for it. A subclass has the `rank`, a class `like` of Keras that has
-    the same arguments, and the method `_kernel_shape`.
-
-    Args:
-        **arguments: all arguments of `like`, and those of `keras.layers.Layer`.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> from keras_xd.core.convolutions import ConvolutionOfAnyRank
-    >>> isinstance(layers.XDConv(2, 8, 3), ConvolutionOfAnyRank)
-    True
-    """
+    """Base class of a layer in place of a Keras convolution whose rank is an argument."""
 
     def __init__(self, **arguments: Any):
         own = {name: arguments.pop(name) for name in arguments_of(self.like)}
@@ -80,13 +66,7 @@ def arguments_of(keras_class):
 def checked_arguments(
     layer: Any, args: Sequence[Any], kwargs: dict[str, Any], paddings: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the arguments of a convolution by name, or raise `ValueError` for wrong ones.
-
-    Args:
-        layer: the layer that is being made, of a class with `rank` and `like`.
-        args, kwargs: what its constructor got, without what Keras does not know.
-        paddings: what `padding` may be.
-    """
+    """Return the arguments of a convolution by name, or raise `ValueError` for wrong ones."""
     signature = inspect.signature(layer.like.__init__)
     arguments = signature.bind(layer, *args, **kwargs)
     arguments.apply_defaults()
@@ -121,11 +101,8 @@ def checked_arguments(
 
 
 def shown_signature(kind: type) -> inspect.Signature:
-    """Return a constructor's signature with the arguments that it hands on to Keras' constructor.
-
-    Args:
-        kind: a class with `like` and perhaps `fixed`, names that it does not hand on. A constructor
-            hands on what it takes as `*args`.
+    """Return a constructor's signature with the arguments that it hands on to Keras'
+    constructor.
     """
     constructors = [
         vars(base)["__init__"]
@@ -151,11 +128,7 @@ def shown_signature(kind: type) -> inspect.Signature:
 
 
 def convolution(inputs, kernel, strides, padding, data_format, dilation_rate):
-    """Return `keras.ops.conv` of the arguments, of which strides and dilation are tuples.
-
-    TensorFlow with oneDNN leaves outputs unset for one input channel, a stride along the last axis
-    but not along the one before, and one output along the last. There both axes are exchanged.
-    """
+    """Return `keras.ops.conv` of the arguments, of which strides and dilation are tuples."""
     if not (kernel.shape[-2] == 1 and len(strides) > 1 and strides[-2] == 1 < strides[-1]):
         return ops.conv(inputs, kernel, strides, padding, data_format, dilation_rate)
     last = len(strides) + (data_format == "channels_first")

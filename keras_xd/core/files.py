@@ -17,30 +17,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike, ending: str = "") -> Iterator[str]:
-    """Give the name of a file to write, which takes the place of `path` when it is complete.
-
-    The file lies in the folder of `path`. If the `with` statement ends with an error, it is
-    removed and `path` stays what it was. If the process is killed, `path` stays too, and what is
-    left of the file is removed when `path` is written next.
-
-    Args:
-        path: string or `pathlib.Path`, in a folder that exists. The target of a symbolic link is
-            replaced, not the link.
-        ending: how the name to write has to end.
-
-    Raises:
-        PermissionError: if there is a file at `path` that may not be written.
-
-    Example:
-
-    >>> from keras_xd.core import files
-    >>> with files.replacing("note.txt") as unfinished:
-    ...     with open(unfinished, "w") as file:
-    ...         written = file.write("kept")
-    >>> with open("note.txt") as file:
-    ...     file.read()
-    'kept'
-    """
+    """Give the name of a file to write, which takes the place of `path` when it is complete."""
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
@@ -60,24 +37,7 @@ def replacing(path: str | os.PathLike, ending: str = "") -> Iterator[str]:
 
 
 def write(path, content, overwrite=False):
-    """Write a file so that its name never stands for a part of the content.
-
-    Args:
-        path: string or `pathlib.Path`, in a folder that exists.
-        content: bytes.
-        overwrite: whether to replace a file that exists.
-
-    Raises:
-        ValueError: if there is something at `path` that may not be replaced, or no such folder.
-
-    Example:
-
-    >>> from keras_xd.core import files
-    >>> files.write("note.txt", b"kept")
-    >>> with open("note.txt") as file:
-    ...     file.read()
-    'kept'
-    """
+    """Write a file so that its name never stands for a part of the content."""
     if os.path.exists(path) and (not overwrite or os.path.isdir(path)):
         raise ValueError(
             "A file is replaced only with `overwrite=True`, a folder never. "
@@ -89,21 +49,7 @@ def write(path, content, overwrite=False):
 
 
 def is_full(error: BaseException) -> bool:
-    """Return whether an error, or one that it comes from, says that there is no room for a file.
-
-    That is a full disk, a full quota, or a file larger than a process may write. Libraries in
-    other languages raise errors of their own, which have the system's words in their text.
-
-    Args:
-        error: the error.
-
-    Example:
-
-    >>> import errno
-    >>> from keras_xd.core import files
-    >>> files.is_full(OSError(errno.ENOSPC, "No space left on device"))
-    True
-    """
+    """Return whether an error, or one that it comes from, says that there is no room for a file."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, OSError) and error.errno in _FULL:
@@ -116,11 +62,7 @@ def is_full(error: BaseException) -> bool:
 
 
 def check_folder(path: str | os.PathLike) -> None:
-    """Raise `ValueError` if the folder of a file to write does not exist.
-
-    Args:
-        path: the name of the file.
-    """
+    """Raise `ValueError` if the folder of a file to write does not exist."""
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise ValueError(
@@ -130,31 +72,18 @@ def check_folder(path: str | os.PathLike) -> None:
 
 
 def unfinished_name(path: str, ending: str = "") -> str:
-    """Return a name beside `path` that `remove_leftovers` knows when this process has ended.
-
-    Args:
-        path: the name that the file or folder is to get.
-        ending: how the name has to end.
-    """
+    """Return a name beside `path` that `remove_leftovers` knows when this process has ended."""
     return f"{path}.{_host()}-{os.getpid()}.unfinished{ending}"
 
 
 def remove_leftovers(path: str) -> None:
-    """Remove what processes that were killed have left of files to take the place of `path`.
-
-    Args:
-        path: the name of the file, or of the folder, that was to be written.
-    """
+    """Remove what processes that were killed have left of files to take the place of `path`."""
     for leftover in glob.glob(f"{glob.escape(path)}.*.unfinished*"):
         _remove_abandoned(leftover, leftover[len(path) + 1 :])
 
 
 def remove_all_leftovers(folder: str | os.PathLike) -> None:
-    """Remove what processes that were killed have left of files in a folder and those under it.
-
-    Args:
-        folder: the folder; nothing is done if it does not exist.
-    """
+    """Remove what processes that were killed have left of files in a folder and those under it."""
     for parent, _, names in os.walk(folder):
         for name in names:
             # The name of the file itself may have dots, that of the machine has none.

@@ -9,16 +9,7 @@ _FIXED = contextvars.ContextVar("fixed_architecture", default=False)
 
 @contextlib.contextmanager
 def fixed() -> Iterator[None]:
-    """Let layers know, as long as a `with` statement lasts, that the architecture does not move.
-
-    Example:
-
-    >>> from keras_xd.core import fixed_architecture
-    >>> with fixed_architecture.fixed():
-    ...     inside = fixed_architecture.is_fixed()
-    >>> inside, fixed_architecture.is_fixed()
-    (True, False)
-    """
+    """Let layers know, as long as a `with` statement lasts, that the architecture does not move."""
     token = _FIXED.set(True)
     try:
         yield

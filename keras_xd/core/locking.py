@@ -20,25 +20,7 @@ class LockedError(ValueError):
 
 @contextlib.contextmanager
 def locked(path: str | os.PathLike, what: str) -> Iterator[None]:
-    """Hold a lock, which the system releases when the process ends, however it ends.
-
-    Args:
-        path: the lock's file, which stays.
-        what: what it is held for, for the message.
-
-    Raises:
-        LockedError: another process, or another caller in this one, holds it.
-
-    Example:
-
-    >>> from keras_xd.core import locking
-    >>> with locking.locked("lock", "a search"):
-    ...     with locking.locked("lock", "a search"):
-    ...         pass
-    Traceback (most recent call last):
-    ...
-    keras_xd.core.locking.LockedError: Only one process at a time may run a search: wait until ...
-    """
+    """Hold a lock, which the system releases when the process ends, however it ends."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path, "a+", encoding="utf-8") as file:
         try:

@@ -9,15 +9,7 @@ from keras_xd.core.argument_types import check_types
 
 
 def lower_is_better(values: ArrayLike, directions: Sequence[str] | None = None) -> np.ndarray:
-    """Return an array `(points, objectives)` in which lower is better and NaN is infinite.
-
-    Args:
-        values: array `(points, objectives)`.
-        directions: "min" or "max" for each objective, `None` for "min" everywhere.
-
-    Raises:
-        ValueError: the values are no such array, or the directions are not one for each objective.
-    """
+    """Return an array `(points, objectives)` in which lower is better and NaN is infinite."""
     array = np.asarray(values, float)
     if array.ndim != 2:
         raise ValueError(
@@ -35,27 +27,7 @@ def lower_is_better(values: ArrayLike, directions: Sequence[str] | None = None) 
 
 @check_types
 def nondominated(values: ArrayLike, directions: Sequence[str] | None = None) -> list[int]:
-    """Return the indices of the points that no other point dominates: the Pareto front.
-
-    A point dominates another if it is as good in all objectives and better in one. Of equal points
-    the first is taken. A point that has NaN is not taken.
-
-    Args:
-        values: array `(points, objectives)`.
-        directions: "min" or "max" for each objective, `None` for "min" everywhere.
-
-    Returns:
-        List of indices, sorted by the first objective, the best first.
-
-    Raises:
-        ValueError: see `lower_is_better`.
-
-    Example:
-
-    >>> from keras_xd.core.pareto import nondominated
-    >>> nondominated([[0.2, 9.0], [0.1, 12.0], [0.3, 9.5]])
-    [1, 0]
-    """
+    """Return the indices of the points that no other point dominates: the Pareto front."""
     array = lower_is_better(values, directions)
     unknown = np.isnan(np.asarray(values, float)).any(axis=1)
     front = []
@@ -70,25 +42,7 @@ def nondominated(values: ArrayLike, directions: Sequence[str] | None = None) -> 
 def hypervolume(
     values: ArrayLike, reference: Sequence[float], directions: Sequence[str] | None = None
 ) -> float:
-    """Return the volume between points and a reference that is worse than they.
-
-    Args:
-        values: array `(points, objectives)`.
-        reference: the worst value of each objective that counts; points beyond it add nothing.
-        directions: "min" or "max" for each objective, `None` for "min" everywhere.
-
-    Raises:
-        ValueError: see `lower_is_better`; or the reference has not one value for each objective.
-
-    Example:
-
-    >>> from keras_xd.core.pareto import hypervolume
-    >>> hypervolume([[1.0, 2.0], [2.0, 1.0]], [3.0, 3.0])
-    3.0
-
-    Reference:
-        Zitzler and Thiele, "Multiobjective evolutionary algorithms", 1999, section 3.1.
-    """
+    """Return the volume between points and a reference that is worse than they."""
     array = lower_is_better(values, directions)
     if len(reference) != array.shape[1]:
         raise ValueError(

@@ -24,18 +24,6 @@ class QuantizedWeights(keras.layers.Layer):
     and scales, which the entries of leading axes share; they are multiplied out in every call, and
     activations stay as they are. With `"float8"`, as in Keras' own layers, weights keep their type
     and are rounded to float8 in every call. Neither is trained further.
-
-    Example:
-
-    >>> import keras, numpy as np
-    >>> from keras_xd import layers
-    >>> layer = layers.XDConv1D(4, 3)
-    >>> signal = np.random.default_rng(0).normal(size=(2, 20, 3)).astype("float32")
-    >>> expected = layer(signal)
-    >>> static = layer.finalize()
-    >>> static.quantize("int8")
-    >>> bool(np.abs(static(signal) - expected).max() < 0.05 * np.abs(expected).max())
-    True
     """
 
     quantized_weights: tuple[str, ...] = ()
@@ -46,17 +34,7 @@ class QuantizedWeights(keras.layers.Layer):
     def quantize(
         self, mode: str | None = None, type_check: bool = True, config: Any = None
     ) -> None:
-        """Store the weights in eight bits.
-
-        Args:
-            mode: `"int8"` or `"float8"`.
-            type_check, config: as Keras passes them. The quantizers of a configuration are for
-                activations and kernels of Keras' layers, and not used here.
-
-        Raises:
-            NotImplementedError: for another mode, which `keras.Model.quantize` shows as a warning.
-            ValueError: if the layer is quantized already.
-        """
+        """Store the weights in eight bits."""
         if getattr(self, "_converting", False):  # called by the policy that is set below
             return
         if mode not in MODES:
@@ -149,10 +127,7 @@ def without_quantization(policy: keras.DTypePolicy) -> keras.DTypePolicy:
 
 
 def _shared_axes(shape):
-    """Return the axes whose entries share a scale: the fewest leading ones that hold enough.
-
-    Where all but the last axis hold too few, these or the last one, whichever leaves fewer scales.
-    """
+    """Return the axes whose entries share a scale: the fewest leading ones that hold enough."""
     for count in range(1, len(shape)):
         if math.prod(shape[:count]) >= _FEWEST_OF_A_SCALE:
             return tuple(range(count))

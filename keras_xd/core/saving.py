@@ -10,29 +10,7 @@ from keras_xd.core import files
 
 
 class AtomicSaving:
-    """Lets a `keras.Model` write its files beside the earlier ones, then replace these at once.
-
-    To be named before `keras.Model` among the bases of a class. A process that is killed while it
-    saves leaves the earlier file as it was, so `keras.callbacks.ModelCheckpoint` may write to one
-    name again and again; so does a full disk, which raises an `OSError`. It holds for `.keras` and
-    `.weights.h5` files on a local disk; the content of the latter is made in memory. Folders,
-    weights in several files (`max_shard_size`), remote paths, and a file that Keras asks about
-    (`overwrite=False`) are written by Keras in place, and so is everything in
-    `keras.saving.save_model(model, …)`, which does not call `model.save`.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.core.saving import AtomicSaving
-    >>> class Linear(AtomicSaving, keras.Model):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.dense = keras.layers.Dense(1)
-    ...         self.dense.build((None, 2))
-    ...         self.built = True
-    >>> for _ in range(2):
-    ...     Linear().save_weights("linear.weights.h5")
-    """
+    """Lets a `keras.Model` write its files beside the earlier ones, then replace these at once."""
 
     def save(
         self,
@@ -41,17 +19,7 @@ class AtomicSaving:
         zipped: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        """Save the model as `keras.Model.save` does, but replace an earlier file as a whole.
-
-        Args:
-            filepath: where to write, a path that ends in `.keras`.
-            overwrite: whether to replace a file without asking.
-            zipped, **kwargs: as in `keras.Model.save`.
-
-        Raises:
-            ValueError: for a path that ends in `.h5` or `.hdf5`, files from which Keras could not
-                read the model again.
-        """
+        """Save the model as `keras.Model.save` does, but replace an earlier file as a whole."""
         if str(filepath).endswith((".h5", ".hdf5")):
             raise ValueError(
                 f"A {type(self).__name__} is saved as a `.keras` file, since Keras reads only "
@@ -70,12 +38,8 @@ class AtomicSaving:
         overwrite: bool = True,
         max_shard_size: float | None = None,
     ) -> None:
-        """Save the weights as `keras.Model.save_weights`, but replace an earlier file as a whole.
-
-        Args:
-            filepath: where to write, a path that ends in `.weights.h5`.
-            overwrite: whether to replace a file without asking.
-            max_shard_size: as in `keras.Model.save_weights`; such files are written in place.
+        """Save the weights as `keras.Model.save_weights`, but replace an earlier file as a
+        whole.
         """
         if max_shard_size is not None or not _is_replaceable(filepath, ".weights.h5", overwrite):
             super().save_weights(filepath, overwrite=overwrite, max_shard_size=max_shard_size)
@@ -84,23 +48,7 @@ class AtomicSaving:
 
 
 def write_weights(model: keras.Model, path: str | os.PathLike) -> None:
-    """Save the weights of any Keras model as `AtomicSaving.save_weights` does.
-
-    Args:
-        model: a built model. If its class has a `save_weights` of its own, that one writes.
-        path: a local path that ends in `.weights.h5`; a file there is replaced.
-
-    Raises:
-        OSError: if the file cannot be written, as on a full disk. An earlier one stays.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.core.saving import write_weights
-    >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    >>> write_weights(model, "dense.weights.h5")
-    >>> model.load_weights("dense.weights.h5")
-    """
+    """Save the weights of any Keras model as `AtomicSaving.save_weights` does."""
     if type(model).save_weights is keras.Model.save_weights:
         _write_in_one_piece(model.save_weights, path)
     elif isinstance(model, AtomicSaving):
@@ -118,10 +66,7 @@ class _InMemory(io.BytesIO):
 
 
 def _write_in_one_piece(save_weights, path):
-    """Let Keras write weights to memory, then these to a file.
-
-    On a full disk the HDF5 library raises errors of several kinds and may even end the process.
-    """
+    """Let Keras write weights to memory, then these to a file."""
     with files.replacing(path, ".weights.h5") as unfinished, open(unfinished, "wb") as file:
         content = _InMemory()
         save_weights(content, overwrite=True)

@@ -146,11 +146,7 @@ class SearchableLayer(keras.layers.Layer):
 
 
 def sublayers(layer):
-    """Return the layers directly inside `layer`, each once.
-
-    These are the layers of a model, and those kept in attributes, lists, tuples, sets or
-    dictionaries of a layer or a subclassed model.
-    """
+    """Return the layers directly inside `layer`, each once."""
     found, seen = {}, set()
 
     def visit(value):
@@ -171,14 +167,7 @@ def sublayers(layer):
 
 
 def named_layers(model):
-    """Return `(path, layer)` of every distinct layer inside `model`, and of `model` itself.
-
-    A path is the names of the layers around a layer and its own, joined by "/". The name of
-    `model` is not part of it, nor that of a model wrapped by `model`, as by `SearchModel`, or by a
-    model of the same name, as by `rewrite`; so a model and its wrapper have the same paths.
-    Containers come before their content, a shared layer where it is found first. Layers of the same
-    path get the endings `:1`, `:2`, ….
-    """
+    """Return `(path, layer)` of every distinct layer inside `model`, and of `model` itself."""
     found, paths = {}, {}
 
     def visit(layer, path):
@@ -207,11 +196,7 @@ def is_graph(layer):
 
 
 def flatten_layers(model):
-    """Return every distinct layer inside `model` once, depth first, containers before content.
-
-    Nested models, shared layers (listed once), wrappers such as `TimeDistributed`, and layers kept
-    in attributes, lists, tuples, sets or dictionaries of other layers are reached.
-    """
+    """Return every distinct layer inside `model` once, depth first, containers before content."""
     return [layer for _, layer in named_layers(model)]
 
 
@@ -262,12 +247,7 @@ def model_variables(model: keras.layers.Layer) -> list[keras.Variable]:
 
 
 def non_finite_weights(model, only=None):
-    """Return `{path: names}` of the weights in `model` that have NaN or infinite entries.
-
-    Args:
-        model: a model or layer; a weight counts to the innermost layer that has it.
-        only: the variables to look at; `None` for all weights.
-    """
+    """Return `{path: names}` of the weights in `model` that have NaN or infinite entries."""
     found, seen = {}, set()
     wanted = None if only is None else _ids(only)
     for path, layer in reversed(named_layers(model)):  # content before containers
@@ -288,11 +268,7 @@ def listed_weights(found, most=8):
 
 
 def check_finite(model, only=None):
-    """Raise `ValueError` with the names of layers and weights that are not finite.
-
-    Args:
-        model, only: as of `non_finite_weights`.
-    """
+    """Raise `ValueError` with the names of layers and weights that are not finite."""
     found = non_finite_weights(model, only)
     if found:
         raise ValueError(

@@ -49,11 +49,7 @@ class CandidateShares(SearchableLayer):
         return self.operation_names[int(np.argmax(ops.convert_to_numpy(self.logits)))]
 
     def describe(self) -> Description:
-        """Return `share/<operation>` of each candidate, and the `entropy` of the shares in nats.
-
-        The entropy is 0 where one candidate has it all, and `entropy/relative`, which is the
-        entropy divided by that of equal shares, is 1 where nothing has been decided.
-        """
+        """Return `share/<operation>` of each candidate, and the `entropy` of the shares in nats."""
         shares = np.asarray(ops.convert_to_numpy(self.shares), "float64")
         positive = shares[shares > 0]
         entropy = abs(float(-np.sum(positive * np.log(positive))))
@@ -70,10 +66,7 @@ class CandidateShares(SearchableLayer):
         return {**signature, "operations": list(self.operation_names)}
 
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """Return logits of shares that are drawn evenly from all possible ones.
-
-        So each candidate is the largest equally often.
-        """
+        """Return logits of shares that are drawn evenly from all possible ones."""
         shares = generator.dirichlet(np.ones(len(self.operation_names)))
         return [np.log(np.maximum(shares, SMALLEST_SHARE))]
 
@@ -85,12 +78,7 @@ def expected_count(shares: Tensor, counts: Sequence[float]) -> Tensor:
 
 @contextlib.contextmanager
 def chosen_candidates(layers: Sequence[CandidateShares], names: Sequence[str]) -> Iterator[None]:
-    """Return a context manager in which candidates count as those of the largest shares.
-
-    Args:
-        layers: the layers.
-        names: that of the candidate of each layer.
-    """
+    """Return a context manager in which candidates count as those of the largest shares."""
     chosen = {id(layer): name for layer, name in zip(layers, names, strict=True)}
     token = _CHOSEN.set(chosen)
     try:

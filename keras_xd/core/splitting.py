@@ -10,23 +10,7 @@ from keras_xd.core.type_aliases import Tensor
 
 
 def split(x: Tensor, sizes: Sequence[int], axis: int) -> list[Tensor]:
-    """Return the parts of a tensor along an axis.
-
-    `keras.ops.split` works out the sizes from the places of the cuts, on TensorFlow in a dozen
-    operations that take longer than the cutting.
-
-    Args:
-        x: the tensor.
-        sizes: the sizes of its parts, which together are that of the axis.
-        axis: the axis.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.core import splitting
-    >>> [part.shape[1] for part in splitting.split(np.ones((2, 6)), (1, 2, 3), axis=1)]
-    [1, 2, 3]
-    """
+    """Return the parts of a tensor along an axis."""
     if len(sizes) == 1:
         return [x]
     if keras.backend.backend() == "tensorflow":

@@ -19,11 +19,7 @@ _GRAPHS_IN_XLA = weakref.WeakKeyDictionary()
 
 @contextlib.contextmanager
 def shapes_alone() -> Iterator[None]:
-    """Let searched and finalized operations give zeros of the shapes of their outputs.
-
-    For symbolic calls, of which nothing else is read: to trace the operations takes most of the
-    time of rewriting, finalizing and loading models of composite layers.
-    """
+    """Let searched and finalized operations give zeros of the shapes of their outputs."""
     token = _SHAPES_ALONE.set(True)
     try:
         yield
@@ -32,11 +28,7 @@ def shapes_alone() -> Iterator[None]:
 
 
 def stand_in(layer: keras.layers.Layer, inputs: Tensor) -> Tensor | None:
-    """Return zeros for the outputs of a layer where shapes alone are asked for, else `None`.
-
-    Also `None` for inputs of another shape than it was built for, which it refuses itself, and
-    where a size is unknown, which zeros cannot have.
-    """
+    """Return zeros for the outputs of a layer where shapes alone are asked for, else `None`."""
     built = layer.get_build_config() if _SHAPES_ALONE.get() else None
     if built is None or tuple(inputs.shape[1:]) != tuple(built["input_shape"][1:]):
         return None
@@ -47,32 +39,7 @@ def stand_in(layer: keras.layers.Layer, inputs: Tensor) -> Tensor | None:
 
 
 def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that is traced once for all calls with inputs of equal shapes.
-
-    Without it a graph holds the operations of a function as often as it calls it. On TensorFlow
-    each call becomes one node, on JAX one call of a compiled function; on torch, which has no
-    graph, the function is called as it is. So it is in what XLA compiles for TensorFlow: the
-    gradient of a call reads the call's constants, such as axes, and XLA takes a call with one
-    output that must be constant for constant altogether. It would compile every step anew, with
-    the batch as a constant.
-
-    Args:
-        function: takes structures of tensors and returns two: results, and float32 tensors of
-            which no gradients are asked. It depends on nothing else and changes nothing, no
-            variable in particular.
-
-    Returns:
-        The function. It keeps what it traced as long as it exists.
-
-    Example:
-
-    >>> from keras import ops
-    >>> from keras_xd.core.tracing import traced_once
-    >>> double = traced_once(lambda x: ({"twice": 2 * x}, ops.mean(x)))
-    >>> result, mean = double(ops.ones((3,)))
-    >>> float(result["twice"][0]), float(mean)
-    (2.0, 1.0)
-    """
+    """Return a function that is traced once for all calls with inputs of equal shapes."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         return _traced_by_tensorflow(function)
@@ -84,23 +51,7 @@ def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compiled_once(function: Callable[[], Any], variables: Sequence[keras.Variable]) -> Any:
-    """Return what a function computes from variables, compiled as a whole on JAX.
-
-    JAX compiles every operation by itself where it is not told to compile a function, which takes
-    seconds for one that is called once. The other backends run operations as they are.
-
-    Args:
-        function: returns a structure of tensors. It changes no variable.
-        variables: those that it reads.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.core.tracing import compiled_once
-    >>> variable = keras.Variable(3.0)
-    >>> float(compiled_once(lambda: 2 * variable, [variable]))
-    6.0
-    """
+    """Return what a function computes from variables, compiled as a whole on JAX."""
     if keras.backend.backend() != "jax":
         return function()
     import jax
@@ -145,17 +96,7 @@ def _traced_by_tensorflow(function):
 
 
 def calls_traced_functions() -> bool:
-    """Return whether a call of what `traced_once` returns is one node of a graph, or eager.
-
-    So it is on TensorFlow but for what XLA compiles. Elsewhere compilers see all operations of all
-    calls, or there is no graph.
-
-    Example:
-
-    >>> from keras_xd.core.tracing import calls_traced_functions
-    >>> isinstance(calls_traced_functions(), bool)
-    True
-    """
+    """Return whether a call of what `traced_once` returns is one node of a graph, or eager."""
     return keras.backend.backend() == "tensorflow" and not _in_xla()
 
 
@@ -178,17 +119,5 @@ def _in_xla():
 
 @functools.lru_cache(maxsize=_CACHED)
 def traced_part(function: Callable[..., Any], *fixed: Any) -> Callable[..., Any]:
-    """Return `traced_once` of a function whose first arguments are fixed, the same each time.
-
-    Args:
-        function: a function of a module.
-        *fixed: its first arguments, which can be hashed.
-
-    Example:
-
-    >>> from keras import ops
-    >>> from keras_xd.core.tracing import traced_part
-    >>> traced_part(ops.multiply, 2.0) is traced_part(ops.multiply, 2.0)
-    True
-    """
+    """Return `traced_once` of a function whose first arguments are fixed, the same each time."""
     return traced_once(functools.partial(function, *fixed))

@@ -14,22 +14,6 @@ _products = contextvars.ContextVar("keras_xd_products", default=False)
 def as_matrix_products(enabled: bool = True) -> Iterator[None]:
     """Compute the transforms below by products with their matrices, as the formats need that have
     neither complex numbers nor an FFT.
-
-    A transform of `n` points that keeps `m` frequencies then takes `2 n m` multiply–adds a vector
-    and as many constants. Outputs are the same to rounding.
-
-    Args:
-        enabled: `False` leaves all as it is.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.core import transforms
-    >>> signal = np.arange(6.0, dtype="float32")
-    >>> with transforms.as_matrix_products():
-    ...     real, imaginary = transforms.rfft(signal, kept=2)
-    >>> np.allclose(real, [15, -3], atol=1e-5)
-    True
     """
     token = _products.set(enabled or _products.get())
     try:
@@ -44,13 +28,7 @@ def are_matrix_products() -> bool:
 
 
 def rfft(x, fft_length=None, kept=None):
-    """Return the frequencies `0, 1, …` of real vectors, as a (real, imaginary) pair.
-
-    Args:
-        x: tensor of float32 or float64.
-        fft_length: length of the transform, by default that of the vectors, which zeros fill up.
-        kept: how many frequencies to return, by default all `fft_length // 2 + 1`.
-    """
+    """Return the frequencies `0, 1, …` of real vectors, as a (real, imaginary) pair."""
     x = ops.convert_to_tensor(x)
     if _is_empty(x) and not _products.get():
         length = x.shape[-1] if fft_length is None else fft_length
@@ -70,12 +48,7 @@ def rfft(x, fft_length=None, kept=None):
 
 
 def fft(parts, kept=None):
-    """Return the Fourier transform of complex vectors, as a (real, imaginary) pair.
-
-    Args:
-        parts: (real, imaginary) pair of tensors of float32 or float64.
-        kept: indices of the frequencies to return, an array, by default all.
-    """
+    """Return the Fourier transform of complex vectors, as a (real, imaginary) pair."""
     parts = tuple(map(ops.convert_to_tensor, parts))
     if not _products.get():
         parts = parts if _is_empty(parts[0]) else ops.fft(parts)
@@ -92,12 +65,7 @@ def fft(parts, kept=None):
 
 
 def lowest(parts, mode):
-    """Return the frequencies `0 … mode - 1, -mode … -1` of complex vectors.
-
-    Args:
-        parts: (real, imaginary) pair of tensors of float32 or float64.
-        mode: at most half of the length of the vectors.
-    """
+    """Return the frequencies `0 … mode - 1, -mode … -1` of complex vectors."""
     if _products.get():
         return fft(parts, _lowest(mode))
     return tuple(
@@ -106,13 +74,7 @@ def lowest(parts, mode):
 
 
 def inverse_of_lowest(parts, mode, size):
-    """Return the complex vectors of the frequencies that `lowest` returns; the others are zero.
-
-    Args:
-        parts: (real, imaginary) pair of tensors of float32 or float64.
-        mode: as there.
-        size: length of the vectors.
-    """
+    """Return the complex vectors of the frequencies that `lowest` returns; the others are zero."""
     if not _products.get():
         # Exchanging the parts before and after turns the FFT into the (unscaled) inverse FFT.
         imaginary, real = fft(tuple(_insert_zeros(part, mode, size) for part in parts[::-1]))
@@ -139,12 +101,7 @@ def _insert_zeros(kept, mode, size):
 
 
 def irfft(parts, fft_length):
-    """Return the real vectors of the frequencies `0, 1, …`; those that are missing are zero.
-
-    Args:
-        parts: (real, imaginary) pair of tensors of float32 or float64.
-        fft_length: length of the vectors.
-    """
+    """Return the real vectors of the frequencies `0, 1, …`; those that are missing are zero."""
     parts = tuple(map(ops.convert_to_tensor, parts))
     if _is_empty(parts[0]) and isinstance(fft_length, int) and not _products.get():
         return _of_length(parts[0], fft_length)
@@ -166,10 +123,7 @@ def irfft(parts, fft_length):
 
 
 def _rows(x, length):
-    """Return vectors of a length as the rows of a matrix.
-
-    Keras multiplies others than matrices in many more operations, which all stand in the files.
-    """
+    """Return vectors of a length as the rows of a matrix."""
     return ops.reshape(x, (-1, length))
 
 
@@ -193,14 +147,7 @@ def _of_length(x, length):
 
 
 def _waves(rows, columns, length, dtype):
-    """Return the matrices of `cos` and `sin` of `2π row · column / length`.
-
-    Args:
-        rows, columns: how many there are, an integer or a scalar tensor, or their numbers, an
-            array.
-        length: the period, an integer or a scalar tensor.
-        dtype: the data type.
-    """
+    """Return the matrices of `cos` and `sin` of `2π row · column / length`."""
     if all(isinstance(size, (int, np.ndarray)) for size in (rows, columns, length)):
         rows, columns = (np.arange(n) if isinstance(n, int) else n for n in (rows, columns))
         angles = 2 * np.pi * (np.outer(rows, columns) % length) / length

@@ -150,13 +150,7 @@ def known_dimensions(shape, axes, layer_name):
 
 
 def matcher(selection, name):
-    """Turn a selection of layers into a predicate `layer -> bool`.
-
-    Args:
-        selection: `None` (nothing selected), a predicate, a string or compiled pattern matched
-            against the whole layer name (`re.fullmatch`), or a list of these.
-        name: the argument's name, for the error message.
-    """
+    """Turn a selection of layers into a predicate `layer -> bool`."""
     if selection is None:
         return lambda layer: False
     if isinstance(selection, (str, re.Pattern)):
@@ -180,12 +174,7 @@ def matcher(selection, name):
 
 
 def check_export_path(path, overwrite=False):
-    """Raise `ValueError` if something exists at `path`; an empty folder is nothing.
-
-    Args:
-        path: string or `pathlib.Path`.
-        overwrite: whether to allow it.
-    """
+    """Raise `ValueError` if something exists at `path`; an empty folder is nothing."""
     if overwrite or not os.path.exists(path):
         return
     if not os.path.isdir(path) or os.listdir(path):

@@ -23,14 +23,7 @@ def check_name(name):
 
 
 class MemoryStore:
-    """Keeps the found architectures of one call, and no runs.
-
-    Example:
-
-    >>> from keras_xd.evaluation.store import MemoryStore
-    >>> MemoryStore().read("offline", 0) is None
-    True
-    """
+    """Keeps the found architectures of one call, and no runs."""
 
     def __init__(self) -> None:
         self.architectures = {}
@@ -63,25 +56,7 @@ class MemoryStore:
 
 
 class Store:
-    """A folder of finished runs, one file each, with the settings they were made by.
-
-    Args:
-        path: string or `pathlib.Path` of the folder.
-        settings: dictionary of what JSON knows.
-
-    Raises:
-        ValueError: if the settings are no JSON, or if there is something else at `path` or an
-            evaluation of other settings.
-
-    Example:
-
-    >>> from keras_xd.evaluation.store import Store
-    >>> store = Store("runs", {"settings": {"epochs": 3}})
-    >>> store.open()
-    >>> store.write("offline", 0, {"values": {"loss": 0.5}, "seconds": 1.0, "model": {}})
-    >>> store.read("offline", 0)["values"]
-    {'loss': 0.5}
-    """
+    """A folder of finished runs, one file each, with the settings they were made by."""
 
     def __init__(self, path, settings):
         self.path = os.fspath(path)

@@ -12,27 +12,8 @@ from keras_xd.layers import StaticCCNNBlock
 
 
 def split_streams(model: keras.Model) -> keras.Model:
-    """Return a model with the same outputs, in which channels that no block changes go around them.
-
-    Each `StaticCCNNBlock` adds to the first channels of a tensor and copies the others. Of a chain
-    of such blocks (and `Identity` layers) the copy has the channels that any of them reads or
-    changes; the others are put beside at the end of the chain, and behind a global pooling that
-    reads it.
-
-    Args:
-        model: a Functional model; it is not touched.
-
-    Returns:
-        A Functional model with the names of all layers, or `model` itself where every chain uses
-        all channels.
-
-    Example:
-
-    >>> import keras_xd
-    >>> space = keras_xd.models.ccnn(2, 10, (32, 1), classes=4, learn="W")
-    >>> found = keras_xd.finalize(space)
-    >>> found.get_layer("encoder").output.shape, found.get_layer("block1").output.shape
-    ((None, 32, 10), (None, 32, 5))
+    """Return a model with the same outputs, in which channels that no block changes go
+    around them.
     """
     used = _channels_used(model)
     if not used:
@@ -73,10 +54,7 @@ def narrowed(block: StaticCCNNBlock, channels: int) -> StaticCCNNBlock:
 
 
 def _channels_used(model):
-    """Return how many channels to lead through each layer of a chain, by the id of the layer.
-
-    Layers that are called twice and chains that use all channels are left out.
-    """
+    """Return how many channels to lead through each layer of a chain, by the id of the layer."""
     calls = [
         cloning.traced_graph(graph)[1]
         for graph in flatten_layers(model)

@@ -26,11 +26,7 @@ def choosing(
     target: float | None,
     measure: str | Callable[[keras.Model], float | Tensor] = "multiply_adds",
 ) -> contextlib.AbstractContextManager[None]:
-    """Return a context manager in which mixtures are finalized to what a budget allows.
-
-    Args:
-        model, target, measure: as in `within_budget`; `None` for no budget.
-    """
+    """Return a context manager in which mixtures are finalized to what a budget allows."""
     if target is None:
         return contextlib.nullcontext()
     return chosen_candidates(mixtures(model), within_budget(model, target, measure))
@@ -47,27 +43,6 @@ def within_budget(
     `Σ_l log p_l[k_l]` of which the model costs at most `target`: the candidates of the largest
     shares, if the budget allows. A cost is what the model costs more with the whole share on that
     candidate, so it must be a sum over the layers.
-
-    The costs are measured by setting the logits, and setting them back.
-
-    Args:
-        model: a built model that has `mixtures`.
-        target, measure: as in `SearchModel.compile`.
-
-    Returns:
-        A name for each of the `mixtures`.
-
-    Raises:
-        ValueError: for a model without mixtures, and if no choice is within the budget.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import layers
-    >>> from keras_xd.finalizing.candidate_choice import within_budget
-    >>> model = keras.Sequential([keras.Input((16,)), layers.MixedDense(16, ("low_rank", "dense"))])
-    >>> within_budget(model, 16 * 16), within_budget(model, 16 * 16 / 2)
-    (['low_rank_0.5'], ['low_rank_0.5'])
     """
     budget.check_arguments(target, 0.0, measure)
     layers = mixtures(model)
@@ -122,10 +97,7 @@ def _logits(layer, number):
 
 
 def _best(values: Sequence[np.ndarray], costs: Sequence[np.ndarray], spare: float) -> list[int]:
-    """Return the choice for each layer of the largest sum of values, of costs up to `spare`.
-
-    The budget is counted in units. Costs are rounded up to them, so the choice is never beyond it.
-    """
+    """Return the choice for each layer of the largest sum of values, of costs up to `spare`."""
     largest = [int(np.argmax(value)) for value in values]
     if sum(cost[k] for cost, k in zip(costs, largest, strict=True)) <= spare:
         return largest

@@ -15,28 +15,7 @@ OF_KERAS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D, keras
 
 
 def fold_normalizations(model: keras.Model) -> keras.Model:
-    """Return a model with the same outputs in inference, and fewer batch normalizations.
-
-    A `BatchNormalization` along the channels is `y ↦ s y + t` with fixed `s` and `t` in inference.
-    Where it alone reads a finalized XD-operation, a convolution or a `Dense` layer without an
-    activation, the operation's weights are multiplied by `s`, `t` becomes part of its bias, and the
-    normalization is left out. In training the two are no longer the same.
-
-    Args:
-        model: a Functional model; it is not touched.
-
-    Returns:
-        A Functional model, or `model` itself where there is nothing to fold.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.finalizing.normalization_folding import fold_normalizations
-    >>> inputs = keras.Input((8, 8, 3))
-    >>> outputs = keras.layers.BatchNormalization()(keras.layers.Conv2D(4, 3)(inputs))
-    >>> [type(layer).__name__ for layer in fold_normalizations(keras.Model(inputs, outputs)).layers]
-    ['InputLayer', 'Conv2D']
-    """
+    """Return a model with the same outputs in inference, and fewer batch normalizations."""
     folded = _pairs(model)
     if not folded:
         return model

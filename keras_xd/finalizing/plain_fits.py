@@ -1,14 +1,4 @@
-"""What plain layers are nearest to the linear map of an XD-operation, by least squares in NumPy.
-
-The map from inputs `s` to outputs `t` of a pair of channels is
-
-    A[t, s] = Re Σ_f K[t, f] D[f] M[f, s]
-
-with matrices that are Kronecker products over the axes. A convolution multiplies by its weight `p`
-where `s = stride · t + δ_p`, in different entries for different weights. So the best weight is the
-mean of these entries of `A`, and what it explains is their number times its square. The sum over
-such entries is one vector per axis, contracted with the spectrum `D`: `A` is never formed.
-"""
+"""What plain layers are nearest to the linear map of an XD-operation, by least squares in NumPy."""
 
 import dataclasses
 import itertools
@@ -57,9 +47,6 @@ class Fit:
 class LinearMap:
     """The linear map of a built XD-operation with its own kernel, and the plain layers nearest.
 
-    Args:
-        layer: a built `XDConv`, or one of its relatives of a single operation.
-
     Attributes:
         layer: the layer.
         total: squared norm of the map.
@@ -83,21 +70,14 @@ class LinearMap:
 
     @property
     def is_zero(self):
-        """Whether the map is less than rounding beside a convolution with the same kernel.
-
-        A small one is none: a normalization behind it may make it large.
-        """
+        """Whether the map is less than rounding beside a convolution with the same kernel."""
         geometry = self.layer.geometry
         count = math.prod(g.size if self.transposed else g.output_size for g in geometry)
         kernel = ops.convert_to_numpy(self.layer.kernel).astype("float64")
         return self.total <= ROUNDING**2 * count * np.sum(kernel**2)
 
     def convolutions(self, depthwise=False):
-        """Return a `Fit` for each convolution that has the sizes of inputs and outputs.
-
-        Args:
-            depthwise: take convolutions of each channel by itself.
-        """
+        """Return a `Fit` for each convolution that has the sizes of inputs and outputs."""
         if not self._candidates():
             return []
         weights, offsets = self._fitted_weights()
@@ -120,9 +100,8 @@ class LinearMap:
         return fits
 
     def kernel_of(self, fit):
-        """Return the weights of a fitted convolution, `(*kernel_size, channels / groups, filters)`.
-
-        Those of a depthwise one have no axis of channels.
+        """Return the weights of a fitted convolution, `(*kernel_size, channels / groups,
+        filters)`.
         """
         weights, offsets = self._fitted_weights()
         places = [
@@ -305,12 +284,7 @@ class LinearMap:
 
 
 def kept_frequencies(modes, sizes):
-    """Return the frequencies of a spectral convolution by axis, and how much each explains.
-
-    A frequency explains its own energy and that of its mirror image, which real outputs have too;
-    where both are kept that is its own. One whose mirror image is missing in a plane of its own
-    mirror images (0 on the last axis) explains nothing here: the factor is 0.
-    """
+    """Return the frequencies of a spectral convolution by axis, and how much each explains."""
     index = [
         [*range(mode), *range(size - mode, size)]
         for mode, size in zip(modes[:-1], sizes[:-1], strict=True)

@@ -24,23 +24,7 @@ def has_masks(model: keras.layers.Layer) -> bool:
 
 
 def prune(model: keras.Model) -> keras.Model:
-    """Return a model with the same outputs as one of masked layers, without what they mask.
-
-    Layers of Keras take the places of masked ones. Channels beyond a mask are removed from the
-    layers that make them, from what they pass through (batch normalization, depthwise convolutions)
-    and from the kernels that read them; taps are removed from kernels; a branch beyond the mask of
-    the depth is left out with its addition. What is left of the masks is multiplied into weights.
-    For a branch that ends in neither a normalization nor a convolution it becomes a `Rescaling`.
-
-    Args:
-        model: a Functional or a built Sequential model; it is not touched.
-
-    Returns:
-        A Functional model, not compiled, with the names of the layers that are left.
-
-    Raises:
-        ValueError: if masked channels reach a layer that treats them together.
-    """
+    """Return a model with the same outputs as one of masked layers, without what they mask."""
     copies = _Copies()
     result = _GraphCopy(model, copies).build()
     copies.set_state()
@@ -82,9 +66,6 @@ class _Copies:
 
 class _MaskedGraph:
     """What can be known of a graph with masked layers before it is copied.
-
-    Args:
-        graph: the model.
 
     Attributes:
         view: the graph as `cloning.traced_graph` returns it.
@@ -144,12 +125,7 @@ class _MaskedGraph:
 
 
 class _GraphCopy:
-    """The pruned copy of one graph.
-
-    Args:
-        graph: the model.
-        copies: the `_Copies` of the outermost model, to which those of this graph are added.
-    """
+    """The pruned copy of one graph."""
 
     def __init__(self, graph, copies):
         self.graph, self.known, self.shared = graph, _MaskedGraph(graph), copies
@@ -233,11 +209,7 @@ class _GraphCopy:
         return self.copies[id(layer)](self.values[id(tensor)])
 
     def _pass_on(self, call, kept):
-        """Note which channels the outputs of a call have that is given some of them.
-
-        Raises:
-            ValueError: if it does not treat each channel by itself.
-        """
+        """Note which channels the outputs of a call have that is given some of them."""
         axis = channel_groups.channel_axis_after(call, [axis for _, axis in kept])
         numbers = {None if n is None else tuple(n) for n, _ in kept}
         if axis is None or len(numbers) != 1:

@@ -44,11 +44,7 @@ class Replacement:
     candidate: str | None = None
 
     def row(self, path: str) -> LayerReport:
-        """Return the row of the report, once both layers are built.
-
-        Args:
-            path: the layer's name there.
-        """
+        """Return the row of the report, once both layers are built."""
         row = _row(path, self.before, self.after, self.form, self.snap, self.reason)
         return dataclasses.replace(row, candidate=self.candidate)
 
@@ -60,22 +56,7 @@ def replace(
     snap: float | None = None,
     tolerance: float | None = None,
 ) -> Replacement:
-    """Return what takes the place of a searched layer.
-
-    Args:
-        layer: the searched layer.
-        keep, storage, snap, tolerance: as in `keras_xd.finalize`.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> from keras_xd.finalizing.replacing import replace
-    >>> layer = layers.XDConv1D(2, 3, padding="same")
-    >>> layer.build((None, 16, 2))
-    >>> found = replace(layer, snap=0.05)
-    >>> type(found.after).__name__, found.form
-    ('Conv1D', 'snapped')
-    """
+    """Return what takes the place of a searched layer."""
     if not isinstance(layer, OPERATIONS):
         inside = any(isinstance(inner, XDLayer) for inner in flatten_layers(layer))
         asked = (keep, storage, snap) != ("spectrum", None, None)
@@ -94,12 +75,7 @@ def replace(
 
 
 def trimmed_rows(model: keras.Model, pruned: keras.Model) -> tuple[LayerReport, ...]:
-    """Return the rows of masked layers, and of others that have become smaller with them.
-
-    Args:
-        model: a model of masked layers.
-        pruned: what `prune` makes of it.
-    """
+    """Return the rows of masked layers, and of others that have become smaller with them."""
     left, rows = dict(named_layers(pruned)), []
     for path, layer in named_layers(model)[1:]:
         plain, masked = left.get(path), isinstance(layer, MaskedLayer)

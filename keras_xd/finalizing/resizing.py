@@ -133,13 +133,7 @@ def _input_shapes(model, input_shape):
 
 
 def _at_size(layer, shapes, rebuilt):
-    """Return the layer that takes the place of one with fixed sizes, `None` for others.
-
-    Args:
-        layer: a layer that may become part of the new model.
-        shapes: the shapes of its inputs there.
-        rebuilt: list of `(layer, new layer)`, filled here with those that need their weights.
-    """
+    """Return the layer that takes the place of one with fixed sizes, `None` for others."""
     if isinstance(layer, layers.Resampled):
         _check_channels(layer.layer, shapes[0])
         return _resampled(layer.layer, layer.sizes, layer.activation)

@@ -41,15 +41,7 @@ class Snap:
 
 
 def snap(layer: keras.layers.Layer, tolerance: float) -> Snap:
-    """Return the plain layer that a searched operation is within a distance of.
-
-    Of all plain layers within the tolerance it is the one with the fewest multiply–adds. The
-    Fourier operator, which is a layer of this package, is taken where no layer of Keras is.
-
-    Args:
-        layer: a built `XDConv` or a relative.
-        tolerance: the largest relative distance of the linear maps.
-    """
+    """Return the plain layer that a searched operation is within a distance of."""
     if isinstance(layer, SeparableXDLayer):
         return _separable(layer, tolerance)
     if not isinstance(layer, XDLayer):

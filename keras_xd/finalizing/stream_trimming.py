@@ -12,28 +12,7 @@ from keras_xd.layers import StaticCCNNBlock, StaticCCNNEncoder
 
 
 def trim_streams(model: keras.Model) -> keras.Model:
-    """Return a model with the same outputs, in which channels of zeros are cut off.
-
-    A `StaticCCNNEncoder` fills the channels beyond its width with zeros. Where only blocks,
-    identities, global poolings and dense layers read the stream that it begins, the stream gets as
-    many channels as the encoder computes or one of the blocks reads or writes, and the kernels of
-    the dense layers lose the rows of the others. All other streams stay as they are.
-
-    Args:
-        model: a Functional model; it is not touched.
-
-    Returns:
-        A Functional model with the names of all layers, or `model` itself where there is nothing
-        to cut.
-
-    Example:
-
-    >>> import keras_xd
-    >>> space = keras_xd.models.ccnn(2, 10, (32, 1), classes=4, learn="WE")
-    >>> found = keras_xd.finalize(space)
-    >>> found.get_layer("encoder").output.shape, found.get_layer("decoder").kernel.shape
-    ((None, 32, 5), (5, 4))
-    """
+    """Return a model with the same outputs, in which channels of zeros are cut off."""
     widths = _widths(model)
     if not widths:
         return model

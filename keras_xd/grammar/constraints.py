@@ -1,9 +1,4 @@
-"""Constraints on terms beyond the grammar. Pure Python.
-
-Every term has a state, which follows from its operator and the states of its arguments alone: this
-is all that exact counting, uniform sampling, mutation and crossover need to obey a constraint. Any
-object with the two methods of `Connected` is a constraint.
-"""
+"""Constraints on terms beyond the grammar. Pure Python."""
 
 from collections.abc import Iterable, Mapping
 

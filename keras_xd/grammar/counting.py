@@ -5,14 +5,7 @@ _MOST_COMBINATIONS = 500_000
 
 
 class Counts:
-    """Numbers of terms, computed when asked for and kept.
-
-    Args:
-        rules: the grammar's `Rules`.
-        constraint: a constraint, as in `keras_xd.grammar.constraints`, or `None`.
-        capped: whether only to tell whether there is a term (1) or not, for which there is no
-            limit of size.
-    """
+    """Numbers of terms, computed when asked for and kept."""
 
     def __init__(self, rules, constraint=None, capped=False):
         self.rules = rules
@@ -36,11 +29,7 @@ class Counts:
         return min(depth, self.rules.height[symbol])
 
     def by_state(self, nonterminal, depth):
-        """Return `{state: number of terms}` of a nonterminal under a depth bound.
-
-        Raises:
-            ValueError: the number is infinite or has more than a million binary digits.
-        """
+        """Return `{state: number of terms}` of a nonterminal under a depth bound."""
         wanted = (nonterminal, self.depth(nonterminal, depth))
         if wanted not in self._by_key:
             self._fill(wanted)

@@ -13,22 +13,7 @@ from keras_xd.core.argument_types import check_types
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class PositionalEncoding(keras.layers.Layer):
-    """Adds trained numbers, one for each position and channel.
-
-    Args:
-        **kwargs: of `keras.layers.Layer`.
-
-    Input shape:
-        `(batch, …)`, all sizes but the batch known.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.grammar.einspace_primitives import PositionalEncoding
-    >>> layer = PositionalEncoding()
-    >>> layer(keras.ops.zeros((2, 5, 3))).shape, layer.count_params()
-    (TensorShape([2, 5, 3]), 15)
-    """
+    """Adds trained numbers, one for each position and channel."""
 
     def build(self, input_shape):
         self.encoding = self.add_weight(
@@ -47,30 +32,7 @@ class PositionalEncoding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class ImageColumns(keras.layers.Layer):
-    """Gathers the pixels of each patch of an image in a column, with zeros around the image.
-
-    `keras.ops.image.extract_patches` computes the same by a convolution with as many kernels as a
-    column has numbers, which takes longer than the linear map that follows.
-
-    Args:
-        size: height and width of a patch.
-        stride: pixels between patches, 1 to `size`.
-        **kwargs: of `keras.layers.Layer`.
-
-    Input shape:
-        `(batch, height, width, channels)`, all sizes but the batch known.
-
-    Output shape:
-        `(batch, rows * columns, size * size * channels)`, with `rows = ceil(height / stride)` and
-        `columns = ceil(width / stride)`; channels vary fastest.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.grammar.einspace_primitives import ImageColumns
-    >>> ImageColumns(3, stride=2)(keras.ops.zeros((2, 6, 5, 4))).shape
-    TensorShape([2, 9, 36])
-    """
+    """Gathers the pixels of each patch of an image in a column, with zeros around the image."""
 
     def __init__(self, size: int, stride: int = 1, **kwargs):
         super().__init__(**kwargs)

@@ -1,7 +1,4 @@
-"""Terms as graphs: what a term computes, and what the Weisfeiler-Lehman kernel compares.
-
-Pure Python, without recursion.
-"""
+"""Terms as graphs: what a term computes, and what the Weisfeiler-Lehman kernel compares."""
 
 import dataclasses
 import functools
@@ -293,11 +290,7 @@ def _colours_after(colours, targets):
 
 
 def _producers(graph, identity):
-    """Labels of all inputs, operations and ordered nodes, and what each one adds up.
-
-    What an operation gets is a list of dictionaries, one for each of its arguments: the numbers of
-    the operations that are added up, and how often each is.
-    """
+    """Labels of all inputs, operations and ordered nodes, and what each one adds up."""
     labels = [f"input {number}" for number in range(len(graph.inputs))]
     sources = [[] for _ in labels]
     arriving = {}

@@ -64,36 +64,7 @@ _COEFFICIENT = UNARY_WITH_COEFFICIENT.keys() | BINARY_WITH_COEFFICIENT.keys()
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class PointwiseFunction(keras.layers.Layer):
-    """A unary or binary function of every value, some with a trained coefficient a channel.
-
-    Args:
-        function: one of the names in `FUNCTIONS`. `scale`, `shift`, `constant`,
-            `gaussian_distance`, `absolute_distance` and `weighted_sum` have a coefficient for each
-            index of the last axis, 1 at the start.
-
-    Call arguments:
-        inputs: a tensor, or a list of two of the same shape for a binary function.
-
-    Input shape:
-        Any, with a known last axis.
-
-    Output shape:
-        That of the input.
-
-    Raises:
-        ValueError: there is no such function, or the number of inputs is wrong.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.grammar.pointwise import PointwiseFunction
-    >>> layer = PointwiseFunction("subtract")
-    >>> print(keras.ops.convert_to_numpy(layer([keras.ops.ones((1, 2)), keras.ops.ones((1, 2))])))
-    [[0. 0.]]
-
-    Reference:
-        Ramachandran et al., "Searching for activation functions", 2017, section 2.
-    """
+    """A unary or binary function of every value, some with a trained coefficient a channel."""
 
     def __init__(self, function, **kwargs):
         super().__init__(**kwargs)

@@ -1,8 +1,4 @@
-"""Tables of Keras layers for the primitives of the spaces, for `keras_xd.grammar.build`.
-
-A table is a dictionary from names to functions `(shape, name)` that return a layer, or a function
-of one tensor. All tables but that of activation functions are for images with channels last.
-"""
+"""Tables of Keras layers for the primitives of the spaces, for `keras_xd.grammar.build`."""
 
 import functools
 from collections.abc import Callable
@@ -343,11 +339,7 @@ def _attention(shape, name):
 
 
 def _dynamic_convolution(shape, name):
-    """A depthwise 3 × 3 convolution whose weights are computed from the image.
-
-    Attention maps, one for each of the nine weights, gather features of the image; a dense layer
-    gives each channel its weights from them, a softmax makes them nonnegative with sum 1.
-    """
+    """A depthwise 3 × 3 convolution whose weights are computed from the image."""
     height, width, channels = _image(shape)
     features = _in_a_row(
         [

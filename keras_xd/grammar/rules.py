@@ -102,18 +102,7 @@ class Rules:
 
 
 def read_productions(text):
-    """Read productions from text.
-
-    Args:
-        text: as in `keras_xd.grammar.Grammar`.
-
-    Returns:
-        A dictionary from nonterminals, in the order of the text, to tuples of distinct
-        `Production`s; repeated ones are added up to one with the sum of their weights.
-
-    Raises:
-        ValueError: a line breaks the rules, or the text is longer than `LONGEST_TEXT`.
-    """
+    """Read productions from text."""
     if not isinstance(text, str):
         raise ValueError(f"A grammar is read from a string. Received: {repr(text)[:80]}")
     if len(text) > LONGEST_TEXT:

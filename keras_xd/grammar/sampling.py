@@ -7,13 +7,7 @@ from keras_xd.grammar.terms import Term
 
 
 class Sampler:
-    """Draws terms, never one that the depth bound or the constraint refuses.
-
-    Args:
-        counts: `Counts`, capped if `uniform` is false.
-        uniform: whether every allowed term is equally likely; else the derivation goes from left
-            to right and draws among the productions that can still be completed, by weight.
-    """
+    """Draws terms, never one that the depth bound or the constraint refuses."""
 
     def __init__(self, counts, uniform=False):
         self.counts = counts
@@ -23,15 +17,7 @@ class Sampler:
         self._leaves = {}
 
     def sample(self, rng, nonterminal, depth, allowed=None):
-        """Return a random term.
-
-        Args:
-            rng: NumPy generator. `None` takes the first alternative everywhere; equal parts of
-                the term, which may be many, are then one object.
-            nonterminal: the root's.
-            depth: bound of the depth.
-            allowed: frozenset of constraint states, `None` without a constraint.
-        """
+        """Return a random term."""
         counts, nonterminals, known = self.counts, self.counts.rules.productions, {}
         # An open node: its production, the states that its arguments shall have, its depth bound,
         # the states that it may have, its arguments so far and their states.

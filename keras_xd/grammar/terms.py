@@ -1,7 +1,4 @@
-"""Terms: architectures as parse trees that print, parse, compare and hash. Pure Python.
-
-Nothing here recurses, so that a term may be as deep as memory allows.
-"""
+"""Terms: architectures as parse trees that print, parse, compare and hash. Pure Python."""
 
 import hashlib
 import re

@@ -81,15 +81,7 @@ class Topology:
 
 @dataclasses.dataclass(frozen=True)
 class DartsTopology(Topology):
-    """The cell of DARTS: nodes with two inputs each, chosen among all earlier nodes.
-
-    The arguments are not the edges' operations but one term a node, `(NODE inputs_i_j a b)`: the
-    sum of operation `a` on node `i` and operation `b` on node `j`. The output concatenates the
-    inner nodes. `edges` shows them as parallel, which is what constraints look at.
-
-    Reference:
-        Liu et al., "DARTS: Differentiable architecture search", ICLR 2019, section 2.1.
-    """
+    """The cell of DARTS: nodes with two inputs each, chosen among all earlier nodes."""
 
     def expand(self, arguments: Sequence[Term]) -> list[tuple[int, int, Term]]:
         """Return `(from, to, term)`; a node that was folded stands on both of its edges."""
@@ -112,19 +104,12 @@ class DartsTopology(Topology):
 class BranchTopology(Topology):
     """Branches that begin at one tensor and are joined again.
 
-    The arguments are the branches. A single argument of several branches is that of all, with
-    weights of their own.
-
     Attributes:
         branches: number of branches.
         split: whether each branch gets a part of the channels, by primitives `part1of2`, …, and
             not all of them.
         join: "add", "concatenate" or "stack".
         then: primitive behind what is joined, such as "matmul" of the values of two branches.
-
-    Reference:
-        Ericsson et al., "einspace: searching for neural architectures from fundamental
-        operations", 2024, the groups of branching and aggregation.
     """
 
     branches: int = 2

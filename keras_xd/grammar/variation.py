@@ -1,8 +1,4 @@
-"""Mutation and crossover of terms. Pure Python.
-
-Terms share the parts that do not change, and what is known about a part stays with it, so that a
-variation costs as much as the path to what it changes.
-"""
+"""Mutation and crossover of terms. Pure Python."""
 
 from keras_xd.grammar.counting import check_finite
 from keras_xd.grammar.terms import Term
@@ -11,15 +7,7 @@ _TRIES = 50
 
 
 class Variation:
-    """Varies the terms of one grammar, within its depth bound and constraint.
-
-    Positions that can change are the nodes whose nonterminal has more than one production, counted
-    from left to right, a node before those under it.
-
-    Args:
-        counts: capped `Counts` of the grammar.
-        sampler: `Sampler` that regrows parts.
-    """
+    """Varies the terms of one grammar, within its depth bound and constraint."""
 
     def __init__(self, counts, sampler):
         self.counts = counts
@@ -121,13 +109,7 @@ class Variation:
         return counted, state
 
     def _located(self, term, position, kind=None):
-        """Return the path to a position, as `(node, argument index)`, and the node there.
-
-        Args:
-            term: where to look.
-            position: its number, among those of one nonterminal if `kind` is its index.
-            kind: `None` for any nonterminal.
-        """
+        """Return the path to a position, as `(node, argument index)`, and the node there."""
         path, node = [], term
         while True:
             own = self._index.get(node.nonterminal)

@@ -105,17 +105,8 @@ def find_channels(
     able: Callable[[layers.Layer], bool],
     shared: Callable[[layers.Layer], bool],
 ) -> list[Channels]:
-    """Return the internal channels of a graph, a list of `Channels` in the order of their makers.
-
-    From a convolution or dense layer on they pass through what treats each channel by itself
-    (normalization by batches, elementwise activations, dropout, pooling, padding, depthwise
-    convolutions of one output a channel, products of two tensors with such channels) and end in
-    convolutions or dense layers. Whatever else they reach, an addition for example, holds them.
-
-    Args:
-        model: a Functional or a built Sequential model; models inside it hold what they are given.
-        able: predicate of a layer: whether its channels may be cut.
-        shared: predicate of a layer: whether it is called more than once.
+    """Return the internal channels of a graph, a list of `Channels` in the order of their
+    makers.
     """
     view, calls = cloning.traced_graph(model)
     groups = _Groups()
@@ -213,15 +204,7 @@ class _Groups:
 
 
 def channel_axis_after(call: cloning.OperationCall, axes: list[int | None]) -> int | None:
-    """Return the axis of the channels of the output if a call treats each of them by itself.
-
-    Args:
-        call: a `cloning.OperationCall`.
-        axes: the axis of the channels of each tensor that it is given.
-
-    Returns:
-        An integer, or `None` where channels are mixed, changed or held.
-    """
+    """Return the axis of the channels of the output if a call treats each of them by itself."""
     operation, tensors = call.operation, call.tensors
     if len(call.outputs) != 1 or not tensors or None in axes:
         return None
@@ -265,10 +248,7 @@ def is_product(operation: keras.Operation) -> bool:
 
 
 def call_counts(model: keras.Model) -> collections.Counter:
-    """Return how often each operation is called in a model's graph and those inside, by its id.
-
-    A graph inside counts once, since what is in it is the same whenever it is called.
-    """
+    """Return how often each operation is called in a model's graph and those inside, by its id."""
     counts, seen = collections.Counter(), set()
 
     def visit(graph):

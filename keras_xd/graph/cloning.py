@@ -16,38 +16,8 @@ _SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 
 
 def clone(model, replace, rename_inputs=None, insert=None, shapes=None, call=None):
-    """Return a copy of a model in which some layers are replaced by others, or new ones inserted.
-
-    The copy has the names, inputs and outputs (dictionaries and lists too), layers, values of
-    weights and of random generators, trainable flags and dtype policies of `model`. Nested models
-    are copied too; what is shared stays shared. A Sequential model stays one. The copy is not
-    compiled, takes any batch size if it is Sequential, and a subclass of `keras.Model` becomes a
-    plain Functional model. `model` is not touched: no layer of it is given a new inbound node.
-
-    Args:
-        model: a Functional or a built Sequential model.
-        replace: function called once with each layer that is not such a model itself. Returns the
-            layer to put in its place, or `None` for a copy of it.
-        rename_inputs: function from the list of the names of the inputs of `model` to new ones. A
-            dictionary of inputs keeps its names, and so does an input whose new name is taken.
-        insert: function called with each call in a Functional model, `insert(graph, operation,
-            number)`: the model, the layer or operation that is called, and how often it was called
-            before in this model. Returns a dictionary of the layers through which inputs of the
-            call are passed first, by the place of the tensor among all tensors of the call.
-        shapes: shapes for the inputs of the copy, batch size included, as a flat list; `None` for
-            those of `model`. With shapes `replace` is called with a layer and the shapes of the
-            tensors it is given in the copy, Sequential models become Functional, and nothing can be
-            inserted.
-        call: function that calls each layer or operation of the copies of Functional models in its
-            place, `call(operation, number, new, args, kwargs)`: what is called in `model`, how
-            often before, its copy, and the arguments, with tensors of the copy in them. Returns the
-            outputs. Not together with `insert` or `shapes`.
-
-    Returns:
-        `(copy, replaced)`: the new model, and the list of `(layer, replacement)`.
-
-    Raises:
-        ValueError: if a layer cannot be made again from its configuration.
+    """Return a copy of a model in which some layers are replaced by others, or new ones
+    inserted.
     """
     graphs, copies, replaced, parts = {}, {}, {}, {}
 
@@ -90,21 +60,8 @@ def clone(model, replace, rename_inputs=None, insert=None, shapes=None, call=Non
 
 
 def graph_calls(model, shapes=None, inputs=None, insert=None):
-    """Return `(layer, positional arguments, keyword arguments)` of every call of a layer, in order.
-
-    A nested model counts as one layer. `model` is not touched.
-
-    Args:
-        model: a Functional or a built Sequential model.
-        shapes: the shapes of the model's inputs, batch size included, as a flat list; `None` for
-            those it was made with.
-        inputs: arrays or tensors for which to compute the calls, in inference mode, in the
-            structure of the model's inputs; `None` for shapes only.
-        insert: as in `clone`; the calls of inserted layers are returned too.
-
-    Returns:
-        A list of triples. The arguments hold `keras.KerasTensor`, or tensors where there are
-        `inputs`.
+    """Return `(layer, positional arguments, keyword arguments)` of every call of a layer,
+    in order.
     """
     calls = []
 
@@ -121,16 +78,7 @@ def graph_calls(model, shapes=None, inputs=None, insert=None):
 
 
 def traced_graph(model, shapes=None):
-    """Return a copy of a model of the same tensors, and every `OperationCall` in it, in order.
-
-    Args:
-        model: a Functional or a built Sequential model; it is not touched.
-        shapes: as in `graph_calls`.
-
-    Returns:
-        `(copy, calls)`: a Functional model, whose inputs and outputs are among the tensors of the
-        calls, and the calls.
-    """
+    """Return a copy of a model of the same tensors, and every `OperationCall` in it, in order."""
     calls = []
 
     def probe(operation):
@@ -191,12 +139,7 @@ class _Noting:
 
 
 class GraphProbe(_Noting, keras.Operation):
-    """Takes the place of a layer in a copy of a graph, which needs no layer there.
-
-    Args:
-        layer: the layer.
-        note: function that is called with the layer, the positional and the keyword arguments.
-    """
+    """Takes the place of a layer in a copy of a graph, which needs no layer there."""
 
     def __init__(self, layer, note):
         super().__init__(name=layer.name)
@@ -242,9 +185,8 @@ def _clone_graph(model, copy, rename=None, insert=None, call=None):
 
 
 def _clone_at(model, copy, rename, shapes):
-    """Return a Functional copy for inputs of other shapes, its layers made by `copy` when called.
-
-    `copy(operation, shapes)` is given the shapes of all tensors in the first call of an operation.
+    """Return a Functional copy for inputs of other shapes, its layers made by `copy` when
+    called.
     """
 
     def call(operation, number, new, args, kwargs):
@@ -257,10 +199,7 @@ def _clone_at(model, copy, rename, shapes):
 
 
 def _clone_functional(view, copy, shapes=None, rename=None, call=None):
-    """Return a Functional copy of `view`, whose operations are made by `copy`.
-
-    `call(operation, number, new, args, kwargs)`, where given, calls each copied operation.
-    """
+    """Return a Functional copy of `view`, whose operations are made by `copy`."""
     changes = [{}] * len(view.inputs)
     if shapes is not None:
         changes = [{"batch_shape": shape} for shape in shapes]
@@ -301,12 +240,8 @@ def _inserting(graph, insert, wrap=lambda layer: layer):
 
 
 def _new_inputs(view, changes, rename):
-    """Return new input tensors for a model, of the same names, types and shapes, but for `changes`.
-
-    Args:
-        view: a Functional model.
-        changes: changes of the configuration of each input layer.
-        rename: function from names to names, or `None`.
+    """Return new input tensors for a model, of the same names, types and shapes, but for
+    `changes`.
     """
     layers = {
         id(layer.output): layer
@@ -327,10 +262,7 @@ def _new_inputs(view, changes, rename):
 
 
 def copy_state(old, new, inside=None):
-    """Copy values and trainable flags of all variables of a layer.
-
-    With `inside`, the ids of variables, these are left out, and so are the flags of layers inside.
-    """
+    """Copy values and trainable flags of all variables of a layer."""
     before, after = _own(old.variables, inside), _own(new.variables, inside)
     if len(before) != len(after):  # metrics of a compiled model inside
         before, after = _own(old.weights, inside), _own(new.weights, inside)
@@ -358,16 +290,7 @@ def _own(variables, inside):
 
 
 def copy_layer(operation, parts=None):
-    """Return a new layer or operation like `operation`, with new weights, or a copy of a graph.
-
-    Args:
-        operation: the layer or operation.
-        parts: dictionary, filled here, of the copies of what layers hold in common: their
-            `shared_parts`, objects by the name of the argument.
-
-    Raises:
-        ValueError: if it cannot be made again.
-    """
+    """Return a new layer or operation like `operation`, with new weights, or a copy of a graph."""
     parts = {} if parts is None else parts
     if is_graph(operation):
         return clone(operation, lambda inner: None)[0]
@@ -388,15 +311,8 @@ def copy_layer(operation, parts=None):
 
 
 def made_again(operation, changes=None):
-    """Return `(new, config)`: a new operation of the same class, and the configuration it is from.
-
-    The configuration is `get_config()` as far as the constructor takes it. A class without a
-    `get_config` of its own, or with one that fails, is made again by the attributes that have the
-    names of its constructor's arguments; the new one must have the same settings then, so that an
-    argument which is kept as something else is found.
-
-    Raises:
-        Exception: what the class raised, or `ValueError` if the attributes do not tell.
+    """Return `(new, config)`: a new operation of the same class, and the configuration it
+    is from.
     """
     declared = _declared_config(operation)
     config = _arguments_in_attributes(operation) if declared is None else declared
@@ -500,12 +416,8 @@ def _without_ids(value):
 
 
 def copy_attributes(layer):
-    """Return a layer whose attributes are those of `layer`, with copies of its layers and weights.
-
-    It is not built where Keras builds it by a call; a `build` of its own is not called again.
-
-    Raises:
-        TypeError: if an attribute may refer to `layer` or to its layers in a way that is not seen.
+    """Return a layer whose attributes are those of `layer`, with copies of its layers and
+    weights.
     """
     if not isinstance(layer, keras.layers.Layer):
         raise TypeError("it is no layer")
@@ -582,14 +494,8 @@ def _cannot_be_made(layer, reason):
 
 
 def serialized(layer, config=None):
-    """Return what `keras.saving.serialize_keras_object` does, of the arguments that a class takes.
-
-    Args:
-        layer: a layer or model, not built.
-        config: what it can be made from, if that is known.
-
-    Raises:
-        ValueError: if the class cannot be made again from what is saved.
+    """Return what `keras.saving.serialize_keras_object` does, of the arguments that a
+    class takes.
     """
     try:
         config = made_again(layer)[1] if config is None else config

@@ -139,25 +139,12 @@ def uncounted_layers(model):
 
 
 def model_calls(model):
-    """Return `(path, layer, input shape, times)` of every call of a counted layer.
-
-    `times` is the number of equal calls: the steps of a `TimeDistributed`, or 1. A layer inside a
-    searchable layer is part of it and has no entry. The result is kept for the next time.
-    """
+    """Return `(path, layer, input shape, times)` of every call of a counted layer."""
     return [call for call in _all_calls(model) if is_counted(call[1])]
 
 
 def multiply_adds(layer, input_shape):
-    """Return the multiply–adds of one sample through one layer; biases are not counted.
-
-    Args:
-        layer: a built layer that `complexity` counts, or a Functional or Sequential model.
-        input_shape: shape of its input, batch size included, or a list of those of several inputs.
-
-    Returns:
-        A number (of a searchable layer perhaps a tensor), or `None` if a size is unknown or the
-        layer, or one in the model, is not of these.
-    """
+    """Return the multiply–adds of one sample through one layer; biases are not counted."""
     if not _is_known(input_shape):
         return None
     shapes = _flat(input_shape)
@@ -229,11 +216,7 @@ def _all_calls(model):
 
 
 def _calls(layer, shape, times):
-    """Yield `(layer, input shape, times)` of the layers that a call of `layer` calls.
-
-    These are the counted ones, and those that should be but have no formula. `shape` is the shape
-    of its input, or a flat list of them for a model; `None` for those it was built on.
-    """
+    """Yield `(layer, input shape, times)` of the layers that a call of `layer` calls."""
     if is_graph(layer):
         yield from _calls_of_graph(layer, shape, times)
         return

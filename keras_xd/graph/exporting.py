@@ -32,25 +32,7 @@ _MAIN_FILE = "saved_model.pb"
 
 
 class InferenceModel(keras.Model):
-    """A model called with `training=False`, whatever its layers do by default.
-
-    `keras.Model.export` calls a model without `training`, and layers such as
-    `keras.layers.RandomFlip` then take `True`.
-
-    Args:
-        model: the model.
-        names: names of its keyword arguments, which here are the last positional ones.
-        matrix_products: whether Fourier transforms are computed as products with their matrices.
-
-    Example:
-
-    >>> import keras, numpy as np
-    >>> from keras_xd.graph.exporting import InferenceModel
-    >>> flip = keras.Sequential([keras.Input((4, 4, 1)), keras.layers.RandomFlip(seed=1)])
-    >>> image = np.arange(16.0, dtype="float32").reshape(1, 4, 4, 1)
-    >>> bool(np.all(InferenceModel(flip)(image) == image))
-    True
-    """
+    """A model called with `training=False`, whatever its layers do by default."""
 
     def __init__(self, model, names=(), matrix_products=False):
         super().__init__(name=model.name, dtype=model.dtype_policy, autocast=False)
@@ -77,32 +59,7 @@ def export(
     call=None,
     **kwargs,
 ):
-    """Export a model as it computes in inference.
-
-    Whatever the format, the model is first written elsewhere and tried: the runtime must load it
-    and give the outputs of the model. Only then it gets its name, so that an export that fails or
-    is interrupted leaves nothing there. In formats without complex numbers the Fourier transforms
-    of this package are products with their matrices.
-
-    Args:
-        model: the model.
-        filepath, verbose, input_signature, **kwargs: as in `keras.Model.export`.
-        format: as there, or `"stablehlo"`, which needs the backend JAX; `**kwargs` are then
-            arguments of `jax.export.export`.
-        overwrite: whether to write where there is something already.
-        call: for a subclassed model the arguments of a symbolic call, `(args, kwargs)` with
-            `keras.KerasTensor` in them, which give the default of `input_signature`; `None` for a
-            Functional or Sequential one.
-
-    Warns:
-        UserWarning: if the file is much larger than the weights of the model.
-
-    Raises:
-        ImportError: if the runtime of the format is not installed.
-        OSError: if there is no room for the file.
-        ValueError: if there is something at `filepath` and `overwrite` is not set, if the model is
-            not built, if the backend has no such format, or if the file could not be used.
-    """
+    """Export a model as it computes in inference."""
     kind = _checked_format(format)
     check_export_path(filepath, overwrite)
     if not model.built:
@@ -213,10 +170,7 @@ def _move_folder(source, target):
 
 
 def _signature(model, call):
-    """Return the specifications of the inputs of `InferenceModel`, and its `names`.
-
-    As with Keras, the inputs of a subclassed model have no names.
-    """
+    """Return the specifications of the inputs of `InferenceModel`, and its `names`."""
     if call is None:
         inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
         return [keras.tree.map_structure(lambda x: _specification(x, x.name), inputs)], ()

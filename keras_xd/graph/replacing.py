@@ -14,44 +14,7 @@ from keras_xd.graph.exporting import export
 # Under the name that it had in the versions of which there are files.
 @keras.saving.register_keras_serializable(package="keras_xd", name="Rewritten")
 class SubclassedModelWrapper(AtomicSaving, keras.Model):
-    """A subclassed model, or a layer of several layers, with other layers in some of its places.
-
-    It calls the model in it and has its name. In a file it is the configuration of the model as
-    its class makes it, and the layers that are different; reading the file needs the class.
-    `keras_xd.rewrite` and `keras_xd.finalize` make these.
-
-    Args:
-        model: the model or layer, a copy that is not built. It is changed.
-        new_layers: list of `(place, layer)`, see `keras_xd.graph.sublayer_paths`. A place may be
-            one that there is only once `model` is built.
-        names: list of `(place, name)`: names that the layers of `model` get.
-        call: positional and keyword arguments of a symbolic call by which to build the model, a
-            pair of a tuple and a dictionary with `keras.KerasTensor` in them; `None` leaves that
-            to the first call.
-        reference: a built model like `model`, to read what there is only once it is built; `None`
-            makes one at the first call where it is needed.
-
-    Raises:
-        ValueError: if there is no layer at a place, at the first call where that tells.
-
-    Example:
-
-    >>> import keras, numpy as np
-    >>> import keras_xd
-    >>> class Block(keras.Model):
-    ...     def __init__(self, **kwargs):
-    ...         super().__init__(**kwargs)
-    ...         self.convolution = keras.layers.Conv1D(2, 3, padding="same", name="conv")
-    ...     def call(self, inputs):
-    ...         return inputs + self.convolution(inputs)
-    >>> block, signal = Block(), np.ones((1, 8, 2), "float32")
-    >>> expected = block(signal)
-    >>> space = keras_xd.rewrite(block)
-    >>> type(space).__name__, type(space.model.convolution).__name__
-    ('SubclassedModelWrapper', 'XDConv1D')
-    >>> bool(np.allclose(space(signal), expected, atol=1e-5))
-    True
-    """
+    """A subclassed model, or a layer of several layers, with other layers in some of its places."""
 
     def __init__(self, model, new_layers, names=(), call=None, reference=None, **kwargs):
         kwargs.setdefault("name", model.name)
@@ -114,10 +77,7 @@ class SubclassedModelWrapper(AtomicSaving, keras.Model):
         return [_as_place(place) for place in json.loads(self.places)]
 
     def original_copy(self):
-        """Return a new copy, not built, of the model as it was before layers were replaced.
-
-        Of a model that its class cannot make again it has copies of the new layers in their places.
-        """
+        """Return a new copy, not built, of the model as it was before layers were replaced."""
         maker = self.maker()
         return cloning.copy_layer(self.model) if maker is None else cloning.from_config(*maker)[0]
 
@@ -138,21 +98,7 @@ class SubclassedModelWrapper(AtomicSaving, keras.Model):
         overwrite=False,
         **kwargs,
     ):
-        """Export the model in it.
-
-        The file computes what the model does in inference: dropout and random augmentation are
-        off. It is tried in its runtime before it is written.
-
-        Args:
-            filepath: where to write, by default a folder (a TensorFlow SavedModel).
-            format: as in `keras_xd.finalizing.finalizer.FinalizedModel.export`.
-            verbose, input_signature, **kwargs: as in `keras.Model.export`.
-            overwrite: whether to write where there is something already.
-
-        Raises:
-            ValueError: if there is something at `filepath` and `overwrite` is not set, or if a
-                file of this model could not be used.
-        """
+        """Export the model in it."""
         export_model(
             self, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs
         )
@@ -195,14 +141,7 @@ class SubclassedModelWrapper(AtomicSaving, keras.Model):
 
 
 class LayerReplacer:
-    """Makes copies of models of every form in which some layers are replaced by others.
-
-    Args:
-        wanted: function that tells of a layer, and of a graph, whether something is done about it.
-        replace: function from a wanted layer to the layer in its place, or `None` for a copy.
-        insert: as in `cloning.clone`.
-        build_time: whether layers that others make in their `build` are replaced too.
-    """
+    """Makes copies of models of every form in which some layers are replaced by others."""
 
     def __init__(self, wanted, replace, insert=None, build_time=False):
         self.wanted, self.replace = wanted, replace
@@ -283,19 +222,7 @@ def is_composite(layer, wanted):
 
 
 def every_call(model, wanted, inputs=None, insert=None, build_time=False):
-    """Yield `(layer, argument)` of every call of a layer in a model of any form.
-
-    Nested models, `TimeDistributed` (once a step) and layers with something wanted in them are
-    taken apart.
-
-    Args:
-        model: a built model: Functional, Sequential or subclassed.
-        wanted: what to take layers apart for.
-        inputs: arrays or tensors for which to compute the calls, in inference mode; `None` for
-            shapes only, and then arguments are `keras.KerasTensor`.
-        insert: as in `cloning.clone`.
-        build_time: whether calls of layers that others make in their `build` are noted too.
-    """
+    """Yield `(layer, argument)` of every call of a layer in a model of any form."""
 
     def calls_in(graph, shapes, graph_inputs):
         for call in cloning.graph_calls(graph, shapes, graph_inputs, insert):
@@ -325,15 +252,7 @@ def every_call(model, wanted, inputs=None, insert=None, build_time=False):
 
 
 def inner_calls(layer, args, kwargs, wanted, build_time=False):
-    """Return the calls of layers by a call of a composite layer, as `cloning.graph_calls`.
-
-    Args:
-        layer: a layer or model that is composite, or a wrapped one.
-        args, kwargs: arguments of the call; with `keras.KerasTensor` in them, only shapes are
-            computed.
-        wanted: what to take layers apart for; a layer that has nothing of this is one call.
-        build_time: as in `every_call`.
-    """
+    """Return the calls of layers by a call of a composite layer, as `cloning.graph_calls`."""
     if isinstance(layer, SubclassedModelWrapper):
         base, copy = layer.model, layer.original_copy()
     else:
@@ -354,10 +273,7 @@ def inner_calls(layer, args, kwargs, wanted, build_time=False):
 
 
 class _Run(keras.layers.Layer):
-    """Calls a model after it has forgotten the calls that earlier runs have noted.
-
-    Building a model may call its layers, and torch runs twice where sizes are not known.
-    """
+    """Calls a model after it has forgotten the calls that earlier runs have noted."""
 
     def __init__(self, model, calls):
         super().__init__(autocast=False)
@@ -375,10 +291,8 @@ class _Run(keras.layers.Layer):
 
 
 def symbolic_call(model):
-    """Return the arguments, `keras.KerasTensor` in them, of a call like that which built a model.
-
-    Raises:
-        ValueError: if that is not known.
+    """Return the arguments, `keras.KerasTensor` in them, of a call like that which built a
+    model.
     """
     if isinstance(model, SubclassedModelWrapper):
         return model.recorded_call()
@@ -482,19 +396,7 @@ def _as_place(place):
 
 
 def with_layers(root, new_layers, reference=None):
-    """Return `root`, or a copy of it, with other layers in some of its places.
-
-    Keras' attention layers make their projections in `build`, and no layer takes new ones once it
-    is built. In the place of such a layer comes a copy of the attributes of the built one.
-
-    Args:
-        root: a layer or subclassed model, a copy that is not built. It is changed.
-        new_layers: list of `(place, layer)`, see `keras_xd.graph.sublayer_paths`.
-        reference: a built layer like `root`; needed unless `root` has all places.
-
-    Raises:
-        ValueError: if `reference` has no layer at a place either.
-    """
+    """Return `root`, or a copy of it, with other layers in some of its places."""
     inside, direct = {}, []
     for place, new in new_layers:
         holder = _holder_to_copy(root, place) if reference is not None else None

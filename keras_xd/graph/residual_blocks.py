@@ -38,18 +38,7 @@ class Block:
 
 
 def find_blocks(graph: keras.Model, able: Callable[[keras.layers.Layer], bool]) -> list[Block]:
-    """Return every residual `Block` of a graph whose branch can be left out, in their order.
-
-    A block is an addition of two tensors of the shape of the sum. If one is computed from the
-    other, that is the skip. Else the skip is the one that is computed from what both are computed
-    from by at most one layer with multiply–adds, and by fewer than the other: a projection. A
-    branch has at least one such layer, and all of them are `able`. Of blocks inside one another
-    the inner ones are returned.
-
-    Args:
-        graph: a Functional or a built Sequential model.
-        able: predicate of a layer: whether its multiply–adds can be made to depend on the depth.
-    """
+    """Return every residual `Block` of a graph whose branch can be left out, in their order."""
     dependencies = _Dependencies(graph)
     calls, found = dependencies.calls, {}
     for index, call in enumerate(calls):
@@ -76,9 +65,6 @@ def find_blocks(graph: keras.Model, able: Callable[[keras.layers.Layer], bool]) 
 class _Dependencies:
     """What the tensors of a graph are computed by and from.
 
-    Args:
-        graph: a Functional or a built Sequential model.
-
     Attributes:
         calls: its calls in their order. Sets of calls below are sets of positions in this list.
     """
@@ -101,12 +87,7 @@ class _Dependencies:
         return {id(tensor)}.union(*({id(x) for x in tensors} for tensors in behind))
 
     def calls_only_for(self, addition, summand):
-        """Return the set of calls that no output needs if an addition lacks a summand.
-
-        Args:
-            addition: position of the addition among the calls.
-            summand: one of its tensors.
-        """
+        """Return the set of calls that no output needs if an addition lacks a summand."""
         needed = {self._maker[id(x)] for x in self._view.outputs if id(x) in self._maker}
         for index in reversed(range(len(self.calls))):
             if index in needed:

@@ -90,11 +90,7 @@ def run_openvino(path, samples, signature, expected):
 
 
 def write_openvino(model, path, signature, **kwargs):
-    """Write a model as OpenVINO IR, without the results that the conversion adds.
-
-    OpenVINO takes every operation that nothing follows for an output, such as sizes that a traced
-    function reads and does not use.
-    """
+    """Write a model as OpenVINO IR, without the results that the conversion adds."""
     import openvino
 
     raw = path.removesuffix(".xml") + "-raw.xml"
@@ -132,14 +128,7 @@ def run_stablehlo(path, samples, signature, expected):
 
 
 def write_stablehlo(model, path, signature, **kwargs):
-    """Write a model as StableHLO, with `jax.export`.
-
-    Args:
-        model: the model, called with the structures of `signature` as positional arguments.
-        path: where to write.
-        signature: structures of specifications. All unknown batch sizes are the same.
-        **kwargs: arguments of `jax.export.export`.
-    """
+    """Write a model as StableHLO, with `jax.export`."""
     import jax
     from jax import export
 
@@ -160,12 +149,7 @@ def write_stablehlo(model, path, signature, **kwargs):
 
 
 def keras_arguments(format: str, signature: list) -> dict[str, Any]:
-    """Return arguments without which `keras.Model.export` would fix an unknown batch size.
-
-    Args:
-        format: the format.
-        signature: structures of specifications, one for each positional argument.
-    """
+    """Return arguments without which `keras.Model.export` would fix an unknown batch size."""
     unknown = any(None in tuple(spec.shape) for spec in keras.tree.flatten(signature))
     if format != "torch" or not unknown:
         return {}

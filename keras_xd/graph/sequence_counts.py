@@ -21,18 +21,7 @@ def is_sequence_layer(layer):
 
 
 def sequence_multiply_adds(layer, shapes):
-    """Return the multiply–adds of one sample through one of these layers.
-
-    An `EinsumDense` multiplies every input by every weight of other indices. Attention counts its
-    projections, the scores and the weighted sum of the values: `Tq · Tk · (key size + value size)`
-    per head for `Tq` queries and `Tk` keys. Of a recurrent layer count the products with the kernel
-    and the recurrent kernel at every step. Products of single numbers, as in gates, do not count.
-
-    Args:
-        layer: a built layer, see `is_sequence_layer`.
-        shapes: list of the shapes of its inputs, batch size included: of attention those of query,
-            value and, unless it is that of the value, key.
-    """
+    """Return the multiply–adds of one sample through one of these layers."""
     if isinstance(layer, keras.layers.EinsumDense):
         return _einsum_dense(layer, shapes[0])
     if isinstance(layer, keras.layers.Bidirectional):
@@ -47,11 +36,8 @@ def sequence_multiply_adds(layer, shapes):
 
 
 def attention_shapes(args, kwargs):
-    """Return the shapes `sequence_multiply_adds` takes, from the arguments of an attention layer.
-
-    Args:
-        args, kwargs: what the layer was called with: tensors in query, value, key, or a list of
-            these.
+    """Return the shapes `sequence_multiply_adds` takes, from the arguments of an attention
+    layer.
     """
     if args and isinstance(args[0], (list, tuple)):
         args = args[0]

@@ -43,11 +43,7 @@ class Skip:
 
 
 def find_skips(model):
-    """Return every `Skip` in the graphs of a model: its own and those of models inside.
-
-    An input of `keras.layers.Add`, `keras.ops.add` or `x + y` is an identity skip if another input
-    of the same addition is computed from it and it has the shape of the sum.
-    """
+    """Return every `Skip` in the graphs of a model: its own and those of models inside."""
     shapes, dtypes, places, visited = collections.defaultdict(list), {}, {}, set()
 
     def visit(graph, graph_shapes):
@@ -91,11 +87,7 @@ def find_skips(model):
 
 
 def inserting(layers):
-    """Return the `insert` of `cloning.clone` that puts layers into skips.
-
-    Args:
-        layers: list of `(skip, layer)`.
-    """
+    """Return the `insert` of `cloning.clone` that puts layers into skips."""
     places = collections.defaultdict(dict)
     for skip, layer in layers:
         places[id(skip.graph), id(skip.operation), skip.number][skip.place] = layer

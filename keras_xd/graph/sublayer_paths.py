@@ -1,7 +1,5 @@
-"""Where a layer of several layers keeps them: attributes, and lists, tuples and dictionaries there.
-
-A place is a tuple with an entry for each layer on the way down: a tuple of the name of an attribute
-and of the keys that lead on from it. `(("blocks", 0), ("conv",))` is `layer.blocks[0].conv`.
+"""Where a layer of several layers keeps them: attributes, and lists, tuples and
+dictionaries there.
 """
 
 import functools
@@ -12,10 +10,7 @@ from keras_xd.core.searchable import is_graph
 
 
 def layers_inside(layer):
-    """Return `(steps, layer)` for each layer that `layer` keeps itself, each once.
-
-    The layers of a graph are not kept in attributes, and those in a set have no place.
-    """
+    """Return `(steps, layer)` for each layer that `layer` keeps itself, each once."""
     if is_graph(layer):
         return []
     found = {}
@@ -62,11 +57,8 @@ def layer_at(root, place):
 
 
 def walk(root, descend):
-    """Return `(place, layer)` of the layers in `root`, each once, containers before their content.
-
-    Args:
-        root: a layer or subclassed model.
-        descend: function that tells of a layer whether to go on into it.
+    """Return `(place, layer)` of the layers in `root`, each once, containers before their
+    content.
     """
     found, result = {id(root)}, []
 
@@ -94,15 +86,7 @@ def require(root, places):
 
 
 def put(root, new_layers):
-    """Put layers in the places of others, wherever `root` keeps these, as the same object too.
-
-    Args:
-        root: a layer or subclassed model that is not built.
-        new_layers: list of `(place, layer)`.
-
-    Raises:
-        ValueError: if there is no layer at a place.
-    """
+    """Put layers in the places of others, wherever `root` keeps these, as the same object too."""
     require(root, [place for place, _ in new_layers])
     exchange = {id(layer_at(root, place)): new for place, new in new_layers}
     holders = [root, *(layer for _, layer in walk(root, lambda layer: id(layer) not in exchange))]

@@ -206,11 +206,7 @@ def _decomposed(slices):
 
 
 def _decomposed_for(inputs, slices):
-    """Decompose slices so that cutting them errs least for the inputs `(samples, n, to_come)`.
-
-    The best outputs of a rank are projections of all outputs: `U Uᵀ M` with `U` from a root of
-    the inputs' second moments times `M`. No root is inverted, so inputs may be dependent.
-    """
+    """Decompose slices so that cutting them errs least for the inputs `(samples, n, to_come)`."""
     samples = inputs.transpose(2, 0, 1)
     values, vectors = np.linalg.eigh(np.swapaxes(samples, 1, 2) @ samples / len(inputs))
     root = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]

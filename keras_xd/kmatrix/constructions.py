@@ -1,21 +1,4 @@
-"""Butterflies in NumPy: their stages, those of some known matrices, and how weights hold them.
-
-A butterfly is a list of `m` stages. Stage `j` of radices `r_1 … r_m` is an array of shape
-`(O_j, s_j, r_j, r_j)` with inner size `s_j = r_1 ⋯ r_{j-1}` and outer size `O_j = n / (r_j s_j)`,
-and maps a vector viewed as `(O_j, r_j, s_j)`:
-
-    y[o, a, i] = Σ_b T_j[o, i, a, b] · x[o, b, i]
-
-Applying stages 1 … m is the *rising* (increasing-stride) butterfly `B`; its transpose applies the
-transposed stages m … 1, the *falling* one.
-
-A K-matrix of depth `d` is a product of alternating butterflies
-
-    P = B_0ᵀ · B_1 · B_2ᵀ · B_3 ⋯        (d factors)
-
-and used as `P` (signal to frequency: the matrices L and M of an XD-operation) or as its transpose
-`Pᵀ` (frequency to signal: the matrix K). Factor 0 always touches the frequencies.
-"""
+"""Butterflies in NumPy: their stages, those of some known matrices, and how weights hold them."""
 
 import math
 from collections.abc import Sequence
@@ -117,18 +100,7 @@ def random_orthogonal(radices: Sequence[int], rng: np.random.Generator) -> Stage
 def permutation(
     order: ArrayLike, radices: Sequence[int], *, rising_first: bool = False
 ) -> tuple[Stages, Stages]:
-    """Return two butterflies whose K-matrix product is a permutation matrix.
-
-    A permutation is routed through a rearrangeable (Beneš / Clos) network: an outer stage on both
-    sides and independent smaller permutations between them, found by splitting a regular bipartite
-    graph into perfect matchings; hence depth 2 (Dao et al. 2020) for every mixed radix.
-
-    Args:
-        order: index array; the matrix maps `x` to `x[order]`.
-        radices: the radices, whose product is `len(order)`.
-        rising_first: `True` gives `(B, A)` of the matrix `Bᵀ · A`, factors 0 and 1 of a K-matrix;
-            `False` that of `B · Aᵀ`, its factors 1 and 2.
-    """
+    """Return two butterflies whose K-matrix product is a permutation matrix."""
     order = np.asarray(order)
     n = math.prod(radices)
     if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
@@ -144,11 +116,7 @@ def permutation(
 
 
 def kmatrix_weights(butterflies: Sequence[Stages] | Stages, dtype: str = "float32") -> np.ndarray:
-    """Pack butterflies into the weights of one K-matrix, of shape `(d, 2, n Σ r_j)`.
-
-    Real and imaginary parts, stage after stage, each stage in the order (outer, column, row,
-    inner), in which multiplying out needs no transposition.
-    """
+    """Pack butterflies into the weights of one K-matrix, of shape `(d, 2, n Σ r_j)`."""
     vectors = []
     for stages in as_butterflies(butterflies):
         flat = np.concatenate([np.transpose(t, (0, 3, 2, 1)).ravel() for t in stages])
@@ -193,11 +161,7 @@ def _transposed(stages):
 
 
 def _route(order, radices, rising_first, fixed, before, after):
-    """Write the switches of one (sub-)permutation into the stages `before` and `after`.
-
-    The outermost digit is the lowest one if the rising butterfly comes first, else the highest;
-    `fixed` is the flat value of the digits that were dealt with by the outer levels.
-    """
+    """Write the switches of one (sub-)permutation into the stages `before` and `after`."""
     stage = len(before) - len(radices) if rising_first else len(radices) - 1
     r = radices[0] if rising_first else radices[-1]
     rest = len(order) // r

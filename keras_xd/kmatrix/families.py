@@ -1,13 +1,4 @@
-"""The families of structured matrices behind one function, and the sizes that fit a share.
-
-| family               | entry or block                             | numbers                     |
-|----------------------|--------------------------------------------|-----------------------------|
-| `low_rank`           | `Σ_a L[i, a] R[a, j]`                      | `r (rows + columns)`        |
-| `monarch`            | block tensor train of two cores, rank 1    | `b (rows + columns)`        |
-| `block_tensor_train` | product of cores, see its function         | sum over the cores          |
-| `blast`              | `U_i diag(s_ij) V_jᵀ` in block `(i, j)`    | `r (rows + columns) + r b²` |
-| `kaleidoscope`       | the corner of one butterfly                | `n Σ r_j`                   |
-"""
+"""The families of structured matrices behind one function, and the sizes that fit a share."""
 
 import math
 
@@ -156,11 +147,7 @@ def _common_divisors(shape, family):
 
 
 def _train_sizes(budget, shape):
-    """Return row factors, column factors and rank of two cores, as square as the budget allows.
-
-    Between its two products a vector should have no more numbers than it has before or after them:
-    beyond that the time is that of moving them (benchmarks/structured.md).
-    """
+    """Return row factors, column factors and rank of two cores, as square as the budget allows."""
     rows, columns = shape
     sizes = [
         (first, second)

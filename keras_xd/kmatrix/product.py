@@ -1,16 +1,4 @@
-"""K-matrices multiplied out to dense blocks, in `keras.ops`.
-
-A K-matrix has few parameters compared with the data that it is applied to. So its stages are first
-multiplied out to a few dense blocks; `keras_xd.kmatrix.transform` applies these, and the data are
-read once per block. Gradients go through all of it.
-
-Complex numbers are pairs of real numbers. A complex block is kept as the real block
-
-    [[A, -B], [B, A]]        of A + iB
-
-with the pair index beside the row and the column index, so that a complex product is one real
-matrix product and nothing is sliced out of the data.
-"""
+"""K-matrices multiplied out to dense blocks, in `keras.ops`."""
 
 import dataclasses
 import math
@@ -45,20 +33,7 @@ class Factor:
 
 
 def multiply_out(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[Factor]]:
-    """Multiply the weights of several K-matrices out to dense blocks.
-
-    All K-matrices of one plan are multiplied out together, whatever their depths: the number of
-    operations grows with the number of stages of one butterfly and with the logarithm of the depth.
-
-    Args:
-        weights: list of tensors of shape `(d, 2, n Σ r_j)`, or `(d, 1, n Σ r_j)` without imaginary
-            parts: those of one plan alike.
-        plans: list of `Plan`, one for each weight.
-
-    Returns:
-        A list with the factors of each K-matrix, a list of `Factor` in product order: the last one
-        is applied first.
-    """
+    """Multiply the weights of several K-matrices out to dense blocks."""
     # Not in the type that Keras gives arrays of NumPy.
     weights = [
         ops.convert_to_tensor(one, keras.backend.standardize_dtype(one.dtype)) for one in weights
@@ -79,12 +54,7 @@ def complex_blocks(real: Tensor, imaginary: Tensor) -> Tensor:
 
 
 def repeated(matrix: Tensor, leading: Sequence[int]) -> Tensor:
-    """Return the matrix repeated along leading axes of the data that it is multiplied with.
-
-    Left to broadcast it by itself, XLA transposes the data instead, there and back. Repeated in two
-    halves on a CPU, because the sum of one gradient becomes part of a product that has a single
-    thread.
-    """
+    """Return the matrix repeated along leading axes of the data that it is multiplied with."""
     count = math.prod(leading)
     second = 0 if devices.has_accelerator() else count // 2
     halves = [
@@ -123,12 +93,7 @@ def _multiply_out_one_plan(weights, plan):
 
 
 def _stage_groups(weights, plan):
-    """Split packed weights into `(real, imaginary)` or `(real,)` stages, group by group.
-
-    Each part of a stage has the shape `(count, S, outer, column, row, inner)`, `S` the inner size
-    of the group: the blocks of a group differ in it, so it stands in front of what is multiplied
-    out.
-    """
+    """Split packed weights into `(real, imaginary)` or `(real,)` stages, group by group."""
     count, n = weights.shape[0], plan.n
     sizes = [n * r for r in plan.radices]
     split = [splitting.split(part, sizes, axis=1) for part in ops.unstack(weights, axis=1)]
@@ -153,19 +118,7 @@ def _stage_groups(weights, plan):
 
 
 def _multiply_out_group(stages):
-    """Multiply consecutive stages out to falling blocks `[A | B]`, `(count, O, S, R, 2 R)`.
-
-    Without imaginary parts they are `A`, of shape `(count, O, S, R, R)`.
-
-    A stage has a block for each row `i` of the butterfly of the stages before it. With `c` the
-    column of that butterfly, `b` and `a` column and row of the stage, and `o` what is left outside:
-
-        product[o, (b, c), (a, i)] = stage[o, b, a, i] · butterfly[(o, b), c, i]
-
-    So in this order of axes, in which the product is the falling butterfly, the transpose of the
-    rising one, every entry is a single product of complex numbers. Real and imaginary parts stand
-    side by side in front of the rows.
-    """
+    """Multiply consecutive stages out to falling blocks `[A | B]`, `(count, O, S, R, 2 R)`."""
     first, parts = stages[0], len(stages[0])
     count, inner_groups, _, size, _, _ = first[0].shape
     butterfly = ops.concatenate(first, axis=-2) if parts == 2 else first[0]
@@ -177,10 +130,7 @@ def _multiply_out_group(stages):
 
 
 def _times_stage(butterfly, real, imaginary=None):
-    """Multiply the butterfly `(…, b, c, part, i)` by the next stage to `(… b, c, part a, i)`.
-
-    Real and imaginary part of the stage have the shape `(count, S, o, b, a, i)`.
-    """
+    """Multiply the butterfly `(…, b, c, part, i)` by the next stage to `(… b, c, part a, i)`."""
     count, inner_groups, outer, radix, _, size = real.shape
     positions = count * inner_groups * outer * radix
     if imaginary is None:
@@ -199,11 +149,7 @@ def _times_stage(butterfly, real, imaginary=None):
 
 
 def _multiply(groups, depth, group_count):
-    """Multiply `B_0ᵀ B_1 B_2ᵀ …`, merging neighbouring blocks of the same group.
-
-    Falling blocks `(matrices, depth, O, S, R, 2 R)` of each group become `(group, blocks)` in
-    product order, blocks of shape `(matrices, O, S, R, 2, R, 2)`; without imaginary parts 2 is 1.
-    """
+    """Multiply `B_0ᵀ B_1 B_2ᵀ …`, merging neighbouring blocks of the same group."""
     if group_count == 1:
         factors = [(0, _chain_product(groups[0])[:, 0])]
     else:

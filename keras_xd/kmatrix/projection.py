@@ -23,10 +23,7 @@ def project(
     steps: int = 50,
     seed: int | None = None,
 ) -> tuple[list[Stages], float]:
-    """Return the butterflies of a K-matrix near to a square matrix, and its relative error.
-
-    `KMatrix.project` says how it is found. Stages of a real matrix are real, in complex arrays.
-    """
+    """Return the butterflies of a K-matrix near to a square matrix, and its relative error."""
     matrix, radices = _checked(matrix, radices)
     depth = validation.positive_integer(depth, "depth")
     if steps < 0:
@@ -52,13 +49,7 @@ def project(
 def nearest_butterfly(
     matrix: ArrayLike, radices: int | tuple[int, ...] | None = None, *, rising: bool = False
 ) -> Stages:
-    """Return the stages `B` of a butterfly with `Bᵀ` (or `B` if `rising`) near to a matrix.
-
-    The last stage of a rising butterfly mixes the outputs of `r_m` smaller ones: for each output
-    `i` of the smaller ones and each block `b` of inputs, the entries with rows `(a, i)` and columns
-    `(b, t)` are `T_m[i, a, b] · B_b[i, t]`, of rank one in `(a, t)`. A singular value decomposition
-    of each such slice gives the stage and what is left for the smaller butterflies.
-    """
+    """Return the stages `B` of a butterfly with `Bᵀ` (or `B` if `rising`) near to a matrix."""
     matrix, radices = _checked(matrix, radices)
     rest, stages = (matrix if rising else matrix.T)[None], []
     for outer, inner, r, _ in constructions.stage_shapes(radices)[:0:-1]:
@@ -79,10 +70,6 @@ def refine(
     Given all other stages, `P = L W R` is linear in the blocks of a stage `W`, and
     `‖A - L W R‖²` is lowered by preconditioned conjugate gradients on its normal equations, from
     the stage's current blocks: the error never rises. Memory and time grow with `n²` and `n³`.
-
-    Returns:
-        `(butterflies, errors)`: the new stages, all of the same Frobenius norm, and the relative
-        error before and after each sweep.
     """
     butterflies = constructions.as_butterflies(butterflies)
     radices = tuple(stage.shape[-1] for stage in butterflies[0])

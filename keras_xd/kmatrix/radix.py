@@ -1,9 +1,4 @@
-"""Sizes of structured matrices: factorisation, padded sizes and groups of stages.
-
-A butterfly matrix of size `n = r_1 · r_2 · … · r_m` is a product of `m` sparse stages, stage `j`
-with dense `r_j × r_j` blocks; it has `n · Σ r_j` parameters. The radices are one knob from
-`O(n log n)` (all 2, the butterfly of Dao et al. 2020) to `O(n²)` (one radix `n`, a dense matrix).
-"""
+"""Sizes of structured matrices: factorisation, padded sizes and groups of stages."""
 
 import dataclasses
 import functools
@@ -221,10 +216,7 @@ def _cheapest_size(need, radix):
 
 
 def _least_parameters(n, blocks):
-    """Return what no butterfly of a size ≥ `n` is below that has at most so many blocks.
-
-    Radices of product `n` sum to at least `k` times the `k`-th root, and to `e · ln n`.
-    """
+    """Return what no butterfly of a size ≥ `n` is below that has at most so many blocks."""
     if blocks > math.log(n):
         return n * math.e * math.log(n) * (1 - 1e-9)
     return n * blocks * n ** (1 / blocks) * (1 - 1e-9)
@@ -311,10 +303,7 @@ def parameter_count(n: int, radix: int | Sequence[int] | None = None, depth: int
 
 
 def block_products(candidate: Plan, depth: int) -> tuple[int, ...]:
-    """Return the group index of each dense block product of a K-matrix, in product order.
-
-    Butterflies alternate between falling and rising stride, so that neighbours share a group.
-    """
+    """Return the group index of each dense block product of a K-matrix, in product order."""
     last = len(candidate.groups) - 1
     order = [0] if last == 0 else []
     for slot in range(depth if last else 0):

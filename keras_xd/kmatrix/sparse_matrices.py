@@ -15,13 +15,7 @@ def smallest_size(matrix: np.ndarray) -> int:
 
 
 def sparse(matrix: np.ndarray, radices: Sequence[int]) -> list[Stages]:
-    """Return six butterflies whose upper left corner is a matrix, zeros beside it.
-
-    Columns in use are packed together, copied to one slot for each non-zero, sorted by rows,
-    summed and spread over the rows in use. Packing and summing keep the order, and then run through
-    one rising butterfly without collisions, whatever the radices; copying and spreading are
-    transposes of these. With the permutation between them that makes six butterflies.
-    """
+    """Return six butterflies whose upper left corner is a matrix, zeros beside it."""
     row, column = np.nonzero(matrix)  # sorted by rows
     used_rows, rows = np.unique(row, return_inverse=True)
     used_columns, columns = np.unique(np.sort(column), return_inverse=True)
@@ -40,13 +34,7 @@ def sparse(matrix: np.ndarray, radices: Sequence[int]) -> list[Stages]:
 
 
 def _packing(positions, ranks, radices):
-    """Return the rising butterfly that adds entry `positions[k]` to entry `ranks[k]`.
-
-    Before stage `j` the path of `k` is at the lower digits of its rank and the higher digits of its
-    position. Two paths of different ranks never meet: equal higher digits put the positions closer
-    than `r_1 ⋯ r_{j-1}`, equal lower digits the ranks at least that far apart, and positions are at
-    least as far apart as ranks, which are 0, 1, 2, … in the order of the positions.
-    """
+    """Return the rising butterfly that adds entry `positions[k]` to entry `ranks[k]`."""
     stages = constructions.zero(radices)
     for stage, (_, inner, r, _) in zip(stages, constructions.stage_shapes(radices), strict=True):
         above, from_digit = divmod(positions // inner, r)

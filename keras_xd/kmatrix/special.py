@@ -1,25 +1,4 @@
-"""Butterflies of known transforms, and products of K-matrices, in NumPy.
-
-Every function returns a list of butterflies `P = B_0ᵀ · B_1 · B_2ᵀ ⋯` as `constructions` describes
-them; its length is the depth. Where such a list is taken, the stages of a single butterfly stand
-for a list of one.
-
-| matrix of size n = Π r_j                    | depth | remarks                                    |
-|---------------------------------------------|-------|--------------------------------------------|
-| Kronecker product of r_j × r_j, Hadamard    | 1     |                                            |
-| diagonal; a diagonal times any K-matrix     | 1; +0 | absorbed, on either side                   |
-| DFT                                         | 1     | spectrum in digit-reversed order           |
-| DFT in natural order                        | 3     |                                            |
-| any permutation                             | 2     |                                            |
-| circulant, Toeplitz embedded in one         | 3     | factor 0 is the identity                   |
-| DCT and DST III, IV                         | 3     | real part                                  |
-| DCT and DST II                              | 4     | real part; factor 0 is the identity        |
-| Haar wavelet                                | 4     |                                            |
-| at most n non-zeros (`sparse_matrices`)     | 6     | no expansion                               |
-
-Where factor 0 is the identity, the transpose of the other factors is a matrix of one butterfly
-less.
-"""
+"""Butterflies of known transforms, and products of K-matrices, in NumPy."""
 
 import math
 from collections.abc import Sequence
@@ -49,10 +28,7 @@ def transpose(butterflies: Sequence[Stages] | Stages) -> list[Stages]:
 
 
 def compose(*kmatrices: Sequence[Stages] | Stages) -> list[Stages]:
-    """Return the butterflies of the product of K-matrices of the same radices, leftmost first.
-
-    Depths add up; a factor of odd depth that is followed by another one costs one identity more.
-    """
+    """Return the butterflies of the product of K-matrices of the same radices, leftmost first."""
     result = []
     for butterflies in map(constructions.as_butterflies, kmatrices):
         if len(result) % 2:
@@ -130,8 +106,6 @@ def dct(radices: Sequence[int], kind: int, norm: str | None) -> list[Stages]:
     - II: `Re(diag(c) F Q)`,
     - III: `Re(Qᵀ F diag(c e))`, where `e_0 = 1/2` and `e_k = 1` otherwise,
     - IV: `Re(Qᵀ diag(s_t exp(-πi(4t+1)/4n)) F diag(c))`.
-
-    The DFT's digit reversal merges into the permutation.
     """
     n = math.prod(radices)
     outer = 2 * np.exp(-0.5j * np.pi * np.arange(n) / n)
@@ -142,14 +116,7 @@ def dct(radices: Sequence[int], kind: int, norm: str | None) -> list[Stages]:
 
 
 def dst(radices: Sequence[int], kind: int, norm: str | None) -> list[Stages]:
-    """Return a K-matrix whose real part is the discrete sine transform II, III or IV.
-
-    In the notation of `dct`:
-
-    - II: `Re(diag(2i exp(-πi(k+1)/2n)) F diag(s_t exp(-2πit/n)) Q)`,
-    - III: the transpose of II with its last column halved,
-    - IV: `Re(Qᵀ diag(exp(-πi(4t+1)/4n)) F diag(2i exp(-πik/2n)))`.
-    """
+    """Return a K-matrix whose real part is the discrete sine transform II, III or IV."""
     n = math.prod(radices)
     t = np.arange(n)
     if kind == 4:
@@ -162,10 +129,7 @@ def dst(radices: Sequence[int], kind: int, norm: str | None) -> list[Stages]:
 
 
 def circulant(column: np.ndarray, radices: Sequence[int]) -> list[Stages]:
-    """Return the circulant matrix `C[i, j] = column[(i - j) mod n] = F⁻¹ diag(F column) F`.
-
-    No permutation is needed: the digit-reversed orders of `F` and `F⁻¹` cancel.
-    """
+    """Return the circulant matrix `C[i, j] = column[(i - j) mod n] = F⁻¹ diag(F column) F`."""
     spectrum = np.fft.fft(column)[constructions.digit_reversal(radices)]
     inverse = _columns_scaled(constructions.dft(radices, inverse=True), spectrum)
     return [constructions.identity(radices), inverse, constructions.dft(radices)]
@@ -183,10 +147,7 @@ def toeplitz(column: np.ndarray, row: np.ndarray, radices: Sequence[int]) -> lis
 def haar(radices: Sequence[int]) -> list[Stages]:
     """Return the orthonormal Haar wavelet transform of mixed radix, coarse to fine.
 
-    With the orthonormal cosine matrix `W_r`, whose first row is constant and whose other rows are
-    the details (`W_2` is Haar's), the matrix of size `r n` is, first radix last,
-
-        H_{rn} = [H_n ⊗ W_r[0]; I_n ⊗ W_r[1]; …; I_n ⊗ W_r[r - 1]].
+    H_{rn} = [H_n ⊗ W_r[0]; I_n ⊗ W_r[1]; …; I_n ⊗ W_r[r - 1]].
     """
     stages, order = constructions.identity(radices), np.zeros(1, dtype=int)
     for stage, r in zip(stages, radices, strict=True):

@@ -135,10 +135,7 @@ def tail(slices, rank):
 
 
 def damped(normal):
-    """Return the matrices of normal equations, made invertible.
-
-    Solved for the change of a solution, they never make it worse.
-    """
+    """Return the matrices of normal equations, made invertible."""
     size = normal.shape[-1]
     trace = np.trace(normal, axis1=-2, axis2=-1)[..., None, None]
     return normal + (_DAMPING * trace / size + np.finfo(float).tiny) * np.eye(size)

@@ -1,8 +1,4 @@
-"""Products with rectangular structured matrices, in `keras.ops`.
-
-Each family keeps its numbers as dense blocks in the order in which they are multiplied, so that no
-weight is transposed in a call: `(blocks, inputs of a block, outputs of a block)`.
-"""
+"""Products with rectangular structured matrices, in `keras.ops`."""
 
 import abc
 import dataclasses
@@ -82,12 +78,8 @@ class StructuredProduct(abc.ABC):
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """Of each array, the factor of a learning rate at which its steps act as those of `Dense`.
-
-        A step of Adam changes every number by the learning rate, and so what an array computes by
-        as much as there are products in a sum. Hence an array whose products sum `f` numbers, one
-        of `k` of a layer of so many `inputs`, learns at `inputs / (f k)` times the rate of a dense
-        kernel: the rule of Qiu et al., "Compute Better Spent", 2024.
+        """Of each array, the factor of a learning rate at which its steps act as those of
+        `Dense`.
         """
         return tuple(self.inputs / (fan * len(self.fans)) for fan in self.fans)
 
@@ -102,9 +94,8 @@ class StructuredProduct(abc.ABC):
         return self.parameters
 
     def initial(self, gain: float, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return random arrays by which a vector of entries of variance 1 gets the variance `gain`.
-
-        What each array computes has the variance of what it is given, the last one's excepted.
+        """Return random arrays by which a vector of entries of variance 1 gets the variance
+        `gain`.
         """
         gains = [1.0] * (len(self.shapes) - 1) + [gain]
         return [
@@ -121,11 +112,7 @@ class StructuredProduct(abc.ABC):
         ]
 
     def row_rates(self, deviation: float) -> tuple[float, ...]:
-        """Return what `rates` are for `rows` that begin as those of `initial_rows`.
-
-        By a step of Adam an array whose products sum `f` numbers, one of `k`, changes a row by as
-        much as it changes itself, times `f d^((k - 1) / k)` for the deviation `d`.
-        """
+        """Return what `rates` are for `rows` that begin as those of `initial_rows`."""
         count = len(self.shapes)
         others = deviation ** ((count - 1) / count)
         return tuple(1 / (fan * others * count) for fan in self.row_fans)
@@ -163,8 +150,6 @@ class DenseProduct(StructuredProduct):
 @dataclasses.dataclass(frozen=True)
 class TrainProduct(StructuredProduct):
     """A block tensor train, of which low rank and Monarch are cases; see `nearest_…`.
-
-    The array of core `t` has a block for each of the rows so far and columns to come.
 
     Attributes:
         row_factors, column_factors, rank: as in `nearest_block_tensor_train`.
@@ -362,9 +347,8 @@ class KaleidoscopeProduct(StructuredProduct):
 
 
 def structured_product(family: str, inputs: int, units: int, sizes: Config) -> StructuredProduct:
-    """Return how vectors are multiplied by a matrix of a family and sizes, as `SIZES` names them.
-
-    Sizes are the arguments of the family's `nearest_…`; `depth` may be left out.
+    """Return how vectors are multiplied by a matrix of a family and sizes, as `SIZES`
+    names them.
     """
     names = SIZES[validation.one_of(family, tuple(SIZES), "family")]
     missing = [name for name in names if name not in sizes and name != "depth"]

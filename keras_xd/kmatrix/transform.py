@@ -1,8 +1,4 @@
-"""K-matrices applied along an axis of the data, in `keras.ops`.
-
-`forward_transform` and `transposed_transform` take the columns and rows in use of the dense blocks
-from `product.multiply_out`; what they return is called on data and reads them once a block.
-"""
+"""K-matrices applied along an axis of the data, in `keras.ops`."""
 
 import dataclasses
 import math
@@ -21,12 +17,6 @@ _MOST_REPEATED = 2**23
 @dataclasses.dataclass(frozen=True)
 class Transform:
     """A K-matrix made ready for one axis: the dense matrices in use and how to apply them.
-
-    Only the columns and rows in use are kept. It is called on data; `matrices` alone may be
-    replaced, by stored or by cast ones.
-
-    Complex entries are pairs of numbers. Of a K-matrix without imaginary parts they are single
-    numbers: wherever a shape below has an axis of size 2 for pairs, it has size 1.
 
     Attributes:
         matrices: list of tensors, the first one is applied first.
@@ -86,12 +76,7 @@ class Transform:
 
 
 class ForwardTransform(Transform):
-    """`P` along an axis: signal to frequencies.
-
-    Called on real tensors `(pre, size, post)`, or pairs `(pre, 2, size, post)` if `pair`, which
-    are the entries 0, `stride`, 2 `stride`, … of vectors of size `n`; returns `(pre, n, 2, post)`.
-    The other entries count as zeros; those after the last one are never multiplied.
-    """
+    """`P` along an axis: signal to frequencies."""
 
     def __call__(self, x):
         # `post` holds the batch and may be dynamic, hence the -1 in every shape below.
@@ -125,11 +110,7 @@ class ForwardTransform(Transform):
 
 
 class TransposedTransform(Transform):
-    """`Pᵀ` along an axis: frequencies to signal.
-
-    Called on `(pre, n, 2, post)`; returns the real part `(pre, size, post)`, or pairs
-    `(pre, 2, size, post)` if `pair`: the entries 0, `stride`, 2 `stride`, … of the result.
-    """
+    """`Pᵀ` along an axis: frequencies to signal."""
 
     def __call__(self, y):
         y = ops.convert_to_tensor(y)
@@ -165,15 +146,7 @@ def forward_transform(
     stride: int = 1,
     pair: bool,
 ) -> ForwardTransform:
-    """Make a K-matrix ready to be applied as `P` to the first `size` entries of a signal.
-
-    Args:
-        factors: the factors of `P` from `multiply_out`.
-        plan: their `Plan`.
-        size: number of entries of the signal; zeros follow them. Default: as many as fit.
-        stride: distance of these entries in the vector of size `n`, with zeros between them.
-        pair: whether the signal is complex.
-    """
+    """Make a K-matrix ready to be applied as `P` to the first `size` entries of a signal."""
     size = -(-plan.n // stride) if size is None else size
     reach = (size - 1) * stride + 1
     _check_pair(factors, pair)
@@ -202,11 +175,7 @@ def transposed_transform(
     stride: int = 1,
     pair: bool,
 ) -> TransposedTransform:
-    """Make a K-matrix ready to be applied as its transpose `Pᵀ`; arguments as before.
-
-    The first `size` entries of the result are kept, of every `stride`-th; with `pair` their
-    imaginary parts too.
-    """
+    """Make a K-matrix ready to be applied as its transpose `Pᵀ`; arguments as before."""
     size = -(-plan.n // stride) if size is None else size
     reach = (size - 1) * stride + 1
     _check_pair(factors, pair)
@@ -239,10 +208,7 @@ def multiply_adds(
     columns: int,
     parts: int = 2,
 ) -> int:
-    """Return the multiply–adds of a transform with these arguments for so many vectors.
-
-    Multiplying the weights out is not counted. `parts` is 1 without imaginary parts.
-    """
+    """Return the multiply–adds of a transform with these arguments for so many vectors."""
     order, sizes = radix.block_products(plan, depth), plan.group_sizes
     total = parts**2 * plan.n * sum(sizes[group] for group in order[:-1])
     last, reach = sizes[order[-1]], (size - 1) * stride + 1

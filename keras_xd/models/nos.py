@@ -269,15 +269,7 @@ def _derived(genotype, drop_path, seed, calibration_gate):
 
 
 def _stacked(make_cell, two, cells, channels, previous_reduction):
-    """Return the outputs of all cells and the numbers of the two reduction cells.
-
-    Args:
-        make_cell: function of filters, `reduction`, `previous_reduction` and a name.
-        two: the inputs of the first cell.
-        cells: number of cells.
-        channels: channels of the first cells.
-        previous_reduction: whether the first of `two` is twice as large.
-    """
+    """Return the outputs of all cells and the numbers of the two reduction cells."""
     places, stage, outputs = (cells // 3, 2 * cells // 3), 1, []
     for number in range(cells):
         reduction = number in places

@@ -113,11 +113,7 @@ def find_candidates(model, space, operations=twins.OPERATIONS, windowed=False):
 
 
 def _is_causal(model):
-    """Return whether a model has outputs of several steps, and convolutions that are all causal.
-
-    One with padding "same" looks ahead itself. Models that are causal for another reason, such as
-    recurrent layers, are found by `causality.is_causal`.
-    """
+    """Return whether a model has outputs of several steps, and convolutions that are all causal."""
     layers = [x for _, x in named_layers(model) if not isinstance(x, SearchableLayer)]
     outputs = getattr(model, "outputs", None)
     shapes = [(None, None, None)] if outputs is None else [output.shape for output in outputs]

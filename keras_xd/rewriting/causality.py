@@ -12,15 +12,7 @@ _ROUNDING = 16 * np.finfo("float32").eps  # of the largest output
 
 
 def is_causal(model, axis=1):
-    """Return whether an output depends on earlier steps of an input, and on no later ones.
-
-    The model is called on random inputs that differ from some step on. Outputs count that have as
-    many steps as the input. One that depends on the same step alone is pointwise, not causal.
-
-    Args:
-        model: a built model. It is called in inference mode, and its state does not change.
-        axis: that of the steps in sequences of vectors.
-    """
+    """Return whether an output depends on earlier steps of an input, and on no later ones."""
     if is_graph(model):
         inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
         call = (inputs,), {}

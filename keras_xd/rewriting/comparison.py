@@ -237,10 +237,7 @@ def _layer_comparison(path, layer, other, reason, arguments):
 
 
 def layer_multiply_adds(layer, shapes):
-    """Return the multiply–adds of a layer called at these shapes, `None` if unknown.
-
-    Poolings and identities multiply nothing that counts.
-    """
+    """Return the multiply–adds of a layer called at these shapes, `None` if unknown."""
     if not shapes:
         return None
     if isinstance(layer, (*POOLING, keras.layers.Identity)):

@@ -39,15 +39,7 @@ def noun_of(found):
 
 
 def described_layers(model):
-    """Return how many layers of each class a model has, as text.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.rewriting.explaining import described_layers
-    >>> described_layers(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]))
-    'Dense'
-    """
+    """Return how many layers of each class a model has, as text."""
     counts = collections.Counter(
         type(layer).__name__
         for _, layer in named_layers(model)[1:]

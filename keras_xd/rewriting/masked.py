@@ -39,11 +39,7 @@ class MaskOptions:
 
     @classmethod
     def checked(cls, options: dict) -> "MaskOptions":
-        """Return the options of a dictionary.
-
-        Raises:
-            ValueError: for one that does not exist, or a value that it cannot have.
-        """
+        """Return the options of a dictionary."""
         allowed = [field.name for field in dataclasses.fields(cls)]
         wrong = {name: value for name, value in options.items() if name not in allowed}
         if wrong:
@@ -67,11 +63,7 @@ class MaskOptions:
 
 
 class MaskedSpace(SearchSpace):
-    """The search space of `rewrite(model, to="masked")`: kernel sizes, widths and depth.
-
-    The mask of a kernel is selected by its layer, that of a width by the layers that make the
-    channels, and that of a depth by the additions.
-    """
+    """The search space of `rewrite(model, to="masked")`: kernel sizes, widths and depth."""
 
     no_forecast = (
         "Masks need no forecast: they add one number for each axis, and the model begins with the "
@@ -186,10 +178,7 @@ def _sites(graphs, able, shared, options):
 
 
 def _arguments(sites, wanted, able, options):
-    """Return the further arguments of each new layer, by the id of the old one, and the gates.
-
-    Gates are pairs of a `Block` and the `MaskedBranch` at the end of its branch.
-    """
+    """Return the further arguments of each new layer, by the id of the old one, and the gates."""
     arguments, gates, names = collections.defaultdict(dict), [], set()
     for layer in filter(wanted, sites.kernels):
         arguments[id(layer)] |= {"mask_kernel": True, "initial_value": options.initial_value}

@@ -67,11 +67,7 @@ class StructuredOptions:
 
     @classmethod
     def checked(cls, options: dict) -> "StructuredOptions":
-        """Return the options of a dictionary.
-
-        Raises:
-            ValueError: for one that does not exist, or a value that it cannot have.
-        """
+        """Return the options of a dictionary."""
         allowed = [field.name for field in dataclasses.fields(cls)]
         wrong = {name: value for name, value in options.items() if name not in allowed}
         if wrong:
@@ -153,8 +149,6 @@ class KernelReport:
 class StructuredReport:
     """The kernels that `rewrite(to="structured")` has replaced; `str()` of it is a table.
 
-    In the table a mixture has one line, with the errors of its nearest candidate.
-
     Attributes:
         rows: a `KernelReport` for each kernel.
         left: the layers that were left as they are, and why, by their paths.
@@ -184,10 +178,7 @@ class StructuredReport:
 
 
 class StructuredSpace(SearchSpace):
-    """The search space of `rewrite(model, to="structured")`: layers that are a matrix.
-
-    Where several families or sizes are given, layers become mixtures of them.
-    """
+    """The search space of `rewrite(model, to="structured")`: layers that are a matrix."""
 
     build_time = True
     no_forecast = (

@@ -94,12 +94,7 @@ def check_options(options, new_layers):
 
 
 def twin_of(candidate, twin, padding, options):
-    """Return the new layer, not yet built, in place of a layer.
-
-    An option `kernel_size` makes smaller kernels as large as that, except for transposed ones. The
-    new layer is trainable; the flag of the old one is copied after building, since a layer that is
-    built frozen would freeze what it shares with others.
-    """
+    """Return the new layer, not yet built, in place of a layer."""
     layer, shape, options = candidate.layer, candidate.shape, dict(options)
     arguments = _arguments(layer)
     if candidate.operation == "layer":
@@ -165,10 +160,8 @@ def skip_layer(candidate, twin, data_format, padding, options):
 
 
 def copy_weights(old, new):
-    """Copy the values and trainable flags of a layer's weights to its built twin, by their names.
-
-    Kernels are placed in the middle of larger ones, around which there are zeros; those that look
-    back only at the end.
+    """Copy the values and trainable flags of a layer's weights to its built twin, by their
+    names.
     """
     sizes = [getattr(new, name, None) for name in ("window_size", "kernel_size")]
     centred = None not in sizes and sizes[0] != sizes[1]

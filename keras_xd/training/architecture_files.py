@@ -117,16 +117,7 @@ def load_architecture(
 
 
 def layout(model):
-    """Return what is known of the architecture of a model beside its values.
-
-    Args:
-        model: a built model or layer.
-
-    Returns:
-        A list of one dictionary of JSON's types for each searchable layer with variables of its
-        own: its `path`, the path without automatic numbers (`numberless`), its name, the shape of
-        its inputs, its signature and its variables, each a `name` and a `shape`.
-    """
+    """Return what is known of the architecture of a model beside its values."""
     layers = dict(named_layers(model))
     described = []
     for path, layer, variables in architecture_parts(model):
@@ -167,20 +158,7 @@ def pack(model):
 
 
 def unpack(model, content, source, names=None):
-    """Give a model the architecture that `pack` returned for another one, or change nothing.
-
-    Args:
-        model: a built model or layer.
-        content: bytes.
-        source: where they are from, for messages.
-        names: as in `load_architecture`.
-
-    Returns:
-        `model`.
-
-    Raises:
-        ValueError: as `load_architecture`.
-    """
+    """Give a model the architecture that `pack` returned for another one, or change nothing."""
     saved, arrays = _read(content, source)
     parts = {path: variables for path, _, variables in architecture_parts(model)}
     present = {layer["path"]: layer for layer in layout(model)}
@@ -276,14 +254,7 @@ def _check_layer(layer, arrays):
 
 
 def _matched(saved, present, names, problems):
-    """Return pairs of layers in the file and in the model; tell of others in `problems`.
-
-    Args:
-        saved: list of layers of the file.
-        present: dictionary from paths to layers of the model.
-        names: dictionary from paths in the file to paths in the model.
-        problems: list of texts, appended to.
-    """
+    """Return pairs of layers in the file and in the model; tell of others in `problems`."""
     saved, present = {layer["path"]: layer for layer in saved}, dict(present)
     names = dict(names)
     unknown = {old: new for old, new in names.items() if old not in saved or new not in present}

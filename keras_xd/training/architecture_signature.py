@@ -10,16 +10,8 @@ from keras_xd.core.validation import is_integer
 
 
 def signature(model):
-    """Return the numbers in the configuration and the weights of every searchable layer, as text.
-
-    Numbers, such as those of a depth or a radix, tell apart architectures whose weights have the
-    same shapes.
-
-    Args:
-        model: a built model.
-
-    Returns:
-        A list of one list of texts for each searchable layer.
+    """Return the numbers in the configuration and the weights of every searchable layer,
+    as text.
     """
 
     def describe(variable):
@@ -42,15 +34,7 @@ def signature(model):
 
 
 def check_signature(model, saved):
-    """Raise `ValueError` unless the signature in a file is that of a model.
-
-    Args:
-        model: a built model.
-        saved: the signature in the file.
-
-    Raises:
-        ValueError: if the two differ in their number of searchable layers or in one of these.
-    """
+    """Raise `ValueError` unless the signature in a file is that of a model."""
     current = signature(model)
     if len(saved) != len(current):
         raise ValueError(

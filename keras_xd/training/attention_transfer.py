@@ -146,14 +146,7 @@ class AttentionTransfer:
 
 
 class Guide:
-    """What a search calls in training in place of its model: the model, and a term of the loss.
-
-    Not part of any model, so that Keras does not find the teacher in the search.
-
-    Args:
-        transfer: the `AttentionTransfer`, or `None` where a file tells only that there was one.
-        student: the model that is searched, `None` without `transfer`.
-    """
+    """What a search calls in training in place of its model: the model, and a term of the loss."""
 
     def __init__(self, transfer, student):
         self.transfer = transfer
@@ -201,12 +194,7 @@ class Guide:
 
 @contextlib.contextmanager
 def remembering(guide: Guide | None, *batches):
-    """Pass the teacher once for batches that are used several times, in a `with` statement.
-
-    Args:
-        guide: the `Guide` of a search, or `None`.
-        *batches: batches of Keras' train step, of which inputs are known again by identity.
-    """
+    """Pass the teacher once for batches that are used several times, in a `with` statement."""
     if guide is None or guide.transfer is None:
         yield
         return
@@ -223,23 +211,7 @@ def remembering(guide: Guide | None, *batches):
 
 
 def attention(features: Tensor, channels_last: bool = True) -> Tensor:
-    """Return where features attend to: their squares summed over channels, of norm 1.
-
-    Args:
-        features: tensor `(batch, *spatial, channels)`, or `(batch, channels, *spatial)`.
-        channels_last: which of the two.
-
-    Returns:
-        A float32 tensor `(batch, positions)`, whose rows have the Euclidean norm 1; rows of
-        features that are all zero are zero.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.training.attention_transfer import attention
-    >>> attention(np.array([[[1.0, 1.0], [0.0, 0.0]]])).numpy()
-    array([[1., 0.]], dtype=float32)
-    """
+    """Return where features attend to: their squares summed over channels, of norm 1."""
     squares = ops.square(ops.cast(features, "float32"))
     summed = ops.sum(squares, axis=-1 if channels_last else 1)
     flat = ops.reshape(summed, (ops.shape(summed)[0], -1))

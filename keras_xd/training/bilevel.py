@@ -24,23 +24,7 @@ def check_backend(mode):
 
 
 def fit_arguments(search, x, y, architecture_data, architecture_split, arguments):
-    """Return what to give to `keras.Model.fit` for a bilevel search.
-
-    Args:
-        search: the compiled `SearchModel`.
-        x: the training data, in whatever form.
-        y: targets, for arrays.
-        architecture_data: see `SearchModel.fit`.
-        architecture_split: likewise.
-        arguments: the other arguments of `fit`.
-
-    Returns:
-        The data as one stream, `None` for the targets in it, and the arguments that remain.
-
-    Raises:
-        ValueError: if there are no architecture data, more than one source of them, or more than
-            one device, or if the data do not fit together.
-    """
+    """Return what to give to `keras.Model.fit` for a bilevel search."""
     # TensorFlow, whose pipelines serve every backend, is not needed before.
     from keras_xd.training import interleaved_batches
 
@@ -90,20 +74,7 @@ def fit_arguments(search, x, y, architecture_data, architecture_split, arguments
 
 
 def train_step(search, arguments, weights_step):
-    """Move the architecture by a batch's second half, then the weights by its first half.
-
-    In warm-up, or with a frozen architecture, only the weights move. The loss of the architecture
-    half is computed before either moves and without a trace in the model's state.
-
-    Args:
-        search: the compiled `SearchModel`.
-        arguments: those of Keras' train step: a batch of which every other sample, from the
-            second, is an architecture sample; on JAX before it the state.
-        weights_step: the train step of Keras, a function of the same arguments.
-
-    Returns:
-        The logs of the train step of Keras and `architecture_loss`; on JAX also the state.
-    """
+    """Move the architecture by a batch's second half, then the weights by its first half."""
     *state, data = arguments
     training, held_out = halves(data)
     with remembering(search.guide, training, held_out):
@@ -132,9 +103,6 @@ def halves(data):
 def architecture_gradients(search, training, held_out):
     """Return the gradients by which a search moves its architecture.
 
-    With the loss of the training batch `L` and of the architecture batch `V`, weights `w`,
-    architecture `α`:
-
     - `"alternating"` and `"first_order"`: `∇_α V(w, α)`.
     - `"second_order"`: `∇_α V(w', α) - η (∇_α L(w + εu, α) - ∇_α L(w - εu, α)) / 2ε`, where
       `w' = w + μm - η (∇_w L(w, α) + λw)` is the next step of SGD with its velocity `m`,
@@ -142,24 +110,6 @@ def architecture_gradients(search, training, held_out):
       derivatives is a central difference; nothing is differentiated twice. Of optimizers other
       than SGD the learning rate `η` and the weight decay `λ` are used. Where weights have several
       groups, each has its own `η`, `λ` and `μ`; then the differences are along `ηu / max η`.
-
-    On several devices these are each device's part of the gradients, whose sum an optimizer takes.
-    No variable is changed by it, whatever the passes through the model do: each of them starts
-    from the same weights, statistics and random state. If the slopes by which to look ahead are
-    not finite, the loss is that at the present weights and the gradients are NaN.
-
-    Args:
-        search: the compiled `SearchModel`.
-        training: the batch of training samples.
-        held_out: the batch of architecture samples.
-
-    Returns:
-        A tuple: the loss of the architecture batch, the gradients (`None` where there is none)
-        and, for `"alternating"`, the state the pass leaves behind, as pairs of variable and value.
-
-    Reference:
-
-    - Liu, Simonyan, Yang. DARTS: Differentiable Architecture Search. 2019. Equations 7 and 8.
     """
     architecture, weights = _groups(search)
     if search.mode != "second_order" or not weights:
@@ -183,17 +133,7 @@ def loss_scale(search):
 
 
 def scaled_loss(search, data, values=()):
-    """Return the scaled loss of a batch, and the state that the pass would leave behind.
-
-    Args:
-        search: the compiled `SearchModel`.
-        data: the batch.
-        values: pairs of a variable and the tensor to use as its value.
-
-    Returns:
-        The loss in training mode, times the optimizer's loss scale, and a list of the new values
-        of the model's non-trainable variables, `None` where unchanged. Nothing is assigned.
-    """
+    """Return the scaled loss of a batch, and the state that the pass would leave behind."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     # Keras regularizes in such a scope only what has a value in it, and JAX knows no other value.
     present = [(v, v) for v in [*search.variables, *search.metrics_variables]]
@@ -267,16 +207,6 @@ def _second_derivatives(search, data, architecture, weights, direction, factor):
 
     It is the central difference `factor (∇_α L(w + εu, α) - ∇_α L(w - εu, α)) / 2ε`, with
     `ε = perturbation / ‖u‖₂`.
-
-    Args:
-        search: the compiled `SearchModel`.
-        data: the batch.
-        architecture, weights: the variables `α` and `w`.
-        direction: `u`, one tensor for each weight, `None` for zeros.
-        factor: a number or scalar tensor.
-
-    Returns:
-        A list with a tensor for each architecture variable, `None` where there is no gradient.
     """
     dtype = keras.config.floatx()
     direction = [

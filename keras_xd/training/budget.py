@@ -22,20 +22,7 @@ MEASURES = {
 
 
 class ComplexityMetric(keras.metrics.Mean):
-    """The mean of complexity over target, and the weight of the complexity term.
-
-    The weight is a variable, so that it can change between steps without a new trace; it is one of
-    a metric, because that is state of a training on every backend but no weight of the model.
-
-    Example:
-
-    >>> from keras_xd.training import budget
-    >>> metric = budget.ComplexityMetric()
-    >>> _ = metric.weight.assign(0.5)
-    >>> metric.reset_state()
-    >>> float(metric.weight)
-    0.5
-    """
+    """The mean of complexity over target, and the weight of the complexity term."""
 
     def __init__(self, name="complexity", **kwargs):
         super().__init__(name=name, **kwargs)
@@ -55,10 +42,8 @@ def check_weight(weight):
 
 
 def check_arguments(target, weight, measure):
-    """Raise `ValueError` unless `target`, `weight` and `measure` define a complexity term or none.
-
-    Args:
-        target, weight, measure: as in `SearchModel.compile`.
+    """Raise `ValueError` unless `target`, `weight` and `measure` define a complexity term
+    or none.
     """
     if target is not None and (not isinstance(target, numbers.Real) or not target > 0):
         raise ValueError(
@@ -76,10 +61,7 @@ def check_arguments(target, weight, measure):
 
 
 def check_saved_measure(measure):
-    """Raise `ValueError` if the measure of a file is neither the package's nor registered.
-
-    Keras finds all of its own functions by name, those that write files among them.
-    """
+    """Raise `ValueError` if the measure of a file is neither the package's nor registered."""
     if isinstance(measure, str) or measure in (complexity, *MEASURES.values()):
         return  # `check_arguments` knows the names
     kind = measure if hasattr(measure, "__name__") else type(measure)
@@ -92,15 +74,7 @@ def check_saved_measure(measure):
 
 
 def check_reachable(model, target, measure):
-    """Raise `ValueError` if even the smallest masks cost more than the target.
-
-    It is known only of models whose architecture is all masks. Their variables are set to the
-    smallest values and back. Layers whose multiply–adds are not counted are named in a warning.
-
-    Args:
-        model: a built model.
-        target, measure: as in `SearchModel.compile`.
-    """
+    """Raise `ValueError` if even the smallest masks cost more than the target."""
     if target is not None and _known_measure(measure) == "multiply_adds":
         warn_of_uncounted(model)  # here, because a step is traced several times
     variables = architecture_variables(model)
@@ -125,12 +99,7 @@ def check_reachable(model, target, measure):
 
 
 def measured(model, measure):
-    """Return what a model costs.
-
-    Args:
-        model: a built model.
-        measure: one of `MEASURES`, or a function of the model.
-    """
+    """Return what a model costs."""
     return MEASURES.get(_known_measure(measure), measure)(model)
 
 
@@ -140,12 +109,7 @@ def measured_number(model, measure):
 
 
 def log_excess(search, finalized):
-    """Log by how much a finalized search costs more than it was to.
-
-    Args:
-        search: the `SearchModel`.
-        finalized: the model to measure; a measure of one's own takes the model of the search.
-    """
+    """Log by how much a finalized search costs more than it was to."""
     target, measure = search.complexity_target, _known_measure(search.complexity_measure)
     if target is None or not search.complexity_weight:
         return
@@ -168,10 +132,7 @@ def _known_measure(measure):
 
 
 def complexity_term(search):
-    """Return `complexity_weight · (complexity / complexity_target - 1)²` of a compiled search.
-
-    The metric `complexity` gets the ratio.
-    """
+    """Return `complexity_weight · (complexity / complexity_target - 1)²` of a compiled search."""
     cost = measured(search.model, search.complexity_measure)
     ratio = ops.convert_to_tensor(cost, "float32") / search.complexity_target
     search.complexity_metric.update_state(ratio)

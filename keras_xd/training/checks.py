@@ -115,14 +115,7 @@ def warn_of_unadapted(search):
 
 
 def warn_of_logits(model, loss):
-    """Warn if a loss takes probabilities for logits, or logits for probabilities.
-
-    It is known where the last layer of each output has an activation, and the loss `from_logits`.
-
-    Args:
-        model: the model, of which only a graph tells its last layers.
-        loss: as in `compile`.
-    """
+    """Warn if a loss takes probabilities for logits, or logits for probabilities."""
     if not is_graph(model):
         return
     names = getattr(model, "output_names", [None])  # a Sequential model has no names
@@ -177,19 +170,7 @@ def _last_activation(model, output):
 
 
 def prepare_fit(search, x, y, epochs, architecture_data, architecture_split, given):
-    """Check the arguments of `fit` of a compiled search; begin its phases.
-
-    Args:
-        search: the compiled `SearchModel`.
-        x, y, epochs, architecture_data, architecture_split: as given to `fit`.
-        given: dictionary of the other arguments, `batch_size` among them.
-
-    Returns:
-        `x`, `y` and the other arguments to give to `keras.Model.fit`.
-
-    Raises:
-        ValueError: as `SearchModel.fit`.
-    """
+    """Check the arguments of `fit` of a compiled search; begin its phases."""
     check_trainable_variables(search)
     search.cooldown_begins = first_cooldown_epoch(search, epochs, given.get("initial_epoch", 0))
     if search.mode != "joint":
@@ -203,19 +184,7 @@ def prepare_fit(search, x, y, epochs, architecture_data, architecture_split, giv
 
 
 def first_cooldown_epoch(search, epochs, initial_epoch):
-    """Return the first epoch of a `fit` in which its architecture has to be fixed again.
-
-    Args:
-        search: the compiled `SearchModel`.
-        epochs, initial_epoch: as given to `fit`.
-
-    Returns:
-        The number of that epoch, counted as by Keras, or `None` if there is no cool-down.
-
-    Raises:
-        ValueError: if a `fit` that begins with epoch 0 would not move the architecture at all, as
-            cool-down and what is left of warm-up have all of its epochs.
-    """
+    """Return the first epoch of a `fit` in which its architecture has to be fixed again."""
     if not search.cooldown_epochs:
         return None
     limit = keras.config.max_epochs()
@@ -233,19 +202,7 @@ def first_cooldown_epoch(search, epochs, initial_epoch):
 
 
 def with_own_callbacks(callbacks, search):
-    """Return callbacks for `fit`, with those that a search needs around them.
-
-    Args:
-        callbacks: as given to `fit`. A `keras.callbacks.CallbackList` is added to.
-        search: the `SearchModel`.
-
-    Returns:
-        The callbacks. The first of them counts the epochs; Keras' callbacks of learning rates and
-        of early stopping have others in front of and behind them.
-
-    Raises:
-        ValueError: if a callback is to set a learning rate that follows a schedule.
-    """
+    """Return callbacks for `fit`, with those that a search needs around them."""
     listed = isinstance(callbacks, keras.callbacks.CallbackList)
     found = callbacks.callbacks if listed else keras.tree.flatten(callbacks or [])
     if search.compiled:

@@ -9,19 +9,7 @@ from keras_xd.training.optimizers import ArchitectureOptimizer
 
 
 def completed(model, optimizer, architecture_optimizer, loss, metrics, options):
-    """Return the arguments of `compile` with what is missing taken from the backbone.
-
-    Args:
-        model: the model to search, perhaps compiled, or rewritten from a compiled one.
-        optimizer, architecture_optimizer, loss, metrics: as in `SearchModel.compile`.
-        options: dictionary of the other arguments of `keras.Model.compile`.
-
-    Returns:
-        `(optimizer, architecture_optimizer, loss, metrics, options)`.
-
-    Raises:
-        ValueError: if there is no loss, or if something cannot be taken over.
-    """
+    """Return the arguments of `compile` with what is missing taken from the backbone."""
     refuse_loss(optimizer, "optimizer")
     refuse_loss(architecture_optimizer, "architecture_optimizer")
     known, options = compilation_of(model), dict(options)

@@ -96,16 +96,7 @@ def fit(
 
 @check_types
 def check_order(search: keras.Model, data: Iterable[Any], shuffle: bool) -> None:
-    """Raise `ValueError` if several workers would see data in different orders.
-
-    Args:
-        search: the `SearchModel`.
-        data: what `fit` is given as training and architecture data.
-        shuffle: whether `fit` shuffles what is not a `tf.data.Dataset`.
-
-    Raises:
-        ValueError: if several workers are to shuffle arrays or a `keras.utils.PyDataset`.
-    """
+    """Raise `ValueError` if several workers would see data in different orders."""
     if not shuffle or _workers(getattr(search, "distribute_strategy", None)) < 2:
         return
     others = [value for value in data if value is not None and not hasattr(value, "element_spec")]
@@ -120,11 +111,7 @@ def check_order(search: keras.Model, data: Iterable[Any], shuffle: bool) -> None
 @check_types
 @contextlib.contextmanager
 def fitting(search: keras.Model) -> Iterator[None]:
-    """Return a context manager in which a search trains by Keras' `fit`.
-
-    Args:
-        search: the `SearchModel`.
-    """
+    """Return a context manager in which a search trains by Keras' `fit`."""
     strategy = getattr(search, "distribute_strategy", None)
     if _workers(strategy) > 1:
         search.strategy_of_fit = _LocalReduction(strategy)
@@ -141,12 +128,7 @@ def fitting(search: keras.Model) -> Iterator[None]:
 
 
 class _LocalReduction:
-    """A strategy of several workers as Keras' `fit` can use it.
-
-    Keras reduces the batch that it builds a model with, and the logs of each step, over all
-    workers, in ways that fail (keras issue 20585). Here the values of the worker itself stand for
-    them. Those of an epoch Keras takes from the metrics, which are of all workers.
-    """
+    """A strategy of several workers as Keras' `fit` can use it."""
 
     def __init__(self, strategy):
         self.strategy = strategy

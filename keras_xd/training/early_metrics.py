@@ -8,12 +8,7 @@ from keras_xd.core.type_aliases import Tensor
 
 
 class EarlyMetrics(keras.Model):
-    """A model whose metrics get their state outside of the function that is being traced.
-
-    TensorFlow traces a function again if it has made variables, and metrics that are given by
-    names, such as `"accuracy"`, make theirs when they are first asked: the first step of a search
-    would take twice as long.
-    """
+    """A model whose metrics get their state outside of the function that is being traced."""
 
     _has_state = False
 

@@ -10,31 +10,8 @@ import tensorflow as tf
 class GeneratorBatches:
     """The batches of a Python generator as a dataset, from the first one on.
 
-    The first batch is looked at to learn the types and shapes. A pass over the dataset goes on
-    where the one before has come to, unless that one took no more than `ahead` batches: Keras takes
-    so many to build a model with before it trains, and then starts over.
-
-    Args:
-        generator: a Python generator of batches.
-        convert: a function from a batch to a tuple `(x, y)` or `(x, y, sample_weight)` of arrays
-            or structures of arrays.
-        name: what the data are, for messages.
-        ahead: number of batches, at least 1.
-
     Attributes:
         size: the number of samples in the first batch.
-
-    Raises:
-        ValueError: if there is no batch, or none of samples.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.training.generators import GeneratorBatches
-    >>> generator = ((np.full(2, number), np.zeros(2)) for number in range(3))
-    >>> batches = GeneratorBatches(generator, tuple, "training")
-    >>> [int(x[0]) for x, y in batches.dataset()]
-    [0, 1, 2]
     """
 
     def __init__(self, generator, convert, name, ahead=1):
@@ -74,9 +51,5 @@ class GeneratorBatches:
 
 
 def is_generator(data):
-    """Return whether data are a Python generator, as Keras tells them.
-
-    Args:
-        data: what was given as data.
-    """
+    """Return whether data are a Python generator, as Keras tells them."""
     return isinstance(data, types.GeneratorType)

@@ -18,11 +18,7 @@ _REMOVED = -1e4
 
 
 def removable_architectures(model: keras.Model) -> tuple[ArchitectureLogits, ArchitectureLogits]:
-    """Return the architecture of the normal and that of the reduction cells of a model.
-
-    Raises:
-        ValueError: as `architectures_of`, and for cells that do not compute all operations.
-    """
+    """Return the architecture of the normal and that of the reduction cells of a model."""
     kinds = architectures_of(model)
     for architecture in kinds:
         if architecture.draws:
@@ -37,17 +33,8 @@ def removable_architectures(model: keras.Model) -> tuple[ArchitectureLogits, Arc
 def badness(
     model: keras.Model, x: Any, y: Any, metric: str, mode: str, batch_size: int | None
 ) -> Callable[[], float]:
-    """Return a function that evaluates a model and returns a number that is larger if it is worse.
-
-    Args:
-        model: a compiled model.
-        x, y, batch_size: as of `evaluate`.
-        metric: the name of a result of `evaluate`.
-        mode: `"min"` if less of it is better, or `"max"`.
-
-    Raises:
-        ValueError: for another mode; the function raises it if there is no such metric or its value
-            is not finite.
+    """Return a function that evaluates a model and returns a number that is larger if it
+    is worse.
     """
     validation.one_of(mode, ("min", "max"), "mode")
     x, y = _batched_once(x, y, batch_size)
@@ -67,11 +54,7 @@ def badness(
 
 
 def _batched_once(x, y, batch_size):
-    """Return arrays as a data set of batches, and `None` for the targets in it.
-
-    `evaluate` on TensorFlow makes one of them in every call, ten times as long as it evaluates a
-    small network.
-    """
+    """Return arrays as a data set of batches, and `None` for the targets in it."""
     arrays = (x,) if y is None else (x, y)
     if keras.backend.backend() != "tensorflow" or any(type(a) is not np.ndarray for a in arrays):
         return x, y
@@ -87,14 +70,7 @@ def _batched_once(x, y, batch_size):
 def importance(
     architecture: ArchitectureLogits, edge: int, worse: Callable[[], float], before: float
 ) -> np.ndarray:
-    """Return how much worse a network gets without each operation of an edge.
-
-    Args:
-        architecture: that of the cells; its logits are the same afterwards, also after an error.
-        edge: the number of the edge.
-        worse: what `badness` returns.
-        before: its value with all operations.
-    """
+    """Return how much worse a network gets without each operation of an edge."""
     logits = np.array(ops.convert_to_numpy(architecture.logits))
     found = np.zeros((len(architecture.operations),))
     try:
@@ -111,13 +87,7 @@ def importance(
 def most_missed(
     found: np.ndarray, operations: tuple[str, ...], kept: Mapping[int, int] = MappingProxyType({})
 ) -> CellGenotype:
-    """Return the cell of the operations that a network misses most.
-
-    Args:
-        found: what `importance` returns of each edge.
-        operations: the names of the operations.
-        kept: from numbers of edges to the column of the only operation that they may have.
-    """
+    """Return the cell of the operations that a network misses most."""
     # The rule is one for weights, which are not negative.
     weights = found - found.min()
     for edge, operation in kept.items():

@@ -16,20 +16,7 @@ from keras_xd.training.random_state import load_random_state, store_random_state
 
 
 class InnerModel(keras.Model):
-    """Base class of a model that holds another one, its attribute `model`, and shows that one.
-
-    `layers` is not passed on: it has the one model, as Keras saves it. A file holds the signatures
-    of that model's searchable layers, the state of random generators and the attribute `movement`.
-
-    Example:
-
-    >>> import keras
-    >>> import keras_xd
-    >>> space = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, name="conv")])
-    >>> search = keras_xd.SearchModel(space)
-    >>> search.get_layer("conv") is space.get_layer("conv"), search.output_shape
-    (True, (None, 7, 2))
-    """
+    """Base class of a model that holds another one, its attribute `model`, and shows that one."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         _refuse_hyperparameters(self, args)
@@ -71,11 +58,7 @@ class InnerModel(keras.Model):
     def summary(
         self, *args: Any, print_fn: Callable[..., Any] | None = None, **kwargs: Any
     ) -> None:
-        """Print the summary of the model inside, and what of it are weights and architecture.
-
-        Args:
-            *args, print_fn, **kwargs: as in `keras.Model.summary`.
-        """
+        """Print the summary of the model inside, and what of it are weights and architecture."""
         _with_layers(self.model).summary(*args, print_fn=print_fn, **kwargs)
         architecture = architecture_variables(self.model)
         identities = {id(variable) for variable in architecture}
@@ -86,15 +69,7 @@ class InnerModel(keras.Model):
             (print_fn or print)(line)
 
     def export(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
-        """Export the model in it as it is; for serving export `keras_xd.finalize(self)` instead.
-
-        Args:
-            filepath: where to write.
-            *args, **kwargs: as in `keras_xd.finalizing.FinalizedModel.export`.
-
-        Raises:
-            ValueError: as there.
-        """
+        """Export the model in it as it is; for serving export `keras_xd.finalize(self)` instead."""
         export_model(self.model, filepath, *args, **kwargs)
 
     def get_config(self) -> Config:
@@ -118,11 +93,7 @@ class InnerModel(keras.Model):
         self.movement.store(store)
 
     def load_own_variables(self, store: Any) -> None:
-        """Check that a file's searchable layers are those of the model; load its random state.
-
-        Keras checks the shapes of the layers that the model has, but not whether the file has
-        more of them.
-        """
+        """Check that a file's searchable layers are those of the model; load its random state."""
         check_stored_signature(self.model, store)
         load_random_state(self, store)
         self.movement.restore(store)

@@ -1,9 +1,4 @@
-"""One stream of batches out of training and architecture samples.
-
-In each batch they alternate, beginning with a training sample. Such a batch has the structure of
-any other, so everything that Keras does with batches applies to it, and any part of it of even
-length and offset has as many samples of one kind as of the other.
-"""
+"""One stream of batches out of training and architecture samples."""
 
 import itertools
 import random
@@ -17,44 +12,7 @@ from keras_xd.training.generators import GeneratorBatches, is_generator
 
 
 def interleave(training, architecture, *, batch_size=None, shuffle=True, replicas=1):
-    """Return a dataset of batches in which training and architecture samples alternate.
-
-    An epoch is one pass over the longer of the two; the shorter one starts again as often as
-    needed. Lengths are compared in batches; where they are equal or one is unknown, an epoch is
-    one pass over the training data. A generator can be read once only: see `with_steps`.
-
-    Args:
-        training: a `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, a Python generator of
-            batches, or a tuple `(x, y)` or `(x, y, sample_weight)` of arrays or structures of
-            arrays. The batches of a `PyDataset` are computed in one thread, ahead of the training
-            step.
-        architecture: likewise, of the same structure, types and shapes, and the same batch size.
-        batch_size: samples of each kind in a batch, for arrays; by default that of the other
-            data, or 32.
-        shuffle: whether to shuffle the samples of arrays and the batches of a `PyDataset` again in
-            each pass. A `tf.data.Dataset` comes in its own order.
-        replicas: the number of devices among which every batch will be divided.
-
-    Returns:
-        A `tf.data.Dataset` whose batches are of twice the size.
-
-    Raises:
-        ValueError: if either is empty or of another kind, or if the two differ in structure,
-            types, shapes or batch size, or if a batch cannot be divided among the devices. Where
-            only the last batch of a dataset cannot, training stops at it with an error of
-            TensorFlow.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.training.interleaved_batches import interleave
-    >>> training = np.arange(5), np.zeros(5)
-    >>> architecture = np.array([10, 20]), np.ones(2)
-    >>> for x, y in interleave(training, architecture, batch_size=3, shuffle=False):
-    ...     print(x.numpy(), y.numpy())
-    [ 0 10  1 20  2 10] [0. 1. 0. 1. 0. 1.]
-    [ 3 20  4 10] [0. 1. 0. 1.]
-    """
+    """Return a dataset of batches in which training and architecture samples alternate."""
     options = {"batch_size": batch_size, "shuffle": shuffle, "replicas": replicas}
     return with_steps(training, architecture, None, **options)[0]
 
@@ -100,35 +58,7 @@ def _known_steps(generators, lengths):
 def with_steps(
     training, architecture, steps, *, batch_size=None, shuffle=True, replicas=1, ahead=1
 ):
-    """Return the dataset of `interleave`, the number of batches in an epoch, and the generators.
-
-    A generator lasts over all epochs. Beside one of architecture samples, training data of another
-    kind start again as often as needed. Batches of generators are not computed ahead.
-
-    Args:
-        training, architecture, batch_size, shuffle, replicas: as for `interleave`.
-        steps: the `steps_per_epoch` of `fit`.
-        ahead: the number of batches that Keras takes before it begins to train.
-
-    Returns:
-        A `tf.data.Dataset`; `steps`, or beside a generator the length of the training data; and the
-        generators, a tuple of `GeneratorBatches`.
-
-    Raises:
-        ValueError: as `interleave`, or if `steps` is needed and `None`: with a generator of
-            training samples, or one of architecture samples beside data of unknown length.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.training.interleaved_batches import with_steps
-    >>> def noise():
-    ...     while True:
-    ...         yield np.zeros(2), np.zeros(2)
-    >>> stream, steps, generators = with_steps((np.ones(6), np.ones(6)), noise(), None)
-    >>> steps
-    3
-    """
+    """Return the dataset of `interleave`, the number of batches in an epoch, and the generators."""
     if batch_size is not None:
         batch_size = positive_integer(batch_size, "batch_size")
     _check_shuffle(shuffle)
@@ -192,45 +122,12 @@ def with_steps(
 
 
 def is_batched(data):
-    """Return whether data are a dataset of batches rather than arrays.
-
-    Args:
-        data: what was given as data.
-
-    Returns:
-        Whether it is a `tf.data.Dataset`, a `keras.utils.PyDataset` or a Python generator.
-
-    Example:
-
-    >>> from keras_xd.training.interleaved_batches import is_batched
-    >>> is_batched(([1, 2], [3, 4]))
-    False
-    """
+    """Return whether data are a dataset of batches rather than arrays."""
     return is_generator(data) or isinstance(data, (tf.data.Dataset, keras.utils.PyDataset))
 
 
 def split(data, share, name):
-    """Split arrays into the first samples and the last ones.
-
-    Args:
-        data: a tuple `(x, y)` or `(x, y, sample_weight)` of arrays or structures of arrays.
-        share: the share of the samples in the second part, between 0 and 1.
-        name: the argument that gives the share, for messages.
-
-    Returns:
-        Two tuples like `data`.
-
-    Raises:
-        ValueError: if the share is out of range or leaves one part empty, or if the data are not
-            arrays of one length.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.training.interleaved_batches import split
-    >>> split((np.arange(5), -np.arange(5)), 0.4, "architecture_split")[1]
-    (array([3, 4]), array([-3, -4]))
-    """
+    """Split arrays into the first samples and the last ones."""
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
         raise ValueError(f"`{name}` must be a number between 0 and 1. Received: {name}={share!r}")
     arrays = _arrays(data, f"`{name}` divides")
@@ -248,11 +145,7 @@ def split(data, share, name):
 
 
 def _batches(data, name, batch_size, shuffle):
-    """Return a dataset of batches, the size of the first one, and the samples of arrays.
-
-    The batches of arrays are places in their samples, which are `None` for other data. The size is
-    `None` where only the batch itself tells, and 0 where there is none.
-    """
+    """Return a dataset of batches, the size of the first one, and the samples of arrays."""
     if isinstance(data, tf.data.Dataset):
         return data, None, None
     if isinstance(data, keras.utils.PyDataset):
@@ -268,11 +161,7 @@ def _batches(data, name, batch_size, shuffle):
 
 
 class _Samples:
-    """Samples of arrays, and the specification of a batch of them.
-
-    Args:
-        arrays: a structure of arrays.
-    """
+    """Samples of arrays, and the specification of a batch of them."""
 
     def __init__(self, arrays):
         with tf.device("CPU"):

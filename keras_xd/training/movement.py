@@ -10,24 +10,7 @@ KEY = "architecture_start"
 
 
 class Movement:
-    """Remembers the architecture at the first epoch after `compile` and measures from there.
-
-    Args:
-        model: the model whose architecture is trained.
-
-    Example:
-
-    >>> import keras
-    >>> import keras_xd
-    >>> from keras_xd.training.movement import Movement
-    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3)])
-    >>> movement = Movement(model)
-    >>> movement.begin()
-    >>> for variable in keras_xd.architecture_variables(model):
-    ...     _ = variable.assign(1.25 * variable)
-    >>> round(movement.distance(), 4)
-    0.25
-    """
+    """Remembers the architecture at the first epoch after `compile` and measures from there."""
 
     def __init__(self, model: keras.Model):
         self.model = model
@@ -43,12 +26,7 @@ class Movement:
         self._start = None
 
     def distance(self) -> float | None:
-        """Return the distance from the start, relative to the start's Euclidean length.
-
-        Returns:
-            `‖α - α₀‖₂ / ‖α₀‖₂` over all trainable architecture variables together, or
-            `‖α - α₀‖₂` if `α₀` is zero; `None` if there are none, or no start.
-        """
+        """Return the distance from the start, relative to the start's Euclidean length."""
         if not self._start:
             return None
         moved = [now - start for now, start in zip(self._values(), self._start, strict=True)]
@@ -61,10 +39,7 @@ class Movement:
             store[f"{KEY}_{index}"] = value
 
     def restore(self, store) -> None:
-        """Read the start from what `load_own_variables` is given.
-
-        A file without one, or with that of other variables, leaves the start to the next `begin`.
-        """
+        """Read the start from what `load_own_variables` is given."""
         keys = set(store.keys())
         values = self._values()
         names = [f"{KEY}_{index}" for index in range(len(values))]

@@ -312,13 +312,7 @@ def architecture_optimizer(
 
 
 def _architecture_pattern(model):
-    """Return a pattern of variable paths that finds the architecture variables of `model` only.
-
-    Keras' groups go by `variable.path`, whose beginning (the names of the models around a layer)
-    differs before saving and after loading, as do the numbers of layers that were named
-    automatically. So the pattern holds the last two parts, layer and variable, and leaves those
-    numbers open where that is unambiguous.
-    """
+    """Return a pattern of variable paths that finds the architecture variables of `model` only."""
     architecture = architecture_variables(model)
     if not architecture:
         raise ValueError(

@@ -9,11 +9,7 @@ from keras_xd.core.searchable import SearchableLayer, named_layers, searchable_l
 
 
 def architecture_parts(model):
-    """Return `(path, layer, variables)` of the searchable layers that hold the architecture.
-
-    `variables` are the layer's architecture variables that are not those of a searchable layer
-    inside it; layers without such are left out. Variables that layers share are in each of them.
-    """
+    """Return `(path, layer, variables)` of the searchable layers that hold the architecture."""
     if not searchable_layers(model):
         raise ValueError(
             "Only a model with searchable layers has an architecture: see `keras_xd.rewrite`. "

@@ -9,17 +9,8 @@ KEY = "seed_generators"
 
 
 def generator_states(model: keras.Model) -> list[keras.Variable]:
-    """Return the states of all `keras.random.SeedGenerator` in a model, in the order of its layers.
-
-    Keras counts them among `variables` but not among `weights`, and leaves them out of files.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.training.random_state import generator_states
-    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dropout(0.5)])
-    >>> len(generator_states(model))
-    1
+    """Return the states of all `keras.random.SeedGenerator` in a model, in the order of
+    its layers.
     """
     weights = {id(weight) for weight in model.weights}
     return [
@@ -37,11 +28,7 @@ def store_random_state(model, store):
 
 
 def load_random_state(model, store):
-    """Set the states from what `load_own_variables` is given.
-
-    A file without them leaves them as they are. So does one of a model of another number of
-    generators, such as one trained without dropout, with a warning.
-    """
+    """Set the states from what `load_own_variables` is given."""
     saved = np.asarray(store[KEY]) if KEY in store.keys() else np.zeros((0, 2), "int64")
     states = generator_states(model)
     if len(saved) not in (0, len(states)):

@@ -9,26 +9,7 @@ ROUNDING = 1e-6  # of the ratio of two rates in single precision
 
 
 def groups(optimizer, architecture=True):
-    """Return the optimizers in an `ArchitectureOptimizer`, by names for messages.
-
-    Args:
-        optimizer: the `ArchitectureOptimizer`.
-        architecture: whether the architecture's is among them.
-
-    Returns:
-        A dictionary: the weights' optimizer first, then the architecture's, then those of other
-        groups of weights.
-
-    Example:
-
-    >>> import keras
-    >>> import keras_xd
-    >>> from keras_xd.training import rates
-    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3)])
-    >>> optimizer = keras_xd.optimizers.architecture_optimizer(model, "sgd", "adam")
-    >>> list(rates.groups(optimizer))
-    ['optimizer', 'architecture_optimizer']
-    """
+    """Return the optimizers in an `ArchitectureOptimizer`, by names for messages."""
     found = {"optimizer": optimizer.weights_optimizer}
     if architecture:
         found["architecture_optimizer"] = optimizer.architecture_optimizer
@@ -37,22 +18,7 @@ def groups(optimizer, architecture=True):
 
 
 def ratios(optimizers):
-    """Return the learning rates of optimizers divided by that of the first.
-
-    Args:
-        optimizers: dictionary of optimizers by their names.
-
-    Returns:
-        A list of a number for each but the first, `None` for those that follow a schedule; `None`
-        instead of the list if the first one follows a schedule or has a rate of zero.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.training import rates
-    >>> rates.ratios({"one": keras.optimizers.SGD(0.5), "other": keras.optimizers.Adam(0.25)})
-    [0.5]
-    """
+    """Return the learning rates of optimizers divided by that of the first."""
     (name, first), *others = optimizers.items()
     fixed = scheduled(optimizers)
     if not others:
@@ -78,21 +44,7 @@ def scheduled(optimizers):
 
 
 def set_all(optimizers, rate, last_ratios):
-    """Set the learning rate of the first optimizer, and the others' so that their ratios stay.
-
-    Args:
-        optimizers: dictionary of optimizers by their names.
-        rate: the new rate of the first.
-        last_ratios: their ratios if the first one's rate is zero at present, or `None`.
-
-    Returns:
-        Their ratios, a list. Those that differ from the last by rounding only are the last, so
-        that training in pieces has the rates of training in one.
-
-    Raises:
-        ValueError: if `rate` is no number, if one of them follows a schedule, or if the ratio is
-            not known. No rate is changed then.
-    """
+    """Set the learning rate of the first optimizer, and the others' so that their ratios stay."""
     fixed = scheduled(optimizers)
     if fixed:
         raise ValueError(
@@ -120,28 +72,14 @@ def set_all(optimizers, rate, last_ratios):
 
 
 def as_list(ratio):
-    """Return the ratios of an `ArchitectureOptimizer` as a list, or `None`.
-
-    Files of searches without groups of weights had one number.
-
-    Example:
-
-    >>> from keras_xd.training import rates
-    >>> rates.as_list(0.5), rates.as_list((0.5, 0.1)), rates.as_list(None)
-    ([0.5], [0.5, 0.1], None)
-    """
+    """Return the ratios of an `ArchitectureOptimizer` as a list, or `None`."""
     if ratio is None:
         return None
     return [ratio] if isinstance(ratio, float) else list(ratio)
 
 
 def check_callbacks(optimizer, callbacks) -> None:
-    """Raise `ValueError` if callbacks are to set a learning rate that cannot be set.
-
-    Args:
-        optimizer: the `ArchitectureOptimizer`.
-        callbacks: list of callbacks.
-    """
+    """Raise `ValueError` if callbacks are to set a learning rate that cannot be set."""
     setting = [type(c).__name__ for c in callbacks if isinstance(c, RATE_CALLBACKS)]
     fixed = scheduled(groups(optimizer))
     if setting and fixed:

@@ -15,24 +15,7 @@ MEANT = (
 
 
 def group_optimizer(optimizer, name):
-    """Return what is given for a group as a Keras optimizer that can be part of one.
-
-    Args:
-        optimizer: an optimizer, its name or its configuration.
-        name: `"weights"`, which may be a `MultiOptimizer`, or `"architecture"`, which may not.
-
-    Returns:
-        The optimizer.
-
-    Raises:
-        ValueError: if it is none or cannot be part of a group.
-
-    Example:
-
-    >>> from keras_xd.training.weight_groups import group_optimizer
-    >>> type(group_optimizer("sgd", "architecture")).__name__
-    'SGD'
-    """
+    """Return what is given for a group as a Keras optimizer that can be part of one."""
     if optimizer is None:
         raise ValueError(f"An optimizer for `{name}` is missing. Received: {name}=None")
     refuse_loss(optimizer, name)
@@ -59,28 +42,7 @@ def group_optimizer(optimizer, name):
 
 
 def parted(weights):
-    """Return the optimizers that an optimizer of the weights is made of.
-
-    Args:
-        weights: an optimizer, as by `group_optimizer`.
-
-    Returns:
-        The one of all weights that no pattern finds, and a dictionary of those of the patterns.
-
-    Raises:
-        ValueError: if it is a `MultiOptimizer` that chooses by a function, if an optimizer in it
-            is one around others, or if two groups share one.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.training.weight_groups import parted
-    >>> groups = keras.optimizers.OptimizerMap(keras.optimizers.SGD(0.1))
-    >>> groups[".*bias"] = keras.optimizers.Adam(0.2)
-    >>> default, others = parted(keras.optimizers.MultiOptimizer(groups))
-    >>> default is groups.default_optimizer, others[".*bias"] is groups[".*bias"]
-    (True, True)
-    """
+    """Return the optimizers that an optimizer of the weights is made of."""
     if not isinstance(weights, keras.optimizers.MultiOptimizer):
         return weights, {}
     optimizers = list(weights.optimizers)  # none, as long as a function has not been called
@@ -102,27 +64,7 @@ def parted(weights):
 
 
 def found_shapes(model, patterns):
-    """Return what each pattern of weights finds.
-
-    Args:
-        model: a built Keras model.
-        patterns: the patterns, each a regular expression of a whole path or a path itself.
-
-    Returns:
-        For each pattern a list of the shapes of the trainable variables it finds.
-
-    Raises:
-        ValueError: if a pattern is no regular expression, finds no weight of the model, finds a
-            variable of its architecture, or one that another pattern finds, too.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.training.weight_groups import found_shapes
-    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    >>> found_shapes(model, [".*kernel", ".*bias"])
-    [[(3, 2)], [(2,)]]
-    """
+    """Return what each pattern of weights finds."""
     architecture = {id(variable) for variable in architecture_variables(model)}
     found = {pattern: [] for pattern in patterns}
     for variable in model.weights:
@@ -152,21 +94,7 @@ def found_shapes(model, patterns):
 
 
 def check_shapes(optimizer_map, shapes, variables):
-    """Raise `ValueError` if patterns do not find the variables that an optimizer was made for.
-
-    Args:
-        optimizer_map: a `keras.optimizers.OptimizerMap`, the architecture's pattern the first.
-        shapes: for each of its patterns the shapes of the variables it has to find.
-        variables: the variables that the optimizer is to be built on.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd.training.weight_groups import check_shapes
-    >>> groups = keras.optimizers.OptimizerMap(keras.optimizers.SGD(0.1))
-    >>> groups["gates"] = keras.optimizers.Adam(0.2)
-    >>> check_shapes(groups, [[(3,)]], [keras.Variable([1.0, 1.0, 1.0], name="gates")])
-    """
+    """Raise `ValueError` if patterns do not find the variables that an optimizer was made for."""
     if len(shapes) != len(optimizer_map):
         raise ValueError(
             "An architecture optimizer needs shapes for each of its patterns. "
@@ -187,25 +115,7 @@ def check_shapes(optimizer_map, shapes, variables):
 
 
 def joined(optimizer, model=None):
-    """Return the optimizers of the weights as one, as they are given to `compile`.
-
-    Args:
-        optimizer: an `ArchitectureOptimizer`.
-        model: another model to use it for; patterns that find no weight of it are left out.
-
-    Returns:
-        The optimizer of the weights; if they have several a new `MultiOptimizer` around them.
-
-    Example:
-
-    >>> import keras
-    >>> import keras_xd
-    >>> from keras_xd.training.weight_groups import joined
-    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3)])
-    >>> optimizer = keras_xd.optimizers.architecture_optimizer(model, "sgd", "adam")
-    >>> joined(optimizer) is optimizer.weights_optimizer
-    True
-    """
+    """Return the optimizers of the weights as one, as they are given to `compile`."""
     groups = optimizer.weight_groups()
     if model is not None:
         paths = [variable.path for variable in model.weights]
@@ -224,21 +134,7 @@ def joined(optimizer, model=None):
 
 
 def compile_config(optimizer):
-    """Return the part of the configuration of `SearchModel.compile` that makes an optimizer.
-
-    Args:
-        optimizer: an `ArchitectureOptimizer`.
-
-    Example:
-
-    >>> import keras
-    >>> import keras_xd
-    >>> from keras_xd.training.weight_groups import compile_config
-    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3)])
-    >>> optimizer = keras_xd.optimizers.architecture_optimizer(model, "sgd", "adam")
-    >>> list(compile_config(optimizer))
-    ['optimizer', 'architecture_optimizer', 'rate_ratio']
-    """
+    """Return the part of the configuration of `SearchModel.compile` that makes an optimizer."""
     serialize = keras.saving.serialize_keras_object
     return {
         "optimizer": serialize(joined(optimizer)),
@@ -248,9 +144,8 @@ def compile_config(optimizer):
 
 
 def _patterns(weights):
-    """Return the patterns of a `MultiOptimizer`, or `None` if it does not go by an `OptimizerMap`.
-
-    Keras has no other public way to them than its configuration.
+    """Return the patterns of a `MultiOptimizer`, or `None` if it does not go by an
+    `OptimizerMap`.
     """
     with warnings.catch_warnings():
         # Keras warns of functions in a configuration, which nothing is made of here.

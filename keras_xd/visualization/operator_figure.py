@@ -44,14 +44,7 @@ class Window:
 
 
 def middle(sizes: Sequence[int], most: int) -> list[np.ndarray]:
-    """Return, by axis, the positions of a window in the middle of at most `most` positions.
-
-    Example:
-
-    >>> from keras_xd.visualization import operator_figure
-    >>> [axis.tolist() for axis in operator_figure.middle((8, 2), 8)]
-    [[2, 3, 4, 5], [0, 1]]
-    """
+    """Return, by axis, the positions of a window in the middle of at most `most` positions."""
     window = list(sizes)
     while math.prod(window) > most:
         axis = int(np.argmax(window))
@@ -63,11 +56,7 @@ def middle(sizes: Sequence[int], most: int) -> list[np.ndarray]:
 
 
 def matrices(layer: SearchableLayer, most: int = 256) -> dict[str, np.ndarray]:
-    """Return the matrices `M` and `K` of each axis of a layer, on a window in the middle.
-
-    Axes of more than 1024 points are not multiplied out: the matrices are applied to the unit
-    vectors of the window. Those of causal layers, which are masked, are then left out.
-    """
+    """Return the matrices `M` and `K` of each axis of a layer, on a window in the middle."""
     sizes = [plan.n for plan in layer.plans] if isinstance(layer, XDLayer) else []
     if max(sizes, default=0) > LARGEST_DENSE:
         found = {} if isinstance(layer, XDCausalConv1D) else dict(_applied(layer, sizes, most))
@@ -219,15 +208,7 @@ def _draw_matrices(figure, before, after, rows):
 
 
 def is_constant(matrix: np.ndarray) -> bool:
-    """Return whether all entries have the same absolute value, so that only phases tell more.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.visualization import operator_figure
-    >>> [operator_figure.is_constant(m) for m in (np.fft.fft(np.eye(4)), np.eye(4))]
-    [True, False]
-    """
+    """Return whether all entries have the same absolute value, so that only phases tell more."""
     modulus = np.abs(matrix)
     return bool(np.std(modulus) <= _CONSTANT * np.mean(modulus)) and bool(modulus.max() > 0)
 

@@ -46,34 +46,12 @@ _LABEL_HEIGHT = 9.5  # points from one label to the next
 
 
 def context() -> AbstractContextManager[None]:
-    """Return a context in which matplotlib draws in the style of this package.
-
-    Example:
-
-    >>> from matplotlib.figure import Figure
-    >>> from keras_xd.visualization import style
-    >>> with style.context():
-    ...     axes = Figure(figsize=(3.3, 2.2), layout="constrained").subplots()
-    >>> axes.spines["top"].get_visible()
-    False
-    """
+    """Return a context in which matplotlib draws in the style of this package."""
     return matplotlib.rc_context(PARAMETERS)
 
 
 def curve(number: int, count: int = 1) -> dict:
-    """Return the colour, dashes and width of the curve of a number, as keywords of `Axes.plot`.
-
-    Args:
-        number: of the curve, from 0 up.
-        count: number of the curves that may coincide; later ones are thinner, so that all of them
-            are seen.
-
-    Example:
-
-    >>> from keras_xd.visualization import style
-    >>> style.curve(0) != style.curve(1)
-    True
-    """
+    """Return the colour, dashes and width of the curve of a number, as keywords of `Axes.plot`."""
     index = number % len(COLOURS)
     added = _WIDER * (1 - number / (count - 1)) if count > 1 else 0.0
     width = PARAMETERS["lines.linewidth"] + added
@@ -81,50 +59,14 @@ def curve(number: int, count: int = 1) -> dict:
 
 
 def save(figure: Figure, path: str | os.PathLike) -> None:
-    """Write a figure with 200 dots per inch, or as SVG; the same figure gives the same file.
-
-    Args:
-        figure: the figure.
-        path: where to; what is there is written over.
-
-    Example:
-
-    >>> from matplotlib.figure import Figure
-    >>> from keras_xd.visualization import style
-    >>> style.save(Figure(), "picture.svg")
-    """
+    """Write a figure with 200 dots per inch, or as SVG; the same figure gives the same file."""
     vector = os.fspath(path).lower().endswith(".svg")
     with context():
         figure.savefig(path, metadata={"Date": None} if vector else None)
 
 
 def label_lines(axes: Axes, labels: Sequence[str] | None = None, avoid: float = 0.0) -> list:
-    """Write the label of each line beside its last visible point, in place of a legend.
-
-    Labels that would lie on each other are moved apart and joined to their lines. They follow
-    their lines when limits of the axes, or their size, change afterwards. Give the axes their scale
-    before.
-
-    Args:
-        axes: axes with labelled lines. Lines without a label, or without a finite point, get none.
-        labels: texts in place of the labels of the lines, one for each labelled line.
-        avoid: part of the height at the bottom that stays free of labels.
-
-    Returns:
-        The list of texts, from the lowest to the highest.
-
-    Raises:
-        ValueError: there are not as many texts as labelled lines.
-
-    Example:
-
-    >>> from matplotlib.figure import Figure
-    >>> from keras_xd.visualization import style
-    >>> axes = Figure(layout="constrained").subplots()
-    >>> line = axes.plot([1, 2, 3], label="rising")
-    >>> [text.get_text() for text in style.label_lines(axes)]
-    ['rising']
-    """
+    """Write the label of each line beside its last visible point, in place of a legend."""
     lines = [line for line in axes.lines if not line.get_label().startswith("_")]
     labels = [line.get_label() for line in lines] if labels is None else list(labels)
     if len(labels) != len(lines):
@@ -167,11 +109,7 @@ def label_lines(axes: Axes, labels: Sequence[str] | None = None, avoid: float = 
 
 
 class _LineLabels:
-    """The labels beside the lines of axes, which are their own coordinates as axes fractions.
-
-    How far they are apart follows from the height of the axes, which a layout sets when the figure
-    is drawn; so they are placed again whenever a drawing asks for their coordinates.
-    """
+    """The labels beside the lines of axes, which are their own coordinates as axes fractions."""
 
     def __init__(self, axes, lines, avoid):
         self.axes, self.lines, self.avoid = axes, lines, avoid
@@ -207,19 +145,7 @@ class _LineLabels:
 
 
 def apart(heights: Sequence[float], gap: float, lowest: float = 0.0) -> list[float]:
-    """Return ascending heights moved as little as need be to lie a gap apart.
-
-    Args:
-        heights: numbers in ascending order.
-        gap: smallest distance of neighbours.
-        lowest: smallest height; the largest is 1 unless the gaps need more.
-
-    Example:
-
-    >>> from keras_xd.visualization import style
-    >>> style.apart([0.5, 0.5, 0.9], 0.1)
-    [0.45, 0.55, 0.9]
-    """
+    """Return ascending heights moved as little as need be to lie a gap apart."""
     # Without their gaps the heights only have to ascend: means of neighbours that do not.
     groups = []
     for index, height in enumerate(heights):

@@ -102,11 +102,7 @@ class BatchStatisticsNormalization(keras.layers.BatchNormalization):
 
 
 def _moments(x, axis):
-    """Return the mean and the variance of each entry of an axis, of each sample first.
-
-    One sum over all entries of a large batch would round so far that the outputs of a network and
-    of its pruned one, which sum in another order, differ in the fourth digit.
-    """
+    """Return the mean and the variance of each entry of an axis, of each sample first."""
     others = [a for a in range(1, len(x.shape)) if a != axis]
 
     def mean(values):
@@ -157,11 +153,7 @@ def use_statistics(model: keras.layers.Layer, statistics: str) -> keras.layers.L
 
 
 def force_retrace(layers):
-    """Force Keras to retrace the train, test and predict functions of models at their next call.
-
-    Args:
-        layers: list of layers; those that are no models are left alone.
-    """
+    """Force Keras to retrace the train, test and predict functions of models at their next call."""
     for layer in layers:
         if isinstance(layer, keras.Model):
             if layer.compiled:

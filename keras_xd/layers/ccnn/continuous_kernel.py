@@ -1,27 +1,4 @@
-"""How a kernel is made of the features of a network, so that a convolution keeps the variance.
-
-Of the features `φ(c)`, a mask `m(c)` and the weights `A`, `a` of one channel the kernel is
-
-    w(c) = m(c) (A φ̂(c) + a / Σ m)
-    φ̂(c) = sqrt(1 - 1 / n) (φ(c) - φ̄) / sqrt(Σ_c m(c)² ‖φ(c) - φ̄‖² / units)
-
-with the mean of the features under the mask, `φ̄ = Σ m φ / Σ m`, and `n = (Σ m)² / Σ m²`, the taps
-that the mask is worth. For every mask, grid and network
-
-    Σ w = a        mean of Σ w² = (1 - 1 / n) units · var(A) + var(a) / n
-
-So with `A` of variance `1 / units` and `a` of variance 1 a kernel is as large as one of `n`
-independent taps of variance `1 / n`: it keeps the variance of independent inputs, by `Σ w²`, and
-that of inputs that are constant under it, by `Σ w`. It stays so when the mask changes, and the
-scale of the features, which weight decay lowers, does not matter.
-
-Features that are nowhere negative, as those of rectifiers, would otherwise make kernels that are
-nearly constant: of `K` taps the variance of smooth inputs grew about `K / 2` times.
-
-Reference:
-    Chang et al., "Principled weight initialization for hypernetworks", 2020, of which Romero et
-    al., "FlexConv", 2022, take the division by the number of taps at the first call.
-"""
+"""How a kernel is made of the features of a network, so that a convolution keeps the variance."""
 
 import math
 
@@ -39,19 +16,7 @@ _TINY = 1e-12
 
 
 class ContinuousKernel:
-    """What makes the kernel of a `CKConv`: a part of that class.
-
-    It needs the attributes `kernel_network`, `kernel_mask`, `kernel_scaling`, `seed` and, once it
-    is built, `largest_size`.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> layer = layers.CKConv1D(initial_kernel_size=9.0)
-    >>> layer.build((None, 32, 2))
-    >>> layer.rendered_kernel([(14, 19)]).shape
-    TensorShape([5, 2])
-    """
+    """What makes the kernel of a `CKConv`: a part of that class."""
 
     def own_network(self, seed: int | None) -> KernelNetwork:
         """Return the network of a layer that was given none."""
@@ -60,12 +25,7 @@ class ContinuousKernel:
         return KernelNetwork(seed=seed)
 
     def add_head(self, channels: int, taps: float) -> None:
-        """Add the weights of the linear layer that makes kernels of the network's features.
-
-        Args:
-            channels: number of kernels.
-            taps: number of taps under the mask, for `kernel_scaling="taps"`.
-        """
+        """Add the weights of the linear layer that makes kernels of the network's features."""
         units = self.kernel_network.units
         if self.kernel_scaling == "mask":
             head = initializers.RandomNormal(stddev=1 / math.sqrt(units), seed=self.seed)
@@ -93,12 +53,7 @@ class ContinuousKernel:
     def rendered_kernel(
         self, supports: list[tuple[int, int]], channels: int | None = None
     ) -> Tensor:
-        """Return the kernel, a tensor `(*taps, channels)` of the weights' type.
-
-        Args:
-            supports: `(start, stop)` of the taps that are asked for, of each axis.
-            channels: only of so many channels, the first ones; `None`: of all.
-        """
+        """Return the kernel, a tensor `(*taps, channels)` of the weights' type."""
         features = self.kernel_network(ops.convert_to_tensor(grid(self.largest_size, supports)))
         head = ops.convert_to_tensor(self.head)[:, :channels]
         constant = ops.convert_to_tensor(self.head_bias)[:channels]
@@ -119,15 +74,7 @@ class ContinuousKernel:
 
 
 def standardized(features, mask):
-    """Return features of mean 0 under a mask, and of the size that is told above.
-
-    Args:
-        features: tensor `(points, units)`.
-        mask: tensor `(points, 1)`, at least 0 and somewhere more.
-
-    Returns:
-        A tensor of the shape of the features.
-    """
+    """Return features of mean 0 under a mask, and of the size that is told above."""
     total = ops.sum(mask)
     centred = features - ops.sum(mask * features, axis=0) / total
     # Points that the mask is worth; 1 less than all of them is left of independent values.

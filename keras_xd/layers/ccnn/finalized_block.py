@@ -177,10 +177,7 @@ class StaticCCNNBlock(QuantizedWeights):
         return ops.cast(ops.cast(inputs, scale.dtype) * scale + shift, self.compute_dtype)
 
     def _folded(self, kernel, channels):
-        """Return kernel and bias of the linear layer behind the convolution of so many channels.
-
-        The bias of the convolution is in that of the layer.
-        """
+        """Return kernel and bias of the linear layer behind the convolution of so many channels."""
         bias, before = self.biases[0], self.convolution.bias
         if before is not None:
             exact = "float64" if self.compute_dtype == "float64" else "float32"
@@ -240,15 +237,7 @@ class StaticCCNNBlock(QuantizedWeights):
 
 
 def block_multiply_adds(points, r, widths, of_channel=None):
-    """Return the multiply–adds of a block: see `CCNNBlock.complexity`.
-
-    Args:
-        points: number of points of the inputs.
-        r: number of points behind the convolution, an integer or a scalar tensor.
-        widths: channels of the convolution, between the linear layers, and behind them.
-        of_channel: the multiply–adds of the convolution of one channel, or `None`: the term of the
-            paper, which counts no channels.
-    """
+    """Return the multiply–adds of a block: see `CCNNBlock.complexity`."""
     a, b, c = widths
     if of_channel is not None:
         convolution = a * of_channel
@@ -260,25 +249,14 @@ def block_multiply_adds(points, r, widths, of_channel=None):
 
 
 def block_activations(points, r, widths):
-    """Return the entries that the tensors of a block have: see `CCNNBlock.activations`.
-
-    Args:
-        points, r, widths: as for `block_multiply_adds`.
-    """
+    """Return the entries that the tensors of a block have: see `CCNNBlock.activations`."""
     a, b, c = widths
     largest = max(a, c) if validation.is_integer(a) else ops.maximum(a, c)
     return points * (largest + a) + r * (a + 2 * b + 2 * c)
 
 
 def add_linear(layer, widths, left, seed=None):
-    """Give a layer the weights of its two linear layers, pairs of a kernel and a bias.
-
-    Args:
-        layer: the layer, in its `build`.
-        widths: channels before, between and after them.
-        left: how many of those before and between are not masked.
-        seed: an integer makes the first weights reproducible.
-    """
+    """Give a layer the weights of its two linear layers, pairs of a kernel and a bias."""
     pairs = []
     for step, name in enumerate(("middle", "output")):
         draw = initializers.VarianceScaling(
@@ -296,12 +274,7 @@ def add_linear(layer, widths, left, seed=None):
 
 
 def activated(x, kernel, bias):
-    """Return GELU of a linear layer, in a form that TensorFlow computes in one pass.
-
-    Args:
-        x: tensor `(…, inputs)`, all its sizes but the first known.
-        kernel, bias: tensors `(inputs, units)` and `(units,)`.
-    """
+    """Return GELU of a linear layer, in a form that TensorFlow computes in one pass."""
     y = ops.add(ops.matmul(ops.reshape(x, (-1, x.shape[-1])), kernel), bias)
     return ops.reshape(ops.gelu(y, approximate=False), (-1, *x.shape[1:-1], kernel.shape[-1]))
 

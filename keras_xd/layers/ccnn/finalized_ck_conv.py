@@ -18,12 +18,6 @@ class LongConvolution(keras.layers.Layer):
     """Base class of the layers that convolve each channel with a long kernel of its own.
 
     A subclass has the attributes `rank`, `circular`, `learn_resolution` and `convolution`.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> isinstance(layers.CKConv1D(), layers.ccnn.finalized_ck_conv.LongConvolution)
-    True
     """
 
     def _set_common(self, data_format, activation, use_bias, bias_initializer):
@@ -44,11 +38,7 @@ class LongConvolution(keras.layers.Layer):
         }
 
     def _split_shape(self, shape):
-        """Return the number of channels and the spatial sizes.
-
-        Raises:
-            ValueError: if the shape has another rank, or one of them is unknown.
-        """
+        """Return the number of channels and the spatial sizes."""
         if len(shape) != self.rank + 2 or any(n is None for n in shape[1:]):
             raise ValueError(
                 f"Layer '{self.name}' needs inputs of {self.rank + 2} axes (batch, {self.rank} "
@@ -88,10 +78,7 @@ class LongConvolution(keras.layers.Layer):
         return fft_convolution.are_faster(by_transform, by_taps)
 
     def _multiply_adds(self, input_shape, taps, resolutions, reach):
-        """Return the multiply–adds of one sample, by FFT or directly.
-
-        A number, or a scalar tensor if the taps or resolutions are tensors.
-        """
+        """Return the multiply–adds of one sample, by FFT or directly."""
         channels, sizes = self._split_shape(input_shape)
         by_taps, by_transform = fft_convolution.expected_multiply_adds(
             sizes, taps, self.circular, resolutions if self.learn_resolution else None, reach

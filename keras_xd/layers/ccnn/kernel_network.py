@@ -228,12 +228,7 @@ class KernelNetwork(keras.layers.Layer):
 
 
 def grid(sizes, supports=None):
-    """Return the coordinates of the points of a kernel, an array `(points, rank)` of float32.
-
-    Args:
-        sizes: number of points of each axis; the first is at -1 and the last at 1, one alone at 0.
-        supports: `(start, stop)` of each axis, the points that are asked for; by default all.
-    """
+    """Return the coordinates of the points of a kernel, an array `(points, rank)` of float32."""
     axes = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in sizes]
     if supports is not None:
         axes = [axis[start:stop] for axis, (start, stop) in zip(axes, supports, strict=True)]

@@ -1,8 +1,4 @@
-"""What one operation on an edge of a relaxed cell makes, chosen while a graph runs.
-
-The others are branches that are not taken: they cost neither time nor memory, and neither their
-weights nor their statistics move.
-"""
+"""What one operation on an edge of a relaxed cell makes, chosen while a graph runs."""
 
 import functools
 
@@ -20,19 +16,7 @@ from keras_xd.layers.cells.operator_cell import ATTENTION_MAPS, Outcomes, added_
 def chosen_outcome(
     edge: Edge, x: Tensor, weights: dict[str, Tensor], number: Tensor, weight: Tensor
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return what one operation on an edge makes of a node, weighted, and moved statistics.
-
-    Args:
-        edge: the `Edge`.
-        x: features of the node, `(batch, height, width, filters)`.
-        weights: those of the edge by name, with the moving statistics of its node's poolings.
-        number: integer scalar, which of `edge.operations`; their number for none of them.
-        weight: float32 scalar.
-
-    Returns:
-        A dictionary of all kinds of outcomes, zeros but for that of the chosen operation; and in
-        training all moving statistics, where those of the chosen operation have moved.
-    """
+    """Return what one operation on an edge makes of a node, weighted, and moved statistics."""
     x = ops.convert_to_tensor(x)
     length = max(len(_statistics(edge, name)) for name in edge.operations)
     branches = [
@@ -64,13 +48,7 @@ def combined_chosen(
     surrogate: Tensor | None,
     weights: Tensor,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the node that the outcomes of chosen operations make, and nothing aside.
-
-    As `operator_cell.combined`, but attention is multiplied and dynamic kernels are applied, at
-    the size of the largest, only where they were chosen. `numbers` and `weights` are those of all
-    chosen operations. In the second tier `surrogate`, its node, takes the place of features where a
-    chosen operation makes none, as in a discrete cell.
-    """
+    """Return the node that the outcomes of chosen operations make, and nothing aside."""
     sizes = (0, *sorted(kernel_sizes(operations)))
     total = added_up(sizes[-1], made).sums
     features, maps = total["features"], {k: total[k] for k in ATTENTION_MAPS if k in total}

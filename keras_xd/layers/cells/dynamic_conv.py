@@ -19,25 +19,7 @@ LARGE_KERNEL = 5
 
 
 def dynamic_depthwise_conv(x, kernels, strides: int = 1, way: str | None = None):
-    """Return the convolution of every channel of every sample with a kernel of its own.
-
-    Outputs have the size of the inputs, or with strides that of a Keras convolution with
-    `padding="same"`. As in Keras kernels are not flipped.
-
-    Args:
-        x: tensor `(batch, height, width, channels)`, all sizes but the batch's known.
-        kernels: tensor `(batch, k, k, channels)`.
-        strides: integer.
-        way: `"fold"` makes the batch more channels of one image, convolved depthwise. `"slices"`
-            adds up moved inputs times taps, which compilers fuse into one pass. `None`: the second
-            on JAX, which always compiles, else the first.
-
-    Returns:
-        A tensor `(batch, height / strides, width / strides, channels)`, rounded up.
-
-    Raises:
-        ValueError: for an unknown way.
-    """
+    """Return the convolution of every channel of every sample with a kernel of its own."""
     if way is None:
         way = "slices" if keras.backend.backend() == "jax" else "fold"
     compute = {"fold": _fold, "slices": _slices}[validation.one_of(way, WAYS, "way")]
@@ -58,12 +40,7 @@ def _fold(x, kernels, strides):
 
 @ops.custom_gradient
 def _convolved_alone(image, kernel):
-    """Return the depthwise convolution of one image, whose derivatives are convolutions too.
-
-    The gradient by the kernel is the convolution of the image with that by the outputs as a kernel.
-    What TensorFlow has for it, which adds up over a batch, takes 2 to 100 times as long for
-    kernels of 5 × 5 and a batch of one.
-    """
+    """Return the depthwise convolution of one image, whose derivatives are convolutions too."""
     size, sizes = kernel.shape[0], image.shape[1:3]
 
     def gradient(*arguments, upstream=None):
@@ -102,11 +79,7 @@ def same_border(sizes, span: int, strides: int):
 
 
 def widened(kernels, size: int, axes: tuple[int, int] = (1, 2)):
-    """Return kernels, `(batch, k, k, channels)` unless `axes` says so, with zeros up to a size.
-
-    A convolution is linear in its kernel, so weighted kernels of all sizes can be summed and
-    applied as one.
-    """
+    """Return kernels, `(batch, k, k, channels)` unless `axes` says so, with zeros up to a size."""
     margin = (size - kernels.shape[axes[0]]) // 2
     if not margin:
         return kernels

@@ -1,17 +1,4 @@
-"""The operations of relaxed cells, each written for a stack of edges from one node at once.
-
-A kind of operations knows its weights on an edge, where the weights of an operation's Keras layer
-lie among them, what all edges from a node have in common (`node_values`) and what they make of it
-(`outcomes`). A graph holds these two functions once for all nodes and edges of equal shapes.
-
-Channels of all edges lie side by side, edge by edge, so that edges are no more operations than one
-edge is. Where the inputs differ, too, the matrix of the 1 × 1 convolutions has a block for each
-edge and zeros elsewhere.
-
-The batch normalisation behind a linear map `W` is part of that map: with the means `μ` and the
-second moments `Σ` of its inputs, its outputs have the means `μ W` and the second moments
-`diag(Wᵀ Σ W)`. So features of which only the weighted sum is wanted are never formed one by one.
-"""
+"""The operations of relaxed cells, each written for a stack of edges from one node at once."""
 
 import dataclasses
 import functools
@@ -56,12 +43,6 @@ class Edge:
         strides: 1 or 2.
         operations: names of the operations.
         training: whether normalisations use the batch's statistics.
-
-    Example:
-
-    >>> from keras_xd.layers.cells.edge_operations import Edge
-    >>> Edge(4, 1, ("identity", "dynamic_3"), False).statistics
-    {'bottleneck': slice(0, 1, None)}
     """
 
     filters: int
@@ -106,18 +87,7 @@ class Edge:
 def node_values(
     edge: Edge, x: Tensor, weights: dict[str, Tensor]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return what all edges from a node need, and the statistics of its pooled features.
-
-    Args:
-        edge: the `Edge` that they all are.
-        x: features of the node, `(batch, height, width, filters)`.
-        weights: the moving statistics of poolings, `pooling_moving_mean` and
-            `pooling_moving_variance`.
-
-    Returns:
-        Two dictionaries: the values for `outcomes`, and of the batch, in training, the means and
-        variances by the names that `weights` has.
-    """
+    """Return what all edges from a node need, and the statistics of its pooled features."""
     values, statistics = {"features": ops.convert_to_tensor(x)}, {}
     for kind in edge.kinds:
         statistics |= kind.add_node_values(values, weights) or {}
@@ -127,19 +97,7 @@ def node_values(
 def outcomes(
     edge: Edge, node: dict[str, Tensor], weights: dict[str, Tensor], probabilities: Tensor
 ) -> tuple[dict[str, list[Tensor]], dict[str, Tensor]]:
-    """Return what the operations on the edges from a node make, times their probabilities.
-
-    Args:
-        edge: the `Edge` that all of them are.
-        node: the `node_values` of the node that they come from.
-        weights: those of the edges by name, along the first axis, see `FusedEdgeOps`.
-        probabilities: those of the operations, a float32 tensor `(edges, operations)`.
-
-    Returns:
-        A dictionary with those of `features`, `spatial`, `channel` and `kernel` that there are, a
-        list with one tensor for each edge; and one with `moving_mean` and `moving_variance`, in
-        training those of the batch, `(edges, channels)`, else empty.
-    """
+    """Return what the operations on the edges from a node make, times their probabilities."""
     stack = _Stack(edge, node, weights, probabilities)
     for kind in edge.kinds:
         kind.compute(stack)
@@ -201,10 +159,7 @@ class _Stack:
         return ops.concatenate([x] * self.count, axis=-1) if self.count > 1 else x
 
     def recomputed(self, function):
-        """Return a function that keeps nothing for its gradient in training.
-
-        One operation alone is in a branch, where TensorFlow cannot compute it again.
-        """
+        """Return a function that keeps nothing for its gradient in training."""
         return keras.remat(function) if _recomputes(self.edge) else function
 
     def of(self, names):
@@ -227,16 +182,7 @@ class _Stack:
         return [self.node[f"{name}_moments"]] if self.edge.training else []
 
     def normalized(self, name, found, matrices, places=None):
-        """Return scales and offsets that normalise products of features and matrices.
-
-        Args:
-            name: that of the statistics.
-            found: in training the `moments` of each of the features.
-            matrices: float32 tensor `(number of features, inputs, edges * outputs)`.
-            places: number of places of a sample, that of the outcomes by default.
-
-        Both results are `(number of features, 1, edges * outputs)`.
-        """
+        """Return scales and offsets that normalise products of features and matrices."""
         number, edges = matrices.shape[0], self.count
         if not self.edge.training:
             place = self.edge.statistics[name]
@@ -654,10 +600,7 @@ def _swapped(values, rows, columns):
 
 
 def _phases(x, strides):
-    """Return every other place of images, as images: windows dilated by 2 read one phase.
-
-    With strides 2 all windows read the same one, otherwise all four come one after the other.
-    """
+    """Return every other place of images, as images: windows dilated by 2 read one phase."""
     height, width, channels = x.shape[1:]
     if strides > 1:
         # By the rule of "same" the first window reaches an odd number of places beyond even sizes.

@@ -18,10 +18,7 @@ def side_by_side(matrices: Tensor) -> Tensor:
 
 
 def block_diagonal(matrices: Tensor) -> Tensor:
-    """Return matrices by which each edge's own features are multiplied, side by side.
-
-    From `(edges, number, inputs, outputs)` to `(number, edges * inputs, edges * outputs)`.
-    """
+    """Return matrices by which each edge's own features are multiplied, side by side."""
     count, number, inputs, outputs = matrices.shape
     if count > 1:
         own = ops.cast(np.eye(count, dtype="float32"), matrices.dtype)
@@ -47,10 +44,7 @@ def scale_and_offset(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def moments(flat: Tensor) -> Tensor:
-    """Return the sums of the products of all pairs of features, and of features, in float32.
-
-    From `(places, channels)` to `(channels + 1, channels)`; the last row has the sums of features.
-    """
+    """Return the sums of the products of all pairs of features, and of features, in float32."""
     return _moments(ops.cast(flat, "float32"))
 
 
@@ -79,26 +73,7 @@ def dynamic_kernels(
     decode: Tensor,
     probabilities: Tensor,
 ) -> Tensor:
-    """Return the weighted sums of dynamic kernels of all sizes, see `DynamicKernel`.
-
-    The outputs of the 1 × 1 convolutions have the places last, over which a softmax goes.
-
-    Args:
-        sizes: of the kernels.
-        edges: number of edges.
-        x: features of the node, `(batch, height, width, filters)`.
-        images: the same as `(batch, filters, places)`.
-        matrix: of the bottlenecks, normalised: `(filters, edges * inner)`, where the inner channels
-            of an edge are those of all sizes.
-        offset: what their outputs are moved by.
-        taps: of the first convolutions behind, `(taps * edges, filters)`: those of all sizes, each
-            for all edges.
-        decode: of the last ones, `(edges * inner, edges * filters)`.
-        probabilities: `(sizes, 1, edges * filters)`, or the last axis of size 1.
-
-    Returns:
-        A tensor `(batch, k, k, edges * filters)`, where `k` is the largest size.
-    """
+    """Return the weighted sums of dynamic kernels of all sizes, see `DynamicKernel`."""
     places, largest = images.shape[-1], max(sizes)
     inner = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), matrix)
     inner = ops.reshape(ops.relu(inner + offset), (-1, places, matrix.shape[-1]))
@@ -117,10 +92,7 @@ def dynamic_kernels(
 
 @ops.custom_gradient
 def _attended(scores, values):
-    """Return sums of values over places, weighted by the softmax of scores.
-
-    The derivatives of a softmax would take three more tensors of the size of the scores.
-    """
+    """Return sums of values over places, weighted by the softmax of scores."""
     weights = ops.softmax(scores, axis=-1)
     context = ops.matmul(weights, values)
 

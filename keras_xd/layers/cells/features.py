@@ -341,12 +341,7 @@ def chained_multiply_adds(steps, input_shape):
 
 
 class _Sparse(keras.layers.Layer):
-    """Keeps every `step`-th place, with the zeros around that dilated windows of a span read.
-
-    Args:
-        span: number of places from the first to the last one that a window reads.
-        step: the stride of the windows and the distance between the places that they read.
-    """
+    """Keeps every `step`-th place, with the zeros around that dilated windows of a span read."""
 
     def __init__(self, span, step, **kwargs):
         super().__init__(**kwargs)

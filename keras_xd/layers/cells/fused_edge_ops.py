@@ -18,30 +18,7 @@ from keras_xd.layers.cells.edge_products import joined
 
 @keras.saving.register_keras_serializable(package="keras_xd", name="EdgeStack")
 class FusedEdgeOps(keras.layers.Layer):
-    """The operations on the edges of a cell.
-
-    The first axis of every variable is that of the edges: `variable[e]` is what the layer of one
-    operation would have, see `edge_operations`. So an optimizer has a few variables to move, and
-    all edges of equal shapes are one function, traced once.
-
-    Args:
-        filters: number of channels of every node and of what operations make.
-        operations: names of the operations.
-        strides: 1 or 2 for each node; the operations on it have these strides.
-        nodes: the number of the node that each edge comes from.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.layers.cells.fused_edge_ops import FusedCall, FusedEdgeOps
-    >>> names = ("dilated_3", "identity", "dynamic_3")
-    >>> edges = FusedEdgeOps(4, names, strides=[1, 2], nodes=[0, 1])
-    >>> edges.build()
-    >>> call = FusedCall(edges, np.full((2, 3), 1 / 3, "float32"), training=False)
-    >>> made = call.outcomes(1, np.ones((2, 8, 8, 4), "float32"))
-    >>> made["features"].shape, made["kernel"].shape
-    (TensorShape([2, 4, 4, 4]), TensorShape([2, 3, 3, 4]))
-    """
+    """The operations on the edges of a cell."""
 
     def __init__(
         self,
@@ -98,11 +75,7 @@ class FusedEdgeOps(keras.layers.Layer):
         return self._unstacked(len(self.strides), of_poolings=True)
 
     def groups(self) -> list[tuple[int, ...]]:
-        """Return the numbers of the edges that are computed together: all those from one node.
-
-        Where a function is traced once for many calls every edge is computed alone: a function for
-        each number of edges would take longer to trace, and no less time to compute.
-        """
+        """Return the numbers of the edges that are computed together: all those from one node."""
         if calls_traced_functions():
             return [(number,) for number in range(len(self.nodes))]
         found = {}
@@ -168,13 +141,7 @@ class FusedEdgeOps(keras.layers.Layer):
 
 
 class FusedCall:
-    """A call of a cell that computes all operations on all edges.
-
-    Args:
-        layer: a built `FusedEdgeOps`.
-        probabilities: those of its operations, a float32 row for each edge.
-        training: whether to normalise by the batch.
-    """
+    """A call of a cell that computes all operations on all edges."""
 
     def __init__(self, layer: FusedEdgeOps, probabilities: Tensor, training: bool | None):
         self.layer, self.training = layer, training
@@ -215,14 +182,7 @@ class FusedCall:
 
 
 class ChosenCall:
-    """A call of a cell that computes only chosen operations: see `chosen_operation`.
-
-    Args:
-        layer: a built `FusedEdgeOps`.
-        paths: for each edge, by `numbers` the columns of its chosen operations, by `weights` their
-            weights.
-        training: whether to normalise by the batch.
-    """
+    """A call of a cell that computes only chosen operations: see `chosen_operation`."""
 
     def __init__(self, layer: FusedEdgeOps, paths: dict[str, Tensor], training: bool | None):
         self.layer, self.training = layer, training
@@ -233,10 +193,7 @@ class ChosenCall:
     def node(
         self, edges: dict[int, Tensor], gate: Tensor | None, surrogate: Tensor | None
     ) -> Tensor:
-        """Return the node that the chosen operations make of edges' numbers and their features.
-
-        `gate` and `surrogate` are those of `combined_chosen`.
-        """
+        """Return the node that the chosen operations make of edges' numbers and their features."""
         made, columns, factors = [], [], []
         for number, x in edges.items():
             node = self.layer.nodes[number]

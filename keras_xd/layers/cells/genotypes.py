@@ -1,10 +1,4 @@
-"""Discrete cells of the neural operator search: what they are, and how weights decide on one.
-
-Pure Python. A cell has two input nodes, 0 and 1, four blocks that make the nodes 2 to 5, and an
-output node that concatenates these. A block of a relaxed cell has an edge from every earlier node
-to its surrogate node (first tier) and one from there to its node (second tier). Edges are counted
-block by block, all of the first tier before those of the second: 14 + 4.
-"""
+"""Discrete cells of the neural operator search: what they are, and how weights decide on one."""
 
 import dataclasses
 import itertools

@@ -265,10 +265,7 @@ class Outcomes:
 def combined(
     kernel_size: int, made: Sequence[dict[str, Tensor]], gate: Tensor | None
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the node that the weighted outcomes of its edges make, and nothing aside.
-
-    Outcomes have the names of their kinds; `gate` is that of `calibrated`.
-    """
+    """Return the node that the weighted outcomes of its edges make, and nothing aside."""
     outcomes = added_up(kernel_size, made)
     return outcomes.calibrated(outcomes.sums["features"], gate), {}
 

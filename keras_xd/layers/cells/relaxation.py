@@ -1,9 +1,4 @@
-"""Which operations the edges of a relaxed cell compute, and with what weights.
-
-With `"softmax"` and `"perturbation"` all of them, weighted by their probabilities, and so with
-`"partial"`, on part of the channels. With those of `PATHS` a few operations of each edge are drawn,
-with `"single_path"` of two edges of each first tier alone, and only these are computed.
-"""
+"""Which operations the edges of a relaxed cell compute, and with what weights."""
 
 from collections.abc import Sequence
 
@@ -47,18 +42,7 @@ def drawn_paths(
     noise: Tensor | None,
     temperature: Tensor | None,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the operations that edges compute, their weights, and nothing aside.
-
-    Drawn is what has the largest logit plus noise of a Gumbel distribution: an operation by its
-    probability; without noise it is the most likely one. As in what is derived, one operation in
-    the first tier of each block makes features: where none would, the edge that loses least by it
-    takes its best one. A second operation is that of the largest logit plus noise of all others;
-    the weights of the two are the softmax of their logits, that of a single one is 1.
-
-    Returns:
-        A dictionary with `numbers`, integers `(18, count)`, the columns of the operations, and
-        `weights`, float32 of the same shape; and an empty one.
-    """
+    """Return the operations that edges compute, their weights, and nothing aside."""
     scores = ops.log_softmax(logits, axis=-1)
     scores = scores if noise is None else ops.add(scores, noise)
     first = _with_features(operations, scores)
@@ -87,17 +71,7 @@ def drawn_cell(
     noise: Tensor | None,
     temperature: Tensor,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the operations of one discrete cell, their weights, and nothing aside.
-
-    That cell is what `genotypes.cell_of_weights` derives from probabilities of operations times
-    those of their edges, each multiplied by `exp(noise)` of a Gumbel distribution. So two edges of
-    each first tier are drawn, each by its probability, and an operation of each by its own. Weights
-    have the derivatives of a softmax of a temperature over all operations of a tier of a block.
-
-    Returns:
-        As `drawn_paths`, with one path. The number of what is not drawn is that of the operations,
-        its weight 0.
-    """
+    """Return the operations of one discrete cell, their weights, and nothing aside."""
     missing = np.where(_THERE, 0.0, _NEVER).astype("float32")
     of_edges = ops.log_softmax(ops.add(ops.take(edge_logits, _TABLE), missing), axis=-1)
     scores = ops.log_softmax(logits, axis=-1)
@@ -125,11 +99,7 @@ def drawn_cell(
 
 
 def _pairs(operations, scores):
-    """Return the columns of the operations on two edges of each block, of others a number more.
-
-    They have the largest sum of `exp(score)` of all pairs that make features: the best edge with
-    its best operation and another one that makes features, or the other way round.
-    """
+    """Return the columns of the operations on two edges of each block, of others a number more."""
     makes = np.array([is_feature(name) for name in operations])
     of_features = ops.where(makes, scores, _NEVER)
     found, feature = ops.argmax(scores, axis=-1), ops.argmax(of_features, axis=-1)

@@ -319,10 +319,7 @@ class HeterogeneousCell(OperatorCell, SearchableLayer):
         return [layer for layer in searchable_layers(self) if layer is not self]
 
     def _make_edge(self, block, source, made):
-        """Add the layers of an edge to `made`, a dictionary to pairs of a layer and its source.
-
-        Operations without weights are made once for a node, all others once for each edge.
-        """
+        """Add the layers of an edge to `made`, a dictionary to pairs of a layer and its source."""
         edge = second_tier_edge(block) if source is None else first_tier_edge(block, source)
         strides = self.strides_from(source)
         for operation in self._layer_names:

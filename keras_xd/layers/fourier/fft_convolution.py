@@ -13,18 +13,7 @@ TRANSFORM_COST = 4
 
 
 def direct(x, kernel, before, circular=False):
-    """Return `y[t] = Σ_j kernel[j] x[t + j - before]` for each channel, without an FFT.
-
-    Args:
-        x: tensor `(batch, *sizes, channels)` of known sizes.
-        kernel: tensor `(*taps, channels)`.
-        before: number of taps of each axis that lie before the output's point, each from 0 to the
-            number of taps less 1.
-        circular: whether the input is continued periodically; else by zeros.
-
-    Returns:
-        Tensor of the shape of `x`.
-    """
+    """Return `y[t] = Σ_j kernel[j] x[t + j - before]` for each channel, without an FFT."""
     taps = kernel.shape[:-1]
     padding = [(b, k - 1 - b) for b, k in zip(before, taps, strict=True)]
     if circular:
@@ -39,19 +28,8 @@ def direct(x, kernel, before, circular=False):
 
 
 def fourier(x, kernel, before, circular=False, masks=None, bins=None):
-    """Return what `direct` returns, by FFT; multiplied by frequency masks and downsampled if asked.
-
-    With `bins` the frequencies from there on are cropped before the product, and the outputs are
-    samples at the smaller sizes of `output_sizes`, of the same amplitude.
-
-    Args:
-        x, kernel, before, circular: as in `direct`; `before` may be any integers.
-        masks: for each axis the factors of the frequencies 0, 1, … of a transform of the length
-            of `transform_lengths`; or `None`.
-        bins: for each axis how many of the frequencies 0, 1, … are kept; or `None`: all.
-
-    Returns:
-        Tensor `(batch, *new_sizes, channels)`.
+    """Return what `direct` returns, by FFT; multiplied by frequency masks and downsampled
+    if asked.
     """
     sizes, rank = x.shape[1:-1], len(before)
     scaled = masks is not None or bins is not None
@@ -85,17 +63,8 @@ def fourier(x, kernel, before, circular=False, masks=None, bins=None):
 
 
 def correlate(x, kernel, offsets, groups=1):
-    """Return `y[t] = Σ_j x[t + offsets[j]] · kernel[j]` by FFT; `x` is zero outside of its sizes.
-
-    Args:
-        x: tensor `(batch, *sizes, channels)` of known sizes.
-        kernel: tensor `(taps, channels / groups, filters)` of float32 or float64.
-        offsets: integer array `(taps, axes)`, smaller in absolute value than the sizes. Taps of
-            the same offset add up.
-        groups: number of groups that channels and filters are split into.
-
-    Returns:
-        Tensor `(batch, *sizes, filters)` of the type of `x`.
+    """Return `y[t] = Σ_j x[t + offsets[j]] · kernel[j]` by FFT; `x` is zero outside of its
+    sizes.
     """
     sizes, filters = tuple(x.shape[1:-1]), kernel.shape[-1]
     lengths = correlation_lengths(sizes, offsets)
@@ -132,43 +101,18 @@ def correlate(x, kernel, offsets, groups=1):
 
 
 def correlation_lengths(sizes, offsets):
-    """Return the length of the FFT of each axis that `correlate` takes, a list.
-
-    Args:
-        sizes: number of points of the input.
-        offsets: integer array `(taps, axes)`.
-    """
+    """Return the length of the FFT of each axis that `correlate` takes, a list."""
     reach = np.abs(np.asarray(offsets)).max(axis=0)
     return [fast_length(n + int(r)) for n, r in zip(sizes, reach, strict=True)]
 
 
 def reaches(taps, before):
-    """Return how many points the taps reach at most from the output's point, of each axis.
-
-    Outputs are wanted where there are inputs, so what wraps around may end where they begin: a
-    transform of the size and the reach together is long enough.
-
-    Args:
-        taps, before: as in `direct`; `before` may be any integers.
-    """
+    """Return how many points the taps reach at most from the output's point, of each axis."""
     return [max(abs(b), abs(k - 1 - b)) for k, b in zip(taps, before, strict=True)]
 
 
 def transform_lengths(sizes, taps, circular=False, scaled=False, reach=None):
-    """Return the length of the FFT of each axis.
-
-    Args:
-        sizes: number of points of the input.
-        taps: number of taps of the kernel.
-        circular: whether the input is periodic.
-        scaled: whether frequencies are masked or cropped. Then the length is once (circular) or
-            twice the size, so that it stays in proportion at every resolution.
-        reach: the `reaches` of the taps; `None`: those of a causal kernel.
-
-    Raises:
-        ValueError: if the kernel is too long for that: longer than a circular input, or longer
-            than the input by more than one point.
-    """
+    """Return the length of the FFT of each axis."""
     longest = [n if circular else n + 1 for n in sizes]
     if circular or scaled:
         if any(k > limit for k, limit in zip(taps, longest, strict=True)):
@@ -183,31 +127,12 @@ def transform_lengths(sizes, taps, circular=False, scaled=False, reach=None):
 
 
 def output_sizes(sizes, bins, circular=False):
-    """Return the fewest points that hold the kept frequencies, for each axis.
-
-    Args:
-        sizes: number of points of the input.
-        bins: how many of the frequencies 0, 1, … of the transform are kept.
-        circular: whether the input is periodic.
-
-    Returns:
-        Of a circle of `L` points `min(2 bins - 1, L)`, an odd number unless all is kept; else
-        `min(bins, L)`, half the points of a transform of length `2L`.
-    """
+    """Return the fewest points that hold the kept frequencies, for each axis."""
     return tuple(min(2 * b - 1 if circular else b, n) for n, b in zip(sizes, bins, strict=True))
 
 
 def fast_bins(bins, sizes, circular=False):
-    """Return the numbers of frequencies to keep for fast transforms, at least those given.
-
-    Args:
-        bins: for each axis how many of the frequencies 0, 1, … must be kept.
-        sizes, circular: as in `output_sizes`.
-
-    Returns:
-        A list. Unless the input is periodic, where sizes have to be odd, the output size of each is
-        without prime factors above 5, or all is kept.
-    """
+    """Return the numbers of frequencies to keep for fast transforms, at least those given."""
     return [
         b if circular or b >= n else min(fast_length(b), n)
         for b, n in zip(bins, sizes, strict=True)
@@ -215,24 +140,7 @@ def fast_bins(bins, sizes, circular=False):
 
 
 def expected_multiply_adds(sizes, taps, circular=False, resolutions=None, reach=None):
-    """Return the multiply–adds of one channel, differentiable in kernel size and resolution.
-
-    By FFT these are one transform of the input and one back, at `P log2 P` for a real transform of
-    length `P`, and the product; the kernel's transform, once a batch, is not counted. Transforms
-    are counted at the lengths that are needed, which `fourier` rounds up.
-
-    Args:
-        sizes: number of points of the input.
-        circular: whether the input is periodic.
-        taps: the size of the kernel along each axis, numbers or scalar tensors.
-        resolutions: the size of the output along each axis, numbers or scalar tensors, or `None`:
-            the sizes, and no frequency is masked or cropped.
-        reach: the `reaches` of the taps, numbers or scalar tensors; `None`: those of a causal
-            kernel.
-
-    Returns:
-        `(direct, by FFT)`, numbers or scalar tensors.
-    """
+    """Return the multiply–adds of one channel, differentiable in kernel size and resolution."""
     direct = math.prod(sizes) * math.prod(taps)
     if resolutions is None:
         reach = [k - 1 for k in taps] if reach is None else reach

@@ -83,17 +83,7 @@ class FourierResampling(keras.layers.Layer):
 
 
 def resampling_matrix(before, after):
-    """Return the `(after, before)` matrix that resamples one axis.
-
-    Args:
-        before: number of points of the grid that the data are given on.
-        after: number of points of the new grid.
-
-    Returns:
-        Array of float64. Entry `[t, s]` is `(1/before) Σ_f cos(2π f (t/after − s/before))` over the
-        frequencies `|f|` below half the smaller size, plus, if that size is even, the product of
-        the cosines at half of it.
-    """
+    """Return the `(after, before)` matrix that resamples one axis."""
     smaller = min(before, after)
     old, new = (np.arange(size) / size for size in (before, after))
     difference = 2 * np.pi * (new[:, None] - old)
@@ -144,11 +134,7 @@ def multiply_adds(before, after, channels):
 
 
 def spatial_sizes(input_shape, rank, data_format, layer_name):
-    """Return the spatial sizes of a shape.
-
-    Raises:
-        ValueError: if the shape has another rank or a spatial size is unknown.
-    """
+    """Return the spatial sizes of a shape."""
     if len(input_shape) != rank + 2:
         raise ValueError(
             f"Layer '{layer_name}' needs inputs of {rank + 2} axes (batch, {rank} spatial, "

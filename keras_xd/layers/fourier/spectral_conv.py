@@ -24,19 +24,7 @@ from keras_xd.core.type_aliases import (
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class SpectralUniform(keras.initializers.Initializer):
-    """Uniform numbers between 0 and 1 / (input channels · filters), as in the published FNO.
-
-    Args:
-        seed: an integer makes the numbers reproducible.
-
-    Example:
-
-    ```python
-    from keras_xd.layers.fourier.spectral_conv import SpectralUniform
-
-    kernel = SpectralUniform(seed=1)((2, 12, 3, 8))
-    ```
-    """
+    """Uniform numbers between 0 and 1 / (input channels · filters), as in the published FNO."""
 
     def __init__(self, seed=None):
         self.seed = validation.seed(seed)
@@ -367,15 +355,7 @@ class SpectralConv3D(SpectralConv):
 
 
 def truncated_spectrum(inputs, modes):
-    """Return the lowest frequencies of a real array, as a (real, imaginary) pair.
-
-    Args:
-        inputs: shape `(*other spatial, batch, channels, last spatial)`.
-        modes: kept frequencies, one number for each spatial axis.
-
-    Returns:
-        Two arrays of shape `(*frequencies, batch, channels)`.
-    """
+    """Return the lowest frequencies of a real array, as a (real, imaginary) pair."""
     real, imaginary = transforms.rfft(inputs, kept=modes[-1])
     # Each axis is cut as soon as it is transformed, so that the next transform has less to do.
     for axis in reversed(range(len(modes) - 1)):
@@ -385,15 +365,7 @@ def truncated_spectrum(inputs, modes):
 
 
 def mix_channels(spectrum, kernel):
-    """Multiply the channels at each frequency by its own complex matrix.
-
-    Args:
-        spectrum: (real, imaginary) of shape `(*frequencies, batch, channels)`.
-        kernel: real array of shape `(2, *frequencies, channels, filters)`.
-
-    Returns:
-        (real, imaginary) of shape `(*frequencies, batch, filters)`.
-    """
+    """Multiply the channels at each frequency by its own complex matrix."""
     # One real matrix product: [re, im] · [[R, I], [-I, R]].
     real, imaginary = kernel[0], kernel[1]
     rows = [
@@ -405,16 +377,7 @@ def mix_channels(spectrum, kernel):
 
 
 def inverse_truncated_spectrum(spectrum, modes, sizes):
-    """Return the real array whose lowest frequencies are given and whose others are zero.
-
-    Args:
-        spectrum: (real, imaginary) of shape `(*frequencies, batch, channels)`.
-        modes: kept frequencies, one number for each spatial axis.
-        sizes: spatial sizes of the result.
-
-    Returns:
-        An array of shape `(*other spatial, batch, channels, last spatial)`.
-    """
+    """Return the real array whose lowest frequencies are given and whose others are zero."""
     real, imaginary = (ops.moveaxis(part, 0, -1) for part in spectrum)
     for axis, (mode, size) in enumerate(zip(modes[:-1], sizes[:-1], strict=True)):
         parts = transforms.inverse_of_lowest((real, imaginary), mode, size)

@@ -82,13 +82,7 @@ class FourierUpsampling(keras.layers.Layer):
 
 
 def resample_by_transform(x, axis, size):
-    """Return what `resampling.resampling_matrix` gives along one axis, by FFT.
-
-    Args:
-        x: tensor; the size of the axis must be known.
-        axis: the axis.
-        size: its new number of points.
-    """
+    """Return what `resampling.resampling_matrix` gives along one axis, by FFT."""
     x = ops.moveaxis(x, axis, -1)
     before = x.shape[-1]
     exact = "float64" if keras.backend.standardize_dtype(x.dtype) == "float64" else "float32"

@@ -203,11 +203,7 @@ class _KOperationLayer(XDLayer):
 
 
 class ConvolutionKLayer(_KOperationLayer, ConvolutionXDLayer):
-    """Base class of `KOpConv` of every rank.
-
-    Args:
-        filters, kernel_size, *args, **kwargs: as in `KOpConv`.
-    """
+    """Base class of `KOpConv` of every rank."""
 
     def __init__(
         self, filters: int, kernel_size: Sizes, *args: Any, **kwargs: Unpack[KOpConvOptions]
@@ -368,10 +364,7 @@ def _depth(depth, start):
 
 
 def _sizes(layer):
-    """Return size and radices of every axis, which fix the weights' shapes and their meaning.
-
-    The matrices of a causal layer are made for its kernel size and dilation.
-    """
+    """Return size and radices of every axis, which fix the weights' shapes and their meaning."""
     sizes = " × ".join(f"{plan.n} = {'·'.join(map(str, plan.radices))}" for plan in layer.plans)
     if isinstance(layer, XDCausalConv1D):
         (kernel_size,), (dilation,) = layer.kernel_size, layer.dilation_rate

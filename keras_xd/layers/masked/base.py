@@ -44,35 +44,6 @@ class MaskedLayer(SearchableLayer):
     """Base class of layers of Keras whose kernels are masked, and that know what is masked around.
 
     A subclass inherits from it and from a layer of Keras, in this order. It computes
-
-        y = activation( (kernel · m_kernel · m_input) ∗ x + bias )
-
-    with `m_kernel` a Gaussian mask of the taps along each spatial axis and `m_input` a sigmoid mask
-    of the input channels. Masking input channels of the kernel is masking the inputs, whatever
-    came before: batch normalization, activations and poolings upstream see no mask. So the channels
-    beyond it can be cut, exactly. All masks begin as 1 (see `RelativeMask`).
-
-    The masks of its output channels and of the depth act in other layers, and are known here for
-    the multiply–adds.
-
-    Args:
-        *args: of the layer of Keras.
-        input_width: a `RelativeMask` of the input channels, or `None`; layers may share one.
-        output_width: a `RelativeMask` of the output channels, which those that read them apply.
-        depth_mask: a `RelativeMask` of the blocks of which this layer is in one.
-        block: the number of that block, from 0, and how many there are: two integers.
-        mask_kernel: whether the kernel's size is learned, along each axis of more than one tap.
-        initial_value: of the mask of the kernel, as in `RelativeMask`.
-        **kwargs: of the layer of Keras.
-
-    Raises:
-        ValueError: for a mask that is none, or a block without a depth mask.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> issubclass(layers.MaskedDense, layers.masked.base.MaskedLayer)
-    True
     """
 
     keras_class = None
@@ -162,11 +133,7 @@ class MaskedLayer(SearchableLayer):
         return shape[self.channel_axis]
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
-        """Multiply–adds of one sample that are left once the model is finalized.
-
-        Taps, channels and blocks count whole, those that the masks leave, and have the gradients of
-        the learned sizes.
-        """
+        """Multiply–adds of one sample that are left once the model is finalized."""
         outputs = self.compute_output_shape(input_shape)
         channels = _count(self.input_width, self.channels_of(input_shape))
         filters = _count(self.output_width, self.channels_of(outputs))
@@ -189,11 +156,7 @@ class MaskedLayer(SearchableLayer):
         return 1 if self.depth_mask is None else self.depth_mask.shares[self.block[0]]
 
     def finalize(self) -> keras.layers.Layer:
-        """Return a built layer of Keras of the same shapes, with the masks in its kernel.
-
-        Taps that are 0 are cut where `padding` stays what it is. Numbers of channels stay as they
-        are: `keras_xd.finalize` cuts them through the whole model.
-        """
+        """Return a built layer of Keras of the same shapes, with the masks in its kernel."""
         shape = self.get_build_config()["input_shape"]
         around, plain = self.trimmed(shape)
         return self.trimmed(shape, cut_taps=False)[1] if around else plain
@@ -206,18 +169,7 @@ class MaskedLayer(SearchableLayer):
         scale: float = 1.0,
         cut_taps: bool = True,
     ) -> tuple[list[keras.layers.Layer], keras.layers.Layer]:
-        """Return what computes the same for some of the channels, as built layers of Keras.
-
-        Args:
-            input_shape: shape of the inputs before cutting.
-            inputs, outputs: the numbers of the channels that are left; `None` for all.
-            scale: factor of the outputs, of a layer without an activation.
-            cut_taps: whether to cut taps that are 0.
-
-        Returns:
-            `(around, plain)`: a list of layers of paddings and croppings, mostly empty, and the
-            layer that follows them.
-        """
+        """Return what computes the same for some of the channels, as built layers of Keras."""
         input_shape = tuple(input_shape)
         exact = "float64" if self.variable_dtype == "float64" else "float32"
         kernel = scale * ops.convert_to_numpy(ops.cast(self.masked_kernel, exact))
@@ -272,11 +224,7 @@ class MaskedLayer(SearchableLayer):
         return supports
 
     def describe(self) -> Description:
-        """Return `kernel_size/<axis>`, `taps/<axis>`, and the sizes of the shared masks.
-
-        `taps` is the number under the mask. `input_channels` and `output_channels` are sizes, and
-        `share` is that of the block that the layer is in; each only where there is such a mask.
-        """
+        """Return `kernel_size/<axis>`, `taps/<axis>`, and the sizes of the shared masks."""
         result = {}
         pairs = zip(self.kernel_sizes, self.kernel_supports, strict=True)
         for axis, (size, (start, stop)) in enumerate(pairs):
@@ -316,11 +264,7 @@ class MaskedLayer(SearchableLayer):
 
 
 def checked_block(block, depth_mask):
-    """Return the number of a block and of all blocks as a tuple, or `None` without a mask.
-
-    Raises:
-        ValueError: unless there are both a mask and such numbers, or neither.
-    """
+    """Return the number of a block and of all blocks as a tuple, or `None` without a mask."""
     if block is None and depth_mask is None:
         return None
     pair = isinstance(block, (tuple, list)) and len(block) == 2
@@ -337,11 +281,7 @@ def checked_block(block, depth_mask):
 
 
 def build_mask(mask, points):
-    """Build a mask for an axis, if there is one.
-
-    Raises:
-        ValueError: if it has been built for another number of points.
-    """
+    """Build a mask for an axis, if there is one."""
     if mask is None:
         return
     if not mask.built:

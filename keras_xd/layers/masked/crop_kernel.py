@@ -26,19 +26,7 @@ class CroppedConvolution:
 def crop(
     layer: keras.layers.Layer, input_shape: tuple, supports: list[tuple[int, int]]
 ) -> CroppedConvolution:
-    """Return the padding and config that reproduce a convolution with a cropped kernel.
-
-    Where none of the paddings of Keras fits any more, the inputs are padded by a layer, or cropped
-    by one where not even the outermost places are read.
-
-    Args:
-        layer: a convolution of Keras, plain or depthwise, of one or two spatial axes.
-        input_shape: the shape of its inputs.
-        supports: `(start, stop)` of the taps to keep, of each axis.
-
-    Returns:
-        A `CroppedConvolution`. It keeps all taps where Keras has no layer that crops the inputs.
-    """
+    """Return the padding and config that reproduce a convolution with a cropped kernel."""
     channels_last = layer.data_format == "channels_last"
     sizes = input_shape[1:-1] if channels_last else input_shape[2:]
     kernel_size = tuple(stop - start for start, stop in supports)
@@ -90,13 +78,7 @@ def _layer_before(layer, kind, keras_class, widths):
 
 
 def padded(padding: str, size: int, taps: int, stride: int, rate: int) -> tuple[int, int]:
-    """Return how many places Keras' convolutions add before and after an axis.
-
-    Args:
-        padding: `"valid"`, `"same"` or `"causal"`.
-        size: of the axis.
-        taps, stride, rate: of the convolution along it: taps, stride and dilation rate.
-    """
+    """Return how many places Keras' convolutions add before and after an axis."""
     if padding == "causal":
         return (taps - 1) * rate, 0
     if padding == "valid":

@@ -271,11 +271,7 @@ class DifferentiableMask(SearchableLayer):
         }
 
     def _checked_axes(self, shape):
-        """Return the axes counted from the start.
-
-        Raises:
-            ValueError: if the shape lacks one, or its size is unknown.
-        """
+        """Return the axes counted from the start."""
         axes = inner_axes(self.axis, shape, self.name)
         if any(shape[axis] is None for axis in axes):
             raise ValueError(
@@ -348,18 +344,7 @@ class DifferentiableMask(SearchableLayer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class AdmissibleRange(keras.constraints.Constraint):
-    """Keeps each entry of a variable between two numbers.
-
-    Args:
-        low, high: numbers, or lists of numbers of the shape of the variable.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> constraint = layers.masked.differentiable_mask.AdmissibleRange([0.0, 1.0], [5.0, 5.0])
-    >>> [float(value) for value in constraint([-2.0, 9.0])]
-    [0.0, 5.0]
-    """
+    """Keeps each entry of a variable between two numbers."""
 
     def __init__(self, low, high):
         self.low, self.high = low, high

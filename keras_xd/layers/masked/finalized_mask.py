@@ -82,11 +82,7 @@ def multiply_along(inputs, axes, values):
 
 
 def inner_axes(axis, shape, layer_name):
-    """Return axes counted from the start as a tuple.
-
-    Raises:
-        ValueError: if the shape does not have them, one is the batch's, or two are the same.
-    """
+    """Return axes counted from the start as a tuple."""
     given = (axis,) if validation.is_integer(axis) else axis
     rank = len(shape)
     axes = tuple(a + rank if a < 0 else a for a in given)

@@ -1,15 +1,4 @@
-"""Differentiable masks: how long a part of a network is, as a continuous number that is learned.
-
-An axis of `n` points (taps, frequencies, channels, blocks) has the coordinates -1 to 1. A mask is a
-function of them, 1 where the axis is used fully and 0 from some coordinate on. Its parameter moves
-that coordinate.
-
-Where a parameter may be a tensor, a function is differentiable in it.
-
-Reference:
-    Romero and Zeghidour, "DNArch: Learning Convolutional Neural Architectures by Backpropagation",
-    2023, section 2.
-"""
+"""Differentiable masks: how long a part of a network is, as a continuous number that is learned."""
 
 import math
 from collections.abc import Sequence

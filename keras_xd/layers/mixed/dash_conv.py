@@ -42,12 +42,7 @@ class DashOptions(OperationOptions, total=False):
 
 
 class DashConvolution(MixedConvolution):
-    """Base class of `DashConv` of every rank.
-
-    Args:
-        *args, kernel_sizes, dilations, relaxation, temperature, convolution, seed, **kwargs: as in
-            `DashConv`.
-    """
+    """Base class of `DashConv` of every rank."""
 
     fixed = ("candidates",)
 
@@ -115,10 +110,7 @@ class DashConvolution(MixedConvolution):
         return self._mixture(self.shares, x)
 
     def forms(self, input_shape: Shape) -> dict[str, int]:
-        """Return the multiply–adds of one sample in the forms `"direct"` and `"fourier"`.
-
-        Of the latter the transforms of the kernel, once a batch, are not counted.
-        """
+        """Return the multiply–adds of one sample in the forms `"direct"` and `"fourier"`."""
         return dict(self._plan_of(self._operation_shape(input_shape)[1:]).multiply_adds)
 
     def form(self, input_shape: Shape) -> str:
@@ -228,11 +220,7 @@ class DashConvolution(MixedConvolution):
         return [(-far, n - 1) for far, n in zip(last, sizes, strict=True)]
 
     def _by_dilation(self, sizes):
-        """Return the convolutions of the direct form.
-
-        Each is a tuple: the rate, places before the first tap, number of taps, and a list of its
-        candidates' indices with the tap from which on they stand.
-        """
+        """Return the convolutions of the direct form."""
         groups = {}
         for index, (size, rate, first) in enumerate(self._windows(sizes)):
             phase = tuple(f % d for f, d in zip(first, rate, strict=True))
@@ -259,9 +247,8 @@ class DashConvolution(MixedConvolution):
         return found
 
     def _offsets(self, sizes):
-        """Return the offsets of all candidates' taps that are in reach, and which taps these are.
-
-        Taps are counted through all candidates, in the order of their kernels' entries.
+        """Return the offsets of all candidates' taps that are in reach, and which taps these
+        are.
         """
         offsets = [
             [f + d * tap for f, d, tap in zip(first, rate, taps, strict=True)]

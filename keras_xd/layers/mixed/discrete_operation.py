@@ -29,14 +29,7 @@ _CONVOLUTION = re.compile("convolution_([1-9][0-9]*)(?:_dilated_([1-9][0-9]*))?"
 
 
 def is_operation(name: object) -> bool:
-    """Return whether a name is that of an operation: one of DARTS', or of any convolution.
-
-    Example:
-
-    >>> from keras_xd.layers.mixed.discrete_operation import is_operation
-    >>> [is_operation(name) for name in ("skip", "convolution_7_dilated_3", "convolution_0")]
-    [True, True, False]
-    """
+    """Return whether a name is that of an operation: one of DARTS', or of any convolution."""
     return isinstance(name, str) and (name in _OPERATIONS or bool(_CONVOLUTION.fullmatch(name)))
 
 

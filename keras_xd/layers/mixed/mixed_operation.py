@@ -34,11 +34,7 @@ class MixedOptions(OperationOptions, total=False):
 
 
 class MixedConvolution(OperationLayer, CandidateShares):
-    """Base class of `MixedOperation` of every rank.
-
-    Args:
-        filters, kernel_size, *args, candidates, perturb, update, **kwargs: as in `MixedOperation`.
-    """
+    """Base class of `MixedOperation` of every rank."""
 
     # Keras' convolutions save their kernel and bias only.
     save_own_variables = keras.layers.Layer.save_own_variables
@@ -124,18 +120,11 @@ class MixedConvolution(OperationLayer, CandidateShares):
         return total
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
-        """The expected multiply–adds of one sample: those of each operation times its share.
-
-        Convolutions count; poolings, the skip and zero have none, as in `keras_xd.complexity`.
-        """
+        """The expected multiply–adds of one sample: those of each operation times its share."""
         return self._expected_multiply_adds(self.shares, input_shape)
 
     def forecast(self, input_shape: Shape) -> dict[str, int]:
-        """Return the sizes the layer will have on inputs of a shape, without building it.
-
-        The dictionary holds the number of `parameters` and the `multiply_adds` of one sample.
-        There is no `spectrum`.
-        """
+        """Return the sizes the layer will have on inputs of a shape, without building it."""
         shape = self._operation_shape(input_shape)
         kernels = sum(operation.count_kernel(shape) for operation in self.operations)
         logits = ops.convert_to_tensor(self._initial_logits())
@@ -146,10 +135,7 @@ class MixedConvolution(OperationLayer, CandidateShares):
         }
 
     def finalize(self) -> keras.layers.Layer:
-        """Return the operation of the largest share as a built layer with its weights.
-
-        That is a Keras convolution where Keras has it, else a `DiscreteOperation`.
-        """
+        """Return the operation of the largest share as a built layer with its weights."""
         found = self.operations[self.operation_names.index(self.largest)]
         names = (
             ("filters", "strides", "padding", "data_format", "groups", "activation", "use_bias")

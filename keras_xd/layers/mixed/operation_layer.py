@@ -20,23 +20,8 @@ class OperationOptions(ConvOptions, total=False):
 class OperationLayer(keras.layers.Layer):
     """Base class of layers of DARTS operations whose outputs have the shape of a convolution's.
 
-    The convolution is the Keras one of the same arguments. A subclass tells what it computes of a
-    part of the channels (`operate`) and which weights that has (`build_operations`). Channels that
-    pass it by, bias and activation are added here.
-
     A subclass inherits from it and, after it, from a convolution of Keras, or from
     `ConvolutionOfAnyRank`, and has the `rank`.
-
-    Args:
-        *args, **kwargs: of the Keras convolution.
-        partial_channels: integer `k`; the operations act on the first 1 / k of the channels.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> layer = layers.DiscreteOperation(1, 4, "max_pooling_3")
-    >>> isinstance(layer, layers.mixed.operation_layer.OperationLayer)
-    True
     """
 
     like = keras.layers.Conv1D
@@ -88,12 +73,7 @@ class OperationLayer(keras.layers.Layer):
         return self.surrounded(inputs, self.operate)
 
     def surrounded(self, inputs: Tensor, operate: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return what a function makes of the channels that the operations act on, and the rest.
-
-        Args:
-            inputs: the layer's inputs.
-            operate: takes and returns tensors with their channels last, as `operate` does.
-        """
+        """Return what a function makes of the channels that the operations act on, and the rest."""
         last = self.data_format == "channels_last"
         x = inputs if last else ops.moveaxis(inputs, 1, -1)
         if self.partial_channels > 1:
@@ -116,12 +96,7 @@ class OperationLayer(keras.layers.Layer):
         return {**super().get_config(), "partial_channels": self.partial_channels}
 
     def split_shape(self, input_shape: Shape) -> tuple[int, tuple[int, ...]]:
-        """Return the number of channels of an input shape and its spatial sizes.
-
-        Raises:
-            ValueError: for a wrong number of axes, a size that is unknown, too small an input or
-                channels that cannot be divided into groups.
-        """
+        """Return the number of channels of an input shape and its spatial sizes."""
         if len(input_shape) != self.rank + 2 or None in input_shape[1:]:
             raise ValueError(
                 f"Layer '{self.name}' needs inputs of {self.rank + 2} axes whose sizes, but for "

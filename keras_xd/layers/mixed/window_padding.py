@@ -1,8 +1,4 @@
-"""Where the windows of different operations lie for equal outputs, and what they compute.
-
-All tensors have their channels last. Sizes, windows, strides and rates are tuples with one integer
-for each spatial axis.
-"""
+"""Where the windows of different operations lie for equal outputs, and what they compute."""
 
 import math
 
@@ -13,40 +9,19 @@ from keras_xd.core.convolutions import convolution
 
 
 def spans(size, rate):
-    """Return the number of places from the first to the last one that each window reads.
-
-    Args:
-        size: number of places that are read along each axis.
-        rate: distances between them.
-    """
+    """Return the number of places from the first to the last one that each window reads."""
     return tuple(d * (k - 1) + 1 for k, d in zip(size, rate, strict=True))
 
 
 def output_sizes(sizes, windows, strides, padding):
-    """Return the output sizes of the Keras convolution.
-
-    Args:
-        sizes: spatial sizes of the input.
-        windows: spans of the convolution.
-        strides: its strides.
-        padding: `"valid"`, `"same"` or `"causal"`.
-    """
+    """Return the output sizes of the Keras convolution."""
     if padding != "valid":
         windows = (1,) * len(sizes)
     return tuple((n - w) // s + 1 for n, w, s in zip(sizes, windows, strides, strict=True))
 
 
 def borders(sizes, wanted, windows, strides, padding):
-    """Return how many places `(before, after)` each axis is extended by for windows.
-
-    Every window lies where that of the convolution does: by the rule of Keras for "same" and
-    "causal", around the same middle for "valid". Negative numbers cut places off.
-
-    Args:
-        sizes: spatial sizes of the input.
-        wanted: spans of the windows.
-        windows, strides, padding: as in `output_sizes`.
-    """
+    """Return how many places `(before, after)` each axis is extended by for windows."""
     result = []
     outputs = output_sizes(sizes, windows, strides, padding)
     for size, count, span, window, stride in zip(
@@ -78,13 +53,7 @@ def extended(x, border, value=0.0):
 
 
 def every(x, steps, starts=None):
-    """Return every step-th place along each spatial axis.
-
-    Args:
-        x: a tensor whose sizes, but for the batch's, are known.
-        steps: the distances.
-        starts: the first place of each axis, less than its step; by default the first of all.
-    """
+    """Return every step-th place along each spatial axis."""
     if max(steps) == 1:
         return x
     # Slices with strides, and even more their gradients, take several times as long.
@@ -105,15 +74,7 @@ def every(x, steps, starts=None):
 
 
 def convolve(x, kernel, border, strides, rate):
-    """Return a convolution with strides and dilation, which may both be larger than 1.
-
-    Args:
-        x: inputs.
-        kernel: tensor `(*size, channels / groups, filters)`.
-        border: how many places to extend the axes by, so that outputs use all of them.
-        strides: strides.
-        rate: dilation rates.
-    """
+    """Return a convolution with strides and dilation, which may both be larger than 1."""
     x = extended(x, border)
     # Only every g-th input is read where g divides both the stride and the dilation.
     shared = tuple(map(math.gcd, strides, rate))

@@ -21,16 +21,7 @@ _IN_FILES = "learning_rates"  # beside the variables of a layer, whose names are
 
 
 class StructuredKernel:
-    """One structured matrix of a layer: its variables, and the product with it.
-
-    A variable is a factor divided by its rate, so a step of Adam of the learning rate moves the
-    factor by that times the rate.
-
-    Args:
-        product: how vectors are multiplied.
-        variables: the layer's variables, of the shapes of `product`.
-        rates: of each variable what it is multiplied by to become the factor.
-    """
+    """One structured matrix of a layer: its variables, and the product with it."""
 
     def __init__(
         self, product: StructuredProduct, variables: list[keras.Variable], rates: list[float]
@@ -81,18 +72,7 @@ class StructuredKernel:
             variable.assign(factor / rate)
 
     def project(self, matrix: ArrayLike, inputs: ArrayLike | None = None) -> Projection:
-        """Become the nearest matrix of the family and sizes to a dense kernel.
-
-        Args:
-            matrix: array of shape `(inputs, units)`.
-            inputs: as in `keras_xd.kmatrix.project_to`.
-
-        Returns:
-            The `Projection`, whose matrix is the kernel transposed.
-
-        Raises:
-            ValueError: for a matrix of another shape, or one that is not finite.
-        """
+        """Become the nearest matrix of the family and sizes to a dense kernel."""
         matrix = ops.convert_to_numpy(matrix).astype("float64")  # NumPy knows no bfloat16
         projection = families.nearest(
             checked_matrix(matrix, self).T, self.product.family, self.product.sizes, inputs
@@ -106,13 +86,7 @@ class StructuredKernel:
         old: keras.Variable,
         arguments: Sequence[np.ndarray] | None = None,
     ) -> list["Start"]:
-        """Become the nearest one to the kernel of another layer, frozen where that is.
-
-        Args:
-            matrix: the other kernel, as a matrix.
-            old: the variable that it is in.
-            arguments: list of arrays that the layer is called with, or `None`.
-        """
+        """Become the nearest one to the kernel of another layer, frozen where that is."""
         inputs = None
         if arguments:
             inputs = np.concatenate([one.reshape(-1, self.inputs) for one in arguments])
@@ -172,13 +146,7 @@ class KernelSpecification:
 
 
 class StructuredOptions:
-    """The arguments of a layer that choose its structured kernels.
-
-    Args:
-        family, share, sizes, learning_rates: as in `StructuredDense`.
-        kernel_regularizer: regularizer of the variables.
-        seed: seed of the random start.
-    """
+    """The arguments of a layer that choose its structured kernels."""
 
     def __init__(
         self,
@@ -263,10 +231,7 @@ class StructuredOptions:
 
 
 class FactorFiles(keras.layers.Layer):
-    """A layer of structured kernels; its files of weights say what the variables stand for.
-
-    Comes before the layer of Keras in the order of classes, and has `structure`.
-    """
+    """A layer of structured kernels; its files of weights say what the variables stand for."""
 
     def save_own_variables(self, store: Any) -> None:
         super().save_own_variables(store)

@@ -39,11 +39,7 @@ class EinsumEquation:
 
     @classmethod
     def parsed(cls, equation: str, rank: int) -> "EinsumEquation":
-        """Return the equation for inputs of so many axes.
-
-        Raises:
-            ValueError: if it is not a matrix product of kernel and inputs, or not of this rank.
-        """
+        """Return the equation for inputs of so many axes."""
         try:
             left, outputs = equation.replace(" ", "").split("->")
             inputs, kernel = left.split(",")

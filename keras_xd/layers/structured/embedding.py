@@ -26,17 +26,7 @@ _LARGEST_MULTIPLE = 64
 
 
 def rows_of(input_dim: int) -> int:
-    """Return how many rows a table of so many tokens has, with those that no token has.
-
-    A number of tokens seldom has the divisors that the families need. So it is rounded up to a
-    multiple of the largest power of two that is at most its square root, and at most 64.
-
-    Example:
-
-    >>> from keras_xd.layers.structured.embedding import rows_of
-    >>> rows_of(50), rows_of(10000), rows_of(30522)
-    (52, 10048, 30528)
-    """
+    """Return how many rows a table of so many tokens has, with those that no token has."""
     multiple = min(2 ** int(math.log2(math.isqrt(input_dim))), _LARGEST_MULTIPLE)
     return math.ceil(input_dim / multiple) * multiple
 

@@ -63,11 +63,7 @@ class _MixedStructure(CandidateShares):
         return {**super().architecture_signature(), "candidates": candidates}
 
     def finalize(self) -> keras.layers.Layer:
-        """Return a built structured layer of the family and sizes of the largest share.
-
-        Its kernel is the nearest of these to the mixture, or the candidate's own if that is nearer.
-        `"dense"` becomes the layer of Keras, with the mixture as its kernel.
-        """
+        """Return a built structured layer of the family and sizes of the largest share."""
         family, sizes = _holder(self).candidates[self.largest]
         dense = family == "dense"
         chosen = dict(zip(("sizes", "recurrent_sizes"), sizes, strict=False))

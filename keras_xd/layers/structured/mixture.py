@@ -25,12 +25,7 @@ _FOLDED = contextvars.ContextVar("folded", default=None)
 
 
 class MixedKernel:
-    """Structured matrices of one shape, and their sum by shares, as one matrix.
-
-    Args:
-        kernels: the `StructuredKernel` of each candidate.
-        layer: the layer or cell that has the `candidates` and their `logits`.
-    """
+    """Structured matrices of one shape, and their sum by shares, as one matrix."""
 
     def __init__(self, kernels: Sequence[base.StructuredKernel], layer: keras.layers.Layer):
         self.kernels, self.layer = tuple(kernels), layer
@@ -97,15 +92,7 @@ class MixedKernel:
         return total
 
     def project(self, matrix: ArrayLike, inputs: ArrayLike | None = None) -> dict[str, Projection]:
-        """Set every candidate to the nearest one to a dense kernel.
-
-        Args:
-            matrix, inputs: as in `StructuredKernel.project`; the inputs for the families that take
-                them.
-
-        Returns:
-            The `Projection` of each candidate by its name.
-        """
+        """Set every candidate to the nearest one to a dense kernel."""
         return {
             name: kernel.project(matrix, inputs if self._takes_inputs(kernel) else None)
             for name, kernel in zip(self.names, self.kernels, strict=True)
@@ -127,10 +114,7 @@ class MixedKernel:
         ]
 
     def become(self, kernel: base.StructuredKernel, name: str) -> None:
-        """Set a structured kernel of the sizes of a candidate as near to the mixture as can be.
-
-        That is the candidate itself, or the nearest matrix to the mixture of its family and sizes.
-        """
+        """Set a structured kernel of the sizes of a candidate as near to the mixture as can be."""
         chosen = self.kernels[self.names.index(name)]
         mixture = ops.convert_to_numpy(self.dense()).astype("float64")
         own = ops.convert_to_numpy(chosen.dense()).astype("float64")
@@ -161,13 +145,7 @@ def folded(kernels: Sequence[MixedKernel]) -> Iterator[None]:
 
 
 class MixtureOptions:
-    """The arguments of a layer whose kernels are mixtures, in place of `StructuredOptions`.
-
-    Args:
-        families, shares, learning_rates: as in `MixedDense`.
-        kernel_regularizer: regularizer of the variables.
-        seed: seed of the random start.
-    """
+    """The arguments of a layer whose kernels are mixtures, in place of `StructuredOptions`."""
 
     def __init__(self, families, shares, learning_rates, kernel_regularizer=None, seed=None):
         self.families = _different(families, "families")
@@ -184,16 +162,7 @@ class MixtureOptions:
             base.StructuredOptions("dense", share, None)
 
     def candidates(self, kernels: Sequence[tuple[int, int]]) -> dict[str, tuple[str, list]]:
-        """Return name, family, and sizes for each kernel, of what kernels of shapes can become.
-
-        Families and shares that a kernel has no matrix of are left out, and sizes that occurred.
-
-        Args:
-            kernels: inputs and units of each kernel.
-
-        Raises:
-            ValueError: if fewer than two are left.
-        """
+        """Return name, family, and sizes for each kernel, of what kernels of shapes can become."""
         found, reasons = {}, []
         for family in self.families:
             for share in (1.0,) if family == "dense" else self.shares:
@@ -223,12 +192,7 @@ class MixtureOptions:
         self.candidates(kernels)
 
     def kernels(self, layer, specifications):
-        """Add kernels and logits to a layer in its `build`; return a list of `MixedKernel`.
-
-        Args:
-            layer: the layer.
-            specifications: list of `base.KernelSpecification`.
-        """
+        """Add kernels and logits to a layer in its `build`; return a list of `MixedKernel`."""
         found = self.candidates([(one.inputs, one.units) for one in specifications])
         layer.candidates = {name: (family, tuple(sizes)) for name, (family, sizes) in found.items()}
         layer.logits = layer.add_weight(

@@ -229,11 +229,7 @@ class _StructuredRNN(keras.layers.RNN):
     def start_from(
         self, layer: keras.layers.Layer, arguments: list[np.ndarray] | None = None
     ) -> list[base.Start]:
-        """Begin as near to an `LSTM` or `GRU` layer as can be.
-
-        Args:
-            layer, arguments: as in `StructuredDense.start_from`; the latter for the kernel only.
-        """
+        """Begin as near to an `LSTM` or `GRU` layer as can be."""
         found = []
         for name, given in (("kernel", arguments), ("recurrent_kernel", None)):
             old = getattr(layer.cell, name)

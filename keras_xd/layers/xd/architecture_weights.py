@@ -16,14 +16,6 @@ class MatrixArchitecture(SearchableLayer):
 
     A subclass has `plans`, `warm_start`, `depth` and the methods by which `XDLayer` makes its
     architecture variables.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> layer = layers.XDConv1D(2, 3, padding="circular")
-    >>> layer.build((None, 12, 2))
-    >>> layer.architecture_signature()["radices"]
-    [[12, 2, 2, 3]]
     """
 
     @property
@@ -32,12 +24,7 @@ class MatrixArchitecture(SearchableLayer):
         return warm_starts.RandomUnitary()
 
     def architecture_signature(self) -> Config:
-        """Return what tells the meaning of the matrices: class, radices, place of the kernel.
-
-        Radices in another order give weights of the same shape and another meaning. Where a
-        kernel is put before `L` is part of the operation: it is all that tells a Fourier operator
-        from a convolution.
-        """
+        """Return what tells the meaning of the matrices: class, radices, place of the kernel."""
         start = self.warm_start
         while hasattr(start, "start"):  # a start made of another one leaves the kernel in its place
             start = start.start
@@ -49,12 +36,7 @@ class MatrixArchitecture(SearchableLayer):
         }
 
     def random_architecture(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """Return the architecture of a search from scratch, at the layer's own depth.
-
-        It is that of `warm_start="random_unitary"`: every stage of every K-matrix is Haar-random
-        unitary, `L` is scaled by `√n`, as the Fourier transform of a convolution is, and `K` so
-        that the outputs have the variance of a convolution's; `b` is 0 and `C` is 1.
-        """
+        """Return the architecture of a search from scratch, at the layer's own depth."""
         return self._architecture_of(self.random_start, generator)
 
     @property
@@ -69,10 +51,7 @@ class MatrixArchitecture(SearchableLayer):
             store["radices"] = self._radices()
 
     def load_own_variables(self, store: Any) -> None:
-        """Load weights whose K-matrices have the radices of this layer.
-
-        Radices in another order give weights of the same shape and another meaning.
-        """
+        """Load weights whose K-matrices have the radices of this layer."""
         saved = {key: store[key] for key in store.keys()}
         radices = saved.pop("radices", None)
         known = radices is not None and self.built  # Keras refuses weights of a layer not built

@@ -97,11 +97,7 @@ class TransposedAxisGeometry(AxisGeometry):
 
 @dataclasses.dataclass(frozen=True)
 class CausalAxisGeometry(AxisGeometry):
-    """One time axis of an operation whose frequencies are ordered in time.
-
-    There are `k` frequencies a step. Step `t` of the input, and of the output, stands at `k t`;
-    frequency `k t − j` is that of step `t` for the weight that looks back `j` times the dilation.
-    """
+    """One time axis of an operation whose frequencies are ordered in time."""
 
     def placed_weights(self):
         """Return for each frequency the index of its weight."""
@@ -115,18 +111,6 @@ def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None, wind
     Without wrapping the circle must have `n ≥ max(H + left, stride·(T−1) + span − left)` points,
     `span = dilation·(k−1) + 1`, and room for all weights; the cheapest such size is taken.
     With `padding="circular"` it is the axis itself, `n = H`.
-
-    Args:
-        size: number of inputs.
-        kernel_size, stride, dilation: the convolution's, along this axis.
-        padding: "valid", "same", "causal" or "circular". "same" and "circular" have the same number
-            of outputs and the same left padding, filled with zeros or with the other end.
-        radix: as in `kmatrix.factorise`.
-        window_size: number of weights, in the middle of the kernel, that padding and outputs are
-            counted for; the others reach beyond. Default: all.
-
-    Raises:
-        ValueError: if the kernel is larger than the padded input or the radices do not fit.
     """
     window_size = kernel_size if window_size is None else window_size
     first = (kernel_size - window_size) // 2
@@ -165,17 +149,6 @@ def transposed_axis_geometry(
     Output sizes and padding are Keras'. The circle must have
     `n ≥ max(stride·(H−1) + span − left, T + left)` points; with `padding="circular"` it has
     `n = stride·H = T`.
-
-    Args:
-        size: number of inputs.
-        kernel_size, stride, dilation: the transposed convolution's, along this axis.
-        padding: "valid", "same" or "circular", which wraps what "same" cuts off.
-        output_padding: as in Keras: added to the smallest output size; `None` for Keras' default.
-        radix: as in `kmatrix.factorise`.
-
-    Raises:
-        ValueError: if the output would be empty, the radices do not fit, or the kernel is larger
-            than a circular output.
     """
     span = dilation * (kernel_size - 1) + 1
     smallest = stride * (size - 1) + span
@@ -236,13 +209,8 @@ def axis_geometries(sizes, kernel_size, strides, dilation_rate, padding, radices
 
 
 def warn_of_large_circles(name, plans, radices, depths):
-    """Warn of circular axes whose size has a large prime factor, which makes matrices nearly dense.
-
-    Args:
-        name: the layer's name.
-        plans: the `Plan` of each axis.
-        radices: the radix argument of each axis; a tuple of radices is what the user asked for.
-        depths: depth of `K`, `L` and `M`.
+    """Warn of circular axes whose size has a large prime factor, which makes matrices
+    nearly dense.
     """
     for axis, (plan, radix) in enumerate(zip(plans, radices, strict=True)):
         if isinstance(radix, tuple):
@@ -272,16 +240,7 @@ def radix_argument(radix):
 
 
 def axis_radices(radix, rank):
-    """Return the radix argument of each axis.
-
-    Args:
-        radix: `None`, an integer or a tuple of radices for every axis, or a tuple of one of these
-            for each axis; lists count as tuples.
-        rank: number of axes.
-
-    Raises:
-        ValueError: if it is none of these.
-    """
+    """Return the radix argument of each axis."""
     if isinstance(radix, list):
         radix = tuple(tuple(r) if isinstance(r, list) else r for r in radix)
     nested = isinstance(radix, tuple) and any(not validation.is_integer(r) for r in radix)

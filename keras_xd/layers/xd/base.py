@@ -48,17 +48,6 @@ class XDLayer(FoldedOperation):
     (`_kernel_shape`) and, where the two differ, how the kernel becomes a tensor
     `(*kernel_size, channels / groups, filters)` (`_grouped_kernel`). `like` is a Keras layer with
     its arguments. `axis_radices` is the `radix` of each axis.
-
-    Args:
-        *args, **kwargs: of the Keras layer.
-        depth, radix, warm_start, frequency_bias, channel_gates, architecture_regularizer, seed: as
-            in `XDConv`.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> isinstance(layers.XDConv2D(8, 3), layers.xd.base.XDLayer)
-    True
     """
 
     # Whether `kernel` is `(*kernel_size, channels / groups, filters)` as it is.
@@ -184,12 +173,7 @@ class XDLayer(FoldedOperation):
         )
 
     def forecast(self, input_shape: Shape) -> dict[str, int]:
-        """Return the sizes the layer will have on inputs of a shape, without building it.
-
-        The dictionary holds the number of `parameters`, of `matrix_parameters` among them (those
-        of `K`, `L` and `M`) and of numbers in the `spectrum` `L w`, and the `multiply_adds` of one
-        sample.
-        """
+        """Return the sizes the layer will have on inputs of a shape, without building it."""
         channels, _ = self._split_shape(input_shape)
         filters, groups = self._output_channels(channels), self._channel_groups(channels)
         geometry, plans = self._sizes(input_shape)
@@ -201,13 +185,7 @@ class XDLayer(FoldedOperation):
         return {"parameters": weights + sizes["matrix_parameters"], **sizes}
 
     def describe(self) -> Description:
-        """Return how far the operation is from its start, and its matrices.
-
-        The dictionary holds `distance_from_start/{K,L,M}`, relative Euclidean distances from the
-        warm start's weights, the same for `b` and `C` as plain norms of the difference, and
-        complex arrays `matrix/{K,L,M}{axis}`. In place of a matrix of more than 1024 rows there is
-        its overview `magnitude/{K,L,M}{axis}`, as `kmatrix.KMatrix.magnitudes` makes it.
-        """
+        """Return how far the operation is from its start, and its matrices."""
         now = {n: [ops.convert_to_numpy(w) for w in self._matrix_tensors(n)] for n in MATRICES}
         result = {
             f"distance_from_start/{name}": initial.relative_distance(now[name], start)

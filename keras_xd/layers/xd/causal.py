@@ -180,14 +180,7 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class CausalConvolution(warm_starts.Convolution):
-    """The start "convolution" of `XDCausalConv1D`.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> type(layers.XDCausalConv1D(4, 2).warm_start).__name__
-    'CausalConvolution'
-    """
+    """The start "convolution" of `XDCausalConv1D`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,14 +201,7 @@ class CausalConvolution(warm_starts.Convolution):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class CausalZero(CausalConvolution):
-    """The start "zero" of `XDCausalConv1D`.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> layers.XDCausalConv1D(4, 2, warm_start="zero").channel_gates
-    True
-    """
+    """The start "zero" of `XDCausalConv1D`."""
 
     needs_channel_gates = True
 
@@ -225,18 +211,7 @@ class CausalZero(CausalConvolution):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class RandomTriangular(CausalConvolution):
-    """The start "random_triangular" of `XDCausalConv1D`.
-
-    `M` has rows of norm `√k` and `K` of norm `√(2k)`, so that the outputs have the variance of a
-    convolution's: one frequency in `k` has an input, each has one of the `k` weights, and the real
-    part keeps half.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> layers.XDCausalConv1D(4, 2, warm_start="random_triangular", seed=1).seed
-    1
-    """
+    """The start "random_triangular" of `XDCausalConv1D`."""
 
     is_random = True
 

@@ -33,13 +33,7 @@ class XDConvTransposeOptions(KernelOptions, XDOptions, total=False):
 
 
 class SlidingXDLayer(XDLayer):
-    """Base class of the XD-operations with the windows of a convolution: `XDConv` and depthwise.
-
-    Args:
-        *args: of the Keras layer.
-        window_size: as in `XDConv`.
-        **kwargs: the arguments of the Keras layer and of `XDLayer`.
-    """
+    """Base class of the XD-operations with the windows of a convolution: `XDConv` and depthwise."""
 
     def __init__(self, *args: Any, window_size: Sizes | None = None, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -67,11 +61,7 @@ class SlidingXDLayer(XDLayer):
 
 
 class ConvolutionXDLayer(SlidingXDLayer):
-    """Base class of `XDConv` of every rank.
-
-    Args:
-        filters, kernel_size, *args, **kwargs: as in `XDConv`.
-    """
+    """Base class of `XDConv` of every rank."""
 
     like = keras.layers.Conv1D
 
@@ -208,11 +198,7 @@ class XDConv3D(ConvolutionXDLayer, keras.layers.Conv3D):
 
 
 class TransposedXDLayer(XDLayer):
-    """Base class of `XDConvTranspose` of every rank.
-
-    Args:
-        filters, kernel_size, *args, **kwargs: as in `XDConvTranspose`.
-    """
+    """Base class of `XDConvTranspose` of every rank."""
 
     like = keras.layers.Conv1DTranspose
     kernel_is_grouped = False

@@ -37,11 +37,7 @@ class XDDepthwiseOptions(LayerOptions, SlidingXDOptions, total=False):
 
 
 class DepthwiseXDLayer(SlidingXDLayer):
-    """Base class of `XDDepthwiseConv` of every rank.
-
-    Args:
-        kernel_size, *args, **kwargs: as in `XDDepthwiseConv`.
-    """
+    """Base class of `XDDepthwiseConv` of every rank."""
 
     like = keras.layers.DepthwiseConv1D
     kernel_is_grouped = False

@@ -194,10 +194,7 @@ class StaticKernelXD(StaticXD):
         return pieces
 
     def _pairs(self):
-        """Return by matrix its shape with pairs apart, and the two axes of these, or `None`.
-
-        A complex matrix `A + iB` is `[[A, -B], [B, A]]`: the second column holds the same numbers.
-        """
+        """Return by matrix its shape with pairs apart, and the two axes of these, or `None`."""
         return [
             _pair_axes(tuple(shape), name, place, axis, index)
             for name in ("analysis", "synthesis")

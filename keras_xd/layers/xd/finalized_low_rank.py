@@ -207,12 +207,7 @@ def multiply_adds(
     filters: int,
     groups: int,
 ) -> Any:
-    """Return the multiply–adds of one sample, for ranks that may be arrays.
-
-    Args:
-        sizes, output_sizes, ranks: of each axis.
-        channels, filters, groups: as in `StaticXD`.
-    """
+    """Return the multiply–adds of one sample, for ranks that may be arrays."""
     total, before = 0, 1
     for axis, (outputs, rank) in enumerate(zip(output_sizes[:-1], ranks[:-1], strict=True)):
         before = before * outputs * rank
@@ -250,15 +245,7 @@ def best_ranks(
     most_parameters: int,
     most_multiply_adds: float,
 ) -> tuple[int, ...] | None:
-    """Return the ranks with the fewest multiply–adds, then the fewest weights, or `None`.
-
-    Args:
-        allowed: whether ranks are accurate enough, entry `[r_1 - 1, …, r_N - 1]`.
-        sizes, output_sizes: of each axis.
-        widths: number of channels, filters and channel groups.
-        most_parameters: less than so many numbers they must have.
-        most_multiply_adds: as many multiply–adds they may take.
-    """
+    """Return the ranks with the fewest multiply–adds, then the fewest weights, or `None`."""
     ranks = [np.float64(r) + 1 for r in np.indices(allowed.shape)]
     counts = multiply_adds(sizes, output_sizes, ranks, *widths)
     numbers = count_parameters(sizes, output_sizes, ranks, *widths)

@@ -31,12 +31,7 @@ class Sizes:
 
 
 def is_low_rank(keep, tolerance):
-    """Return whether a form is that of low ranks.
-
-    Raises:
-        ValueError: for an unknown form, a tolerance that is not between 0 and 1, and one of
-            another form.
-    """
+    """Return whether a form is that of low ranks."""
     validation.one_of(keep, (*KEEPS, LOW_RANK), "keep")
     if tolerance is not None and not 0 < validation.real_number(tolerance, "tolerance") < 1:
         raise ValueError(
@@ -52,18 +47,7 @@ def is_low_rank(keep, tolerance):
 
 
 def sizes(keep, geometry, plans, depths, widths, *, use_bias, frequency_bias, channel_gates):
-    """Return the `Sizes` of an operation.
-
-    Args:
-        keep: `"spectrum"`, `"kernel"` or `"auto"`.
-        geometry: the `AxisGeometry` of each axis.
-        plans: the `Plan` of each axis in the search.
-        depths: depth of `K`, `L` and `M`.
-        widths: number of channels, filters and channel groups.
-        use_bias: whether outputs have a bias.
-        frequency_bias: whether the spectrum has one.
-        channel_gates: whether there are gates; without a bias of the spectrum the kernel has them.
-    """
+    """Return the `Sizes` of an operation."""
     validation.one_of(keep, KEEPS, "keep")
     channels, filters, groups = widths
     connections = channels // groups * filters
@@ -91,11 +75,7 @@ def sizes(keep, geometry, plans, depths, widths, *, use_bias, frequency_bias, ch
 
 
 def compact_plans(geometry, plans, depths):
-    """Return the plans by which `K` and `M` are stored beside a kernel.
-
-    Each has the fewest groups, which is the fastest, of those with no more numbers than the search
-    has on this axis; `L` is stored as the columns that meet the kernel.
-    """
+    """Return the plans by which `K` and `M` are stored beside a kernel."""
     return tuple(_compact_plan(g, plan, depths) for g, plan in zip(geometry, plans, strict=True))
 
 
@@ -120,10 +100,7 @@ def _choice(spectrum, kernel):
 
 
 def _numbers(geometry, plans, depths, pairs):
-    """Return how many numbers the matrices of `K` and `M` have, multiplied out in use.
-
-    Half of those of an axis with pairs are the others in another place.
-    """
+    """Return how many numbers the matrices of `K` and `M` have, multiplied out in use."""
     return sum(
         transform.multiply_adds(plan, depth, size=size, stride=stride, pair=pair, columns=1)
         for g, plan, pair in zip(geometry, plans, pairs, strict=True)

@@ -26,27 +26,10 @@ from keras_xd.layers.xd.warm_starts import MATRICES
 
 
 class FoldedOperation(MatrixArchitecture):
-    """Base class of `XDLayer`: what its matrices, kernel, bias and gates multiply out to.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> layer = layers.XDConv2D(8, 3, padding="same")
-    >>> sizes = layer.finalized_sizes((None, 32, 32, 8), keep="kernel")
-    >>> sizes.parameters < layer.forecast((None, 32, 32, 8))["parameters"]
-    True
-    """
+    """Base class of `XDLayer`: what its matrices, kernel, bias and gates multiply out to."""
 
     def finalized_sizes(self, input_shape: Shape, keep: str = "spectrum") -> finalized_sizes.Sizes:
-        """Return the sizes of what `finalize` makes, on inputs of a shape, without building it.
-
-        Args:
-            input_shape: the shape, batch size included.
-            keep: as in `finalize`.
-
-        Returns:
-            A `Sizes`: the form, `parameters`, `multiply_adds`, and those of `forming` the spectrum.
-        """
+        """Return the sizes of what `finalize` makes, on inputs of a shape, without building it."""
         channels, _ = self._split_shape(input_shape)
         geometry, plans = self._sizes(input_shape)
         filters, groups = self._output_channels(channels), self._channel_groups(channels)
@@ -67,24 +50,7 @@ class FoldedOperation(MatrixArchitecture):
         storage: str | None = None,
         tolerance: float | None = None,
     ) -> keras.layers.Layer:
-        """Return a built layer of dense matrices with the same outputs.
-
-        Args:
-            keep: `"spectrum"` stores `C ∘ (L w + b)` (`StaticXD`), `"kernel"` stores `w` and
-                computes the spectrum in every call (`StaticKernelXD`), `"auto"` takes one of them
-                by the rule of `keras_xd.finalize`. `"low_rank"` stores a Tucker decomposition
-                (`StaticLowRankXD`) of the ranks with the fewest multiply–adds within the tolerance.
-                These may have at most twice the weights of the searched layer, fewer than the
-                spectrum, and at most 1.6 times its multiply–adds, which take as long. Where there
-                are none, it takes the smaller one of kernel and spectrum.
-            storage: `"float16"` or `"bfloat16"` to store the weights so; `None`: as they are.
-            tolerance: for `"low_rank"`, how far the linear map may move, in the Frobenius norm
-                relative to that of the map; by default 0.01.
-
-        Raises:
-            ValueError: for an unknown form, a `tolerance` that is not between 0 and 1, and one
-                without `"low_rank"`.
-        """
+        """Return a built layer of dense matrices with the same outputs."""
         if finalized_sizes.is_low_rank(keep, tolerance):
             static = self._low_rank(
                 storage, finalized_sizes.TOLERANCE if tolerance is None else tolerance
@@ -152,11 +118,7 @@ class FoldedOperation(MatrixArchitecture):
         )
 
     def linear(self, x: Tensor) -> Tensor:
-        """Return the outputs of exact inputs, without the activation.
-
-        Args:
-            x: the inputs, in the type they are computed in.
-        """
+        """Return the outputs of exact inputs, without the activation."""
         x = functional.to_columns(x, self.data_format)
         analyses, spectrum, syntheses = self._folded()
         spectrum = [ops.cast(piece, self.compute_dtype) for piece in spectrum]
@@ -173,12 +135,7 @@ class FoldedOperation(MatrixArchitecture):
     def multiplied_out(
         self, transforms: tuple[list, list, list], b: Tensor | None, gates: Tensor | None
     ) -> tuple[list, list, list]:
-        """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`.
-
-        Args:
-            transforms: what `architecture_transforms` returns.
-            b, gates: what `architecture_extras` returns.
-        """
+        """Return the transforms by `M`, the spectrum `C ∘ (L w + b)` and the transforms by `K`."""
         analyses, matrices, syntheses = transforms
         spectrum = functional.spectrum(functional.exact(self._grouped_kernel()), matrices)
         if b is not None:
@@ -190,12 +147,7 @@ class FoldedOperation(MatrixArchitecture):
     def architecture_transforms(
         self, plans: Sequence[Plan], *, columns: bool = False
     ) -> tuple[list, list, list]:
-        """Return the transforms by `M`, `L` for the kernel and the transforms by `K`.
-
-        Args:
-            plans: by what `K` and `M` are folded on each axis.
-            columns: whether `L` is given by its columns in use, whatever is cheaper.
-        """
+        """Return the transforms by `M`, `L` for the kernel and the transforms by `K`."""
         weights = [functional.exact(w) for name in MATRICES for w in self._matrix_tensors(name)]
         kernel_plans = [axis.plan for axis in self._kernel_axes]
         folded = product.multiply_out(weights, [*plans, *kernel_plans, *plans])

@@ -1,7 +1,5 @@
-"""The arithmetic of an XD-operation in `keras.ops`: transform, multiply by the spectrum, transform.
-
-Data are kept with spatial or frequency axes first and `(batch, channels)` last, so that every
-transform is one large matrix product and the channel product is one product per frequency.
+"""The arithmetic of an XD-operation in `keras.ops`: transform, multiply by the
+spectrum, transform.
 """
 
 import dataclasses
@@ -24,18 +22,7 @@ MOST_PIECES = 8
 
 
 def transforms(analysis_factors, synthesis_factors, plans, geometry):
-    """Make the folded `M` and `K` of every axis ready for the sizes in use.
-
-    Args:
-        analysis_factors: factors of `M` for each axis, from `product.multiply_out`.
-        synthesis_factors: factors of `K` for each axis.
-        plans: the `Plan` of each axis.
-        geometry: the `AxisGeometry` of each axis.
-
-    Returns:
-        `(analyses, syntheses)`: a list of `kmatrix` transforms by axis each. Only the first axis
-        starts from real inputs and ends in real outputs.
-    """
+    """Make the folded `M` and `K` of every axis ready for the sizes in use."""
     axes = list(zip(analysis_factors, synthesis_factors, plans, geometry, strict=True))
     analyses = [
         transform.forward_transform(m, plan, size=g.size, stride=g.input_stride, pair=axis > 0)
@@ -49,18 +36,7 @@ def transforms(analysis_factors, synthesis_factors, plans, geometry):
 
 
 def spectrum(kernel, matrices, repeat=True):
-    """Return `L w`: the kernel put on the circle and transformed along every axis.
-
-    Args:
-        kernel: tensor of shape `(*kernel_size, channels / groups, filters)`.
-        matrices: what `placed_kernel.kernel_transforms` returns: for each axis the columns of `L`,
-            or `L` to be applied to the placed kernel.
-        repeat: whether matrices are repeated for the data, as in `kmatrix.transform.Transform`.
-
-    Returns:
-        List of tensors `(frequencies, 2, channels / groups, filters)`, real and imaginary part: the
-        pieces of `spectrum_pieces`, which together have all `n_1 ⋯ n_N` frequencies in order.
-    """
+    """Return `L w`: the kernel put on the circle and transformed along every axis."""
     kernel = ops.convert_to_tensor(kernel)
     *_, channels, filters = kernel.shape
     direct = [isinstance(matrix, PlacedTransform) for matrix in matrices]
@@ -104,18 +80,7 @@ def spectrum(kernel, matrices, repeat=True):
 
 
 def spectrum_pieces(sizes, channels, filters, largest=None, most=None):
-    """Return by how many frequencies of the first axis a spectrum is cut into pieces.
-
-    It is the largest tensor by far. On a CPU its pieces are made and used side by side, and none is
-    so large that the memory for it has to be allocated again in every step.
-
-    Args:
-        sizes: number of frequencies of each axis.
-        channels: number of input channels in a group.
-        filters: number of output channels.
-        largest: how many numbers a piece has, if that will do; by default `LARGEST_PIECE`.
-        most: how many pieces there are at most; by default `MOST_PIECES`, on an accelerator one.
-    """
+    """Return by how many frequencies of the first axis a spectrum is cut into pieces."""
     if most is None:
         most = 1 if devices.has_accelerator() else MOST_PIECES
     largest = LARGEST_PIECE if largest is None else largest
@@ -132,19 +97,7 @@ def biased(spectrum, bias):
 
 
 def apply(x, analyses, spectrum, syntheses, groups):
-    """Compute `Σ_j Re(K diag(D_ij) M x_j)`.
-
-    Args:
-        x: tensor of shape `(*sizes, batch, channels)`, real; the batch may be dynamic.
-        analyses: the `ForwardTransform` of each axis.
-        spectrum: the pieces of `D`, as from `spectrum`, whose type the product between the
-            channels is computed in.
-        syntheses: the `TransposedTransform` of each axis.
-        groups: number of channel groups.
-
-    Returns:
-        Tensor of shape `(*output_sizes, batch, filters)`.
-    """
+    """Compute `Σ_j Re(K diag(D_ij) M x_j)`."""
     channels, filters, batch = x.shape[-1], spectrum[0].shape[-1], ops.shape(x)[-2]
     rows = 1
     for axis, analysis in enumerate(analyses):
@@ -162,27 +115,14 @@ def apply(x, analyses, spectrum, syntheses, groups):
 
 
 def channel_product(x, spectrum, groups):
-    """Multiply by a complex matrix between the channels at every frequency.
-
-    Args:
-        x: tensor of shape `(frequencies, 2, batch, channels)`.
-        spectrum: list of its pieces, tensors `(frequencies, 2, channels / groups, filters)`.
-        groups: number of channel groups.
-
-    Returns:
-        Tensor of shape `(frequencies, 2, batch, filters)`.
-    """
+    """Multiply by a complex matrix between the channels at every frequency."""
     cut = _split(x, [piece.shape[0] for piece in spectrum])
     products = [_piece_product(*both, groups) for both in zip(cut, spectrum, strict=True)]
     return ops.concatenate(products, axis=0) if len(products) > 1 else products[0]
 
 
 def split_shape(input_shape, rank, data_format, layer_name):
-    """Return the number of channels and the spatial sizes of an input shape.
-
-    Raises:
-        ValueError: if the shape has another rank or a spatial size is unknown.
-    """
+    """Return the number of channels and the spatial sizes of an input shape."""
     if len(input_shape) != rank + 2:
         raise ValueError(
             f"Layer '{layer_name}' needs inputs of {rank + 2} axes (batch, {rank} spatial, "
@@ -218,11 +158,7 @@ def from_columns(outputs, data_format):
 
 
 def exact_dtype(dtype):
-    """Return the type that numbers of a type are computed in: float32 in place of a shorter one.
-
-    In bfloat16 every product of a transform would round what it writes to 8 bits, a dozen times in
-    a call. The product between the channels, most of the work of wide layers, is left in it.
-    """
+    """Return the type that numbers of a type are computed in: float32 in place of a shorter one."""
     dtype = keras.backend.standardize_dtype(dtype)
     return "float32" if dtype in ("bfloat16", "float16") else dtype
 
@@ -239,16 +175,7 @@ def cast(transform, dtype):
 
 
 def multiply_adds(plans, geometry, depths, channels, filters, groups):
-    """Multiply–adds of `apply` for one sample.
-
-    Args:
-        plans: the `Plan` of each axis.
-        geometry: the `AxisGeometry` of each axis.
-        depths: depth of `K`, `L` and `M`.
-        channels: number of input channels.
-        filters: number of output channels.
-        groups: number of channel groups.
-    """
+    """Multiply–adds of `apply` for one sample."""
     total, frequencies = 0, math.prod(plan.n for plan in plans)
     before, after_in = 1, math.prod(g.size for g in geometry)
     after_out = math.prod(g.output_size for g in geometry)

@@ -1,14 +1,4 @@
-"""Tucker decompositions of XD-operations, in NumPy: few matrices by axis in place of a spectrum.
-
-With one bias-free kernel the linear map of an XD-operation is
-
-    A = Σ_p Re( Z_1[p_1] ⊗ … ⊗ Z_N[p_N] ) ⊗ w[p],   Z_n[p] = K_n · diag(L_n e_p) · M_n,
-
-a sum over the places `p` of the kernel, where `w[p]` is a matrix between the channels. Along every
-axis it is made of at most `2 k` real matrices, the real and imaginary parts of `Z_n`; for a
-convolution these are the `k` shifts. The higher-order singular value decomposition finds the fewest
-that matter.
-"""
+"""Tucker decompositions of XD-operations, in NumPy: few matrices by axis in place of a spectrum."""
 
 import dataclasses
 import itertools
@@ -58,11 +48,7 @@ class Tucker:
 
 
 def is_decomposable(layer, kernel) -> bool:
-    """Return whether the matrices of a built XD-operation are small enough for `tucker`.
-
-    Args:
-        layer, kernel: as in `tucker`.
-    """
+    """Return whether the matrices of a built XD-operation are small enough for `tucker`."""
     numbers, core = [], kernel.shape[-2] * kernel.shape[-1]
     for g, plan in zip(layer.geometry, layer.plans, strict=True):
         places = 2 * (plan.n if layer.frequency_bias else g.kernel_size)
@@ -72,12 +58,7 @@ def is_decomposable(layer, kernel) -> bool:
 
 
 def tucker(layer, kernel) -> Tucker:
-    """Return the whole decomposition of a built XD-operation, exact but for rounding.
-
-    Args:
-        layer: an XD-operation that `is_decomposable`.
-        kernel: its kernel, a tensor of shape `(*kernel_size, channels / groups, filters)`.
-    """
+    """Return the whole decomposition of a built XD-operation, exact but for rounding."""
     architecture = Architecture(layer)
     analyses, placed, syntheses = architecture.matrices
     if layer.frequency_bias:  # every frequency is a place
@@ -100,10 +81,7 @@ def tucker(layer, kernel) -> Tucker:
 
 
 def _real_core(core, rank):
-    """Return the core of the real part, for real and imaginary parts of the matrices by axis.
-
-    The product of `N` imaginary parts and others that are real has the factor `i^N`.
-    """
+    """Return the core of the real part, for real and imaginary parts of the matrices by axis."""
     places = core.shape[:rank]
     whole = np.zeros((*(2 * p for p in places), *core.shape[rank:]))
     for imaginary in itertools.product((0, 1), repeat=rank):

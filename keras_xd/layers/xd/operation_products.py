@@ -14,9 +14,6 @@ from keras_xd.layers.xd.warm_starts import MATRICES
 class Architecture:
     """The architecture of a layer as arrays in double precision.
 
-    Args:
-        layer: a built XD-operation.
-
     Attributes:
         weights: all of `K`, `L` and `M`, packed, one after the other.
         bias: `b`, shape `(n_1, …, n_N)`, complex.
@@ -177,9 +174,6 @@ def fitted_squares(a, b):
     place of the kernel. Kernels have independent entries of variance `v`, so that squared norms are
     `C² (‖A_0‖² + v Σ_j ‖A_j‖²)`. The fit is `s C' B_0` with one number `s`, and, wherever `C'` is
     open, the `A_j` projected on all combinations of the `B_i`.
-
-    Args:
-        a, b: the `Architecture` of the layer and of the named operation.
     """
     variance = a.kernel_variance
     constant_b, mixed = _products(b, b), _products(b, a)
@@ -216,13 +210,7 @@ def _products(x, y):
 
 
 def _places(x, y, of_axis, join):
-    """Return the inner products `<A_i, A'_j>` of the parts of all places, or a sum of them.
-
-    Args:
-        x, y: the operations.
-        of_axis: what is taken of the matrix of products along one axis.
-        join: joins these of several axes.
-    """
+    """Return the inner products `<A_i, A'_j>` of the parts of all places, or a sum of them."""
     total = 0.0
     for same in (np.conj, np.positive):
         axes = zip(x.matrices[1], _grams(x, y, same), y.matrices[1], strict=True)

@@ -47,9 +47,6 @@ class KernelAxis:
 class PlacedTransform:
     """`L` along one axis, ready to be applied to a kernel that is placed on the circle.
 
-    Called on tensors `(rows, k, post)`, or with pairs `(rows, 2 k, post)`; returns
-    `(rows, 2 n, post)`, the real and the imaginary part of each frequency side by side.
-
     Attributes:
         analysis: `L`, a `ForwardTransform` of `n` real or complex entries.
         weights: as in `KernelAxis`, indices.
@@ -71,13 +68,7 @@ class PlacedTransform:
 
 
 def kernel_plans(plans):
-    """Return the plans to fold `L` by, for those of `K` and `M`.
-
-    `L` meets a few vectors only, one for each position of the kernel. Where the plans have several
-    groups, folding it into large blocks costs more than such blocks save, so it has three. On an
-    accelerator it has the same ones, because there the number of products counts, and `L` is
-    folded with `K` and `M`.
-    """
+    """Return the plans to fold `L` by, for those of `K` and `M`."""
     if devices.has_accelerator():
         return tuple(plans)
     return tuple(
@@ -89,23 +80,7 @@ def kernel_plans(plans):
 
 
 def kernel_axes(start, geometry, plans, depth, connections):
-    """Choose by cost, for every axis, how `L` meets the kernel.
-
-    Both ways have the same values. The columns of `L` at the weights cost `L` applied to `k`
-    vectors and `2 n k` numbers of memory, and one product with the kernel; applying `L` directly
-    costs as many vectors as the kernel has along the other axes. A product counts its
-    multiply–adds, and `MEMORY_PASS` for each value that a block writes.
-
-    Args:
-        start: the warm start, which knows where weights stand.
-        geometry: the `AxisGeometry` of each axis.
-        plans: the `Plan` of each axis.
-        depth: depth of `L`.
-        connections: number of pairs of an input and an output channel that have a kernel.
-
-    Returns:
-        Tuple of `KernelAxis`.
-    """
+    """Choose by cost, for every axis, how `L` meets the kernel."""
     axes, rows = [], 1
     columns = connections * int(np.prod([g.kernel_size for g in geometry], dtype=object))
     for index, (g, plan) in enumerate(zip(geometry, kernel_plans(plans), strict=True)):
@@ -138,17 +113,7 @@ def _is_direct(plan, depth, kernel_size, rows, columns, index):
 
 
 def kernel_transforms(factors, axes, *, columns=False):
-    """Return `L` along every axis, ready for `functional.spectrum`.
-
-    Args:
-        factors: factors of `L` for each axis, folded by the plans of `axes`.
-        axes: the `KernelAxis` of each axis.
-        columns: whether to return the columns of `L` whatever was chosen.
-
-    Returns:
-        List by axis of tensors `(n, 2, k)`, the columns of `L` at the weights, real and imaginary
-        part, or of `PlacedTransform`.
-    """
+    """Return `L` along every axis, ready for `functional.spectrum`."""
     transforms = []
     for index, (factor, axis) in enumerate(zip(factors, axes, strict=True)):
         if axis.direct and not columns:

@@ -228,9 +228,8 @@ class SearchableResampled(Resampled, SearchableLayer):
 
 
 def is_periodic(layer):
-    """Return whether all operations in a layer act on a circle of the size of inputs and outputs.
-
-    That is known of XD-operations, searched or finalized; other layers are taken to be periodic.
+    """Return whether all operations in a layer act on a circle of the size of inputs and
+    outputs.
     """
     return all(_is_circle(inner) for inner in flatten_layers(layer))
 

@@ -47,11 +47,7 @@ class XDSeparableOptions(XDDepthwiseOptions, total=False):
 
 
 class SeparableXDLayer(SearchableLayer):
-    """Base class of `XDSeparableConv` of every rank.
-
-    Args:
-        filters, kernel_size, *args, **kwargs: as in `XDSeparableConv`.
-    """
+    """Base class of `XDSeparableConv` of every rank."""
 
     like = keras.layers.SeparableConv1D
     fixed: tuple[str, ...] = ()
@@ -161,10 +157,7 @@ class SeparableXDLayer(SearchableLayer):
         return {name: value + second.get(name, 0) for name, value in first.items()}
 
     def finalized_sizes(self, input_shape: Shape, keep: str = "spectrum") -> finalized_sizes.Sizes:
-        """Return the sizes of what `finalize` makes, as `XDConv.finalized_sizes`.
-
-        The form is `"kernel"` if that of the depthwise operation is.
-        """
+        """Return the sizes of what `finalize` makes, as `XDConv.finalized_sizes`."""
         first = self.depthwise.finalized_sizes(input_shape, keep)
         between = self.depthwise.compute_output_shape(input_shape)
         if self.search_pointwise:
@@ -187,10 +180,7 @@ class SeparableXDLayer(SearchableLayer):
         storage: str | None = None,
         tolerance: float | None = None,
     ) -> keras.layers.Layer:
-        """Return the static depthwise layer and the pointwise one, one after the other.
-
-        The arguments are those of `XDConv.finalize`, for each operation that is searched.
-        """
+        """Return the static depthwise layer and the pointwise one, one after the other."""
         if self.search_pointwise:
             pointwise = self.pointwise.finalize(keep, storage, tolerance)
         else:

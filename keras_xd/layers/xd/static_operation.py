@@ -25,18 +25,7 @@ DATA_FORMATS = ("channels_last", "channels_first")
 
 
 class StaticOperation(QuantizedWeights):
-    """Base class of finalized XD-operations.
-
-    Args:
-        channels, filters, groups, data_format, use_bias, activation, storage, bias_regularizer,
-            bias_constraint: as in `StaticXD`.
-
-    Example:
-
-    >>> from keras_xd import layers
-    >>> issubclass(layers.StaticXD, layers.xd.static_operation.StaticOperation)
-    True
-    """
+    """Base class of finalized XD-operations."""
 
     # Then `keras_xd.reset_weights` refuses the layer: it would reset what the search has found.
     weights_hold_architecture = True
@@ -124,11 +113,7 @@ class StaticOperation(QuantizedWeights):
         weights: Sequence[keras.Variable],
         values: Sequence[Tensor],
     ) -> None:
-        """Give weights their values, and the bias that of the layer it is made of.
-
-        Raises:
-            ValueError: if a number is too large for the type it is to be stored in.
-        """
+        """Give weights their values, and the bias that of the layer it is made of."""
         for weight, value in zip(weights, values, strict=True):
             if self.storage is not None:
                 _check_range(layer, value, self.storage)

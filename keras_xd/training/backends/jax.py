@@ -7,32 +7,14 @@ import keras
 
 
 def loss_and_gradients(function, values):
-    """Return a loss, its gradients and whatever else a function computes on the way.
-
-    Args:
-        function: takes a list of arrays; returns a scalar loss and a structure of other arrays.
-        values: the list of arrays or variables at whose values to evaluate.
-
-    Returns:
-        A tuple: the loss, the other arrays, and a list of one gradient for each value, zeros
-        where the loss does not depend on it.
-    """
+    """Return a loss, its gradients and whatever else a function computes on the way."""
     values = [keras.ops.convert_to_tensor(value) for value in values]
     (loss, others), gradients = jax.value_and_grad(function, has_aux=True)(values)
     return loss, others, gradients
 
 
 def with_state(search, function, state):
-    """Call a function that updates variables, on values that are not in the variables.
-
-    Args:
-        search: the `SearchModel` whose variables it updates.
-        function: a function without arguments.
-        state: the values of all variables, as Keras gives them to a train step.
-
-    Returns:
-        A list of what the function returns and the state after it.
-    """
+    """Call a function that updates variables, on values that are not in the variables."""
     groups = (
         search.trainable_variables,
         search.non_trainable_variables,
@@ -50,11 +32,7 @@ def with_state(search, function, state):
 
 
 def apply(optimizer, gradients, variables):
-    """Update variables by their gradients.
-
-    Keras' loss scaling updates its scale within the branches of a condition, of which JAX needs
-    the values.
-    """
+    """Update variables by their gradients."""
     if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         optimizer.apply(gradients, variables)
         return

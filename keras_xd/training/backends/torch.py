@@ -7,17 +7,7 @@ import torch
 
 
 def loss_and_gradients(function, values):
-    """Return a loss, its gradients and whatever else a function computes on the way.
-
-    Args:
-        function: takes a list of tensors; returns a scalar loss and a list of other tensors, or
-            `None` among them.
-        values: the list of tensors or variables at whose values to evaluate.
-
-    Returns:
-        A tuple: the loss, the other tensors, and a list of one gradient for each value, `None`
-        where the loss does not depend on it.
-    """
+    """Return a loss, its gradients and whatever else a function computes on the way."""
     values = [keras.ops.convert_to_tensor(value).detach().requires_grad_() for value in values]
     with torch.enable_grad():
         loss, others = function(values)
@@ -28,15 +18,7 @@ def loss_and_gradients(function, values):
 
 
 def with_state(search, function):
-    """Call a function that updates variables.
-
-    Args:
-        search: the `SearchModel` whose variables it updates.
-        function: a function without arguments.
-
-    Returns:
-        A list of what it returns, alone because torch's parameters hold their values.
-    """
+    """Call a function that updates variables."""
     with torch.no_grad():
         return [function()]
 

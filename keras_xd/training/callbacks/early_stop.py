@@ -19,18 +19,7 @@ class StopRecorder(keras.callbacks.Callback):
 
 
 class EarlyStop(keras.callbacks.Callback):
-    """Lets a `SearchModel` cool down where a `keras.callbacks.EarlyStopping` before it stops.
-
-    `fit` puts it behind each of them. In warm-up training goes on, and the patience, the best value
-    and the best weights start over with the first epoch of the search. From the search on, a stop
-    leads to the cool-down: it begins with the next epoch, from the best weights if the callback
-    restores these, and has all its epochs. Without trainable architecture variables there are no
-    phases, and a stop is a stop.
-
-    Args:
-        early_stopping: the `EarlyStopping`.
-        recorder: the `StopRecorder` in front of it.
-    """
+    """Lets a `SearchModel` cool down where a `keras.callbacks.EarlyStopping` before it stops."""
 
     def __init__(self, early_stopping, recorder):
         super().__init__()

@@ -8,16 +8,7 @@ from keras_xd.training.callbacks.non_finite import bad_losses, divergence
 
 
 class EpochCounter(keras.callbacks.Callback):
-    """Counts a `SearchModel`'s epochs, in a variable that is saved with its optimizer.
-
-    It warns once of a loss that is not finite, unless a callback has stopped training.
-
-    The logs get `architecture_change`: see `SearchModel.fit`. Training stops with a generator of
-    batches that has ended.
-
-    It has to come before the callbacks that save the model at the end of an epoch, so that what
-    they save includes the epoch.
-    """
+    """Counts a `SearchModel`'s epochs, in a variable that is saved with its optimizer."""
 
     _warned = False
 

@@ -8,17 +8,7 @@ import numpy as np
 
 
 class EventFile:
-    """A new event file for one run.
-
-    Its name holds the time, the machine, the process and a number, so a folder may hold any
-    number of them: TensorBoard reads them all, and none is ever written over.
-
-    Args:
-        folder: where to write; made if it does not exist.
-
-    Raises:
-        ImportError: if the package tensorboard is missing.
-    """
+    """A new event file for one run."""
 
     def __init__(self, folder):
         self._writer = _tensorboard("summary.writer.event_file_writer").EventFileWriter(str(folder))
@@ -33,14 +23,7 @@ class EventFile:
         self._add(_tensorboard("plugins.text.summary_v2").text_pb(tag, text), step)
 
     def image(self, tag, size, content, step):
-        """Write an image.
-
-        Args:
-            tag: its name.
-            size: width and height.
-            content: the PNG file.
-            step: the step it belongs to.
-        """
+        """Write an image."""
         summary = _tensorboard("compat.proto.summary_pb2").Summary()
         summary.value.add(
             tag=tag,
@@ -92,11 +75,7 @@ def check_tensorboard():
 
 
 def checked_hparams(hparams):
-    """Return a copy of hyperparameters, NumPy's numbers as Python's.
-
-    Raises:
-        ValueError: if they are not a dictionary of names and booleans, numbers or texts.
-    """
+    """Return a copy of hyperparameters, NumPy's numbers as Python's."""
     if not isinstance(hparams, dict):
         raise ValueError(f"`hparams` must be a dictionary. Received: hparams={hparams!r}")
     found = {k: v.item() if isinstance(v, np.generic) else v for k, v in hparams.items()}

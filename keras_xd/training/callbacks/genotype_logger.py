@@ -91,19 +91,7 @@ class GenotypeLogger(keras.callbacks.Callback):
 
 
 def changes(before: Genotype, after: Genotype) -> int:
-    """Return how many of the 24 operations of a genotype another one has not in the same place.
-
-    The place of an operation of the first tier is its block and the node it reads.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import genotypes
-    >>> from keras_xd.training.callbacks.genotype_logger import changes
-    >>> one = genotypes.random_genotype(np.random.default_rng(0))
-    >>> changes(one, one)
-    0
-    """
+    """Return how many of the 24 operations of a genotype another one has not in the same place."""
     counts = []
     for kind in ("normal", "reduction"):
         pairs = zip(getattr(before, kind).blocks, getattr(after, kind).blocks, strict=True)

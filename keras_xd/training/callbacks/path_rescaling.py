@@ -76,11 +76,7 @@ class PathRescaling(keras.callbacks.Callback):
 
 
 def rescaled(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Return logits after a step with the shares of what did not change as before it.
-
-    Args:
-        before, after: arrays `(edges, operations)`.
-    """
+    """Return logits after a step with the shares of what did not change as before it."""
     changed = before != after
     changed &= ~changed.all(axis=1, keepdims=True)
     # Zeros where nothing changed have no logarithm, and are not used.

@@ -156,13 +156,7 @@ class PerturbationSelection(keras.callbacks.Callback):
 
 
 def _needs_features(edge: int, kept: dict[int, int], operations: tuple[str, ...]) -> bool:
-    """Return whether no other edge of a first tier makes features or still can.
-
-    Args:
-        edge: the number of an edge.
-        kept: the columns of the operations of edges that are decided.
-        operations: the names of the operations.
-    """
+    """Return whether no other edge of a first tier makes features or still can."""
     for block in range(BLOCKS):
         edges = [first_tier_edge(block, source) for source in SOURCES[block]]
         if edge in edges:

@@ -8,12 +8,7 @@ ONE_RATE = (*rates.RATE_CALLBACKS, keras.callbacks.TensorBoard)
 
 
 class OneRate(keras.callbacks.Callback):
-    """Lets the callback behind it see a search as one optimizer with one learning rate.
-
-    That is the rate of the weights; see `ArchitectureOptimizer.learning_rate`. The logs get
-    `architecture_learning_rate` beside the `learning_rate` of the callback, and
-    `weights_1_learning_rate` and so on of further groups of weights.
-    """
+    """Lets the callback behind it see a search as one optimizer with one learning rate."""
 
     def on_epoch_begin(self, epoch, logs=None):
         self.model.search_optimizer.as_one = True

@@ -199,28 +199,7 @@ class WarmRestarts(keras.callbacks.Callback):
 
 
 def reset_slots(search):
-    """Set the state of the weights' optimizers, but a rate that is a number, to its start.
-
-    Args:
-        search: a compiled `SearchModel`.
-
-    Example:
-
-    >>> import keras
-    >>> import numpy as np
-    >>> import keras_xd
-    >>> from keras_xd.training.callbacks.warm_restarts import reset_slots
-    >>> model = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3)])
-    >>> search = keras_xd.SearchModel(model)
-    >>> search.compile("adam", "adam", "mse")
-    >>> history = search.fit(np.ones((4, 9, 1)), np.zeros((4, 7, 2)), verbose=0)
-    >>> reset_slots(search)
-    >>> optimizer = search.search_optimizer
-    >>> int(optimizer.weights_optimizer.iterations)
-    0
-    >>> int(optimizer.architecture_optimizer.iterations)
-    1
-    """
+    """Set the state of the weights' optimizers, but a rate that is a number, to its start."""
     groups = search.search_optimizer
     for optimizer in groups.weights_optimizers:
         if not optimizer.built:
@@ -234,22 +213,7 @@ def reset_slots(search):
 
 
 def place(count, first_period, period_factor):
-    """Return where an epoch lies in the periods of warm restarts.
-
-    Args:
-        count: the number of epochs before it.
-        first_period: the length of the first period in epochs.
-        period_factor: the ratio of a period to the one before.
-
-    Returns:
-        The number of restarts until then, the epochs of its period before it, and that period.
-
-    Example:
-
-    >>> from keras_xd.training.callbacks.warm_restarts import place
-    >>> [place(count, 2, 3) for count in (0, 1, 2, 7, 8)]
-    [(0, 0, 2), (0, 1, 2), (1, 0, 6), (1, 5, 6), (2, 0, 18)]
-    """
+    """Return where an epoch lies in the periods of warm restarts."""
     restarts, period = 0, first_period
     while count >= period:
         count -= period
@@ -259,14 +223,7 @@ def place(count, first_period, period_factor):
 
 
 def cosine(progress):
-    """Return the factor of cosine annealing: 1 at the begin of a period, 0 at its end.
-
-    Example:
-
-    >>> from keras_xd.training.callbacks.warm_restarts import cosine
-    >>> cosine(0.0), round(cosine(0.5), 12)
-    (1.0, 0.5)
-    """
+    """Return the factor of cosine annealing: 1 at the begin of a period, 0 at its end."""
     return (1 + math.cos(math.pi * progress)) / 2
 
 

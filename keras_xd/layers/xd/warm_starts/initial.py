@@ -7,22 +7,7 @@ from keras_xd.layers.xd.warm_starts.operations import MATRICES
 
 
 def initial_matrices(start, depths, axes, plans, seed=None, dtype="float32"):
-    """Return the packed weights of `K`, `L` and `M` for each axis.
-
-    Args:
-        start: a start, such as `Convolution()`.
-        depths: depth of `K`, `L` and `M`.
-        axes: the `AxisGeometry` of each axis.
-        plans: the `Plan` of each axis.
-        seed: seed of a random start.
-        dtype: data type of the arrays, here and below.
-
-    Returns:
-        Dictionary from `"K"`, `"L"`, `"M"` to a list of arrays `(depth, 2, n Σ r_j)` by axis.
-
-    Raises:
-        ValueError: if the start needs more depth.
-    """
+    """Return the packed weights of `K`, `L` and `M` for each axis."""
     rng = np.random.default_rng(seed)
     starts = {name: [] for name in MATRICES}
     for index, (axis, plan) in enumerate(zip(axes, plans, strict=True)):

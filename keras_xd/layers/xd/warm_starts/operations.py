@@ -1,9 +1,4 @@
-"""Where the search of an XD-operation begins: known operations as K-matrices, in NumPy.
-
-Every start writes a known operation in the form `C ∘ Re(K · diag(L w + b) · M · x)` exactly. Factor
-0 of a K-matrix, the one at the frequencies, is free to be a Fourier transform; a fixed matrix
-composed with the operation takes the factors after it.
-"""
+"""Where the search of an XD-operation begins: known operations as K-matrices, in NumPy."""
 
 import math
 from collections.abc import Sequence
