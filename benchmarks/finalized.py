@@ -25,13 +25,13 @@ import timing
 
 BATCHES = (1, 32, 256)
 FORMS = {
-    "spectrum": {"keep": "spectrum"},
-    "kernel": {"keep": "kernel"},
-    "auto": {"keep": "auto"},
-    "low rank": {"keep": "low_rank"},
-    "low rank, folded": {"keep": "low_rank", "fold_normalization": True},
-    "spectrum, float16": {"keep": "spectrum", "storage": "float16"},
-    "kernel, float16": {"keep": "kernel", "storage": "float16"},
+    "spectrum": {"form": "spectrum"},
+    "kernel": {"form": "kernel"},
+    "auto": {"form": "auto"},
+    "low rank": {"form": "low_rank"},
+    "low rank, folded": {"form": "low_rank", "fold_normalization": True},
+    "spectrum, float16": {"form": "spectrum", "storage": "float16"},
+    "kernel, float16": {"form": "kernel", "storage": "float16"},
 }
 
 

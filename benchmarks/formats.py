@@ -137,8 +137,8 @@ def cell():
 
 
 XD = {"finalize": {}}
-KERNEL = {"finalize": {"keep": "kernel"}}
-LOW_RANK = {"finalize": {"keep": "low_rank", "tolerance": 0.1}}
+KERNEL = {"finalize": {"form": "kernel"}}
+LOW_RANK = {"finalize": {"form": "low_rank", "tolerance": 0.1}}
 KINDS = {
     "StaticXD, 1-D": single((16, 3), "XDConv1D", 4, 3, padding="same", **XD),
     "StaticXD, 2-D, strides": single((9, 8, 3), "XDConv2D", 4, 3, strides=2, depth=2, **XD),
@@ -152,7 +152,7 @@ KINDS = {
         (16, 4), "XDConv1D", 4, 3, frequency_bias=True, channel_gates=True, **KERNEL
     ),
     "StaticKernelXD, bfloat16 storage": single(
-        (16, 3), "XDConv1D", 4, 3, finalize={"keep": "kernel", "storage": "bfloat16"}
+        (16, 3), "XDConv1D", 4, 3, finalize={"form": "kernel", "storage": "bfloat16"}
     ),
     "StaticLowRankXD, 1-D": single((16, 8), "XDConv1D", 8, 3, padding="same", **LOW_RANK),
     "StaticLowRankXD, 2-D": single((16, 12, 8), "XDConv2D", 8, 3, padding="same", **LOW_RANK),

@@ -39,7 +39,10 @@ import timing
 
 from keras_xd import visualization
 from keras_xd.grammar import spaces
-from tuner_integration import GrammarOracle, GrammarTuner, HierarchicalKernel, PointSpace, Surrogate
+from keras_xd.visualization.progress import optimization_history
+from tuner_integration import GrammarOracle, GrammarTuner, Surrogate
+from tuner_integration.kernels import HierarchicalKernel
+from tuner_integration.points import PointSpace
 from tuner_integration.scores import normal_scores
 
 FOLDER = pathlib.Path(__file__).parent
@@ -224,7 +227,7 @@ def page(found, options, words):
     words = ["best error after", *(f"{trial} trials" for trial in trials)]
     lines += timing.head(*words, "mean error after the first ones", "s a seed")
     for strategy, runs in found["runs"].items():
-        best = visualization.best_so_far(runs)
+        best = optimization_history(runs)
         cells = [reporting.spread(best[:, trial - 1], 3) for trial in trials]
         later = [errors[options.initial_trials :] for errors in runs]
         # A seed whose later trials all failed, or that has none, is left out.
@@ -248,7 +251,7 @@ def page(found, options, words):
 def draw(runs, path):
     """Draw the best error so far; `runs` has `None` or NaN where a trial failed."""
     runs = {name: np.array(errors, float) for name, errors in runs.items()}
-    figure = visualization.plot_best_so_far(runs, label="lowest error so far")
+    figure = visualization.plot_optimization_history(runs, label="lowest error so far")
     figure.axes[0].set_ylim(bottom=0.0)
     visualization.style.save(figure, path)
 

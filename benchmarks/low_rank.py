@@ -113,7 +113,7 @@ def search_rows(options, data=None):
     forms = {"backbone": backbone, "spectrum": whole}
     for tolerance in TOLERANCES:
         form = f"low rank, tolerance {tolerance}"
-        forms[form] = keras_xd.finalize(search, keep="low_rank", tolerance=tolerance)
+        forms[form] = keras_xd.finalize(search, form="low_rank", tolerance=tolerance)
     words = ["form", "parameters", "operations of low rank", "ranks"]
     words += ["largest error of an operation", "error of the outputs", "test accuracy, %"]
     lines = timing.head(*words, "ms, 32 images")

@@ -138,7 +138,7 @@ def measure(case, options):
 
     train, test = CASES[case]()
     space = trained(train, network, options, searched=True)
-    found = {form: keras_xd.finalize(space, keep=form) for form in ("spectrum", "kernel")}
+    found = {form: keras_xd.finalize(space, form=form) for form in ("spectrum", "kernel")}
     found["blocks, KDense"] = keras_xd.finalize(trained(train, blocks, options, searched=False))
     found["not searched"] = trained(train, network, options, searched=False)
     rows, models = [], []

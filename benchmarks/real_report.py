@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from keras_xd import visualization
 from keras_xd.visualization import style
+from keras_xd.visualization.progress import optimization_history
 
 SHARES = {"a quarter of the seconds": 0.25, "half": 0.5, "all": 1.0}
 BASES = ("random", "evolution")
@@ -49,7 +50,7 @@ def curves(found, objective):
 
 def best_after(losses, trials):
     """Return the best loss of each seed after so many trials."""
-    return visualization.best_so_far(losses)[:, trials - 1]
+    return optimization_history(losses)[:, trials - 1]
 
 
 def best_within(losses, seconds, budget):
@@ -189,7 +190,7 @@ def draw(found, objective):
         for axes, (task, task_curves) in zip(row, all_curves.items(), strict=True):
             trials = found["trials"]
             runs = {name: losses[:, :trials] for name, (losses, _) in task_curves.items()}
-            visualization.plot_best_so_far(runs, label="lowest loss so far", axes=axes)
+            visualization.plot_optimization_history(runs, label="lowest loss so far", axes=axes)
             axes.set_title(TITLES.get(task, task))
             highest = max(best_after(losses, found["initial"]).mean() for losses in runs.values())
             lowest = min(np.nanmin(losses, axis=1).mean() for losses in runs.values())

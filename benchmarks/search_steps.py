@@ -108,7 +108,7 @@ def medians(name, options):
                 batch_size=options.batch_size,
                 callbacks=[times[contestant]] if turn else None,
                 verbose=0,
-                **({"architecture_data": (x, y)} if bilevel else {}),
+                **({"architecture_validation_data": (x, y)} if bilevel else {}),
             )
     return {name: 1e3 * statistics.median(found.seconds) for name, found in times.items()}
 

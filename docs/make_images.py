@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 import keras_xd
 from keras_xd import genotypes, grammar, layers, masks, visualization
 from keras_xd.kmatrix import constructions
+from keras_xd.visualization.operators import operator_matrix
 
 FOLDER = pathlib.Path(__file__).parent / "images"
 POINTS = 16
@@ -47,7 +48,7 @@ def xd_operations():
             np.real(found["matrix/K0"]),
             spectrum,
             np.real(found["matrix/M0"]),
-            visualization.operator_matrix(layer),
+            operator_matrix(layer),
         )
         for column, (axis, panel, title) in enumerate(zip(row, panels, titles, strict=True)):
             largest = np.abs(panel).max()

@@ -25,8 +25,8 @@ from keras_xd.grammar import primitives as _primitives  # noqa: F401 (registers 
 from keras_xd.graph.cost import complexity
 from keras_xd.layers.cells import genotypes
 from keras_xd.layers.masked import masks
-from keras_xd.layers.xd import penalties
-from keras_xd.layers.xd.distances import distance, nearest
+from keras_xd.layers.xd import regularizers
+from keras_xd.layers.xd.distances import nearest_operation, operation_distance
 from keras_xd.rewriting import SearchSpace, compare, forecast, register_search_space, rewrite
 from keras_xd.searching import SearchReport, SearchResult, search
 from keras_xd.training import SearchModel, callbacks, distributed, optimizers
@@ -50,7 +50,7 @@ __all__ = [
     "compare",
     "complexity",
     "describe",
-    "distance",
+    "operation_distance",
     "distributed",
     "evaluate_search",
     "finalize",
@@ -65,9 +65,9 @@ __all__ = [
     "masks",
     "model_variables",
     "models",
-    "nearest",
+    "nearest_operation",
     "optimizers",
-    "penalties",
+    "regularizers",
     "randomize_architecture",
     "recipes",
     "register_search_space",

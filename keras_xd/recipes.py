@@ -10,7 +10,8 @@ from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
-from keras_xd.rewriting import SearchSpace, spaces
+from keras_xd.rewriting import spaces
+from keras_xd.rewriting.search_space import SearchSpace
 
 __all__ = [
     "Recipe",

@@ -11,15 +11,15 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
 from keras_xd.core.tables import aligned
 from keras_xd.core.validation import positive_integer
-from keras_xd.finalizing import finalize
-from keras_xd.finalizing.finalizer import check_options
+from keras_xd.finalizing.finalizer import check_options, finalize
 from keras_xd.graph.cost import complexity
 from keras_xd.layers.masked.base import MaskedLayer
-from keras_xd.rewriting import rewrite
 from keras_xd.rewriting.candidates import check_model
-from keras_xd.training import SearchModel, budget, checks, defaults, weight_groups
+from keras_xd.rewriting.rewriter import rewrite
+from keras_xd.training import budget, checks, defaults, weight_groups
 from keras_xd.training.callbacks.non_finite import RaiseOnNonFinite
 from keras_xd.training.inner_model import InnerModel
+from keras_xd.training.search_model import SearchModel
 
 __all__ = [
     "SearchReport",
@@ -145,9 +145,9 @@ def search(
         compile_options: dictionary of the other arguments of `SearchModel.compile`, such as
             `{"warmup_epochs": 2}`. With masks (`to="masked"`) it needs a `complexity_target`: they
             begin at full size, and nothing else makes them smaller.
-        finalize_options: dictionary of arguments of `finalize`, such as `{"keep": "kernel"}`.
+        finalize_options: dictionary of arguments of `finalize`, such as `{"form": "kernel"}`.
         **fit_options: the other arguments of `SearchModel.fit`. The bilevel modes need
-            `architecture_data` or `architecture_split`.
+            `architecture_validation_data` or `architecture_validation_split`.
 
     Returns:
         A `SearchResult` with the finalized model, the search, the history and the report.

@@ -104,7 +104,7 @@ def modes():
         optimizers = keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.SGD(0.1)
         search.compile(*optimizers, LOSS, mode=mode)
         options = {**FIT, "batch_size": 4, "validation_data": (x, y)}
-        history = search.fit(x, y, architecture_split=0.5, epochs=2, **options).history
+        history = search.fit(x, y, architecture_validation_split=0.5, epochs=2, **options).history
         found[mode] = {**history, "variables": [numbers(v) for v in search.model.variables]}
     return found
 
@@ -127,7 +127,7 @@ def resumed(folder):
     def train(epochs, **options):
         search = keras_xd.SearchModel(randomize(gated_model()))
         search.compile("adam", "sgd", LOSS, mode="first_order")
-        options = {"architecture_split": 0.5, "epochs": epochs, **FIT, **options}
+        options = {"architecture_validation_split": 0.5, "epochs": epochs, **FIT, **options}
         history = keras_xd.distributed.fit(search, x, y, **options).history
         return history, [numbers(v) for v in search.variables]
 

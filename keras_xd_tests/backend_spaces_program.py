@@ -91,7 +91,7 @@ def cell():
         mode="alternating",
         guidance=keras_xd.training.AttentionTransfer(teacher, ["features"], ["cell"], weight=10.0),
     )
-    history = search.fit(x, y, architecture_split=0.5, epochs=2, **FIT).history
+    history = search.fit(x, y, architecture_validation_split=0.5, epochs=2, **FIT).history
     return {**outcome(search, history, x), "genotype": str(architecture.genotype)}
 
 

@@ -18,7 +18,6 @@ from keras_xd import (
     layers,
     models,
     optimizers,
-    penalties,
     search,
     visualization,
 )

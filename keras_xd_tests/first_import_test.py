@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from keras_xd import rewrite
-from keras_xd.finalizing import FinalizedModel, finalize
+from keras_xd.finalizing.finalizer import FinalizedModel, finalize
 from keras_xd_tests import programs, sample_models
 from keras_xd_tests.core import saving_test
 from keras_xd_tests.finalizing.finalizer_test import RELATIVE_ERROR, SOME, searched

@@ -120,7 +120,7 @@ def test_an_evaluation_is_read_and_not_run_again(tmp_path, version):
     def search(model):
         raise ValueError("The search has been run already.")
 
-    result = keras_xd.evaluate_search(
+    result = keras_xd.evaluation.evaluate_search(
         task, search, seeds=1, settings=settings, path=tmp_path / "evaluation"
     )
     assert not result.failures

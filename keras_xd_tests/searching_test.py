@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd.searching import SearchReport, SearchReportRow
-from keras_xd.training import SearchModel
+from keras_xd.training.search_model import SearchModel
 
 EAGER = {"run_eagerly": True}
 LOSS = "sparse_categorical_crossentropy"
@@ -119,7 +119,7 @@ def test_data_sets_options_and_modes(rng):
         loss=LOSS,
         metrics=[keras.metrics.SparseCategoricalAccuracy(name="hits")],
         mode="first_order",
-        architecture_data=batches,
+        architecture_validation_data=batches,
         validation_data=batches,
         rewrite_options={"perturb": 0.2},
         compile_options={**EAGER, "cooldown_epochs": 0},
@@ -225,7 +225,7 @@ def test_a_search_ends_at_the_first_loss_that_is_not_finite(rng, steps):
         ({"warmup_epochs": 1}, r"give it as compile_options=\{'warmup_epochs': 1\}"),
         ({"snap": 0.1}, r"give it as finalize_options=\{'snap': 0.1\}"),
         ({"finalize_options": {"depth": 3}}, r"Received: finalize_options=\{'depth': 3\}"),
-        ({"finalize_options": {"keep": "all"}}, "`keep` must be one of"),
+        ({"finalize_options": {"form": "all"}}, "`form` must be one of"),
         ({"to": "masked"}, "A search of masks needs a `complexity_target`"),
     ],
 )
@@ -237,6 +237,6 @@ def test_options_are_checked_before_training(options, message, rng):
 
 def test_finalize_options(rng):
     x, y = data(rng)
-    options = {"compile_options": EAGER, "finalize_options": {"keep": "kernel"}}
+    options = {"compile_options": EAGER, "finalize_options": {"form": "kernel"}}
     result = keras_xd.search(backbone(), x, y, epochs=1, loss=LOSS, verbose=0, **options)
     assert result.model.report.rows[0].form == "kernel"

@@ -10,15 +10,18 @@ import keras
 import numpy as np
 
 import keras_xd
-import tuner_integration
-from keras_xd import callbacks, grammar, kmatrix, layers, models, penalties, visualization
+from keras_xd import callbacks, grammar, kmatrix, layers, models, regularizers, visualization
 from keras_xd.grammar import spaces
+from keras_xd.kmatrix.radix import Plan, factorise
 from keras_xd.layers import warm_starts
+from tuner_integration.points import PointSpace
 
 
 def searchable_layers() -> list[keras.layers.Layer]:
     shared = layers.KOperation(depth=(1, 2, 1), warm_start=warm_starts.Convolution())
-    width = layers.RelativeMask(temperature=8.0, architecture_regularizer=penalties.NearStart(0.1))
+    width = layers.RelativeMask(
+        temperature=8.0, architecture_regularizer=regularizers.NearStart(0.1)
+    )
     architecture = layers.ArchitectureLogits(operations=("identity", "dynamic_3"))
     convolution = layers.XDConv2D(
         8,
@@ -34,12 +37,12 @@ def searchable_layers() -> list[keras.layers.Layer]:
         radix=(4, 4, 2),
         warm_start=warm_starts.Perturbed(warm_starts.Identity(), 0.1),
         channel_gates=True,
-        architecture_regularizer=penalties.NearStart(0.5),
+        architecture_regularizer=regularizers.NearStart(0.5),
         seed=1,
         name="conv",
     )
     assert_type(convolution, layers.XDConv2D)
-    assert_type(convolution.plans, tuple[kmatrix.Plan, ...])
+    assert_type(convolution.plans, tuple[Plan, ...])
     assert_type(convolution.kmatrices, dict[str, list[kmatrix.KMatrix]])
     assert_type(convolution.compute_output_shape((None, 8, 8, 3)), tuple[int | None, ...])
     # wrong: layers.XDConv2D(8, "three")
@@ -144,15 +147,15 @@ def search(images: np.ndarray, labels: np.ndarray) -> keras.Model:
 def matrices() -> list[kmatrix.KMatrix]:
     matrix = kmatrix.KMatrix.dft(16, radix=4, inverse=True)
     assert_type(matrix, kmatrix.KMatrix)
-    assert_type(matrix.plan, kmatrix.Plan)
-    assert_type(kmatrix.factorise(12), tuple[int, ...])
+    assert_type(matrix.plan, Plan)
+    assert_type(factorise(12), tuple[int, ...])
     # wrong: kmatrix.KMatrix.dft("16")
     return [matrix, kmatrix.KMatrix.random_unitary(8, depth=2)]
 
 
-def terms() -> tuner_integration.PointSpace:
+def terms() -> PointSpace:
     space = spaces.nas_bench_201_cell()
     assert_type(space, grammar.Grammar)
     # wrong: grammar.read_term(1)
     # wrong: tuner_integration.PointsSpace
-    return tuner_integration.PointSpace({"cell": space}, None)
+    return PointSpace({"cell": space}, None)

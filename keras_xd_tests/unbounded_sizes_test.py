@@ -13,6 +13,7 @@ from keras_xd import genotypes, kmatrix, layers
 from keras_xd.core import validation
 from keras_xd.grammar import network_graph, read_term
 from keras_xd.grammar.topologies import linear
+from keras_xd.kmatrix.radix import factorise
 from keras_xd.layers.fourier import fft_convolution
 
 SIDES = (10**6, 10**12 + 39, 10**18)
@@ -65,7 +66,7 @@ CASES = {
         for name in LAYERS
         for side in SIDES
     },
-    "prime factors": lambda: kmatrix.factorise(10**18 + 9),
+    "prime factors": lambda: factorise(10**18 + 9),
     "blocks": lambda: layers.XDConv1D(2, 3, radix=99991).build((None, 100_000, 2)),
     "nested genotype": lambda: genotypes.CellGenotype.from_dict({"blocks": nested(100_000)}),
     "padded size": lambda: kmatrix.padded_size(10**8),

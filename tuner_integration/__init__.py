@@ -7,24 +7,17 @@ from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING
 
 __all__ = [
-    "GaussianProcess",
     "GrammarOracle",
     "GrammarTuner",
     "HalvingOracle",
-    "HierarchicalKernel",
-    "PointSpace",
     "SearchHyperModel",
     "Surrogate",
-    "WeisfeilerLehman",
 ]
 
 _MISSING = [name for name in ("keras_tuner", "scipy", "sklearn") if _find_spec(name) is None]
 
 if not _MISSING:
-    from tuner_integration.gaussian_process import GaussianProcess
-    from tuner_integration.kernels import HierarchicalKernel, WeisfeilerLehman
     from tuner_integration.oracle import GrammarOracle
-    from tuner_integration.points import PointSpace
     from tuner_integration.search_hypermodel import SearchHyperModel
     from tuner_integration.successive_halving import HalvingOracle
     from tuner_integration.surrogate import Surrogate

@@ -1,4 +1,4 @@
-"""What a network costs: multiply–adds, parameters, latency; and limits of them."""
+"""Costs of networks (multiply–adds, parameters, latency) and limits of them."""
 
 import statistics
 import time

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from keras_xd.core import files
-from keras_xd.grammar import Term
+from keras_xd.grammar.terms import Term
 from tuner_integration.kernels import Features, HierarchicalKernel
 
 _FORMAT = 1

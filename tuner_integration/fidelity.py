@@ -1,4 +1,4 @@
-"""How much of a full trial a trial is: epochs, data or channels, and what `fit` makes of it."""
+"""Fidelities of trials: epochs, data or channels."""
 
 import math
 from collections.abc import Mapping, Sequence

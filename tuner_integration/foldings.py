@@ -1,4 +1,4 @@
-"""Which foldings of a grammar's terms differ from each other and from the whole terms."""
+"""Foldings of a grammar's terms that differ from each other and from the whole terms."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What a random forest believes about points: trees on operators, paths and hyperparameters."""
+"""Random-forest surrogate on operators, paths and hyperparameters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.ensemble import RandomForestRegressor
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.grammar import Term
+from keras_xd.grammar.terms import Term
 from tuner_integration.kernels import expanded
 from tuner_integration.points import Point
 

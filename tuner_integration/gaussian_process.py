@@ -60,31 +60,10 @@ def best_noise(gram: np.ndarray, targets: np.ndarray) -> tuple[float, float, flo
 class GaussianProcess:
     """Regression with a weighted sum of kernels of unit diagonal, and noise.
 
-    The weights (a softmax, equal at first) and the variances of the function and of the noise (at
-    first the best of a few for equal weights) maximise the marginal likelihood by a few steps of
-    Adam. Targets are standardised here.
-
-    Args:
-        grams: array `(kernels, n, n)` of the observed points' Gram matrices.
-        targets: array `(n,)` of finite numbers.
-        steps: number of Adam's steps.
-        learning_rate: of Adam.
-
     Attributes:
         weights: array `(kernels,)` with sum one.
         signal: variance of the function, of standardised targets.
         noise: variance of the noise, of standardised targets.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from tuner_integration.gaussian_process import GaussianProcess
-    >>> points = np.linspace(0, 3, 7)
-    >>> gram = np.exp(-0.5 * (points - points[:, None]) ** 2)
-    >>> process = GaussianProcess(gram[None], np.sin(points))
-    >>> mean, deviation = process.predict(gram[3:4])
-    >>> bool(abs(mean[0] - np.sin(points[3])) < 0.1), bool(deviation[0] < 0.3)
-    (True, True)
     """
 
     @check_types
@@ -136,12 +115,7 @@ class GaussianProcess:
         self._alpha = scipy.linalg.cho_solve(self._cholesky, self.targets)
 
     def predict(self, cross: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and standard deviation of the function, without noise, at new points.
-
-        Args:
-            cross: array `(new points, n)`: weighted sum of the kernels between new and observed
-                points.
-        """
+        """Return mean and standard deviation of the function, without noise, at new points."""
         cross = self.signal * cross
         mean = self.mean + self.scale * (cross @ self._alpha)
         left = scipy.linalg.solve_triangular(self._cholesky[0], cross.T, lower=True)
@@ -158,24 +132,12 @@ class GaussianProcess:
         return self._alpha / precisions, precisions
 
     def leave_one_out(self) -> float:
-        """Return the mean logarithm of the densities of targets, each predicted by all others.
-
-        Reference:
-            Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equations 5.10
-            to 5.12.
-        """
+        """Return the mean logarithm of the densities of targets, each predicted by all others."""
         errors, precisions = self._left_out()
         return float(np.mean(0.5 * np.log(precisions / (2 * np.pi)) - 0.5 * errors**2 * precisions))
 
     def believe(self, grams: ArrayLike, count: int) -> "GaussianProcess":
-        """Return the process that also has observed its own mean at pending points.
-
-        Weights and noise stay what they are.
-
-        Args:
-            grams: as before, of the observed points followed by the pending ones.
-            count: number of pending points.
-        """
+        """Return the process that also has observed its own mean at pending points."""
         other = object.__new__(GaussianProcess)
         other.__dict__.update(self.__dict__)
         other.grams = np.asarray(grams, float)

@@ -10,7 +10,7 @@ from typing import Any
 import keras_tuner
 from keras_tuner.engine.trial import Trial
 
-from keras_xd.grammar import Term
+from keras_xd.grammar.terms import Term
 from tuner_integration.fidelity import PREFIX
 from tuner_integration.objectives import Score, directions_of, score_of_trial
 from tuner_integration.points import Point, PointSpace

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse
 
 from keras_xd.core import validation
-from keras_xd.grammar import TOPOLOGIES, Term, Topology, motif_terms
+from keras_xd.grammar import TOPOLOGIES, Topology, motif_terms
+from keras_xd.grammar.terms import Term
 
 # What a kernel knows of a term: for each iteration the colours and how often they occur.
 Features = list[tuple[np.ndarray, np.ndarray]]
@@ -18,35 +19,7 @@ _KEPT_PARTS = 60_000
 
 
 class WeisfeilerLehman:
-    """Features of the Weisfeiler-Lehman subtree kernel of a term's operation graph.
-
-    The colour of a node is its label at first; every iteration replaces it by the pair of itself
-    and the sorted colours of its successors. The features of a term are the numbers of nodes of
-    each colour after 0, 1, … iterations, of the graph `operation_graph(expand(term).fold(level))`.
-
-    Args:
-        iterations: integer ≥ 0, the number of iterations.
-        level: the depth at which terms are folded, `None` for whole terms.
-        topologies: dictionary from operators to `Topology`, `None` for
-            `keras_xd.grammar.TOPOLOGIES`.
-        zero: name of the operation that cuts an edge.
-        identity: name of the operation that is bypassed.
-
-    Example:
-
-    >>> from keras_xd.grammar import read_term
-    >>> from tuner_integration.kernels import WeisfeilerLehman, gram
-    >>> kernel = WeisfeilerLehman(iterations=1)
-    >>> a = kernel.features(read_term("(S Linear2 conv conv)"))
-    >>> b = kernel.features(read_term("(S Linear2 conv pool)"))
-    >>> [counts.tolist() for _, counts in a]
-    [[1.0, 1.0, 2.0], [1.0, 1.0, 1.0, 1.0]]
-    >>> gram([a], [b])  # 4 for input, twice conv, output; 2 for input with conv, output
-    array([[6.]])
-
-    Reference:
-        Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4.
-    """
+    """Features of the Weisfeiler-Lehman subtree kernel of a term's operation graph."""
 
     def __init__(
         self,
@@ -70,19 +43,7 @@ class WeisfeilerLehman:
         self._exits = self._after((), [self._output])
 
     def features(self, term: Term) -> Features:
-        """Return the colours of a term and how often they occur.
-
-        Args:
-            term: a `keras_xd.grammar.Term`, also one with shared motifs.
-
-        Returns:
-            A list, one entry an iteration from 0 on, of `(colours, counts)`: arrays of distinct
-            64-bit integers and of floats, sorted by the counts, then by the colours. Colours are
-            the same in every process, and differ between iterations and levels.
-
-        Raises:
-            ValueError: see `keras_xd.grammar.operation_graph`.
-        """
+        """Return the colours of a term and how often they occur."""
         if len(self._parts) > _KEPT_PARTS:
             self._parts.clear()
         fed, histogram = self._run(self._evaluate_term(expanded(term), self.level))
@@ -278,30 +239,7 @@ def sparse_features(features: Sequence[Features], columns: np.ndarray) -> scipy.
 
 
 class HierarchicalKernel:
-    """The hierarchical Weisfeiler-Lehman kernel: one kernel for each folding of the terms.
-
-    Each has unit diagonal; a surrogate weighs them. With `levels=()` it is the plain kernel.
-
-    Args:
-        levels: the depths at which terms are folded.
-        iterations: number of iterations of the whole term, at most; level 0 has 1, others 2.
-        options: keyword arguments of `WeisfeilerLehman`.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd.grammar import spaces
-    >>> from tuner_integration.kernels import HierarchicalKernel
-    >>> space, rng = spaces.nas_bench_201_cell(), np.random.default_rng(0)
-    >>> terms = [space.sample(rng) for _ in range(3)]
-    >>> kernel = HierarchicalKernel(levels=(0, 1))
-    >>> folded, whole = kernel.grams([kernel.features(term) for term in terms])
-    >>> len(folded), len(whole), np.diag(whole[2]).tolist()
-    (2, 5, [1.0, 1.0, 1.0])
-
-    Reference:
-        Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4.
-    """
+    """The hierarchical Weisfeiler-Lehman kernel: one kernel for each folding of the terms."""
 
     def __init__(
         self, levels: Iterable[int] = (0, 1, 2, 3, 4), iterations: int = 4, **options: Any
@@ -321,12 +259,7 @@ class HierarchicalKernel:
         return repr(parts)
 
     def features(self, term: Term, needed: Sequence[bool] | None = None) -> list[Features]:
-        """Return what the other methods need to know of a term; worth keeping.
-
-        Args:
-            term: a `keras_xd.grammar.Term`.
-            needed: whether each kernel's features are needed; `None` for all. Others are empty.
-        """
+        """Return what the other methods need to know of a term; worth keeping."""
         term = expanded(term)
         if needed is None:
             needed = [True] * len(self.kernels)
@@ -338,15 +271,7 @@ class HierarchicalKernel:
     def grams(
         self, features: Sequence[list[Features]]
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return the Gram matrices of the kernels.
-
-        Args:
-            features: list of what `features` returned.
-
-        Returns:
-            Two lists: one matrix for each level; one for each number of iterations of the whole
-            terms, from 0 on.
-        """
+        """Return the Gram matrices of the kernels."""
         own = [[f[index] for f in features] for index in range(len(self.kernels))]
         folded = [_normalised(gram(level, level)) for level in own[:-1]]
         whole, total = [], 0.0
@@ -362,17 +287,7 @@ class HierarchicalKernel:
         iterations: int,
         weights: Sequence[float] | np.ndarray,
     ) -> Callable[[Sequence[list[Features]]], np.ndarray]:
-        """Return a function from features of new terms to the weighted sum of their kernels.
-
-        Args:
-            features: list of the known terms' features.
-            iterations: those of the whole terms that count.
-            weights: one number ≥ 0 for each kernel, the whole terms' last. One is positive.
-
-        Returns:
-            A function from a list of features to the array `(new terms, known terms)`. It needs no
-            features of kernels whose weight is 0.
-        """
+        """Return a function from features of new terms to the weighted sum of their kernels."""
         scales = np.sqrt(weights)
         limits = [None] * (len(self.kernels) - 1) + [iterations]
         limits = {index: limit for index, limit in enumerate(limits) if scales[index] > 0}

@@ -1,4 +1,4 @@
-"""One or several objectives of trials, and how a surrogate sees several as one."""
+"""Objectives of trials, and scalars of several for a surrogate."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

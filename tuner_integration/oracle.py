@@ -55,13 +55,13 @@ class GrammarOracle(AskTellOracle):
             of the last points (regularised evolution). "random" draws.
         initial_trials: number of random points before the first other one; `None` for 10, the
             population for evolution.
-        levels: the foldings that the kernel compares, of which those that fold nothing are left
+        fold_levels: the foldings that the kernel compares, of which those that fold nothing are left
             out; `()` is the plain Weisfeiler-Lehman kernel.
-        candidates: number of random points that the search for the largest expected improvement
+        num_candidates: number of random points that the search for the largest expected improvement
             begins with; a generation has a third as many. `None` for as many as take about a
             second: 30 large terms, 190 small ones.
         population: number of last points among which evolution samples.
-        sample: how many it samples.
+        tournament_size: how many it samples.
         seed: integer ≥ 0; `None` for a random one.
         topologies: dictionary from operators to `Topology`, for operators of one's own.
         max_consecutive_failed_trials: after how many failures in a row the search ends with
@@ -111,10 +111,10 @@ class GrammarOracle(AskTellOracle):
         max_trials: int = 10,
         strategy: str = "bayesian",
         initial_trials: int | None = None,
-        levels: Iterable[int] = (0, 1, 2, 3, 4),
-        candidates: int | None = None,
+        fold_levels: Iterable[int] = (0, 1, 2, 3, 4),
+        num_candidates: int | None = None,
         population: int = 30,
-        sample: int = 10,
+        tournament_size: int = 10,
         seed: int | None = None,
         topologies: Mapping[str, Topology] | None = None,
         max_consecutive_failed_trials: int | None = None,
@@ -127,8 +127,8 @@ class GrammarOracle(AskTellOracle):
             _check_operators(grammars, TOPOLOGIES if topologies is None else topologies)
         validation.one_of(strategy, _STRATEGIES, "strategy")
         validation.positive_integer(population, "population")
-        validation.positive_integer(sample, "sample")
-        for name, value in (("initial_trials", initial_trials), ("candidates", candidates)):
+        validation.positive_integer(tournament_size, "tournament_size")
+        for name, value in (("initial_trials", initial_trials), ("num_candidates", num_candidates)):
             if value is not None:
                 validation.positive_integer(value, name)
         if seed is not None and (not validation.is_integer(seed) or seed < 0):
@@ -152,17 +152,19 @@ class GrammarOracle(AskTellOracle):
             self.seed = seed  # the base class takes 0 for None
         self.strategy = strategy
         self.initial_trials = initial_trials or (population if strategy == "evolution" else 10)
-        self.levels = tuple(levels)
-        self.candidates = candidates
+        self.fold_levels = tuple(fold_levels)
+        self.num_candidates = num_candidates
         self.population = population
-        self.sample = sample
+        self.tournament_size = tournament_size
         for name, grammar in self.grammars.items():
             first = str(grammar.first())
             self.hyperparameters.Fixed(name, first)
             if self.hyperparameters.get(name) != first:  # but a term that was given
                 grammar.parse(self.hyperparameters.get(name))
         kernels = {
-            name: HierarchicalKernel(useful_levels(grammar, self.levels), topologies=topologies)
+            name: HierarchicalKernel(
+                useful_levels(grammar, self.fold_levels), topologies=topologies
+            )
             for name, grammar in self.grammars.items()
         }
         self._surrogate = Surrogate(kernels, None)
@@ -246,7 +248,7 @@ class GrammarOracle(AskTellOracle):
         self._surrogate.fit(observed, errors, pending)
         # Terms of a few hundred nodes take 10 ms each, variations a tenth of that.
         size = sum(term.size for name, term in observed[0] if name in self.grammars)
-        count = self.candidates or int(np.clip(20_000 / size, 30, 190))
+        count = self.num_candidates or int(np.clip(20_000 / size, 30, 190))
         best = [observed[index] for index in np.argsort(errors, kind="stable")[:10]]
         start = [point for point in best if space.allows(point)]
         start += [space.sample(rng) for _ in range(count)]
@@ -284,7 +286,7 @@ class GrammarOracle(AskTellOracle):
         last = [index for index, point in enumerate(observed) if space.allows(point)]
         last = last[-self.population :]
         for _ in range(_TRIES if last else 0):
-            drawn = rng.choice(len(last), min(self.sample, len(last)), replace=False)
+            drawn = rng.choice(len(last), min(self.tournament_size, len(last)), replace=False)
             parent = min((last[index] for index in sorted(drawn)), key=lambda index: errors[index])
             child = space.mutate(observed[parent], rng)
             if child not in tried:

@@ -7,7 +7,8 @@ import keras_tuner
 import numpy as np
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.grammar import Grammar, Term, Topology, network_digest
+from keras_xd.grammar import Grammar, Topology, network_digest
+from keras_xd.grammar.terms import Term
 from tuner_integration.fidelity import PREFIX
 
 # The pairs `(name, value)` of one point.
@@ -17,28 +18,7 @@ _STEP = 0.1
 
 
 class PointSpace:
-    """Draws, varies and compares points, which are tuples of pairs `(name, value)`.
-
-    The value of an architecture is a `keras_xd.grammar.Term`, that of a hyperparameter what
-    KerasTuner says. Inactive conditional hyperparameters have no pair.
-
-    Args:
-        grammars: dictionary from names to `Grammar`.
-        hyperparameters: KerasTuner's `HyperParameters`, with or without the names of the grammars.
-
-    Example:
-
-    >>> import keras_tuner as kt
-    >>> import numpy as np
-    >>> from keras_xd.grammar import spaces
-    >>> from tuner_integration.points import PointSpace
-    >>> hyperparameters = kt.HyperParameters()
-    >>> rate = hyperparameters.Float("rate", 1e-4, 1e-1, sampling="log")
-    >>> space = PointSpace({"cell": spaces.nas_bench_201_cell()}, hyperparameters)
-    >>> point = space.sample(np.random.default_rng(0))
-    >>> space.point(space.values(point)) == point
-    True
-    """
+    """Draws, varies and compares points, which are tuples of pairs `(name, value)`."""
 
     @check_types
     def __init__(
@@ -57,21 +37,12 @@ class PointSpace:
         return {name: str(v) if name in self.grammars else v for name, v in point}
 
     def point(self, values: Mapping[str, Any]) -> Point:
-        """Return the point of a trial's values; what is missing has its default.
-
-        Raises:
-            ValueError: a value is no term of its grammar.
-        """
+        """Return the point of a trial's values; what is missing has its default."""
         terms = {name: grammar.parse(values[name]) for name, grammar in self.grammars.items()}
         return self._complete(terms, lambda hp: values.get(hp.name, hp.default))
 
     def sample(self, rng: np.random.Generator, uniform: bool = False) -> Point:
-        """Return a random point.
-
-        Args:
-            rng: a `numpy.random.Generator`.
-            uniform: whether to draw terms uniformly, instead of by the productions' weights.
-        """
+        """Return a random point."""
         terms = {name: g.sample(rng, uniform=uniform) for name, g in self.grammars.items()}
         return self._complete(terms, lambda hp: hp.prob_to_value(rng.random()))
 
@@ -124,33 +95,14 @@ class PointSpace:
         return self.mutate(a, rng)
 
     def distances(self, left: Sequence[Point], right: Sequence[Point]) -> np.ndarray | None:
-        """Return the mean squared distance of the ordinary hyperparameters, between 0 and 1.
-
-        Ordered ones are compared by their cumulative probability, others are equal or not;
-        a hyperparameter that is active in one point only counts 1.
-
-        Args:
-            left: list of points.
-            right: list of points.
-
-        Returns:
-            Array `(left, right)`, or `None` if there is nothing to tune but terms.
-        """
+        """Return the mean squared distance of the ordinary hyperparameters, between 0 and 1."""
         squares = self.squared_distances(left, right)
         return sum(squares.values()) / len(squares) if squares else None
 
     def squared_distances(
         self, left: Sequence[Point], right: Sequence[Point]
     ) -> dict[str, np.ndarray]:
-        """Return the squared distances of each ordinary hyperparameter, see `distances`.
-
-        Args:
-            left: list of points.
-            right: list of points.
-
-        Returns:
-            Dictionary from the names of what is tuned beside terms to arrays `(left, right)`.
-        """
+        """Return the squared distances of each ordinary hyperparameter, see `distances`."""
         found = {}
         for name, hps in self._tuned().items():
             a, b = ([dict(point).get(name) for point in points] for points in (left, right))

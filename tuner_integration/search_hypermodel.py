@@ -23,7 +23,7 @@ class SearchHyperModel(keras_tuner.HyperModel):
     A setting that is a list is a hyperparameter with these choices, the first of which is the
     default; anything else is the same in all trials.
 
-    In the bilevel modes `tuner.search` needs `architecture_split`, or `architecture_data`, as
+    In the bilevel modes `tuner.search` needs `architecture_validation_split`, or `architecture_validation_data`, as
     `SearchModel.fit` does. In trials with `mode="joint"` both are left out: there all training
     samples move weights and architecture.
 
@@ -159,7 +159,7 @@ class SearchHyperModel(keras_tuner.HyperModel):
             kwargs = {
                 name: value
                 for name, value in kwargs.items()
-                if name not in ("architecture_split", "architecture_data")
+                if name not in ("architecture_validation_split", "architecture_validation_data")
             }
         return model.fit(*args, **kwargs)
 

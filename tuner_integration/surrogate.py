@@ -1,4 +1,4 @@
-"""What is believed about points that were not tried: a Gaussian process or a random forest."""
+"""Surrogates of scores: a Gaussian process or a random forest."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.grammar import Term
+from keras_xd.grammar.terms import Term
 from tuner_integration.acquisition import expected_improvement
 from tuner_integration.feature_files import FeatureFiles
 from tuner_integration.forest import Forest

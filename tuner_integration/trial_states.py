@@ -1,4 +1,4 @@
-"""What a saved search says of its trials: their ids, objective and results."""
+"""Saved states of trials: their ids, objective and results."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -59,7 +59,7 @@ class GrammarTuner(keras_tuner.Tuner):
     Args:
         oracle: a `GrammarOracle`.
         hypermodel: function `(hp, *terms)` that returns a compiled model, with one
-            `keras_xd.grammar.Term` for each grammar of the oracle, in their order; or a
+            `keras_xd.grammar.terms.Term` for each grammar of the oracle, in their order; or a
             `keras_tuner.HyperModel` with such a `build`. `keras_xd.grammar.build` makes a model of
             a term.
         max_checkpoints: number of trials whose weights are kept, 0 for none and `None` for all.

@@ -11,7 +11,7 @@ absolute values of the matrix in the Fourier basis, relative to the largest): as
 the same kernel, as searched, and that of the Fourier neural operator. Convolutions and Fourier
 operators keep frequencies, so theirs are diagonals; the latter have the lowest frequencies only.
 Measured: the relative L2 error on test samples, and how far each searched operation is from the
-best fit of a Fourier operator and of a convolution of as many weights (`keras_xd.nearest`: the root
+best fit of a Fourier operator and of a convolution of as many weights (`keras_xd.nearest_operation`: the root
 of the part of the energy that the fit leaves).
 """
 
@@ -24,7 +24,8 @@ from experiments.xd import pde_experiment
 from permuted_images import at_start
 
 import keras_xd
-from keras_xd.visualization import operator_matrix, style
+from keras_xd.visualization import style
+from keras_xd.visualization.operators import operator_matrix
 
 METHODS = {"CNN": "convolutions", "XD": "searched", "FNO": "Fourier"}
 NAMED = {"fourier_operator": "Fourier", "convolution": "convolution"}
@@ -76,7 +77,7 @@ def main(arguments=None):
     runs = {m: [train(m, data, epochs, setting, seed) for seed in range(seeds)] for m in METHODS}
     distances = {name: [] for name in NAMED.values()}
     for model, _ in runs["XD"]:
-        found = [keras_xd.nearest(layer).distances for layer in searched_layers(model)]
+        found = [keras_xd.nearest_operation(layer).distances for layer in searched_layers(model)]
         for operation, name in NAMED.items():
             distances[name].append([layer[operation] for layer in found])
     layer = searched_layers(runs["XD"][0][0])[-1]

@@ -17,7 +17,8 @@ import permuted_images
 from datasets import digits, permutation
 
 import keras_xd
-from keras_xd.visualization import impulse_responses, style
+from keras_xd.visualization import style
+from keras_xd.visualization.operators import impulse_responses
 
 KINDS = ("plain", "permuted")
 NAMES = ("convolutions", "searched")

@@ -19,7 +19,8 @@ from datasets import digits, permutation
 from datasets.batches import Batches
 
 import keras_xd
-from keras_xd.visualization import operator_matrix, plot_operators
+from keras_xd.visualization import plot_operators
+from keras_xd.visualization.operators import operator_matrix
 
 SEED = 0
 

@@ -25,7 +25,7 @@ TOLERANCE, MORE_EPOCHS = 0.05, 3
 def run(weight, train, test, epochs, filters):
     """Search with a penalty, snap, train on; return what was measured."""
     keras.utils.set_random_seed(0)
-    penalty = keras_xd.penalties.NearStart(weight)
+    penalty = keras_xd.regularizers.NearStart(weight)
     space = keras_xd.rewrite(backbone(filters), architecture_regularizer=penalty)
     search = keras_xd.SearchModel(space)
     steps = epochs * -(-len(train[0]) // 64)

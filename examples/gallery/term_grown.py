@@ -93,7 +93,7 @@ def main(arguments=None):
         figure = common.figure(7.1, 4.6)
         upper, lower = figure.subfigures(2, 1, height_ratios=(1.0, 1.1))
         left, right = upper.subplots(1, 2)
-        visualization.plot_best_so_far(runs, label="lowest validation error", axes=left)
+        visualization.plot_optimization_history(runs, label="lowest validation error", axes=left)
         left.set_ylim(bottom=0.0)
         left.set_title(f"a  best so far, {common.count(seeds, 'seed')}", loc="left")
         x = np.linspace(-3, 3, 241)[:, None]

@@ -1,3 +1,3 @@
-"""What every search space shares: checks, files, random state, and the protocol."""
+"""Base classes and helpers of all search spaces: checks, files, random state, the protocol."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""What layers share that take the arguments of Keras' convolutions."""
+"""Arguments of Keras' convolutions, for layers that take them."""
 
 import inspect
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What searchable layers are asked for, and that they are built by then."""
+"""The protocol of searchable layers, and checks of it."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""What layers that mix candidates by shares have in common."""
+"""Base class of layers that mix candidates by weights."""
 
 import contextlib
 import contextvars

@@ -1,4 +1,4 @@
-"""What a search is worth: its evaluation protocols and controls over seeds, in one table."""
+"""Evaluation protocols of a search and its controls, over seeds, in one table."""
 
 import contextlib
 import dataclasses
@@ -20,7 +20,7 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.locking import LockedError
 from keras_xd.core.searchable import freeze_architecture, reset_weights, searchable_layers
 from keras_xd.evaluation.store import MemoryStore, Store, check_name
-from keras_xd.finalizing import finalize as finalize_model
+from keras_xd.finalizing.finalizer import finalize as finalize_model
 from keras_xd.training.architecture_files import layout, pack, unpack
 from keras_xd.training.random_architecture import randomize_architecture
 
@@ -237,8 +237,8 @@ def evaluate_search(
     ...     model.fit(x, y, verbose=0)
     >>> def evaluate(model):
     ...     return {"mean squared error": np.mean((model(x) - y) ** 2)}
-    >>> task = keras_xd.Task(build, fit, evaluate)
-    >>> result = keras_xd.evaluate_search(task, search, seeds=1)
+    >>> task = keras_xd.evaluation.Task(build, fit, evaluate)
+    >>> result = keras_xd.evaluation.evaluate_search(task, search, seeds=1)
     >>> result.protocols, sorted(result.values("offline", "mean squared error"))
     (('supernet', 'offline', 'random'), [0])
     >>> print(result)
@@ -305,7 +305,7 @@ def _plan(task, transfer, controls):
     transfer = {} if transfer is None else transfer
     for value in (task, *transfer.values()):
         if not isinstance(value, Task):
-            raise ValueError(f"A task must be a `keras_xd.Task`. Received: {value!r}")
+            raise ValueError(f"A task must be a `keras_xd.evaluation.Task`. Received: {value!r}")
     if not set(controls) <= set(CONTROLS):
         raise ValueError(f"`controls` must be some of {CONTROLS}. Received: controls={controls!r}")
     others = {f"transfer to {check_name(name)}": other for name, other in transfer.items()}

@@ -111,7 +111,7 @@ def choose_settings(
     >>> def evaluate(model):
     ...     return np.mean((model(x) - y) ** 2)
     >>> grid = {"learning_rate": (100.0, 0.1, 0.0001)}
-    >>> keras_xd.choose_settings(build, fit, evaluate, grid, share=0.25).setting
+    >>> keras_xd.evaluation.choose_settings(build, fit, evaluate, grid, share=0.25).setting
     {'learning_rate': 0.1}
 
     Reference:
@@ -187,7 +187,7 @@ def retrain(
     >>> def fit(model, share, learning_rate, momentum):
     ...     model.compile(keras.optimizers.SGD(learning_rate, momentum), "mse")
     ...     model.fit(signals, targets, epochs=round(4 * share), verbose=0)
-    >>> model, choice = keras_xd.retrain(
+    >>> model, choice = keras_xd.evaluation.retrain(
     ...     lambda: keras.models.clone_model(found),
     ...     fit,
     ...     lambda model: np.mean((model(signals) - targets) ** 2),

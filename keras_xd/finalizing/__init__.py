@@ -1,4 +1,4 @@
-"""From a search space to a plain model."""
+"""Finalizing: a search space becomes a plain model."""
 
 from keras_xd.finalizing.finalizer import FinalizedModel, finalize
 from keras_xd.finalizing.report import FinalizingReport, LayerReport

@@ -1,4 +1,4 @@
-"""From a search space to a plain model, and on to files."""
+"""`finalize`: a search space becomes a plain model that can be exported."""
 
 import os
 import re
@@ -24,8 +24,8 @@ from keras_xd.graph.replacing import LayerReplacer, SubclassedModelWrapper
 from keras_xd.layers.xd.finalized_sizes import is_low_rank
 from keras_xd.layers.xd.static_operation import STORAGES
 from keras_xd.rewriting.candidates import check_model
-from keras_xd.training import SearchModel
 from keras_xd.training.budget import log_excess
+from keras_xd.training.search_model import SearchModel
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -81,8 +81,8 @@ class FinalizedModel(AtomicSaving, keras.Model):
 def finalize(
     model: keras.Model,
     *,
-    keep: str = "spectrum",
-    storage: str | None = None,
+    form: str = "spectrum",
+    weight_dtype: str | None = None,
     snap: float | None = None,
     tolerance: float | None = None,
     fold_normalization: bool = False,
@@ -105,17 +105,17 @@ def finalize(
     its weights. Nested models and shared layers stay so; `model` is left untouched.
 
     Regularizers and constraints of biases and outputs are kept, those of kernels where a kernel is
-    left (`keep="kernel"`, snapped layers, mixtures); the report names the layers that lose one.
+    left (`form="kernel"`, snapped layers, mixtures); the report names the layers that lose one.
 
     A model in which nothing is searched, but which has other layers of this package, such as
     `keras_xd.models.fno`, is copied as it is: the copy can be exported to every format.
 
     The spectrum of an XD-operation has a complex number for each frequency and pair of channels, so
     it is larger than the convolution that it replaced: ResNet-20 gets 50 times the parameters.
-    `keep="kernel"` stores the kernel instead and computes the spectrum in every call, so that the
+    `form="kernel"` stores the kernel instead and computes the spectrum in every call, so that the
     model is no larger than the search space unless its kernels are long (`docs/deploying.md`).
     Only operations in graphs, in `XDSeparableConv` and in `SearchableResampled` have this choice,
-    and `storage` and `snap`; the XD-operations inside cells keep their spectrum.
+    and `weight_dtype` and `snap`; the XD-operations inside cells keep their spectrum.
     `benchmarks/finalized.md` has sizes and times.
 
     The result is not compiled. It is a Functional model, or of a subclassed one a
@@ -128,14 +128,14 @@ def finalize(
 
     Args:
         model: a built search space (Functional, Sequential or subclassed), or a `SearchModel`.
-        keep: what is stored of XD-operations: `"spectrum"` for speed at small batches, `"kernel"`
+        form: what is stored of XD-operations: `"spectrum"` for speed at small batches, `"kernel"`
             for size, or `"auto"`: by layer, the kernel where that at least halves its weights and
             forming the spectrum takes no more multiply–adds than the layer does for one sample.
             `"low_rank"` for both: an approximation of each operation by few matrices by axis, at
             most twice as large as the searched layer and as fast as the spectrum. An operation of
             which no ranks within the `tolerance` are so, as on long axes in 1-D, keeps its kernel,
             or its spectrum where that is smaller.
-        storage: `"float16"` or `"bfloat16"`: the data type that matrices, spectra and kernels of
+        weight_dtype: `"float16"` or `"bfloat16"`: the data type that matrices, spectra and kernels of
             XD-operations are stored in; computed in the layers' own type, not trained further.
             `None` stores them as they are.
         snap: a number between 0 and 1: an XD-operation whose linear map is within this relative
@@ -143,7 +143,7 @@ def finalize(
             multiply–adds: `Conv…` of any kernel size, `…Transpose`, `DepthwiseConv…`,
             `SeparableConv…`, `AveragePooling…`, `Identity`, a layer of zeros, or else a
             `SpectralConv` (the Fourier operator). Outputs change by that. `None` snaps nothing.
-        tolerance: of `keep="low_rank"`, a number between 0 and 1: how far the linear map of each
+        tolerance: of `form="low_rank"`, a number between 0 and 1: how far the linear map of each
             operation may move, relative to its Frobenius norm. By default 0.01.
         fold_normalization: whether a `BatchNormalization` that alone reads an XD-operation, a
             convolution or a `Dense` layer becomes part of it. The same outputs in inference, and
@@ -163,9 +163,9 @@ def finalize(
     Raises:
         ValueError: if the model is not built, if a weight is NaN or infinite, if no layer is of
             this package (a plain model needs no finalizing), if a searchable layer lies inside
-            another layer that cannot be taken apart, such as a wrapper, for an unknown `keep` or
-            `storage`, for a `snap` or `tolerance` that is not between 0 and 1, for a `tolerance` of
-            another `keep`, and for a `complexity_target` that the cheapest candidates exceed or of
+            another layer that cannot be taken apart, such as a wrapper, for an unknown `form` or
+            `weight_dtype`, for a `snap` or `tolerance` that is not between 0 and 1, for a `tolerance` of
+            another `form`, and for a `complexity_target` that the cheapest candidates exceed or of
             a model without mixtures; for `fold_normalization` of a subclassed model.
 
     Example:
@@ -182,7 +182,7 @@ def finalize(
     >>> type(plain.get_layer("conv")).__name__, plain.report.rows[0].operation
     ('Conv2D', 'convolution 3×3')
     """
-    check_options(keep, storage, snap, tolerance)
+    check_options(form, weight_dtype, snap, tolerance)
     budget = complexity_target, complexity_measure
     fold_normalization = validation.boolean(fold_normalization, "fold_normalization")
     search = model if isinstance(model, SearchModel) else None
@@ -209,7 +209,7 @@ def finalize(
     def finalized(layer):
         """Return the plain layer of a searchable one, under its name."""
         done.update(id(inner) for inner in flatten_layers(layer))
-        found[id(layer)] = replace(layer, keep, storage, snap, tolerance)
+        found[id(layer)] = replace(layer, form, weight_dtype, snap, tolerance)
         plain = found[id(layer)].after
         plain.name = layer.name
         return plain
@@ -247,10 +247,10 @@ def finalize(
     return copy
 
 
-def check_options(keep="spectrum", storage=None, snap=None, tolerance=None, **others):
+def check_options(form="spectrum", weight_dtype=None, snap=None, tolerance=None, **others):
     """Raise `ValueError` for options of `finalize` that are none; others are not looked at."""
-    is_low_rank(keep, tolerance)
-    validation.one_of(storage, (None, *STORAGES), "storage")
+    is_low_rank(form, tolerance)
+    validation.one_of(weight_dtype, (None, *STORAGES), "weight_dtype")
     if snap is not None and not 0 < validation.real_number(snap, "snap") < 1:
         raise ValueError(
             "`snap` is a relative distance and must lie between 0 and 1, both excluded. "

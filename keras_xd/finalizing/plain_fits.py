@@ -1,4 +1,4 @@
-"""What plain layers are nearest to the linear map of an XD-operation, by least squares in NumPy."""
+"""Least-squares fits of plain layers to the linear map of an XD-operation, in NumPy."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""One searched layer and what takes its place, with a row for the report."""
+"""Replacement of one searched layer, with its row of the report."""
 
 import dataclasses
 
@@ -51,15 +51,15 @@ class Replacement:
 
 def replace(
     layer: SearchableLayer,
-    keep: str = "spectrum",
-    storage: str | None = None,
+    form: str = "spectrum",
+    weight_dtype: str | None = None,
     snap: float | None = None,
     tolerance: float | None = None,
 ) -> Replacement:
     """Return what takes the place of a searched layer."""
     if not isinstance(layer, OPERATIONS):
         inside = any(isinstance(inner, XDLayer) for inner in flatten_layers(layer))
-        asked = (keep, storage, snap) != ("spectrum", None, None)
+        asked = (form, weight_dtype, snap) != ("spectrum", None, None)
         reason = f"the operations in a {type(layer).__name__} keep their spectrum"
         reason = reason if inside and asked else None
         candidate = layer.largest if isinstance(layer, CandidateShares) else None
@@ -67,11 +67,11 @@ def replace(
     found = None if snap is None else snapping.snap(layer, snap)
     if found is not None and found.layer is not None:
         return Replacement(layer, found.layer, "snapped", found)
-    plain = layer.finalize(keep, storage, tolerance)
-    form, reason = _form(plain), found and found.reason
-    if keep == LOW_RANK and form != LOW_RANK:
+    plain = layer.finalize(form, weight_dtype, tolerance)
+    found_form, reason = _form(plain), found and found.reason
+    if form == LOW_RANK != found_form:
         reason = "no ranks within the tolerance are small and fast enough"
-    return Replacement(layer, plain, form, found, reason)
+    return Replacement(layer, plain, found_form, found, reason)
 
 
 def trimmed_rows(model: keras.Model, pruned: keras.Model) -> tuple[LayerReport, ...]:

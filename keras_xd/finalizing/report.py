@@ -1,4 +1,4 @@
-"""What `finalize` has made of each searched layer."""
+"""The report of `finalize`."""
 
 import dataclasses
 from typing import Any

@@ -18,7 +18,7 @@ from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
 from keras_xd.layers.xd.separable import SeparableXDLayer
 from keras_xd.rewriting.candidates import check_graph
-from keras_xd.training import SearchModel
+from keras_xd.training.search_model import SearchModel
 
 XD = (XDLayer, StaticXD, StaticLowRankXD)
 

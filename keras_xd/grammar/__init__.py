@@ -5,9 +5,9 @@ from keras_xd.grammar.balance import expected_size, growth
 from keras_xd.grammar.building import build
 from keras_xd.grammar.constraints import Connected, Downsamplings, InputDependent
 from keras_xd.grammar.grammar import Grammar
-from keras_xd.grammar.graphs import NetworkGraph, network_digest, network_graph, operation_graph
+from keras_xd.grammar.graphs import network_digest, network_graph, operation_graph
 from keras_xd.grammar.motifs import expand, motif_terms
-from keras_xd.grammar.terms import Term, read_term
+from keras_xd.grammar.terms import read_term
 from keras_xd.grammar.topologies import TOPOLOGIES, Topology
 
 __all__ = [
@@ -15,9 +15,7 @@ __all__ = [
     "Downsamplings",
     "Grammar",
     "InputDependent",
-    "NetworkGraph",
     "TOPOLOGIES",
-    "Term",
     "Topology",
     "build",
     "expand",

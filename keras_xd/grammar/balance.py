@@ -1,4 +1,4 @@
-"""How large random terms are: the balance of the productions' weights. Pure Python."""
+"""Expected size of random terms, from the weights of productions. Pure Python."""
 
 import math
 from collections.abc import Mapping

@@ -46,10 +46,7 @@ class NetworkGraph:
     merges: dict[int, str]
 
     def order(self) -> list[int]:
-        """Return the nodes in an order in which every edge goes forward.
-
-        Only nodes that lie on an edge, and the inputs.
-        """
+        """Return the nodes in an order in which every edge goes forward."""
         waiting, leaving = {}, {}
         for edge in self.edges:
             waiting[edge.target] = waiting.get(edge.target, 0) + 1

@@ -16,34 +16,9 @@ _EXCERPT = 40
 class Term:
     """An architecture, or a part of one: a node of a grammar's parse tree.
 
-    A node that a nonterminal was expanded to prints as `(NONTERMINAL operator argument …)`, where
-    the operator is a topology, whose i-th argument stands on its i-th edge, or a primitive. A
-    terminal symbol among the arguments is a node too, without nonterminal; it prints as its name.
-    Terms never change; equal terms print the same text, and `keras_xd.grammar.read_term` or
-    `Grammar.parse` reads it back.
-
-    Args:
-        nonterminal: the nonterminal that was expanded, or `None` for a terminal argument.
-        operator: name of the topology or primitive.
-        arguments: the terms under this one, a terminal symbol possibly as a string.
-
     Attributes:
         depth: how many expanded nonterminals are nested, 0 for a terminal argument.
         size: number of nodes.
-
-    Example:
-
-    >>> from keras_xd.grammar import Term
-    >>> term = Term("S", "Residual2", [Term("OP", "conv3x3"), "id", Term("OP", "conv1x1")])
-    >>> print(term)
-    (S Residual2 (OP conv3x3) id (OP conv1x1))
-    >>> term.formula()
-    'Residual2(conv3x3, id, conv1x1)'
-    >>> term.depth, term.size
-    (2, 4)
-
-    Reference:
-        Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 2.
     """
 
     __slots__ = ("nonterminal", "operator", "arguments", "depth", "size", "notes", "_hash")
@@ -116,13 +91,8 @@ class Term:
         )
 
     def digest(self) -> str:
-        """Return eight hexadecimal digits that tell this term from others, for tables and titles.
-
-        Example:
-
-        >>> from keras_xd.grammar import read_term
-        >>> read_term("(S Linear2 conv relu)").digest()
-        'e32bc957'
+        """Return eight hexadecimal digits that tell this term from others, for tables and
+        titles.
         """
         return hashlib.blake2b(str(self).encode(), digest_size=4).hexdigest()
 
@@ -152,12 +122,7 @@ class Term:
             stack.extend(reversed(node.arguments))
 
     def rebuilt(self, change: Callable[["Term", tuple["Term", ...]], "Term"]) -> "Term":
-        """Return the term with every node replaced, from the leaves to the root.
-
-        Args:
-            change: function `(node, arguments) -> Term` of a node and its replaced arguments. It
-                is called once for each distinct node.
-        """
+        """Return the term with every node replaced, from the leaves to the root."""
         results, stack = {}, [self]
         while stack:
             node = stack[-1]
@@ -171,28 +136,7 @@ class Term:
         return results[id(self)]
 
     def fold(self, level: int) -> "Term":
-        """Return the term down to depth `level`: the nodes there stand without their arguments.
-
-        At level 0 only the root's nonterminal and topology are left; from level `depth` on the
-        term is whole. Folded terms are what the hierarchical Weisfeiler-Lehman kernel compares; a
-        grammar does not parse them.
-
-        Args:
-            level: integer ≥ 0.
-
-        Returns:
-            A `Term`.
-
-        Raises:
-            ValueError: the level is negative or no integer.
-
-        Example:
-
-        >>> from keras_xd.grammar import read_term
-        >>> term = read_term("(S Linear2 (C Linear1 (OP conv)) (OP zero))")
-        >>> print(term.fold(0), term.fold(1))
-        (S Linear2) (S Linear2 (C Linear1) (OP zero))
-        """
+        """Return the term down to depth `level`: the nodes there stand without their arguments."""
         if not validation.is_integer(level) or level < 0:
             raise ValueError(f"`level` must be an integer of at least 0. Received: level={level!r}")
         stack, results = [(self, level, False)], []
@@ -213,21 +157,7 @@ class Term:
         return results[0]
 
     def substitute(self, replacements: Mapping[str, "Term"]) -> "Term":
-        """Return the term with terminal symbols replaced by whole terms.
-
-        A nonterminal that was expanded to such a symbol alone is replaced too.
-
-        Args:
-            replacements: dictionary from symbols to terms. The replaced term is one object at
-                every occurrence.
-
-        Example:
-
-        >>> from keras_xd.grammar import read_term
-        >>> macro = read_term("(S Linear2 cell (OP cell))")
-        >>> print(macro.substitute({"cell": read_term("(CELL conv)")}))
-        (S Linear2 (CELL conv) (CELL conv))
-        """
+        """Return the term with terminal symbols replaced by whole terms."""
 
         def change(node, arguments):
             if not arguments and node.operator in replacements:

@@ -1,4 +1,4 @@
-"""Which channels of a graph are internal: made by some layers, and read by others alone."""
+"""Internal channels of a graph: made by some layers, read by others alone."""
 
 import collections
 import dataclasses

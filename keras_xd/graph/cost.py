@@ -7,9 +7,9 @@ import weakref
 import keras
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.callers import stacklevel
 from keras_xd.core.searchable import SearchableLayer, is_graph, named_layers, sublayers
 from keras_xd.core.type_aliases import Tensor
+from keras_xd.core.warning_location import stacklevel
 from keras_xd.graph.cloning import build_config, graph_calls, shapes_of
 from keras_xd.graph.sequence_counts import (
     ATTENTION,

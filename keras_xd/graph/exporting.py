@@ -13,9 +13,9 @@ import keras
 import numpy as np
 
 from keras_xd.core import files, transforms
-from keras_xd.core.callers import stacklevel
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.validation import check_export_path
+from keras_xd.core.warning_location import stacklevel
 from keras_xd.graph.runtimes import FORMATS, keras_arguments, written
 
 # The batch, and every other unknown size, that a file is tried with.

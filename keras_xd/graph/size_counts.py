@@ -1,4 +1,4 @@
-"""What a model costs beside multiply–adds, as numbers that follow its masks."""
+"""Numbers of parameters and activations of a model, which follow its masks."""
 
 import math
 
@@ -13,26 +13,7 @@ from keras_xd.graph.sequence_counts import ATTENTION_OF_HEADS
 
 @check_types
 def count_parameters(model: keras.layers.Layer) -> float | Tensor:
-    """Return the number of weights that a model has once it is finalized.
-
-    A searchable layer tells its own number by `parameters()` if it has that method, as `CCNNBlock`
-    does, differentiable in its masks. Of all other layers the weights count, without architecture
-    variables.
-
-    Args:
-        model: a built Keras model (a `SearchModel` too) or a single built layer.
-
-    Returns:
-        A number, or a scalar tensor.
-
-    Example:
-
-    >>> import keras_xd
-    >>> from keras_xd import layers
-    >>> whole = keras_xd.models.ccnn(2, 4, (16, 3), classes=2, learn="")
-    >>> layers.count_parameters(whole) == keras_xd.finalize(whole).count_params()
-    True
-    """
+    """Return the number of weights that a model has once it is finalized."""
     total = 0
     counted = {id(variable) for variable in architecture_variables(model)}
     for layer in flatten_layers(model):
@@ -44,29 +25,7 @@ def count_parameters(model: keras.layers.Layer) -> float | Tensor:
 
 @check_types
 def count_activations(model: keras.layers.Layer) -> float | Tensor:
-    """Return the number of entries that the layers of a model give out for one sample.
-
-    That is the memory that training takes for each sample, in numbers. It counts the layers that
-    `keras_xd.complexity` counts. A layer tells its own number by `activations(input_shape)` if it
-    has that method, as `CCNNBlock` does, differentiable in its masks, and what it is finalized to;
-    of the others the outputs count.
-
-    Args:
-        model: a built Keras model (a `SearchModel` too) or a single built layer.
-
-    Returns:
-        A number, or a scalar tensor.
-
-    Raises:
-        ValueError: if a counted layer is called with a shape not known but for the batch size.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import layers
-    >>> layers.count_activations(keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)]))
-    3
-    """
+    """Return the number of entries that the layers of a model give out for one sample."""
     total = 0
     for _, layer, shape, times in model_calls(model):
         if shape is None or None in shape[1:]:

@@ -1,6 +1,4 @@
-"""Where a layer of several layers keeps them: attributes, and lists, tuples and
-dictionaries there.
-"""
+"""Paths of sublayers: attributes, and lists, tuples and dictionaries in them."""
 
 import functools
 

@@ -6,19 +6,15 @@ from keras_xd.kmatrix.block_tensor_train import (
     nearest_low_rank,
     nearest_monarch,
 )
-from keras_xd.kmatrix.constructions import digit_reversal
 from keras_xd.kmatrix.families import project_to
 from keras_xd.kmatrix.kaleidoscope import nearest_kaleidoscope
 from keras_xd.kmatrix.kmatrix import KMatrix
-from keras_xd.kmatrix.radix import Plan, factorise, padded_size, plan
+from keras_xd.kmatrix.radix import padded_size, plan
 from keras_xd.kmatrix.structured import Projection
 
 __all__ = [
     "KMatrix",
-    "Plan",
     "Projection",
-    "digit_reversal",
-    "factorise",
     "nearest_blast",
     "nearest_block_tensor_train",
     "nearest_kaleidoscope",

@@ -55,17 +55,7 @@ def dft(radices: Sequence[int], *, inverse: bool = False, unitary: bool = False)
 
 @check_types
 def digit_reversal(radices: Sequence[int]) -> np.ndarray:
-    """Return the index array `p` by which the digit-reversed order of `x` is `x[p]`.
-
-    The digits are those of mixed radix, `radices[0]` the fastest; bit reversal if all are 2. It is
-    the order of the frequencies of `KMatrix.dft`.
-
-    Example:
-
-    >>> from keras_xd import kmatrix
-    >>> kmatrix.digit_reversal((2, 2, 2)).tolist()
-    [0, 4, 2, 6, 1, 5, 3, 7]
-    """
+    """Return the index array `p` by which the digit-reversed order of `x` is `x[p]`."""
     order = np.zeros(1, dtype=int)
     for r in radices:
         order = np.concatenate([b + r * order for b in range(r)])

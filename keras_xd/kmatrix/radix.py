@@ -71,26 +71,7 @@ def prime_factors(n: int) -> tuple[int, ...]:
 
 @check_types
 def factorise(n: int, radix: int | str | tuple[int, ...] | None = None) -> tuple[int, ...]:
-    """Return the radices of size `n`.
-
-    Args:
-        n: the size, an integer ≥ 1.
-        radix: `None` or `"fastest"` for the prime factors (fewest parameters), an integer ≥ 2 for
-            blocks as large as divide `n` and do not exceed it (a prime factor above it stays
-            whole), or the sequence of radices itself.
-
-    Returns:
-        A tuple of integers whose product is `n`.
-
-    Raises:
-        ValueError: if given radices do not multiply to `n`.
-
-    Example:
-
-    >>> from keras_xd import kmatrix
-    >>> kmatrix.factorise(36), kmatrix.factorise(64, radix=8), kmatrix.factorise(36, radix=(4, 9))
-    ((2, 2, 3, 3), (8, 8), (4, 9))
-    """
+    """Return the radices of size `n`."""
     single = radix is None or isinstance(radix, str) or validation.is_integer(radix)
     return _factorised(n, radix if single else tuple(radix))
 

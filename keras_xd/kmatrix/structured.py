@@ -1,4 +1,4 @@
-"""What the projections of dense, rectangular matrices to structured families share."""
+"""Base classes of projections of dense, rectangular matrices to structured families."""
 
 import dataclasses
 import math

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.graph import replacing as _replacing  # noqa: F401 (registers its classes)
-from keras_xd.graph.size_counts import count_activations, count_parameters
 from keras_xd.layers.ccnn.batch_statistics import (
     BatchStatisticsNormalization,
     use_statistics,
@@ -21,9 +20,7 @@ from keras_xd.layers.cells.architecture_logits import ArchitectureLogits
 from keras_xd.layers.cells.attention import ChannelAttention, SpatialAttention
 from keras_xd.layers.cells.cutout import Cutout
 from keras_xd.layers.cells.derived_cell import DerivedCell
-from keras_xd.layers.cells.dynamic_conv import DynamicConv2D, DynamicKernel
-from keras_xd.layers.cells.features import FactorizedReduce, FeatureOperation, ReLUConvBN
-from keras_xd.layers.cells.genotypes import NOS_OPERATIONS
+from keras_xd.layers.cells.dynamic_conv import DynamicConv2D
 from keras_xd.layers.cells.relaxed_cell import HeterogeneousCell, derived_genotype
 from keras_xd.layers.cells.self_calibration import SelfCalibration
 from keras_xd.layers.fourier.point_normalization import PointNormalization
@@ -73,13 +70,8 @@ from keras_xd.layers.structured.mixed import (
     MixedGRU,
     MixedLSTM,
 )
-from keras_xd.layers.structured.recurrent import (
-    StructuredGRU,
-    StructuredGRUCell,
-    StructuredLSTM,
-    StructuredLSTMCell,
-)
-from keras_xd.layers.xd import penalties, warm_starts
+from keras_xd.layers.structured.recurrent import StructuredGRU, StructuredLSTM
+from keras_xd.layers.xd import regularizers, warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import (
     XDConv,
@@ -92,7 +84,6 @@ from keras_xd.layers.xd.conv import (
     XDConvTranspose,
 )
 from keras_xd.layers.xd.depthwise import XDDepthwiseConv, XDDepthwiseConv1D, XDDepthwiseConv2D
-from keras_xd.layers.xd.distances import distance, nearest
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
 from keras_xd.layers.xd.finalized_low_rank import StaticLowRankXD
@@ -118,9 +109,6 @@ __all__ = [
     "DifferentiableMask",
     "DiscreteOperation",
     "DynamicConv2D",
-    "DynamicKernel",
-    "FactorizedReduce",
-    "FeatureOperation",
     "FlexConv1D",
     "FlexConv2D",
     "FourierResampling",
@@ -148,9 +136,7 @@ __all__ = [
     "MixedOperation",
     "MixedOperation1D",
     "MixedOperation2D",
-    "NOS_OPERATIONS",
     "PointNormalization",
-    "ReLUConvBN",
     "RelativeMask",
     "Resampled",
     "SearchableLayer",
@@ -173,9 +159,7 @@ __all__ = [
     "StructuredEinsumDense",
     "StructuredEmbedding",
     "StructuredGRU",
-    "StructuredGRUCell",
     "StructuredLSTM",
-    "StructuredLSTMCell",
     "XDCausalConv1D",
     "XDConv",
     "XDConv1D",
@@ -191,11 +175,7 @@ __all__ = [
     "XDSeparableConv",
     "XDSeparableConv1D",
     "XDSeparableConv2D",
-    "count_activations",
-    "count_parameters",
     "derived_genotype",
-    "distance",
-    "nearest",
     "penalties",
     "update_rendering",
     "use_statistics",

@@ -1,4 +1,4 @@
-"""From a Keras model to a search space."""
+"""Rewriting: a Keras model becomes a search space."""
 
 from keras_xd.rewriting.comparison import Comparison, LayerComparison, compare
 from keras_xd.rewriting.forecast import Forecast, LayerForecast, forecast

@@ -1,4 +1,4 @@
-"""What of a model can be rewritten, and why the rest cannot."""
+"""Layers of a model that can be rewritten, and reasons why others cannot."""
 
 import collections
 import dataclasses

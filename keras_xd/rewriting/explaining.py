@@ -1,10 +1,10 @@
-"""What messages say of a model that is rewritten only in part, or not at all."""
+"""Messages about models that are rewritten only in part, or not at all."""
 
 import collections
 import warnings
 
-from keras_xd.core.callers import stacklevel
 from keras_xd.core.searchable import is_graph, named_layers, searchable_layers
+from keras_xd.core.warning_location import stacklevel
 
 SIZES_HINT = (
     ". Layers called at unknown spatial sizes are left: give the model's Input complete sizes, "

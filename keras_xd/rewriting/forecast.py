@@ -1,4 +1,4 @@
-"""What a rewritten model will cost, searched and finalized, before anything is built."""
+"""Cost of a rewritten model, searched and finalized, before anything is built."""
 
 import dataclasses
 from typing import Any
@@ -25,7 +25,7 @@ class LayerForecast:
             `LayerComparison`; `None` where a size is unknown.
         parameters_finalized, multiply_adds_finalized, memory_finalized: of the layer that
             `finalize` would make of that one; `None` where it depends on what the search finds.
-        keep: the form of that layer, `"spectrum"` or `"kernel"`; `None` if it has none.
+        form: the form of that layer, `"spectrum"` or `"kernel"`; `None` if it has none.
     """
 
     name: str
@@ -41,7 +41,7 @@ class LayerForecast:
     parameters_finalized: int | None = None
     multiply_adds_finalized: int | None = None
     memory_finalized: int | None = None
-    keep: str | None = None
+    form: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Forecast:
         table = [("layer", "kind", "parameters", "multiply–adds", "bytes")]
         for row in self.rows:
             kind = f"{row.kind_before} → {row.kind_after}"
-            if row.keep is not None:
-                kind += f" → {row.keep}"
+            if row.form is not None:
+                kind += f" → {row.form}"
             if row.left_because is not None:
                 kind = f"{row.kind_before}, left: {row.left_because}"
             table.append((row.name, kind, *_cells(row)))
@@ -105,7 +105,7 @@ def forecast(
     padding: str = "exact",
     only: Selection = None,
     skip: Selection = None,
-    keep: str = "spectrum",
+    form: str = "spectrum",
     **layer_options: Any,
 ) -> Forecast:
     """Return what `rewrite` with the same arguments would make of a model, without building it.
@@ -116,14 +116,14 @@ def forecast(
     Args:
         model: a built model, as in `rewrite`.
         to, operations, depth, radix, padding, only, skip, **layer_options: as in `rewrite`.
-        keep: as in `keras_xd.finalize`, for the sizes of the finalized model.
+        form: as in `keras_xd.finalize`, for the sizes of the finalized model.
 
     Returns:
         A `Forecast`, with the sizes of the model, of the search space and of what `finalize` would
         make of it beside each other.
 
     Raises:
-        ValueError: as `rewrite`, and for an unknown `keep`.
+        ValueError: as `rewrite`, and for an unknown `form`.
 
     Warns:
         UserWarning: as `keras_xd.complexity`, for layers without a count.
@@ -142,13 +142,13 @@ def forecast(
     conv         Conv2D → XDConv2D → spectrum  10 → 202 → 177  36 → 608 → 608  56 → 952 → 724
     whole model                                10 → 202 → 177  36 → 608 → 608  56 → 952 → 724
     """
-    validation.one_of(keep, KEEPS, "keep")
+    validation.one_of(form, KEEPS, "form")
     given = {"operations": operations, "depth": depth, "radix": radix, "padding": padding}
     options = {**layer_options, **given}
     _, plan = planned(model, to, options, only, skip, no_forecast=True)
     found, chosen = plan.found, plan.chosen
     new_layers = {candidate.path: new for candidate, new in chosen}
-    rows = [_row(candidate, new_layers.get(candidate.path), keep) for candidate in found]
+    rows = [_row(candidate, new_layers.get(candidate.path), form) for candidate in found]
     before = {
         "parameters": model.count_params(),
         "multiply_adds": _known_complexity(model),
@@ -190,7 +190,7 @@ def _finalized_total(name, before, rows):
     return before + sum(finalized - own for own, finalized in pairs)
 
 
-def _row(candidate, new, keep):
+def _row(candidate, new, form):
     """Return the row of a candidate and the new layer in its place, if there is one."""
     layer, shapes = candidate.layer, [candidate.shape] * candidate.calls
     kind = "identity" if layer is None else type(layer).__name__
@@ -215,11 +215,11 @@ def _row(candidate, new, keep):
     numbers[5] = tensor_bytes((sizes["parameters"],), new.variable_dtype) + outputs + spectrum
     finalized = (None, None, None, None)
     if hasattr(new, "finalized_sizes"):
-        form = new.finalized_sizes(candidate.shape, keep)
+        form = new.finalized_sizes(candidate.shape, form)
         memory = tensor_bytes((form.parameters,), new.variable_dtype) + outputs
-        memory += spectrum if form.keep == "kernel" else 0
+        memory += spectrum if form.form == "kernel" else 0
         count = form.multiply_adds * candidate.calls
-        finalized = (form.parameters, count, memory, form.keep)
+        finalized = (form.parameters, count, memory, form.form)
     return LayerForecast(candidate.path, kind, type(new).__name__, None, *numbers, *finalized)
 
 

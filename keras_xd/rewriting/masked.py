@@ -1,4 +1,4 @@
-"""From a Keras model to one whose kernel sizes, widths and depth are learned."""
+"""The search space of kernel sizes, widths and depth."""
 
 import collections
 import dataclasses

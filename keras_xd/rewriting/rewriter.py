@@ -1,4 +1,4 @@
-"""From a Keras model to a search space that computes the same function."""
+"""`rewrite`: a Keras model becomes a search space that computes the same function."""
 
 import logging
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_xd.core import compiling, validation
+from keras_xd.core import compile_config, validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.type_aliases import Radix, Selection
@@ -147,8 +147,8 @@ def rewrite(
     )
     result = replacer(model)
     space.start(model, result, plan)
-    compiling.note_compilation(model, result)
-    compiling.warn_of_own_training(model, "A rewritten model")
+    compile_config.note_compilation(model, result)
+    compile_config.warn_of_own_training(model, "A rewritten model")
     errors = filter(None, (getattr(x, "saving_error", None) for x in flatten_layers(result)))
     for error in list(errors)[:1]:
         logger.warning("keras_xd.rewrite: the result cannot be saved. %s", error)

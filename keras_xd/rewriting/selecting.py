@@ -1,4 +1,4 @@
-"""What `only` and `skip` select."""
+"""Selection of layers by `only` and `skip`."""
 
 import re
 

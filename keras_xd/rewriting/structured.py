@@ -1,4 +1,4 @@
-"""From a Keras model to one whose dense kernels are structured matrices."""
+"""The search space of structured matrices in place of dense kernels."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""How a layer is made in place of another, its twin, and gets its weights."""
+"""Twins: searchable layers made in place of others, with their weights."""
 
 import collections
 

@@ -4,7 +4,7 @@ from keras_xd.training import callbacks, distributed, optimizers
 from keras_xd.training.attention_transfer import AttentionTransfer
 from keras_xd.training.perturbation import decide_by_perturbation
 from keras_xd.training.search_model import SearchModel
-from keras_xd.training.zero_cost import gradient_norm, naswot, synflow
+from keras_xd.training.zero_cost import naswot, synflow
 
 __all__ = [
     "AttentionTransfer",
@@ -12,7 +12,6 @@ __all__ = [
     "callbacks",
     "decide_by_perturbation",
     "distributed",
-    "gradient_norm",
     "naswot",
     "optimizers",
     "synflow",

@@ -1,4 +1,4 @@
-"""What of a model's architecture a file records, to tell it apart from others."""
+"""Signatures of a model's architecture, which files record."""
 
 import json
 import re

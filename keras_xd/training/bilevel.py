@@ -1,4 +1,4 @@
-"""One step of a bilevel search: the architecture on one batch, the weights on another."""
+"""The bilevel step: the architecture on one batch, the weights on another."""
 
 import importlib
 
@@ -23,15 +23,17 @@ def check_backend(mode):
         )
 
 
-def fit_arguments(search, x, y, architecture_data, architecture_split, arguments):
+def fit_arguments(
+    search, x, y, architecture_validation_data, architecture_validation_split, arguments
+):
     """Return what to give to `keras.Model.fit` for a bilevel search."""
     # TensorFlow, whose pipelines serve every backend, is not needed before.
-    from keras_xd.training import interleaved_batches
+    from keras_xd.training import bilevel_dataset
 
-    if (architecture_data is None) == (architecture_split is None):
+    if (architecture_validation_data is None) == (architecture_validation_split is None):
         raise ValueError(
-            f"Mode '{search.mode}' needs either `architecture_data` or `architecture_split`. "
-            f"Received: {'neither' if architecture_data is None else 'both'}"
+            f"Mode '{search.mode}' needs either `architecture_validation_data` or `architecture_validation_split`. "
+            f"Received: {'neither' if architecture_validation_data is None else 'both'}"
         )
     strategy = getattr(search, "distribute_strategy", None)
     replicas = 1 if strategy is None else strategy.num_replicas_in_sync
@@ -43,7 +45,7 @@ def fit_arguments(search, x, y, architecture_data, architecture_split, arguments
         )
     arguments = dict(arguments)
     training, sample_weight = x, arguments.pop("sample_weight", None)
-    if not interleaved_batches.is_batched(x):
+    if not bilevel_dataset.is_batched(x):
         training = (x, y, sample_weight)
     elif y is not None or sample_weight is not None:
         raise ValueError(
@@ -52,18 +54,18 @@ def fit_arguments(search, x, y, architecture_data, architecture_split, arguments
         )
     share = arguments.pop("validation_split", 0.0)
     if share and arguments.get("validation_data") is None:
-        training, arguments["validation_data"] = interleaved_batches.split(
+        training, arguments["validation_data"] = bilevel_dataset.split(
             training, share, "validation_split"
         )
-    if architecture_data is None:
-        training, architecture_data = interleaved_batches.split(
-            training, architecture_split, "architecture_split"
+    if architecture_validation_data is None:
+        training, architecture_validation_data = bilevel_dataset.split(
+            training, architecture_validation_split, "architecture_validation_split"
         )
-    elif isinstance(architecture_data, list):
-        architecture_data = tuple(architecture_data)
-    stream, steps, search.generators = interleaved_batches.with_steps(
+    elif isinstance(architecture_validation_data, list):
+        architecture_validation_data = tuple(architecture_validation_data)
+    stream, steps, search.generators = bilevel_dataset.with_steps(
         training,
-        architecture_data,
+        architecture_validation_data,
         arguments.pop("steps_per_epoch", None),
         batch_size=arguments.pop("batch_size", None),
         shuffle=arguments.pop("shuffle", True),

@@ -1,4 +1,4 @@
-"""What `SearchModel` does with its arguments before Keras gets them."""
+"""Checks of the arguments of `SearchModel`."""
 
 import inspect
 import numbers
@@ -6,8 +6,7 @@ import warnings
 
 import keras
 
-from keras_xd.core.callers import stacklevel
-from keras_xd.core.compiling import warn_of_own_training
+from keras_xd.core.compile_config import warn_of_own_training
 from keras_xd.core.searchable import (
     architecture_variables,
     flatten_layers,
@@ -15,6 +14,7 @@ from keras_xd.core.searchable import (
     searchable_layers,
 )
 from keras_xd.core.validation import is_integer, one_of
+from keras_xd.core.warning_location import stacklevel
 from keras_xd.layers.fourier.point_normalization import PointNormalization
 from keras_xd.layers.masked.base import MaskedLayer
 from keras_xd.training import bilevel, rates
@@ -169,15 +169,19 @@ def _last_activation(model, output):
     return None
 
 
-def prepare_fit(search, x, y, epochs, architecture_data, architecture_split, given):
+def prepare_fit(
+    search, x, y, epochs, architecture_validation_data, architecture_validation_split, given
+):
     """Check the arguments of `fit` of a compiled search; begin its phases."""
     check_trainable_variables(search)
     search.cooldown_begins = first_cooldown_epoch(search, epochs, given.get("initial_epoch", 0))
     if search.mode != "joint":
-        return bilevel.fit_arguments(search, x, y, architecture_data, architecture_split, given)
-    if architecture_data is not None or architecture_split is not None:
+        return bilevel.fit_arguments(
+            search, x, y, architecture_validation_data, architecture_validation_split, given
+        )
+    if architecture_validation_data is not None or architecture_validation_split is not None:
         raise ValueError(
-            "`architecture_data` and `architecture_split` are for the bilevel modes. "
+            "`architecture_validation_data` and `architecture_validation_split` are for the bilevel modes. "
             f"Received: mode={search.mode!r}"
         )
     return x, y, given

@@ -1,9 +1,9 @@
-"""What `SearchModel.compile` uses where it is given nothing."""
+"""Defaults of `SearchModel.compile`."""
 
 import keras
 
 from keras_xd import recipes
-from keras_xd.core.compiling import compilation_of, refuse_loss
+from keras_xd.core.compile_config import compilation_of, refuse_loss
 from keras_xd.training import weight_groups
 from keras_xd.training.optimizers import ArchitectureOptimizer
 

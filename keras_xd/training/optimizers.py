@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.core.callers import stacklevel
 from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.core.validation import one_of
+from keras_xd.core.warning_location import stacklevel
 from keras_xd.training import rates
 from keras_xd.training.weight_groups import check_shapes, found_shapes, group_optimizer, parted
 

@@ -6,7 +6,12 @@ import numpy as np
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.layers.cells.genotypes import EDGES, Genotype
-from keras_xd.training.importance import badness, importance, most_missed, removable_architectures
+from keras_xd.training.operation_ablation import (
+    badness,
+    importance,
+    most_missed,
+    removable_architectures,
+)
 from keras_xd.training.search_model import SearchModel
 
 

@@ -9,10 +9,10 @@ from keras import ops
 from keras_xd.core.saving import AtomicSaving
 from keras_xd.core.type_aliases import Config, Tensor
 from keras_xd.training import bilevel, budget, checks, defaults, distributed, rates, weight_groups
+from keras_xd.training.architecture_drift import ArchitectureDrift
 from keras_xd.training.attention_transfer import AttentionTransfer, Guide
 from keras_xd.training.early_metrics import EarlyMetrics
 from keras_xd.training.inner_model import InnerModel
-from keras_xd.training.movement import Movement
 from keras_xd.training.optimizers import ArchitectureOptimizer
 from keras_xd.training.optimizers import architecture_optimizer as make_architecture_optimizer
 
@@ -41,7 +41,7 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
     warm-up, and later leads to the whole cool-down at once.
 
     Modes: `"joint"` minimizes one loss over weights and architecture together. The other three
-    are bilevel: they minimize the loss of held-out samples, `architecture_data`, over the
+    are bilevel: they minimize the loss of held-out samples, `architecture_validation_data`, over the
     architecture, and that of the training samples over the weights. Each step first moves the
     architecture by an architecture batch, then the weights by a training batch.
 
@@ -109,7 +109,7 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
         self.guidance_loss = keras.metrics.Mean(name="attention_transfer")
         self.fitting = False
         self.strategy_of_fit = None
-        self.movement = Movement(model)
+        self.architecture_drift = ArchitectureDrift(model)
         self.generators = ()
         self.built = True
 
@@ -182,7 +182,7 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
         budget.check_reachable(self.model, complexity_target, complexity_measure)
         checks.warn_of_logits(self.model, loss)
         grouped = make_architecture_optimizer(self.model, optimizer, architecture_optimizer)
-        self.movement.forget()
+        self.architecture_drift.forget()
         self.mode = mode
         self.warmup_epochs = int(warmup_epochs)
         self.cooldown_epochs = int(cooldown_epochs)
@@ -231,8 +231,8 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
         verbose: int | str = "auto",
         callbacks: keras.callbacks.CallbackList | list[keras.callbacks.Callback] | None = None,
         *,
-        architecture_data: Any = None,
-        architecture_split: float | None = None,
+        architecture_validation_data: Any = None,
+        architecture_validation_split: float | None = None,
         **kwargs: Any,
     ) -> keras.callbacks.History:
         """Train weights and architecture.
@@ -246,12 +246,12 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
 
         Args:
             x, y, batch_size, epochs, verbose, callbacks: as in `keras.Model.fit`.
-            architecture_data: for the bilevel modes, the samples that the architecture is moved
+            architecture_validation_data: for the bilevel modes, the samples that the architecture is moved
                 by: a `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, a generator of
                 batches, or a tuple of arrays `(x, y)` or `(x, y, sample_weight)`; not necessarily
                 of the same kind as the training data. A generator of training data needs
                 `steps_per_epoch`, and training ends with a generator.
-            architecture_split: instead of it, for arrays, the share of the samples, from the
+            architecture_validation_split: instead of it, for arrays, the share of the samples, from the
                 last, that is taken out of the training data. `validation_split` comes first.
             **kwargs: the other arguments of `keras.Model.fit`. A `class_weight` weighs
                 architecture samples too.
@@ -263,14 +263,22 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
             ValueError: if a bilevel mode lacks architecture data or `"joint"` is given some, or if
                 training and architecture data do not fit together.
         """
-        distributed.check_order(self, (x, architecture_data), kwargs.get("shuffle", True))
+        distributed.check_order(
+            self, (x, architecture_validation_data), kwargs.get("shuffle", True)
+        )
         kwargs["batch_size"] = batch_size
         given, callbacks = callbacks, checks.with_own_callbacks(callbacks, self)
         if self.compiled:
             checks.warn_of_missing_weight(self, given)
             checks.warn_of_unadapted(self)
             x, y, kwargs = checks.prepare_fit(
-                self, x, y, epochs, architecture_data, architecture_split, kwargs
+                self,
+                x,
+                y,
+                epochs,
+                architecture_validation_data,
+                architecture_validation_split,
+                kwargs,
             )
         with distributed.fitting(self):
             return super().fit(

@@ -5,7 +5,7 @@ import warnings
 
 import keras
 
-from keras_xd.core.compiling import refuse_loss
+from keras_xd.core.compile_config import refuse_loss
 from keras_xd.core.searchable import architecture_variables
 
 MEANT = (

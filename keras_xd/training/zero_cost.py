@@ -61,30 +61,7 @@ def synflow(model: keras.Model) -> float:
 
 @check_types
 def gradient_norm(model: keras.Model, x: Any, y: Any, loss: str | Callable) -> float:
-    """Return the Euclidean norm of the gradient of the loss on one batch.
-
-    Args:
-        model: a built model.
-        x: a batch, or a list of them if the model has several inputs.
-        y: targets.
-        loss: a loss of Keras, its name, or a function `(targets, outputs)`.
-
-    Returns:
-        A number ≥ 0; minus infinity if it is not finite.
-
-    Example:
-
-    >>> import keras
-    >>> import numpy as np
-    >>> from keras_xd.training import gradient_norm
-    >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, use_bias=False)])
-    >>> model.layers[0].set_weights([np.zeros((2, 1))])
-    >>> gradient_norm(model, np.array([[3.0, 4.0]]), np.array([[1.0]]), "mse")
-    10.0
-
-    Reference:
-        Abdelfattah et al., "Zero-cost proxies for lightweight NAS", 2021, section 3.1.
-    """
+    """Return the Euclidean norm of the gradient of the loss on one batch."""
     function = keras.losses.get(loss)
     targets = ops.convert_to_tensor(y)
     weights = [variable.value for variable in model.trainable_variables]

@@ -10,24 +10,16 @@ except ImportError as error:
 
 from keras_xd.visualization.cells import plot_cell as plot_cell
 from keras_xd.visualization.cells import plot_genotype as plot_genotype
-from keras_xd.visualization.images import heatmap as heatmap
 from keras_xd.visualization.images import png as png
 from keras_xd.visualization.images import spectra as spectra
-from keras_xd.visualization.operators import impulse_responses as impulse_responses
-from keras_xd.visualization.operators import operator_matrix as operator_matrix
 from keras_xd.visualization.operators import plot_operators as plot_operators
 from keras_xd.visualization.pareto import plot_pareto as plot_pareto
-from keras_xd.visualization.progress import best_so_far as best_so_far
-from keras_xd.visualization.progress import plot_best_so_far as plot_best_so_far
+from keras_xd.visualization.progress import plot_optimization_history as plot_optimization_history
 from keras_xd.visualization.terms import plot_network as plot_network
 from keras_xd.visualization.terms import plot_tree as plot_tree
 
 __all__ = [
-    "best_so_far",
-    "heatmap",
-    "impulse_responses",
-    "operator_matrix",
-    "plot_best_so_far",
+    "plot_optimization_history",
     "plot_cell",
     "plot_genotype",
     "plot_network",

@@ -19,31 +19,7 @@ LARGEST_SPECTRUM = 1024
 
 @check_types
 def heatmap(values: ArrayLike) -> np.ndarray:
-    """Return an array of numbers as an image, each number a square of one colour.
-
-    The colours of complex numbers are those of their absolute values. Numbers of at least 0 range
-    from 0 (dark) to the largest (yellow); where there are negative ones, zero is white, positive
-    numbers are red and negative ones blue, up to the largest absolute value. What is not finite is
-    grey. Of an array with more than 512 rows or columns means of neighbours are shown. All axes but
-    the last together are the rows.
-
-    Args:
-        values: array of booleans, integers, real or complex numbers, of any shape but empty.
-
-    Returns:
-        Array of shape `(height, width, 3)` and type `uint8`, both sides at most 512. Squares are
-        as many pixels wide as make the longer side 256, or one.
-
-    Raises:
-        ValueError: if the array is empty or does not hold numbers.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import visualization
-    >>> visualization.heatmap(np.eye(4)).shape
-    (256, 256, 3)
-    """
+    """Return an array of numbers as an image, each number a square of one colour."""
     values = _numbers(values)
     values = np.abs(values) if values.dtype.kind == "c" else values
     values = values.reshape(-1, values.shape[-1] if values.ndim else 1)

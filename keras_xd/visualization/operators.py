@@ -21,35 +21,7 @@ _ENTRIES = 2**22  # of inputs or outputs that are measured at a time
 
 @check_types
 def operator_matrix(layer: keras.layers.Layer, channel: int = 0, filter: int = 0) -> np.ndarray:
-    """Return the linear map from one input channel of a layer to one of its output channels.
-
-    It is measured: a copy of the layer without activation is given every unit impulse, and its
-    answer to zeros (the bias) is subtracted. So it holds whatever the layer does with strides,
-    padding and groups, for Keras' convolutions, XD-operations and finalized layers alike. For an
-    XD-operation it is `C Re(K diag(L w + b) M)`, cut to the positions in use.
-
-    Args:
-        layer: a built layer of one input and one output that is linear but for its activation,
-            with spatial axes and channels.
-        channel: index of the input channel.
-        filter: index of the output channel.
-
-    Returns:
-        Array of shape `(output positions, input positions)`, both in row-major order.
-
-    Raises:
-        ValueError: if the layer is not built, its spatial sizes are unknown or multiply to more
-            than 4096, or an index is out of range.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import visualization
-    >>> convolution = keras.layers.Conv1D(1, 3, padding="same", kernel_initializer="ones")
-    >>> convolution.build((None, 4, 1))
-    >>> visualization.operator_matrix(convolution).astype(int).tolist()
-    [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
-    """
+    """Return the linear map from one input channel of a layer to one of its output channels."""
     shape = _input_shape(layer)
     last = getattr(layer, "data_format", "channels_last") == "channels_last"
     sizes = shape[1:-1] if last else shape[2:]
@@ -66,33 +38,7 @@ def operator_matrix(layer: keras.layers.Layer, channel: int = 0, filter: int = 0
 def impulse_responses(
     layer: keras.layers.Layer, positions: Sequence[int], channel: int = 0, filter: int = 0
 ) -> np.ndarray:
-    """Return what a layer makes of unit impulses: columns of its `operator_matrix`, as images.
-
-    Memory does not grow with the square of the number of positions: a few impulses are measured at
-    a time, and one filter of their outputs is kept.
-
-    Args:
-        layer: as in `operator_matrix`, of any size.
-        positions: where the impulses are, indices in row-major order.
-        channel: index of the input channel.
-        filter: index of the output channel.
-
-    Returns:
-        Array of shape `(number of positions, *output sizes)`.
-
-    Raises:
-        ValueError: if the layer is not built, its spatial sizes are unknown, or an index is out of
-            range.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import visualization
-    >>> convolution = keras.layers.Conv1D(1, 3, padding="same", kernel_initializer="ones")
-    >>> convolution.build((None, 5, 1))
-    >>> visualization.impulse_responses(convolution, [0, 2]).astype(int).tolist()
-    [[1, 1, 0, 0, 0], [0, 1, 1, 1, 0]]
-    """
+    """Return what a layer makes of unit impulses: columns of its `operator_matrix`, as images."""
     measured = _Measured(layer, channel, filter)
     empty = np.zeros((0, *measured.output_sizes), "float32")
     return np.concatenate([empty, *measured.responses(positions)])

@@ -10,26 +10,8 @@ from keras_xd.visualization import style
 
 
 @check_types
-def best_so_far(scores: ArrayLike, direction: str = "min") -> np.ndarray:
-    """Return the best score up to each trial.
-
-    Args:
-        scores: array, the last axis that of the trials in their order. NaN stands for a trial
-            that failed.
-        direction: `"min"` or `"max"`, whichever is better.
-
-    Returns:
-        Array of the same shape; NaN until a trial has succeeded.
-
-    Raises:
-        ValueError: if the direction is neither, or `scores` is a single number.
-
-    Example:
-
-    >>> from keras_xd import visualization
-    >>> visualization.best_so_far([0.5, 0.7, 0.2, 0.3]).tolist()
-    [0.5, 0.5, 0.2, 0.2]
-    """
+def optimization_history(scores: ArrayLike, direction: str = "min") -> np.ndarray:
+    """Return the best score up to each trial."""
     if direction not in ("min", "max"):
         raise ValueError(f'`direction` must be "min" or "max". Received: {direction=}')
     if np.ndim(scores) == 0:
@@ -39,7 +21,7 @@ def best_so_far(scores: ArrayLike, direction: str = "min") -> np.ndarray:
 
 
 @check_types
-def plot_best_so_far(
+def plot_optimization_history(
     runs: dict,
     direction: str = "min",
     label: str = "best score",
@@ -53,7 +35,7 @@ def plot_best_so_far(
     Args:
         runs: dictionary from the names of strategies to arrays `(repetitions, trials)` of scores,
             or `(trials,)` of one repetition.
-        direction: as in `best_so_far`.
+        direction: as in `optimization_history`.
         label: of the vertical axis.
         axes: where to draw; `None` makes a figure.
 
@@ -64,7 +46,7 @@ def plot_best_so_far(
 
     >>> from keras_xd import visualization
     >>> runs = {"random": [[0.5, 0.7, 0.4], [0.6, 0.5, 0.5]]}
-    >>> figure = visualization.plot_best_so_far(runs)
+    >>> figure = visualization.plot_optimization_history(runs)
     >>> figure.axes[0].lines[0].get_ydata().tolist()
     [0.55, 0.5, 0.45]
     """
@@ -72,7 +54,7 @@ def plot_best_so_far(
         if axes is None:
             axes = Figure(figsize=(4.2, 2.6), layout="constrained").subplots()
         for number, (name, scores) in enumerate(runs.items()):
-            best = best_so_far(np.atleast_2d(np.asarray(scores, float)), direction)
+            best = optimization_history(np.atleast_2d(np.asarray(scores, float)), direction)
             trials = np.arange(1, best.shape[1] + 1)
             mean = best.mean(axis=0)
             look = style.curve(number, len(runs))

@@ -1,4 +1,4 @@
-"""One style of all pictures: fonts, colours that differ in grey too, labels beside their curves."""
+"""The style of all pictures."""
 
 import os
 from collections.abc import Sequence

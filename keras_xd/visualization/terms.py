@@ -5,7 +5,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from keras_xd.core.argument_types import check_types
-from keras_xd.grammar import Term, expand, network_graph
+from keras_xd.grammar import expand, network_graph
+from keras_xd.grammar.terms import Term
 
 LARGEST_TREE = 2000
 MOST_LABELS = 60
@@ -20,7 +21,7 @@ def plot_tree(term: Term, level: int | None = None, axes: Axes | None = None) ->
     the figure's `savefig`.
 
     Args:
-        term: a `keras_xd.grammar.Term`, also one with shared motifs, which stand beside the whole.
+        term: a `keras_xd.grammar.terms.Term`, also one with shared motifs, which stand beside the whole.
         level: draw the term folded at this depth only; `None` for all of it.
         axes: where to draw; `None` makes a figure large enough.
 
@@ -80,7 +81,7 @@ def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure
     or written.
 
     Args:
-        term: a `keras_xd.grammar.Term`, also a folded one or one with shared motifs.
+        term: a `keras_xd.grammar.terms.Term`, also a folded one or one with shared motifs.
         zero: name of the operation that cuts an edge.
         identity: name of the operation that passes its input on.
 

@@ -19,7 +19,7 @@ WRONG = {"none": None, "object": object(), "text": "no such thing"}
 # They take some of these: a name that is no operation, `None` as a radix, a start of any form.
 UNCHECKED = {
     "keras_xd.layers.cells.genotypes.is_feature",
-    "keras_xd.layers.xd.penalties.bound",
+    "keras_xd.layers.xd.regularizers.bound",
     "keras_xd.layers.xd.warm_starts.operations.identifier",
 }
 PUBLIC = {

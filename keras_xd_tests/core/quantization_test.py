@@ -26,13 +26,13 @@ MODELS = {
     "kernel": lambda: finalized(
         keras.Input((12, 3)),
         keras_xd.layers.XDConv1D(8, 3, frequency_bias=True, channel_gates=True, name="layer"),
-        keep="kernel",
+        form="kernel",
         storage="float16",
     ),
     "low_rank": lambda: finalized(
         keras.Input((24, 8)),
         keras_xd.layers.XDConv1D(8, 3, padding="same", name="layer"),
-        keep="low_rank",
+        form="low_rank",
     ),
     "separable": lambda: finalized(
         keras.Input((12, 10, 8)),

@@ -13,7 +13,7 @@ import pytest
 
 from keras_xd.core.saving import write_weights
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.training import SearchModel
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import classification_data, gated_model
 
 

@@ -10,7 +10,9 @@ from keras_xd import visualization
 from keras_xd.core import searchable
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.layers.xd.conv import XDConv1D, XDConv2D
-from keras_xd.training import SearchModel, optimizers
+from keras_xd.training import optimizers
+from keras_xd.training.search_model import SearchModel
+from keras_xd.visualization.operators import operator_matrix
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data, gated_model
 
 
@@ -135,13 +137,13 @@ def test_describe_is_keyed_by_path():
 
 READERS = {
     "describe": keras_xd.describe,
-    "nearest of a model": keras_xd.nearest,
-    "nearest": lambda model: keras_xd.nearest(model.layers[0]),
-    "distance": lambda model: keras_xd.distance(model.layers[0], "convolution", "fitted"),
+    "nearest of a model": keras_xd.nearest_operation,
+    "nearest": lambda model: keras_xd.nearest_operation(model.layers[0]),
+    "distance": lambda model: keras_xd.operation_distance(model.layers[0], "convolution", "fitted"),
     "save_architecture": lambda model: keras_xd.save_architecture(model, "nowhere.npz"),
     "resize": lambda model: keras_xd.resize(model, (12, 1)),
     "compare": lambda model: keras_xd.compare(model, model, np.ones((1, 9, 1))),
-    "operator_matrix": lambda model: visualization.operator_matrix(model.layers[0]),
+    "operator_matrix": lambda model: operator_matrix(model.layers[0]),
     "plot_operators": lambda model: visualization.plot_operators(model.layers[0]),
     **{
         f"finalize {options}": lambda model, options=options: keras_xd.finalize(model, **options)

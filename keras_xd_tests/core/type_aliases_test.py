@@ -108,7 +108,7 @@ def test_functions_of_every_kind_are_found():
         "keras_xd.kmatrix.kmatrix.KMatrix.dft",  # a class method
         "keras_xd.kmatrix.kmatrix.KMatrix.__init__",
         "keras_xd.kmatrix.radix.Plan.group_sizes",  # a property
-        "keras_xd.layers.xd.penalties.attach",  # of an exported module
+        "keras_xd.layers.xd.regularizers.attach",  # of an exported module
         "keras_xd.training.distributed.fitting",  # a context manager
         "keras_xd.layers.xd.warm_starts.operations.Convolution.check",  # of a base class too
         "tuner_integration.oracle.GrammarOracle.populate_space",

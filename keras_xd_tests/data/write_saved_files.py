@@ -20,6 +20,8 @@ from keras_xd import layers
 from keras_xd.grammar import Grammar
 from keras_xd.grammar.einspace_primitives import ImageColumns, PositionalEncoding
 from keras_xd.grammar.pointwise import PointwiseFunction
+from keras_xd.layers.cells.features import FactorizedReduce, FeatureOperation, ReLUConvBN
+from keras_xd.layers.structured.recurrent import StructuredGRUCell, StructuredLSTMCell
 from tuner_integration import GrammarOracle
 
 CELLS = Grammar("S -> Linear2 A A | Linear1 A\nA -> conv | pool")
@@ -173,7 +175,7 @@ def images():
                 padding="circular",
                 warm_start="fourier_operator",
                 channel_gates=True,
-                architecture_regularizer=keras_xd.penalties.NearStart(0.1),
+                architecture_regularizer=keras_xd.regularizers.NearStart(0.1),
                 name="conv",
             ),
             layers.XDDepthwiseConv2D(3, padding="same", use_bias=False, name="depthwise"),
@@ -237,7 +239,7 @@ def structured():
     inputs = keras.Input((4,), dtype="int32")
     x = layers.StructuredEmbedding(8, 4, share=1.0, name="embedding")(inputs)
     x = layers.StructuredLSTM(4, share=1.0, return_sequences=True, name="lstm")(x)
-    for cell in (layers.StructuredLSTMCell, layers.StructuredGRUCell):
+    for cell in (StructuredLSTMCell, StructuredGRUCell):
         x = keras.layers.RNN(cell(4, share=1.0), return_sequences=True, name=cell.__name__)(x)
     x = layers.StructuredGRU(4, "low_rank", share=1.0, return_sequences=True, name="gru")(x)
     x = layers.StructuredEinsumDense("abc,cd->abd", (None, 4), share=1.0, name="einsum")(x)
@@ -350,10 +352,10 @@ def operations():
     x = x * layers.ChannelAttention(reduction=2, name="channel")(x)
     x = layers.SpatialAttention(reduction=2, name="spatial")(x)
     x = layers.DynamicConv2D(3, reduction=2, name="dynamic")(x)
-    x = layers.FeatureOperation(4, "separable_3", name="feature")(x)
+    x = FeatureOperation(4, "separable_3", name="feature")(x)
     x = layers.SelfCalibration("spatial_attention", reduction=2, name="calibration")(x)
-    x = layers.ReLUConvBN(4, name="pointwise")(x)
-    x = layers.FactorizedReduce(4, affine=False, name="reduction")(x)
+    x = ReLUConvBN(4, name="pointwise")(x)
+    x = FactorizedReduce(4, affine=False, name="reduction")(x)
     return keras.Model(inputs, x, name="operations")
 
 
@@ -395,9 +397,9 @@ SPACES = {
 }
 # Other finalized forms, by the names of their files: a space and the arguments of `finalize`.
 FORMS = {
-    "xd_kernel": ("xd", {"keep": "kernel", "storage": "float16"}),
-    "images_kernel": ("images", {"keep": "kernel"}),
-    "xd_low_rank": ("xd", {"keep": "low_rank", "tolerance": 0.5}),
+    "xd_kernel": ("xd", {"form": "kernel", "storage": "float16"}),
+    "images_kernel": ("images", {"form": "kernel"}),
+    "xd_low_rank": ("xd", {"form": "low_rank", "tolerance": 0.5}),
     "images_snapped": ("images", {"snap": 0.9, "fold_normalization": True}),
 }
 WITHOUT_ARCHITECTURE = {"fourier", "spectral", "structured", "operations", "primitives"}
@@ -441,7 +443,7 @@ def search_model():
 
 def penalized_search():
     """Return a model with one optimizer of two parts, a penalty and a loss of this package."""
-    penalty = keras_xd.penalties.NearPermutation(0.01)
+    penalty = keras_xd.regularizers.NearPermutation(0.01)
     conv = layers.XDConv1D(2, 3, padding="same", architecture_regularizer=penalty, name="conv")
     model = keras.Sequential([keras.Input((8, 2)), conv], name="penalized_search")
     optimizer = keras_xd.optimizers.architecture_optimizer(
@@ -475,7 +477,7 @@ def task():
     def evaluate(model):
         return {"loss": float(np.mean((outputs_of(model, x) - x) ** 2))}
 
-    return keras_xd.Task(build, fit, evaluate), search, {"epochs": 1}
+    return keras_xd.evaluation.Task(build, fit, evaluate), search, {"epochs": 1}
 
 
 class Tuner(keras_tuner.Tuner):
@@ -490,7 +492,7 @@ def tuner(folder, trials):
     """Return a tuner whose project is in the folder `tuner`."""
     objective = keras_tuner.Objective("loss", "min")
     oracle = GrammarOracle(
-        {"cell": CELLS}, objective, trials, seed=3, initial_trials=2, candidates=3
+        {"cell": CELLS}, objective, trials, seed=3, initial_trials=2, num_candidates=3
     )
     return Tuner(oracle=oracle, directory=folder, project_name="tuner")
 
@@ -540,7 +542,7 @@ def write(folder):
         history = search.fit(x, y, epochs=2, verbose=0).history
         outputs[f"{name}_losses"] = np.asarray(history["loss"])
     found, search, settings = task()
-    kept = keras_xd.evaluate_search(
+    kept = keras_xd.evaluation.evaluate_search(
         found, search, seeds=1, settings=settings, path=folder / "evaluation"
     )
     for protocol in kept.protocols:

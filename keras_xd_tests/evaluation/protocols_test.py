@@ -19,8 +19,8 @@ from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.evaluation import Evaluation, Run, Task, evaluate_search, protocols
 from keras_xd.evaluation.store import Store
-from keras_xd.training import SearchModel
 from keras_xd.training.random_architecture import randomize_architecture
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests import programs
 from keras_xd_tests.training.gated_dense import GatedDense
 
@@ -356,7 +356,7 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
         ({"controls": "random"}, "`controls` must be a sequence"),
         ({"controls": ["other"]}, "`controls` must be some of"),
         ({"transfer": Bench().task}, "`transfer` must be a dictionary"),
-        ({"transfer": {"other": 3}}, "A task must be a `keras_xd.Task`"),
+        ({"transfer": {"other": 3}}, "A task must be a `keras_xd.evaluation.Task`"),
         ({"transfer": {"a/b": Bench().task}}, "name of a task"),
         ({"finalize": "no"}, "`finalize` must be True or False"),
         ({"verbose": 2}, "`verbose` must be one of"),

@@ -51,7 +51,7 @@ class Evaluation:
             outputs = keras.ops.convert_to_numpy(model(x))
             return {"mean": float(outputs.mean(axis=0)[0]), "least": float(outputs.min())}
 
-        return keras_xd.Task(build, fit, evaluate)
+        return keras_xd.evaluation.Task(build, fit, evaluate)
 
     def search(self, model):
         x, y = classification_data(12)
@@ -62,7 +62,7 @@ class Evaluation:
     def run(self, folder):
         """Evaluate, or go on; return what came of it."""
         print("start", flush=True)
-        evaluation = keras_xd.evaluate_search(
+        evaluation = keras_xd.evaluation.evaluate_search(
             self.task(3),
             self.search,
             transfer={"other": self.task(4)},

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 
 import keras_xd
-from keras_xd.training import SearchModel, distributed
+from keras_xd.training import distributed
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.faults import checks
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data
 
@@ -130,7 +131,12 @@ class DistributedFit(Fit):
         search = search_model("first_order", seed=5)
         if not (folder / "backup" / "latest.json").exists():
             search = search_model("first_order")
-        options = {"batch_size": 8, "shuffle": False, "verbose": 0, "architecture_split": 0.5}
+        options = {
+            "batch_size": 8,
+            "shuffle": False,
+            "verbose": 0,
+            "architecture_validation_split": 0.5,
+        }
         history = distributed.fit(
             search,
             x,

@@ -14,7 +14,7 @@ from keras_xd.core.searchable import (
     reset_weights,
     searchable_layers,
 )
-from keras_xd.finalizing import FinalizedModel, finalize
+from keras_xd.finalizing.finalizer import FinalizedModel, finalize
 from keras_xd.graph.replacing import SubclassedModelWrapper
 from keras_xd.layers import (
     ArchitectureLogits,
@@ -24,8 +24,8 @@ from keras_xd.layers import (
     XDConv2D,
 )
 from keras_xd.layers.xd.static_operation import StaticOperation
-from keras_xd.rewriting import rewrite
-from keras_xd.training import SearchModel
+from keras_xd.rewriting.rewriter import rewrite
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-5
@@ -188,9 +188,9 @@ def test_finalized_weights_are_not_reset():
 @pytest.mark.parametrize(
     "options",
     [
-        {"keep": "kernel"},
-        {"keep": "auto", "storage": "bfloat16"},
-        {"keep": "low_rank", "tolerance": 1e-6},
+        {"form": "kernel"},
+        {"form": "auto", "storage": "bfloat16"},
+        {"form": "low_rank", "tolerance": 1e-6},
     ],
 )
 def test_forms_compute_the_same(make, options, tmp_path):
@@ -215,7 +215,7 @@ def test_forms_compute_the_same(make, options, tmp_path):
 
 def test_the_report_tells_sizes():
     space, _ = shared_space(sample_models.residual)
-    spectrum, kernel = finalize(space).report, finalize(space, keep="kernel").report
+    spectrum, kernel = finalize(space).report, finalize(space, form="kernel").report
     assert [row.name for row in spectrum.rows] == [row.name for row in kernel.rows]
     for row, other in zip(spectrum.rows, kernel.rows, strict=True):
         assert (row.form, other.form) == ("spectrum", "kernel")
@@ -233,7 +233,7 @@ def test_snapping_is_never_done_unasked_and_tells_what_it_does(rng):
     moved = space.get_layer("block0_b").architecture_variables[0]
     moved.assign(moved + rng.normal(size=moved.shape))
     assert not finalize(space).report.snapped
-    plain = finalize(space, snap=0.01, keep="kernel")
+    plain = finalize(space, snap=0.01, form="kernel")
     rows = {row.name: row for row in plain.report.rows}
     assert type(plain) is FinalizedModel and rows["block0_b"].form == "kernel"
     assert rows["block0_b"].distance > 0.01 and "tolerance" in rows["block0_b"].left_because
@@ -252,7 +252,7 @@ def test_operations_in_cells_keep_their_spectrum_and_the_report_tells(rng):
     logits = np.tile([0.0, 5.0], (18, 1))
     logits[14] = 5.0, 0.0
     cell.architecture.logits.assign(logits)
-    (row,) = finalize(space, keep="kernel").report.rows
+    (row,) = finalize(space, form="kernel").report.rows
     assert row.form == "finalized" and "keep their spectrum" in row.left_because
     assert finalize(space).report.rows[0].left_because is None
 
@@ -270,7 +270,7 @@ def test_subclassed_models_have_a_report_too(rng):
     model = TwoLayers()
     model(np.ones((1, 6, 6, 1)))
     space = rewrite(model)
-    plain = finalize(space, keep="kernel", snap=1e-2)
+    plain = finalize(space, form="kernel", snap=1e-2)
     assert type(plain) is SubclassedModelWrapper
     assert [row.form for row in plain.report.rows] == ["snapped"] * 2
     inputs = rng.normal(size=(2, 6, 6, 1)).astype("float32")
@@ -286,7 +286,7 @@ def test_subclassed_models_have_a_report_too(rng):
         ({"snap": float("nan")}, r"snap=nan"),
         ({"snap": "near"}, r"snap='near'"),
         ({"snap": True}, r"snap=True"),
-        ({"keep": "all"}, r"keep='all'"),
+        ({"form": "all"}, r"form='all'"),
         ({"storage": "float64"}, r"storage='float64'"),
     ],
 )
@@ -294,4 +294,4 @@ def test_options_are_checked_before_any_work(options, message):
     with pytest.raises(ValueError, match=message):
         finalize(sample_models_named("image"), **options)
     with pytest.raises(ValueError, match="must be built"):
-        finalize(keras.Sequential([XDConv2D(1, 3)]), keep="auto", snap=0.1)
+        finalize(keras.Sequential([XDConv2D(1, 3)]), form="auto", snap=0.1)

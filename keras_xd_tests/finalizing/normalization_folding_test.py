@@ -32,10 +32,10 @@ def assert_same(model, folded, rng, atol=1e-5):
 
 OPERATIONS = {
     "spectrum": ({}, {}),
-    "kernel": ({"keep": "kernel"}, {}),
-    "low rank": ({"keep": "low_rank"}, {}),
-    "gates": ({"keep": "kernel"}, {"frequency_bias": True, "channel_gates": True}),
-    "groups": ({"keep": "low_rank"}, {"groups": 2}),
+    "kernel": ({"form": "kernel"}, {}),
+    "low rank": ({"form": "low_rank"}, {}),
+    "gates": ({"form": "kernel"}, {"frequency_bias": True, "channel_gates": True}),
+    "groups": ({"form": "low_rank"}, {"groups": 2}),
     "channels first": ({}, {"data_format": "channels_first"}),
     "bfloat16": ({"storage": "bfloat16"}, {}),
 }
@@ -75,7 +75,7 @@ def test_a_bias_of_the_spectrum_without_gates_is_left(rng):
         keras.layers.BatchNormalization(),
     ]
     space = settled(keras.Sequential(stack), rng)
-    folded = keras_xd.finalize(space, keep="kernel", fold_normalization=True)
+    folded = keras_xd.finalize(space, form="kernel", fold_normalization=True)
     assert "BatchNormalization" in kinds(folded)
 
 
@@ -150,7 +150,7 @@ def test_numbers_that_float16_cannot_hold_are_left(rng):
     ]
     space = settled(keras.Sequential(stack), rng)
     space.layers[-1].gamma.assign(np.full(6, 1e6))
-    folded = keras_xd.finalize(space, storage="float16", fold_normalization=True)
+    folded = keras_xd.finalize(space, weight_dtype="float16", fold_normalization=True)
     assert "BatchNormalization" in kinds(folded)
     assert kinds(keras_xd.finalize(space, fold_normalization=True))[-1] == "StaticXD"
 

@@ -15,9 +15,9 @@ def test_rows_of_every_form(rng):
     layer = built(layers.XDConv1D(2, 3, padding="same"), (16, 2))
     for options, form, kind in (
         ({}, "spectrum", "StaticXD"),
-        ({"keep": "kernel"}, "kernel", "StaticKernelXD"),
-        ({"keep": "kernel", "storage": "float16"}, "kernel", "StaticKernelXD"),
-        ({"keep": "low_rank", "tolerance": 0.1}, "low_rank", "StaticLowRankXD"),
+        ({"form": "kernel"}, "kernel", "StaticKernelXD"),
+        ({"form": "kernel", "storage": "float16"}, "kernel", "StaticKernelXD"),
+        ({"form": "low_rank", "tolerance": 0.1}, "low_rank", "StaticLowRankXD"),
         ({"snap": 0.05}, "snapped", "Conv1D"),
     ):
         found = replace(layer, **options)
@@ -93,8 +93,8 @@ OF_KERNEL = {"kernel_regularizer": L2, "kernel_constraint": NORM}
     ("options", "dropped"),
     [
         ({}, ("kernel_constraint", "kernel_regularizer")),
-        ({"keep": "low_rank"}, ("kernel_constraint", "kernel_regularizer")),
-        ({"keep": "kernel"}, ()),
+        ({"form": "low_rank"}, ("kernel_constraint", "kernel_regularizer")),
+        ({"form": "kernel"}, ()),
         ({"snap": 0.05}, ()),
     ],
 )

@@ -7,7 +7,7 @@ import scipy.signal
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.finalizing import FinalizedModel
+from keras_xd.finalizing.finalizer import FinalizedModel
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.fourier.resampling_test import band_limited
 
@@ -385,7 +385,7 @@ def test_a_finalized_operation_that_keeps_its_kernel_is_resampled(rng):
     space = keras.Sequential([keras.Input((16, 1)), operation])
     inputs = rng.normal(size=(2, 32, 1)).astype("float32")
     keeps = ("spectrum", "kernel", "low_rank")
-    forms = [keras_xd.finalize(space, keep=keep) for keep in keeps]
+    forms = [keras_xd.finalize(space, form=keep) for keep in keeps]
     spectrum, kernel, low_rank = (keras_xd.resize(m, (32, 1))(inputs) for m in forms)
     assert type(forms[1].layers[-1]) is keras_xd.layers.StaticKernelXD
     assert type(forms[2].layers[-1]) is keras_xd.layers.StaticLowRankXD
@@ -395,7 +395,7 @@ def test_a_finalized_operation_that_keeps_its_kernel_is_resampled(rng):
 
 def test_low_ranks_of_an_operation_off_the_circle_are_not_resampled():
     operation = keras_xd.layers.XDConv1D(2, 3, padding="same")
-    model = keras_xd.finalize(keras.Sequential([keras.Input((16, 1)), operation]), keep="low_rank")
+    model = keras_xd.finalize(keras.Sequential([keras.Input((16, 1)), operation]), form="low_rank")
     assert type(model.layers[-1]) is keras_xd.layers.StaticLowRankXD
     with pytest.raises(ValueError, match="circular"):
         keras_xd.resize(model, (32, 1))

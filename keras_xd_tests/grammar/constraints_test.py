@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_xd.grammar import TOPOLOGIES, Connected, Downsamplings, Grammar, InputDependent, Term
+from keras_xd.grammar import TOPOLOGIES, Connected, Downsamplings, Grammar, InputDependent
 from keras_xd.grammar.constraints import Together
+from keras_xd.grammar.terms import Term
 
 PLAIN = [name for name in TOPOLOGIES if name not in ("DARTS", "BinaryTopo")]
 

@@ -115,7 +115,7 @@ def test_evolution_begins_at_the_baselines():
         max_trials=6,
         strategy="evolution",
         initial_trials=4,
-        sample=1,
+        tournament_size=1,
         initial_terms=baselines,
         seed=0,
     )

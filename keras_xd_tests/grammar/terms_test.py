@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_xd.grammar import Grammar, Term, read_term, spaces
+from keras_xd.grammar import Grammar, read_term, spaces
+from keras_xd.grammar.terms import Term
 
 DEEP = 100_000
 SYMBOLS = st.sampled_from(["a", "Linear2", "conv3x3", "ä", "->", "x:y", "[1]"])

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from keras_xd.grammar import Connected, Grammar, Term, read_term, spaces
+from keras_xd.grammar import Connected, Grammar, read_term, spaces
+from keras_xd.grammar.terms import Term
 from keras_xd_tests.grammar import random_grammars
 
 CELLS = spaces.nas_bench_201_cell()

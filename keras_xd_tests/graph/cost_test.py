@@ -14,7 +14,7 @@ from keras_xd.graph import cost as complexity_module
 from keras_xd.graph.cost import complexity, model_calls
 from keras_xd.kmatrix import product
 from keras_xd.layers.xd.conv import XDConv2D
-from keras_xd.training import SearchModel
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests import sample_models
 from keras_xd_tests.training.gated_dense import GatedDense
 

@@ -140,7 +140,7 @@ FINALIZED = {
 
 
 def kept(keep, model, storage=None, **options):
-    return keras_xd.finalize(keras_xd.rewrite(model, **options), keep=keep, storage=storage)
+    return keras_xd.finalize(keras_xd.rewrite(model, **options), form=keep, storage=storage)
 
 
 def finalized(model, **options):

@@ -10,11 +10,13 @@ from keras import layers
 import keras_xd
 from keras_xd import layers as xd_layers
 from keras_xd.core.searchable import architecture_variables, named_layers, searchable_layers
-from keras_xd.finalizing import finalize
+from keras_xd.finalizing.finalizer import finalize
 from keras_xd.graph import replacing, sublayer_paths
 from keras_xd.layers.xd.finalized import StaticXD
-from keras_xd.rewriting import compare, forecast, rewrite
-from keras_xd.training import SearchModel
+from keras_xd.rewriting import forecast
+from keras_xd.rewriting.comparison import compare
+from keras_xd.rewriting.rewriter import rewrite
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-4

@@ -52,8 +52,8 @@ def results(folder):
     format, name = FILES[keras.backend.backend()]
     models = {
         "spectrum": finalized(sample_models.shared()),
-        "kernel": finalized(plain_model(), keep="kernel"),
-        "low rank": finalized(plain_model(), keep="low_rank"),
+        "kernel": finalized(plain_model(), form="kernel"),
+        "low rank": finalized(plain_model(), form="low_rank"),
         "spectral": spectral_model(),
     }
     path = folder / name

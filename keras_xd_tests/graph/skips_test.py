@@ -6,9 +6,9 @@ import pytest
 from keras import layers, ops
 
 from keras_xd.core.searchable import searchable_layers
-from keras_xd.finalizing import finalize
+from keras_xd.finalizing.finalizer import finalize
 from keras_xd.graph.skips import find_skips
-from keras_xd.rewriting import rewrite
+from keras_xd.rewriting.rewriter import rewrite
 from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-5

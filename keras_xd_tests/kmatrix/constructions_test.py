@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import KMatrix, constructions, special
+from keras_xd.kmatrix.constructions import digit_reversal
 
 RADICES = [(1,), (2,), (7,), (2, 2, 2), (5, 3, 2), (4, 9), (16,)]
 every_radices = pytest.mark.parametrize("radices", RADICES, ids=str)
@@ -161,7 +162,7 @@ def test_hadamard(radices):
 def test_digit_reversal():
     for radices in RADICES:
         np.testing.assert_array_equal(
-            np.eye(size(radices))[kmatrix.digit_reversal(radices)], reversal(radices)
+            np.eye(size(radices))[digit_reversal(radices)], reversal(radices)
         )
 
 

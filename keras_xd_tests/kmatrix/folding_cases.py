@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_xd import kmatrix
 from keras_xd.kmatrix import constructions
+from keras_xd.kmatrix.radix import factorise
 
 TOLERANCE = 2e-5  # of values of order 1, after up to nine float32 butterflies
 
@@ -19,7 +19,7 @@ def reference(weights, radices):
 
 def random_case(n, depth, radices=None, seed=0):
     rng = np.random.default_rng(seed)
-    r = kmatrix.factorise(n, radices)
+    r = factorise(n, radices)
     weights = constructions.kmatrix_weights(
         [constructions.random_unitary(r, rng) for _ in range(depth)]
     )

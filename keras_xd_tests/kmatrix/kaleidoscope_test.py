@@ -6,6 +6,7 @@ import pytest
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import constructions, special
+from keras_xd.kmatrix.radix import factorise
 
 RADICES = [(3, 4), (4, 3), (2, 2, 3), (2, 2, 2, 2)]
 every_radices = pytest.mark.parametrize("radices", RADICES)
@@ -58,7 +59,7 @@ def test_the_bound_is_that_of_slices_of_rank_one(radices, rng):
 def test_sizes_are_padded(rng):
     found = kmatrix.nearest_kaleidoscope(rng.normal(size=(13, 7)))
     n = kmatrix.padded_size(13)
-    assert n > 13 and found.parameters == n * sum(kmatrix.factorise(n))
+    assert n > 13 and found.parameters == n * sum(factorise(n))
 
 
 def test_bad_input():

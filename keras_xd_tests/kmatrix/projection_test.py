@@ -3,6 +3,7 @@ import pytest
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import constructions, projection, special
+from keras_xd.kmatrix.constructions import digit_reversal
 
 RADICES = [(1,), (2, 2, 2), (8,), (2, 2, 3), (3, 4), (2, 3, 6), (8, 8), (2,) * 6, (5, 7), (7, 5)]
 every_radices = pytest.mark.parametrize("radices", RADICES, ids=str)
@@ -23,7 +24,7 @@ def targets(radices):
     rng = np.random.default_rng(0)
     shapes = constructions.stage_shapes(radices)
     gaussian = [rng.standard_normal(shape) for shape in shapes]
-    order = kmatrix.digit_reversal(radices)
+    order = digit_reversal(radices)
     return {
         "dft": np.fft.fft(np.eye(size(radices)), axis=0)[order],
         "hadamard": special.kmatrix_dense(special.hadamard(radices)),

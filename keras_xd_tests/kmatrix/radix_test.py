@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import radix as radices
+from keras_xd.kmatrix.radix import factorise
 
 
 @given(st.integers(1, 5000))
@@ -18,21 +19,21 @@ def test_prime_factors_multiply_to_the_size(n):
 
 @given(st.integers(1, 3000), st.integers(2, 70))
 def test_integer_radix_bounds_every_block_that_is_not_prime(n, radix):
-    factors = kmatrix.factorise(n, radix)
+    factors = factorise(n, radix)
     assert math.prod(factors) == n
     assert all(f <= radix or radices.prime_factors(f) == (f,) for f in factors)
 
 
 def test_radix_of_the_size_gives_one_dense_block():
-    assert kmatrix.factorise(36, 36) == (36,)
+    assert factorise(36, 36) == (36,)
 
 
 def test_given_radices_must_multiply_to_the_size():
-    assert kmatrix.factorise(85, (5, 17)) == (5, 17)
+    assert factorise(85, (5, 17)) == (5, 17)
     with pytest.raises(
         ValueError, match=r"multiply to the size.*\(5, 16\) \(product 80\), size 85"
     ):
-        kmatrix.factorise(85, (5, 16))
+        factorise(85, (5, 16))
 
 
 @pytest.mark.parametrize("radix", [1, 0, -2, 2.0, "2", True, (), (2, 0), (2, 1.5)])
@@ -65,7 +66,7 @@ def test_no_size_up_to_the_next_power_of_two_is_cheaper(need):
 def test_no_cheaper_size_is_passed_over(radix):
     for need in [1, 2, 7, 33, 65, 100, 341, 1025]:
         limit = 1 << (need - 1).bit_length()
-        costs = {n: n * sum(kmatrix.factorise(n, radix)) for n in range(need, limit + 1)}
+        costs = {n: n * sum(factorise(n, radix)) for n in range(need, limit + 1)}
         assert kmatrix.padded_size(need, radix) == min(costs, key=lambda n: (costs[n], n))
 
 
@@ -108,14 +109,14 @@ def test_neighbouring_butterflies_share_a_group(count, depth, products):
 
 @pytest.mark.parametrize("radix", [[2, 4], np.array([2, 4])])
 def test_radices_in_any_sequence(radix):
-    assert kmatrix.factorise(8, radix) == (2, 4)
+    assert factorise(8, radix) == (2, 4)
 
 
 @given(st.integers(1, 3000))
 def test_the_fastest_size_fits_and_has_at_most_twice_the_parameters(need):
     size, fewest = kmatrix.padded_size(need, "fastest"), kmatrix.padded_size(need)
     assert need <= size <= fewest
-    assert kmatrix.factorise(size, "fastest") == radices.prime_factors(size)
+    assert factorise(size, "fastest") == radices.prime_factors(size)
     counts = [radices.parameter_count(n) for n in (size, fewest)]
     assert counts[0] <= 2 * counts[1]
 
@@ -131,7 +132,7 @@ def test_the_fastest_padded_size(need, size):
     assert kmatrix.padded_size(need, "time") == size  # in files of versions up to 0.2
 
 
-@pytest.mark.parametrize("function", [kmatrix.padded_size, kmatrix.factorise, kmatrix.plan])
+@pytest.mark.parametrize("function", [kmatrix.padded_size, factorise, kmatrix.plan])
 def test_other_words_are_refused(function):
     with pytest.raises(ValueError, match="'fastest'.*Received: radix='fast'"):
         function(33, "fast")

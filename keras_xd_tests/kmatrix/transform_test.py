@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import product, radix, transform
+from keras_xd.kmatrix.radix import factorise
 from keras_xd_tests.kmatrix.folding_cases import TOLERANCE, pairs, random_case
 
 
@@ -118,7 +119,7 @@ def test_data_keep_their_order_under_xla(repeat):
 )
 def test_any_size_and_stride(n, depth, count, stride, seed):
     weights, matrix, rng = random_case(n, depth, seed=seed)
-    stages = len(kmatrix.factorise(n))
+    stages = len(factorise(n))
     groups = all_groups(stages)
     plan = kmatrix.plan(n, groups=groups[(count * 7 + seed) % len(groups)])
     (factors,) = product.multiply_out([weights], [plan])

@@ -7,6 +7,7 @@ import pytest
 import keras_xd
 from keras_xd import kmatrix, layers
 from keras_xd.kmatrix import constructions, special
+from keras_xd.kmatrix.constructions import digit_reversal
 
 TOLERANCE = 1e-12
 FLOAT64 = {"dtype": "float64"}
@@ -172,7 +173,7 @@ def restored_floatx():
 
 def test_matrices_on_their_own(restored_floatx):
     """A `KMatrix` is of Keras' float type."""
-    order = kmatrix.digit_reversal((3, 4))
+    order = digit_reversal((3, 4))
     for floatx, error in (("float32", 1e-6), ("float64", 1e-14)):
         keras.config.set_floatx(floatx)
         fourier = kmatrix.KMatrix.dft(12, (3, 4))

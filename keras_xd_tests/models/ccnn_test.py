@@ -10,6 +10,7 @@ import keras_xd
 from keras_xd import layers, masks, models
 from keras_xd.core.searchable import flatten_layers
 from keras_xd.graph.cloning import clone
+from keras_xd.graph.size_counts import count_activations, count_parameters
 from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
 from keras_xd.training import budget
 
@@ -122,9 +123,9 @@ def test_a_search_counts_what_random_masks_leave(padding, size, seed):
     keras_xd.randomize_architecture(space, seed=seed)
     plain = keras_xd.finalize(space)
     count = keras_xd.complexity(plain)
-    found = [keras_xd.complexity(space), layers.count_parameters(space)]
+    found = [keras_xd.complexity(space), count_parameters(space)]
     found = [float(ops.convert_to_numpy(number)) for number in found]
-    assert found == pytest.approx([count, layers.count_parameters(plain)], rel=1e-5)
+    assert found == pytest.approx([count, count_parameters(plain)], rel=1e-5)
 
 
 @pytest.mark.parametrize("shape, dense", [((8, 3), False), ((4, 6, 2), True)])
@@ -191,8 +192,8 @@ def test_gradients_of_sizes_costs_and_of_the_term_are_differences(monkeypatch):
     functions = {
         "size": lambda: first.widths[1] + first.convolution.resolutions[0] + first.depth.share(1),
         "complexity": lambda: keras_xd.complexity(model),
-        "parameters": lambda: layers.count_parameters(model),
-        "activations": lambda: layers.count_activations(model),
+        "parameters": lambda: count_parameters(model),
+        "activations": lambda: count_activations(model),
         "term": lambda: budget.complexity_term(search),
     }
     gradients, differences = {}, {name: [] for name in functions}

@@ -6,7 +6,7 @@ import pytest
 
 from keras_xd import layers, models
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.finalizing import finalize
+from keras_xd.finalizing.finalizer import finalize
 from keras_xd.layers.cells.genotypes import BlockGenotype, CellGenotype, Genotype, random_genotype
 
 OPERATIONS = ("identity", "channel_attention")

@@ -238,7 +238,7 @@ def test_what_builds_on_rewritten_causal_layers(space, rng, tmp_path):
     assert forecast.parameters_after == rewritten.count_params()
     assert forecast.multiply_adds_after == keras_xd.complexity(rewritten)
     assert keras_xd.compare(model, rewritten, x).output_error < 1e-5
-    table = keras_xd.nearest(rewritten)
+    table = keras_xd.nearest_operation(rewritten)
     assert {row.operation for row in table.rows.values()} == {"convolution"}
     assert len(keras_xd.describe(rewritten)) == len(table.rows) == 4
     keras_xd.randomize_architecture(rewritten, seed=0)
@@ -246,7 +246,7 @@ def test_what_builds_on_rewritten_causal_layers(space, rng, tmp_path):
     rewritten.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded(x), expected)
-    for result in (keras_xd.finalize(rewritten), keras_xd.finalize(loaded, keep="kernel")):
+    for result in (keras_xd.finalize(rewritten), keras_xd.finalize(loaded, form="kernel")):
         np.testing.assert_allclose(result(x), expected, atol=1e-4)
     assert keras_xd.recipes.space_of(rewritten.get_layer("level1_conv1")) == space
 

@@ -10,10 +10,11 @@ import pytest
 from keras import layers
 
 from keras_xd.core.searchable import searchable_layers
-from keras_xd.finalizing import finalize
+from keras_xd.finalizing.finalizer import finalize
 from keras_xd.graph.cost import complexity
-from keras_xd.rewriting import compare, rewrite
-from keras_xd.training import SearchModel
+from keras_xd.rewriting.comparison import compare
+from keras_xd.rewriting.rewriter import rewrite
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests import sample_models
 
 

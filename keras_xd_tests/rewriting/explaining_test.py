@@ -7,7 +7,7 @@ import pytest
 
 import keras_xd
 from keras_xd.rewriting.explaining import LONGEST_LIST, described_layers
-from keras_xd_tests.core.compiling_test import user_warnings
+from keras_xd_tests.core.compile_config_test import user_warnings
 
 
 def partly_unknown(convolutions=1):

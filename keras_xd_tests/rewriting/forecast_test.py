@@ -13,7 +13,9 @@ import keras_xd
 from keras_xd.core.tracing import shapes_alone
 from keras_xd.graph.cost import complexity
 from keras_xd.layers import KOperation
-from keras_xd.rewriting import compare, forecast, rewrite
+from keras_xd.rewriting import forecast
+from keras_xd.rewriting.comparison import compare
+from keras_xd.rewriting.rewriter import rewrite
 from keras_xd_tests import sample_models
 
 
@@ -175,8 +177,8 @@ def rewritten(make):
 @pytest.mark.parametrize(("make", "keep"), of_models(["auto", "kernel", "spectrum"]), ids=name_of)
 def test_finalized_sizes_are_those_of_the_finalized_model(make, keep, rng):
     model = made(make)
-    expected = forecast(model, depth=2, keep=keep)
-    plain = keras_xd.finalize(rewritten(make), keep=keep)
+    expected = forecast(model, depth=2, form=keep)
+    plain = keras_xd.finalize(rewritten(make), form=keep)
     assert expected.parameters_finalized == plain.count_params()
     assert expected.multiply_adds_finalized == complexity(plain)
     found = {row.name: row for row in plain.report.rows}
@@ -198,5 +200,5 @@ def test_what_the_search_decides_has_no_finalized_size():
     found = forecast(model, to="darts")
     assert found.parameters_finalized is found.multiply_adds_finalized is None
     assert found.rows[0].keep is found.memory_finalized is None
-    with pytest.raises(ValueError, match="keep='all'"):
-        forecast(model, keep="all")
+    with pytest.raises(ValueError, match="form='all'"):
+        forecast(model, form="all")

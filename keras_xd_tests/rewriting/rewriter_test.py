@@ -12,7 +12,7 @@ import keras_xd
 from keras_xd import layers as xd_layers
 from keras_xd.core.searchable import named_layers, searchable_layers
 from keras_xd.layers.xd.base import XDLayer
-from keras_xd.rewriting import rewrite
+from keras_xd.rewriting.rewriter import rewrite
 from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-4

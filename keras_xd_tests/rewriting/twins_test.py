@@ -8,8 +8,9 @@ from keras import layers
 import keras_xd
 from keras_xd import layers as xd_layers
 from keras_xd.core.searchable import searchable_layers
-from keras_xd.finalizing import finalize
-from keras_xd.rewriting import rewrite, spaces, twins
+from keras_xd.finalizing.finalizer import finalize
+from keras_xd.rewriting import spaces, twins
+from keras_xd.rewriting.rewriter import rewrite
 from keras_xd.testing import assert_close
 from keras_xd_tests import sample_models
 

@@ -10,9 +10,9 @@ import pytest
 
 from keras_xd import layers, resize
 from keras_xd.core.searchable import architecture_variables, model_variables
-from keras_xd.training import SearchModel
 from keras_xd.training.architecture_files import load_architecture, save_architecture
 from keras_xd.training.random_architecture import randomize_architecture
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense
 
 CIRCULAR = {"padding": "circular"}

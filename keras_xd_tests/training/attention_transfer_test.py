@@ -9,8 +9,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_xd.core.searchable import named_layers
-from keras_xd.training import SearchModel
 from keras_xd.training.attention_transfer import AttentionTransfer, attention
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense
 
 FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
@@ -131,7 +131,7 @@ def test_both_levels_equal_those_of_a_twin_with_features_as_outputs(mode):
     twin.compile(*optimizers, ["mse", transfer], mode=mode, run_eagerly=True)
     options = {**FIT, "epochs": 1 if mode == "joint" else 2}
     if mode != "joint":
-        options["architecture_split"] = 0.5
+        options["architecture_validation_split"] = 0.5
     ours = search.fit(x, y, **options).history
     theirs = twin.fit(x, (y, maps), **options).history
     for name in ("loss", "architecture_loss"):
@@ -159,7 +159,9 @@ def test_the_teacher_is_no_part_of_the_search(tmp_path):
     assert len(search.variables) == len(alone.variables)
     assert len(search.optimizer.variables) - len(alone.optimizer.variables) == 6  # its velocities
     assert [name for name, _ in named_layers(search)] == [name for name, _ in named_layers(alone)]
-    history = search.fit(x, y, architecture_split=0.5, validation_data=(x, y), **FIT).history
+    history = search.fit(
+        x, y, architecture_validation_split=0.5, validation_data=(x, y), **FIT
+    ).history
     for old, variable in zip(before, own.variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
     assert set(history) == {
@@ -179,9 +181,12 @@ def test_the_teacher_is_no_part_of_the_search(tmp_path):
     np.testing.assert_array_equal(loaded.predict(x, verbose=0), search.predict(x, verbose=0))
     assert loaded.evaluate(x, y, verbose=0) == search.evaluate(x, y, verbose=0)
     with pytest.raises(ValueError, match="not saved with it"):
-        loaded.fit(x, y, architecture_split=0.5, **FIT)
+        loaded.fit(x, y, architecture_validation_split=0.5, **FIT)
     assert search.guide.transfer.attach(loaded) is loaded
-    again = [model.fit(x, y, architecture_split=0.5, **FIT).history for model in (search, loaded)]
+    again = [
+        model.fit(x, y, architecture_validation_split=0.5, **FIT).history
+        for model in (search, loaded)
+    ]
     assert again[0] == again[1] and again[0]["attention_transfer"] != history["attention_transfer"]
 
 
@@ -202,7 +207,7 @@ def test_loss_is_the_sum_of_what_is_reported(options):
 def test_batches_are_forgotten_after_a_step():
     x, y = data()
     search = guided("second_order", run_eagerly=True)
-    search.fit(x, y, architecture_split=0.5, **FIT)
+    search.fit(x, y, architecture_validation_split=0.5, **FIT)
     assert search.guide.known == []
 
 

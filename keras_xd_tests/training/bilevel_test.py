@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.training import SearchModel, bilevel
+from keras_xd.training import bilevel
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data, gated_model
 
 LOSS = "sparse_categorical_crossentropy"
@@ -202,7 +203,7 @@ def test_measuring_the_architecture_leaves_no_trace(mode):
     twin.compile(
         keras.optimizers.SGD(0.1, momentum=0.9), LOSS, metrics=["accuracy"], run_eagerly=True
     )
-    ours = search.fit(x[:8], y[:8], architecture_data=(x[12:], y[12:]), **FIT).history
+    ours = search.fit(x[:8], y[:8], architecture_validation_data=(x[12:], y[12:]), **FIT).history
     theirs = twin.fit(x[:8], y[:8], **FIT).history
     assert {name: ours[name] for name in theirs} == theirs
     assert set(ours) - set(theirs) == {"architecture_change", "architecture_loss"}
@@ -248,7 +249,7 @@ def test_architecture_loss_has_every_term():
     )
     data = x[8:], {name: values[8:] for name, values in targets.items()}
     first = x[:8], {name: values[:8] for name, values in targets.items()}
-    logs = search.fit(*first, architecture_data=data, **FIT).history
+    logs = search.fit(*first, architecture_validation_data=data, **FIT).history
     for name, expected in (("loss", first), ("architecture_loss", data)):
         evaluated = search.evaluate(*expected, batch_size=4, return_dict=True, verbose=0)
         np.testing.assert_allclose(logs[name][0], evaluated["loss"], rtol=1e-6)
@@ -265,7 +266,7 @@ def test_loss_scaling_changes_nothing(mode):
         search = SearchModel(gated_model())
         optimizers = [keras.optimizers.SGD(0.1, loss_scale_factor=scale) for _ in range(2)]
         search.compile(*optimizers, LOSS, mode=mode, run_eagerly=True)
-        logs = search.fit(x, y, architecture_split=0.5, **FIT).history
+        logs = search.fit(x, y, architecture_validation_split=0.5, **FIT).history
         seen.append((logs, architecture_variables(search)[0].numpy()))
     assert seen[0][0] == seen[1][0]
     np.testing.assert_array_equal(seen[0][1], seen[1][1])
@@ -344,6 +345,6 @@ def test_the_mean_of_the_architecture_loss_is_one_over_samples(float64, rng):
     search = linear_search("first_order", keras.optimizers.SGD(0.0), architecture_rate=0.0)
     x, y = linear_data(rng, 12)
     data = x[6:], y[6:]
-    logs = search.fit(x[:6], y[:6], architecture_data=data, **FIT).history
+    logs = search.fit(x[:6], y[:6], architecture_validation_data=data, **FIT).history
     expected = search.evaluate(*data, batch_size=6, verbose=0)
     np.testing.assert_allclose(logs["architecture_loss"][0], expected, rtol=1e-6)

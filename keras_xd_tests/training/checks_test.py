@@ -12,8 +12,9 @@ import pytest
 
 import keras_xd
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.training import SearchModel, checks
+from keras_xd.training import checks
 from keras_xd.training.callbacks.epoch_counter import EpochCounter
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import keras_xd
 from keras_xd.training.defaults import completed
-from keras_xd_tests.core.compiling_test import backbone
+from keras_xd_tests.core.compile_config_test import backbone
 
 
 def space(**compile_arguments):

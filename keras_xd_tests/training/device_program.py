@@ -15,8 +15,8 @@ import numpy as np
 import keras_xd
 from keras_xd.core.searchable import architecture_variables
 from keras_xd.layers import XDConv1D
-from keras_xd.training import SearchModel
 from keras_xd.training.callbacks import training_state
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests import programs
 from keras_xd_tests.training.gated_dense import GatedDense
 
@@ -120,7 +120,7 @@ def run(mode, strategy, backup=None, dies=False):
     with strategy.scope() if strategy else keras.name_scope("one"):
         search = make_search(mode)
     watch = Watch()
-    held_out = {} if mode == "joint" else {"architecture_data": (x[16:], y[16:])}
+    held_out = {} if mode == "joint" else {"architecture_validation_data": (x[16:], y[16:])}
     history = keras_xd.distributed.fit(
         search,
         x[:16],

@@ -12,7 +12,8 @@ import pytest
 import tensorflow as tf
 
 import keras_xd
-from keras_xd.training import SearchModel, distributed
+from keras_xd.training import distributed
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.device_program import MODES, MODES_OF_WORKERS
 from keras_xd_tests.training.gated_dense import classification_data, small_model
 
@@ -50,7 +51,7 @@ def resume(train):
 
 def test_stopped_training_goes_on_to_the_bit(tmp_path):
     x, y = classification_data(16)
-    data = {"x": x, "y": y, "architecture_split": 0.5, "epochs": 2, **FIT}
+    data = {"x": x, "y": y, "architecture_validation_split": 0.5, "epochs": 2, **FIT}
 
     def ours(search, callbacks):
         options = {"backup_dir": tmp_path / "ours", "callbacks": callbacks}

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.training import SearchModel
+from keras_xd.training.bilevel_dataset import with_steps
 from keras_xd.training.generators import GeneratorBatches, is_generator
-from keras_xd.training.interleaved_batches import with_steps
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import classification_data, small_model
 
 
@@ -88,9 +88,11 @@ def test_generators_train_as_the_same_arrays_do():
             yield from ((x[i : i + 4], y[i : i + 4]) for i in (0, 4))
 
     expected = search_model().fit(
-        x, y, batch_size=4, shuffle=False, architecture_data=(x, y), **options
+        x, y, batch_size=4, shuffle=False, architecture_validation_data=(x, y), **options
     )
-    found = search_model().fit(of_two(), architecture_data=of_two(), steps_per_epoch=2, **options)
+    found = search_model().fit(
+        of_two(), architecture_validation_data=of_two(), steps_per_epoch=2, **options
+    )
     for name, values in expected.history.items():
         np.testing.assert_allclose(found.history[name], values, rtol=1e-5)
 
@@ -100,7 +102,11 @@ def test_a_finite_generator_of_just_enough_batches(options):
     """None is lost where Keras looks at a batch before it trains."""
     search = search_model(**options)
     history = search.fit(
-        samples(12), architecture_data=samples(12), steps_per_epoch=4, epochs=3, verbose=0
+        samples(12),
+        architecture_validation_data=samples(12),
+        steps_per_epoch=4,
+        epochs=3,
+        verbose=0,
     )
     assert len(history.history["loss"]) == 3
     assert int(search.search_optimizer.weights_optimizer.iterations) == 12
@@ -116,7 +122,7 @@ def test_training_ends_with_a_generator(count, epochs, ending):
     held_out = samples(count if ending == "architecture" else None)
     with pytest.warns(UserWarning, match="after epoch 2 of 5, as a generator has no more"):
         history = search.fit(
-            training, architecture_data=held_out, steps_per_epoch=4, epochs=5, verbose=0
+            training, architecture_validation_data=held_out, steps_per_epoch=4, epochs=5, verbose=0
         ).history
     assert len(history["loss"]) == epochs and min(history["loss"]) > 0
     assert int(search.search_optimizer.weights_optimizer.iterations) == count
@@ -126,7 +132,9 @@ def test_training_ends_with_a_generator(count, epochs, ending):
 def test_the_length_of_arrays_is_that_of_an_epoch():
     x, y = classification_data(12)
     search, drawn = search_model(), []
-    search.fit(x, y, batch_size=4, architecture_data=samples(drawn=drawn), epochs=2, verbose=0)
+    search.fit(
+        x, y, batch_size=4, architecture_validation_data=samples(drawn=drawn), epochs=2, verbose=0
+    )
     assert int(search.search_optimizer.weights_optimizer.iterations) == 6
     assert drawn == list(range(6))
 
@@ -148,7 +156,9 @@ def test_refused_before_training(training, held_out, message):
     steps = None if "steps_per_epoch" in message else 2
     before = [v.numpy() for v in search.variables]
     with pytest.raises(ValueError, match=message):
-        search.fit(training(), architecture_data=held_out(), steps_per_epoch=steps, verbose=0)
+        search.fit(
+            training(), architecture_validation_data=held_out(), steps_per_epoch=steps, verbose=0
+        )
     for old, variable in zip(before, search.variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
 
@@ -156,6 +166,8 @@ def test_refused_before_training(training, held_out, message):
 def test_targets_and_splits_are_not_for_generators():
     search = search_model()
     with pytest.raises(ValueError, match="must hold its targets"):
-        search.fit(samples(), np.zeros(4), architecture_data=samples(), steps_per_epoch=1)
-    with pytest.raises(ValueError, match="`architecture_split` divides arrays"):
-        search.fit(samples(), architecture_split=0.5, steps_per_epoch=1)
+        search.fit(
+            samples(), np.zeros(4), architecture_validation_data=samples(), steps_per_epoch=1
+        )
+    with pytest.raises(ValueError, match="`architecture_validation_split` divides arrays"):
+        search.fit(samples(), architecture_validation_split=0.5, steps_per_epoch=1)

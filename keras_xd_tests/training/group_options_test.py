@@ -13,7 +13,8 @@ import pytest
 import tensorflow as tf
 
 from keras_xd.core.searchable import architecture_variables, model_variables
-from keras_xd.training import SearchModel, bilevel
+from keras_xd.training import bilevel
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data
 
 MODES = ("joint", "first_order", "second_order")
@@ -69,7 +70,7 @@ def data():
 
 def fit(search):
     training, held_out = data()
-    arguments = {} if search.mode == "joint" else {"architecture_data": held_out}
+    arguments = {} if search.mode == "joint" else {"architecture_validation_data": held_out}
     search.fit(*training, batch_size=BATCH, shuffle=False, verbose=0, **arguments)
     return values(search)
 
@@ -244,7 +245,7 @@ def test_reruns_with_one_seed_are_the_same_to_the_bit(mode, eager):
         # Tracing the step takes most of the test's time.
         search.compile("sgd", "sgd", "mse", mode=mode, run_eagerly=eager)
         (x, y), held_out = data()
-        arguments = {} if mode == "joint" else {"architecture_data": held_out}
+        arguments = {} if mode == "joint" else {"architecture_validation_data": held_out}
         history = search.fit(x, y, batch_size=8, verbose=0, **arguments).history
         state = [*search.variables, *search.optimizer.variables]
         return history, [variable.numpy().tobytes() for variable in state]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd_tests.core.compiling_test import backbone
+from keras_xd_tests.core.compile_config_test import backbone
 
 
 class Block(keras.Model):

@@ -9,8 +9,8 @@ import pytest
 from keras_xd import layers
 from keras_xd.core.searchable import SearchableLayer, architecture_variables, model_variables
 from keras_xd.layers.mixed.mixed_operation import SMALLEST_SHARE
-from keras_xd.training import SearchModel
 from keras_xd.training.random_architecture import architecture_parts, randomize_architecture
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense, gated_model
 
 

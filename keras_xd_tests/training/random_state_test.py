@@ -6,8 +6,9 @@ import pytest
 from keras import layers
 
 import keras_xd
-from keras_xd.training import SearchModel, distributed
+from keras_xd.training import distributed
 from keras_xd.training.random_state import KEY, generator_states, load_random_state
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense
 
 EPOCHS = 2
@@ -148,7 +149,7 @@ def test_training_goes_on_to_the_bit(resumed, whole, files, tmp_path):
     [(rewritten_model, "joint", False), (image_model, "first_order", True)],
 )
 def test_other_models_and_modes_go_on_to_the_bit(model, mode, eager, tmp_path):
-    options = {} if mode == "joint" else {"architecture_split": 0.5, "batch_size": 4}
+    options = {} if mode == "joint" else {"architecture_validation_split": 0.5, "batch_size": 4}
     search = search_model(mode=mode, model=model, run_eagerly=eager)
     search.fit(**fit_arguments(EPOCHS - 1, **options))
     search.save(tmp_path / "search.keras")

@@ -6,8 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.training import SearchModel, rates
+from keras_xd.training import rates
 from keras_xd.training.optimizers import architecture_optimizer
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import classification_data, small_model
 
 # Keras reads a rate by `np.array(variable)`, of which NumPy 2 complains.
@@ -46,7 +47,7 @@ def both(search):
 
 
 def fit(search, callbacks, epochs=3):
-    data = {} if search.mode == "joint" else {"architecture_split": 0.5}
+    data = {} if search.mode == "joint" else {"architecture_validation_split": 0.5}
     return search.fit(
         *classification_data(), epochs=epochs, callbacks=callbacks, **FIT, **data
     ).history

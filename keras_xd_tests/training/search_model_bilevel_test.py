@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.training import SearchModel, bilevel
+from keras_xd.training import bilevel
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import classification_data, gated_model, small_model
 
 LOSS = "sparse_categorical_crossentropy"
@@ -28,7 +29,7 @@ def search_model(mode="second_order", seed=4, make=gated_model, **options):
 def fit(search, **arguments):
     """Fit to 10 training and 6 architecture samples, in batches of 4."""
     x, y = classification_data(16)
-    arguments = {"architecture_data": (x[10:], y[10:]), **FIT, **arguments}
+    arguments = {"architecture_validation_data": (x[10:], y[10:]), **FIT, **arguments}
     return search.fit(x[:10], y[:10], **arguments).history
 
 
@@ -57,9 +58,9 @@ def test_ways_to_give_the_data_agree():
 
     held_out = x[10:], y[10:]
     for data, given in [
-        ((x, y), {"architecture_split": 0.375}),
-        ((dataset(x[:10], y[:10]),), {"architecture_data": dataset(*held_out)}),
-        ((Batches(x[:10], y[:10]),), {"architecture_data": list(held_out)}),
+        ((x, y), {"architecture_validation_split": 0.375}),
+        ((dataset(x[:10], y[:10]),), {"architecture_validation_data": dataset(*held_out)}),
+        ((Batches(x[:10], y[:10]),), {"architecture_validation_data": list(held_out)}),
     ]:
         assert (
             search_model("first_order", make=small_model).fit(*data, **given, **options).history
@@ -69,7 +70,7 @@ def test_ways_to_give_the_data_agree():
 
 def fit_halves(search):
     x, y = classification_data(16)
-    return search.fit(x, y, architecture_split=0.5, epochs=2, **FIT).history
+    return search.fit(x, y, architecture_validation_split=0.5, epochs=2, **FIT).history
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,7 @@ def test_other_arguments_of_fit():
         y,
         sample_weight=weights,
         validation_split=0.2,
-        architecture_split=0.5,
+        architecture_validation_split=0.5,
         **options,
     )
     second = search_model("first_order", make=small_model).fit(
@@ -106,18 +107,18 @@ def test_other_arguments_of_fit():
         y[:8],
         sample_weight=weights[:8],
         validation_data=(x[16:], y[16:], weights[16:]),
-        architecture_data=(x[8:16], y[8:16], weights[8:16]),
+        architecture_validation_data=(x[8:16], y[8:16], weights[8:16]),
         **options,
     )
     assert first.history == second.history
     assert "val_loss" in first.history and "val_architecture_loss" not in first.history
     by_class = {0: 0.5, 1: 2.0, 2: 1.0}
     third = search_model("first_order", make=small_model).fit(
-        x[:16], y[:16], class_weight=by_class, architecture_split=0.5, **options
+        x[:16], y[:16], class_weight=by_class, architecture_validation_split=0.5, **options
     )
     weights = np.array([by_class[int(label)] for label in y[:16]], "float32")
     fourth = search_model("first_order", make=small_model).fit(
-        x[:16], y[:16], sample_weight=weights, architecture_split=0.5, **options
+        x[:16], y[:16], sample_weight=weights, architecture_validation_split=0.5, **options
     )
     assert third.history == fourth.history
 
@@ -173,19 +174,31 @@ def test_bad_input():
     x, y = classification_data(8)
     data = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
     search = search_model()
-    held_out = {"architecture_data": (x, y)}
+    held_out = {"architecture_validation_data": (x, y)}
     for arguments, message in [
-        ({"x": x, "y": y}, "'second_order' needs either `architecture_data` or.*neither"),
-        ({"x": x, "y": y, "architecture_split": 0.5, **held_out}, "needs either.*both"),
-        ({"x": x, "y": y, "architecture_split": 1.5}, "`architecture_split` must be.*split=1.5"),
-        ({"x": data, "architecture_split": 0.5}, "`architecture_split` divides arrays.*Dataset"),
+        (
+            {"x": x, "y": y},
+            "'second_order' needs either `architecture_validation_data` or.*neither",
+        ),
+        ({"x": x, "y": y, "architecture_validation_split": 0.5, **held_out}, "needs either.*both"),
+        (
+            {"x": x, "y": y, "architecture_validation_split": 1.5},
+            "`architecture_validation_split` must be.*split=1.5",
+        ),
+        (
+            {"x": data, "architecture_validation_split": 0.5},
+            "`architecture_validation_split` divides arrays.*Dataset",
+        ),
         ({"x": data, "validation_split": 0.5, **held_out}, "`validation_split` divides arrays"),
         ({"x": data, "y": y, **held_out}, "dataset must hold its targets"),
-        ({"x": x, "y": y, "architecture_data": (x[:, :2], y)}, "same structure, types and shapes"),
+        (
+            {"x": x, "y": y, "architecture_validation_data": (x[:, :2], y)},
+            "same structure, types and shapes",
+        ),
     ]:
         with pytest.raises(ValueError, match=message):
             search.fit(**arguments, verbose=0)
-    for option in (held_out, {"architecture_split": 0.5}):
+    for option in (held_out, {"architecture_validation_split": 0.5}):
         with pytest.raises(ValueError, match="are for the bilevel modes. Received: mode='joint'"):
             search_model("joint").fit(x, y, **option)
     with pytest.raises(ValueError, match="You must call `compile"):
@@ -202,6 +215,6 @@ def test_what_several_devices_cannot_do_is_refused(monkeypatch):
 
     monkeypatch.setattr(SearchModel, "distribute_strategy", Two())
     with pytest.raises(ValueError, match="multiple of the number of devices.*3 samples.*2 devices"):
-        searches[0].fit(x, y, architecture_split=0.5, batch_size=3)
+        searches[0].fit(x, y, architecture_validation_split=0.5, batch_size=3)
     with pytest.raises(ValueError, match="without dynamic loss scaling.*2 devices, optimizer=Loss"):
-        searches[1].fit(x, y, architecture_split=0.5)
+        searches[1].fit(x, y, architecture_validation_split=0.5)

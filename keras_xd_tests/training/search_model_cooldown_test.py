@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_xd.core.searchable import architecture_variables, model_variables
-from keras_xd.training import SearchModel
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data
 
 FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
@@ -45,7 +45,7 @@ def fit(search, epochs=EPOCHS, callbacks=(), **arguments):
     recorder = Recorder()
     x, y = classification_data(8)
     if search.mode != "joint":
-        arguments["architecture_split"] = 0.5
+        arguments["architecture_validation_split"] = 0.5
     search.fit(x, y, epochs=epochs, callbacks=[recorder, *callbacks], **FIT, **arguments)
     return recorder.architectures, recorder.weights
 

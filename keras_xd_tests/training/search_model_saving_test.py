@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.training import SearchModel
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data, small_model
 
 LOSS = "sparse_categorical_crossentropy"

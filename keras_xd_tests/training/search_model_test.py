@@ -7,10 +7,10 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd.core.searchable import architecture_variables, model_variables
-from keras_xd.training import SearchModel
 from keras_xd.training.callbacks import ComplexityWeight
 from keras_xd.training.optimizers import architecture_optimizer
-from keras_xd_tests.core.compiling_test import user_warnings
+from keras_xd.training.search_model import SearchModel
+from keras_xd_tests.core.compile_config_test import user_warnings
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data, gated_model
 
 LOSS = "sparse_categorical_crossentropy"

@@ -9,8 +9,9 @@ import tensorflow as tf
 
 import keras_xd
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.training import SearchModel, bilevel
+from keras_xd.training import bilevel
 from keras_xd.training.optimizers import architecture_optimizer
+from keras_xd.training.search_model import SearchModel
 from keras_xd.training.weight_groups import found_shapes, joined
 from keras_xd_tests.training.bilevel_test import float64, linear_data, linear_gradients  # noqa: F401
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data
@@ -50,7 +51,7 @@ def search_model(weights, architecture=None, mode="joint", dtype=None, **options
 def fit(search, steps=2, **arguments):
     """Train by two steps in every epoch."""
     if search.mode != "joint":
-        arguments["architecture_split"] = 0.5
+        arguments["architecture_validation_split"] = 0.5
     samples = steps * (5 if search.mode == "joint" else 10)
     return search.fit(*classification_data(samples), **FIT, **arguments).history
 

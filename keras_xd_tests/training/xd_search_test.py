@@ -6,8 +6,8 @@ import pytest
 
 from keras_xd.core.searchable import architecture_variables, model_variables
 from keras_xd.layers import XDConv2D
-from keras_xd.training import SearchModel
 from keras_xd.training.optimizers import architecture_optimizer
+from keras_xd.training.search_model import SearchModel
 
 FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
 

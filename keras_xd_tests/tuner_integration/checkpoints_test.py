@@ -30,7 +30,7 @@ def compiled(hp, term):
 
 def search(folder, epochs=2):
     objective = kt.Objective("val_loss", "min")
-    oracle = GrammarOracle({"network": SPACE}, objective, 2, levels=(0,), seed=4)
+    oracle = GrammarOracle({"network": SPACE}, objective, 2, fold_levels=(0,), seed=4)
     tuner = GrammarTuner(oracle, compiled, directory=folder, project_name="p")
     x = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
     tuner.search(x, x[:, :1], validation_data=(x, x[:, :1]), epochs=epochs, verbose=0)

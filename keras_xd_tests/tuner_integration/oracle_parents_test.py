@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from keras_xd.grammar import spaces
-from tuner_integration import GrammarOracle, PointSpace
+from tuner_integration import GrammarOracle
 from tuner_integration import oracle as oracle_module
+from tuner_integration.points import PointSpace
 
 CELLS = spaces.nas_bench_201_cell()
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from keras_xd.grammar import Connected, Grammar, network_digest, spaces
-from tuner_integration import GrammarOracle, PointSpace
+from tuner_integration import GrammarOracle
+from tuner_integration.points import PointSpace
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 CELLS = spaces.nas_bench_201_cell()
@@ -80,7 +81,7 @@ def test_bayesian_search_beats_random_search(tmp_path):
     for strategy in ("bayesian", "random"):
         scores = []
         for seed in range(2):
-            oracle = cell_oracle(20, seed, strategy=strategy, candidates=20)
+            oracle = cell_oracle(20, seed, strategy=strategy, num_candidates=20)
             tuner = search(tmp_path, oracle, declare=False, name=f"{strategy}{seed}")
             scores.append(tuner.oracle.get_best_trials()[0].score)
         best[strategy] = np.mean(scores)
@@ -264,7 +265,14 @@ def test_a_trial_that_is_retried_reports_anew(tmp_path):
 def test_a_small_space_is_tried_completely_and_once(tmp_path, strategy):
     objective = kt.Objective("loss", "min")
     oracle = GrammarOracle(
-        {"s": SMALL}, objective, 50, strategy, initial_trials=2, levels=(0,), seed=0, candidates=6
+        {"s": SMALL},
+        objective,
+        50,
+        strategy,
+        initial_trials=2,
+        fold_levels=(0,),
+        seed=0,
+        num_candidates=6,
     )
     search(tmp_path, oracle, lambda values: len(values["s"]), declare=False)
     texts = [values["s"] for values in values_of(oracle)]
@@ -281,9 +289,9 @@ def test_no_network_is_tried_twice(tmp_path, strategy):
         50,
         strategy,
         initial_trials=4,
-        levels=(0,),
+        fold_levels=(0,),
         seed=0,
-        candidates=9,
+        num_candidates=9,
     )
     search(tmp_path, oracle, lambda values: values["s"].count("conv"), declare=False)
     terms = {
@@ -366,8 +374,8 @@ def test_two_terms_and_conditional_hyperparameters(tmp_path):
         14,
         hyperparameters=hyperparameters,
         initial_trials=6,
-        levels=(0,),
-        candidates=9,
+        fold_levels=(0,),
+        num_candidates=9,
         seed=2,
     )
 
@@ -453,7 +461,7 @@ def oracle_with_rate(grammar, trials, initial):
         kt.Objective("loss", "min"),
         trials,
         initial_trials=initial,
-        candidates=9,
+        num_candidates=9,
         seed=0,
         hyperparameters=hyperparameters,
     )

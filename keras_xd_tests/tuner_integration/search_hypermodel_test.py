@@ -98,7 +98,7 @@ def test_joint_searches_use_all_samples(rng):
         search = model.build(hp)
         seen.clear()
         options = {"batch_size": 2, "verbose": 0, "callbacks": [Batches()]}
-        history = model.fit(hp, search, x, y, architecture_split=0.5, **options)
+        history = model.fit(hp, search, x, y, architecture_validation_split=0.5, **options)
         assert len(seen) == batches
         assert ("architecture_loss" in history.history) == (mode == "first_order")
 

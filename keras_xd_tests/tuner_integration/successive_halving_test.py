@@ -73,13 +73,13 @@ def test_the_best_third_of_each_rung_is_continued(direction):
 
 
 def test_a_search_goes_on_where_it_was_stopped(tmp_path):
-    whole = searched(oracle(strategy="bayesian", initial_trials=4, candidates=6))
-    first = oracle(strategy="bayesian", initial_trials=4, candidates=6)
+    whole = searched(oracle(strategy="bayesian", initial_trials=4, num_candidates=6))
+    first = oracle(strategy="bayesian", initial_trials=4, num_candidates=6)
     first.open_project(tmp_path, "halving")
     for _ in range(9):
         (values,) = first.ask()
         first.tell(values, loss(values))
-    again = oracle(strategy="bayesian", initial_trials=4, candidates=6)
+    again = oracle(strategy="bayesian", initial_trials=4, num_candidates=6)
     again.open_project(tmp_path, "halving")
     assert rows(searched(again)) == rows(whole)
     with pytest.raises(ValueError, match="rungs that it began with"):

@@ -90,8 +90,8 @@ def tuner(folder, trials, runs, retries=0, initial_trials=2):
         kt.Objective("loss", "min"),
         trials,
         initial_trials=initial_trials,
-        levels=(0,),
-        candidates=6,
+        fold_levels=(0,),
+        num_candidates=6,
         seed=2,
         max_retries_per_trial=retries,
     )

@@ -18,7 +18,8 @@ from tensorboard.plugins.hparams import metadata
 from tensorboard.util import tensor_util
 
 from keras_xd import grammar
-from keras_xd.grammar import Grammar, Term
+from keras_xd.grammar import Grammar
+from keras_xd.grammar.terms import Term
 from keras_xd_tests import programs
 from tuner_integration import GrammarOracle, GrammarTuner
 
@@ -262,7 +263,7 @@ def test_costs_are_objectives_and_limits(tmp_path, rng):
     x, y = data(rng)
     objectives = [kt.Objective("val_loss", "min"), kt.Objective("parameters", "min")]
     grammars = {"network": SPACE, "activation": SECOND}
-    searching = GrammarOracle(grammars, objectives, 4, initial_trials=3, levels=(0,), seed=4)
+    searching = GrammarOracle(grammars, objectives, 4, initial_trials=3, fold_levels=(0,), seed=4)
     tuner = GrammarTuner(
         searching,
         compiled,

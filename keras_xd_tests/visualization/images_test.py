@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from keras_xd.visualization import heatmap, images, png, spectra
+from keras_xd.visualization import images, png, spectra
+from keras_xd.visualization.images import heatmap
 
 
 def colour(name, share):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from keras_xd.visualization import best_so_far, plot_best_so_far, style
+from keras_xd.visualization import plot_optimization_history, style
+from keras_xd.visualization.progress import optimization_history
 
 
 @pytest.mark.parametrize("direction", ["min", "max"])
@@ -17,12 +18,12 @@ def test_the_best_is_that_of_all_trials_before(rng, direction):
         [best([s for s in row[: i + 1] if s == s], default=np.nan) for i in range(8)]
         for row in scores.tolist()
     ]
-    np.testing.assert_array_equal(best_so_far(scores, direction), expected)
+    np.testing.assert_array_equal(optimization_history(scores, direction), expected)
 
 
 def test_the_picture_shows_mean_and_deviation(rng, tmp_path):
     runs = {"random": rng.random((4, 6)), "bayesian": rng.random(6)}
-    figure = plot_best_so_far(runs, "max", label="accuracy")
+    figure = plot_optimization_history(runs, "max", label="accuracy")
     (axes,) = figure.axes
     lines = {line.get_label(): line for line in axes.lines}
     best = np.maximum.accumulate(runs["random"], axis=1)
@@ -47,12 +48,12 @@ def test_the_picture_shows_mean_and_deviation(rng, tmp_path):
 def test_curves_are_drawn_where_asked():
     figure = Figure(layout="constrained")
     axes = figure.subplots(1, 2)
-    assert plot_best_so_far({"one": [2.0, 1.0]}, axes=axes[1]) is figure
+    assert plot_optimization_history({"one": [2.0, 1.0]}, axes=axes[1]) is figure
     assert not axes[0].lines and len(axes[1].lines) == 1
 
 
 def test_of_two_curves_that_coincide_both_are_seen():
-    figure = plot_best_so_far({"one": [2.0, 1.0], "two": [2.0, 1.0], "three": [3.0, 1.0]})
+    figure = plot_optimization_history({"one": [2.0, 1.0], "two": [2.0, 1.0], "three": [3.0, 1.0]})
     axes = figure.axes[0]
     widths = [line.get_linewidth() for line in axes.lines]
     assert np.diff(widths).max() < -0.5 and widths[-1] == style.PARAMETERS["lines.linewidth"]
@@ -64,4 +65,4 @@ def test_of_two_curves_that_coincide_both_are_seen():
 
 def test_another_direction_is_refused():
     with pytest.raises(ValueError, match="Received: direction='up'"):
-        best_so_far([1.0], "up")
+        optimization_history([1.0], "up")

@@ -72,7 +72,7 @@ class Plain(kt.HyperModel):
         model.compile(optimizer(hp), loss(), jit_compile=self.options.jit)
         return model
 
-    def fit(self, hp, model, *arguments, architecture_split=None, **options):
+    def fit(self, hp, model, *arguments, architecture_validation_split=None, **options):
         return model.fit(*arguments, **options)
 
 
@@ -108,7 +108,7 @@ def tuned(hypermodel, name, parts, options):
     tuner.search(
         *parts[0],
         validation_data=parts[1],
-        architecture_split=0.5,
+        architecture_validation_split=0.5,
         batch_size=options.batch_size,
         verbose=0,
     )
@@ -125,7 +125,7 @@ def trained(hypermodel, values, seed, parts, test, options):
         hp,
         model,
         *parts[0],
-        architecture_split=0.5,
+        architecture_validation_split=0.5,
         batch_size=options.batch_size,
         epochs=options.max_epochs,
         verbose=0,

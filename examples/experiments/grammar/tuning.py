@@ -238,7 +238,9 @@ def draw(name, pictures, found, output):
     objective, trials = found["objective"], found["trials"]
     values = np.array([trial["score"] for trial in trials], float)
     label = f"best {objective['name'].replace('_', ' ')} so far"
-    curve = visualization.plot_best_so_far({"search": values}, objective["direction"], label)
+    curve = visualization.plot_optimization_history(
+        {"search": values}, objective["direction"], label
+    )
     if np.nanmin(values, initial=0.0) >= 0.0:
         curve.axes[0].set_ylim(bottom=0.0)
     visualization.style.save(curve, output / f"{name}.svg")

@@ -15,7 +15,7 @@ Experiments, each with results of its own in examples/results/chrysalis_<experim
 - `depth`: ButterfLeNet from scratch with K-matrices of depth 1 to 9.
 
 Every training of every method has the same number of epochs. Fixed operations are trained once. A
-search is evaluated with its own weights (supernet), and by `keras_xd.evaluate_search` with the
+search is evaluated with its own weights (supernet), and by `keras_xd.evaluation.evaluate_search` with the
 architecture frozen and the weights trained from scratch (offline), also on the other classes
 (transfer). Finished runs are kept and not repeated, by several processes with different
 kinds, methods or seeds neither; with `--keep` so are finished parts of a run.
@@ -240,7 +240,7 @@ def run(method, kind, seed, options):
     moved = {}
 
     def task(own):
-        return keras_xd.Task(
+        return keras_xd.evaluation.Task(
             build=lambda: chrysalis_models.network(experiment.backbone, method, own),
             fit=lambda model: fit(model, own, xla=method == "k_layer", **settings),
             evaluate=lambda model: {"accuracy": accuracy(model, own)},
@@ -253,7 +253,7 @@ def run(method, kind, seed, options):
     if search is None:
         results = {protocol: trained(own, method, seed) for protocol, own in tasks.items()}
     else:
-        evaluation = keras_xd.evaluate_search(
+        evaluation = keras_xd.evaluation.evaluate_search(
             tasks["offline"],
             searched,
             transfer=None if other is None else {"other": tasks["transfer"]},

@@ -30,7 +30,7 @@ def fit(model, data, recipe, epochs, seed, search=None, xla=False):
         train = halves(*data.train, seed)
     batches = [data.batches(*part, seed) for part in train]
     if len(batches) > 1:
-        others["architecture_data"] = batches[1]
+        others["architecture_validation_data"] = batches[1]
     steps = epochs * len(batches[0])
     arguments = {
         "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),

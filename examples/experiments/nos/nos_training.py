@@ -161,7 +161,7 @@ def search(method, data, evaluation, seed, options, guide=None):
     begin = time.perf_counter()
     history = searched.fit(
         training,
-        architecture_data=held_out,
+        architecture_validation_data=held_out,
         epochs=options.search_epochs,
         callbacks=callbacks,
         verbose=0,

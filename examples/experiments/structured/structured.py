@@ -37,7 +37,7 @@ import keras_xd
 from experiments.dnarch.dnarch_training import schedule
 from experiments.structured.structured_models import TASKS
 from experiments.structured.structured_report import METHODS, page
-from keras_xd.layers import count_parameters
+from keras_xd.graph.size_counts import count_parameters
 
 FAMILIES = ("low_rank", "monarch", "block_tensor_train", "blast")
 FACTORS = (1.5, 1.0, 0.5)  # of the share, for the candidates of a search

@@ -1,4 +1,4 @@
-"""How a kernel is made of the features of a network, so that a convolution keeps the variance."""
+"""Kernels from the features of a network, scaled so that a convolution keeps the variance."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What comes before the blocks of a continuous convolutional network, of a learned width."""
+"""The first convolution of a continuous convolutional network, of a learned width."""
 
 import math
 from typing import Self, Unpack

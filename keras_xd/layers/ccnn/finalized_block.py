@@ -1,4 +1,4 @@
-"""What is left of a residual block once its sizes are found."""
+"""Finalized residual blocks of learned sizes."""
 
 import math
 from collections.abc import Sequence

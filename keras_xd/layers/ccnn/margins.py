@@ -1,6 +1,4 @@
-"""How far dynamic rendering computes beyond its masks, so that they can grow until the
-next update.
-"""
+"""Margins of dynamic rendering, within which masks can grow until the next update."""
 
 import math
 from collections.abc import Sequence

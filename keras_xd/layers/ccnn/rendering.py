@@ -1,4 +1,4 @@
-"""How much of its masked layers a model computes."""
+"""Dynamic rendering: computing the unmasked part of layers only."""
 
 import keras
 

@@ -91,7 +91,7 @@ class ArchitectureLogits(keras.layers.Layer):
     Example:
 
     >>> from keras_xd import layers
-    >>> architecture = layers.ArchitectureLogits(operations=(*layers.NOS_OPERATIONS, "xd_3"))
+    >>> architecture = layers.ArchitectureLogits(operations=(*layers.cells.genotypes.NOS_OPERATIONS, "xd_3"))
     >>> architecture.build()
     >>> tuple(architecture.logits.shape)
     (18, 12)

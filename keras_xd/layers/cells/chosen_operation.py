@@ -1,4 +1,4 @@
-"""What one operation on an edge of a relaxed cell makes, chosen while a graph runs."""
+"""One operation on an edge of a relaxed cell, chosen while a graph runs."""
 
 import functools
 

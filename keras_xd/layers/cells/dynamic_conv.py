@@ -90,38 +90,8 @@ def widened(kernels, size: int, axes: tuple[int, int] = (1, 2)):
 class DynamicKernel(keras.layers.Layer):
     """Makes a depthwise kernel of each sample of a batch of images.
 
-    With 1 × 1 convolutions `B` (to a part of the channels, then normalised and rectified), `T` (to
-    as many channels as the kernel has taps) and `E` (back to all channels)
-
-        context[c, t] = Σ_p (B x)[p, c] · softmax_p((T x)[p, t])
-        kernel[t, c] = softmax_t((E context)[t, c])
-
-    so that taps are positive and add up to 1 in each channel. There are no biases.
-
-    Args:
-        kernel_size: number of taps of the kernel along each axis, an odd integer.
-        reduction: the context has the number of channels divided by this, one at least.
-        affine: whether the normalisation has a scale and an offset that are learned.
-
-    Input shape:
-        `(batch, height, width, channels)`.
-
-    Output shape:
-        `(batch, kernel_size, kernel_size, channels)`.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> kernel = layers.DynamicKernel(5)(np.ones((2, 8, 8, 16)))
-    >>> kernel.shape, bool(np.allclose(np.sum(kernel, (1, 2)), 1))
-    (TensorShape([2, 5, 5, 16]), True)
-
-    Reference:
-        "Neural Operator Search", 2020, figure 1 and appendix A.1.2.
+    context[c, t] = Σ_p (B x)[p, c] · softmax_p((T x)[p, t])
+    kernel[t, c] = softmax_t((E context)[t, c])
     """
 
     def __init__(

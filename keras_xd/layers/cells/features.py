@@ -34,45 +34,7 @@ POOLING = ("max_pooling_3", "average_pooling_3")
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class FeatureOperation(keras.layers.Layer):
-    """One operation of a cell from features to as many features.
-
-    - `"separable_3"`, `"separable_5"`: twice rectification, depthwise convolution, 1 × 1
-      convolution and normalisation; the first one takes the strides.
-    - `"dilated_3"`, `"dilated_5"`: the same once, dilated by 2.
-    - `"xd_3"`, `"xd_5"`: the same once, with an `XDDepthwiseConv` that begins as the convolution.
-    - `"max_pooling_3"`, `"average_pooling_3"`: places beyond the borders do not count. With
-      `affine=False` the outputs are normalised.
-    - `"identity"`, with strides a `FactorizedReduce`.
-
-    No convolution has a bias.
-
-    Args:
-        filters: number of output channels. That of poolings and of the identity without strides
-            must be that of the inputs.
-        operation: the name of the operation.
-        strides: 1 or 2.
-        affine: whether normalisations have a scale and an offset that are learned. `False` is the
-            form that cells have in a search.
-
-    Input shape:
-        `(batch, height, width, channels)`; all sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, height / strides, width / strides, filters)`, rounded up.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.FeatureOperation(6, "dilated_5", strides=2)(np.ones((2, 9, 9, 6))).shape
-    TensorShape([2, 5, 5, 6])
-
-    Reference:
-        Liu et al., "DARTS: Differentiable Architecture Search", 2019, section 3.1.1.
-    """
+    """One operation of a cell from features to as many features."""
 
     def __init__(
         self,
@@ -196,35 +158,7 @@ class FeatureOperation(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class FactorizedReduce(keras.layers.Layer):
-    """Halves the size of images and reads all of them.
-
-    Rectification, two 1 × 1 convolutions with strides 2, the second on the images moved by one
-    place along both axes, each to one half of the filters, and normalisation. Where a size is odd
-    the moved images have zeros beyond their border.
-
-    Args:
-        filters: number of output channels, two at least.
-        affine: whether the normalisation has a scale and an offset that are learned.
-
-    Input shape:
-        `(batch, height, width, channels)`; all sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, height / 2, width / 2, filters)`, rounded up.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.FactorizedReduce(6)(np.ones((2, 9, 9, 4))).shape
-    TensorShape([2, 5, 5, 6])
-
-    Reference:
-        Liu et al., "DARTS: Differentiable Architecture Search", 2019.
-    """
+    """Halves the size of images and reads all of them."""
 
     def __init__(self, filters: int, affine: bool = True, **kwargs: Unpack[LayerOptions]):
         super().__init__(**kwargs)
@@ -267,31 +201,7 @@ class FactorizedReduce(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class ReLUConvBN(keras.layers.Layer):
-    """Rectification, a 1 × 1 convolution without bias and normalisation.
-
-    Args:
-        filters: number of output channels.
-        affine: whether the normalisation has a scale and an offset that are learned.
-
-    Input shape:
-        `(batch, height, width, channels)`; all sizes but the batch's must be known.
-
-    Output shape:
-        `(batch, height, width, filters)`.
-
-    Raises:
-        ValueError: for arguments and shapes outside these rules.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from keras_xd import layers
-    >>> layers.ReLUConvBN(6)(np.ones((2, 9, 9, 4))).shape
-    TensorShape([2, 9, 9, 6])
-
-    Reference:
-        Liu et al., "DARTS: Differentiable Architecture Search", 2019.
-    """
+    """Rectification, a 1 × 1 convolution without bias and normalisation."""
 
     def __init__(self, filters: int, affine: bool = True, **kwargs: Unpack[LayerOptions]):
         super().__init__(**kwargs)

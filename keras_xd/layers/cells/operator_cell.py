@@ -1,4 +1,4 @@
-"""What relaxed and derived cells of heterogeneous operations have in common."""
+"""Base class of relaxed and derived cells of heterogeneous operations."""
 
 from collections.abc import Sequence
 from typing import Any, Unpack

@@ -1,4 +1,4 @@
-"""Which operations the edges of a relaxed cell compute, and with what weights."""
+"""Relaxations of the choice of operations on the edges of a cell."""
 
 from collections.abc import Sequence
 

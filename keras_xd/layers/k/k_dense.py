@@ -161,8 +161,8 @@ class KDense(QuantizedWeights):
         self.finish_quantized_build()
 
     @property
-    def plan(self) -> kmatrix.Plan:
-        """The `kmatrix.Plan` of the K-matrix."""
+    def plan(self) -> kmatrix.radix.Plan:
+        """The `kmatrix.radix.Plan` of the K-matrix."""
         return self._plan
 
     def call(self, inputs: Tensor) -> Tensor:

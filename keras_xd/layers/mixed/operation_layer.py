@@ -1,4 +1,4 @@
-"""What layers of one or of several operations have in common: a convolution's output shape."""
+"""Output shape of layers of one or several operations: a convolution's."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where the windows of different operations lie for equal outputs, and what they compute."""
+"""Padding of the windows of different operations for equal outputs."""
 
 import math
 

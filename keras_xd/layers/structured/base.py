@@ -1,4 +1,4 @@
-"""What layers with structured kernels share: the options of the family, the factors."""
+"""Base class of layers with structured kernels: options and factors."""
 
 import dataclasses
 import math

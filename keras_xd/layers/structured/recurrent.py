@@ -89,16 +89,7 @@ class _StructuredCell(base.FactorFiles):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class StructuredLSTMCell(_StructuredCell, keras.layers.LSTMCell):
-    """The cell of `StructuredLSTM`, with the same arguments as far as they are the cell's.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import layers
-    >>> cells = [layers.StructuredLSTMCell(32, "low_rank") for _ in range(2)]
-    >>> keras.layers.RNN(cells)(keras.Input((10, 16))).shape
-    (None, 32)
-    """
+    """The cell of `StructuredLSTM`, with the same arguments as far as they are the cell's."""
 
     gates = 4
 
@@ -130,16 +121,7 @@ class StructuredLSTMCell(_StructuredCell, keras.layers.LSTMCell):
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class StructuredGRUCell(_StructuredCell, keras.layers.GRUCell):
-    """The cell of `StructuredGRU`, with the same arguments as far as they are the cell's.
-
-    Example:
-
-    >>> import keras
-    >>> from keras_xd import layers
-    >>> cell = layers.StructuredGRUCell(32, "low_rank", share=0.5)
-    >>> keras.layers.RNN(cell)(keras.Input((10, 16))).shape
-    (None, 32)
-    """
+    """The cell of `StructuredGRU`, with the same arguments as far as they are the cell's."""
 
     gates = 3
 

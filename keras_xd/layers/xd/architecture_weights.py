@@ -1,4 +1,4 @@
-"""What K-matrices are as an architecture: saved with their radices, and drawn at random."""
+"""K-matrices as architecture weights: saved with their radices, drawn at random."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where a convolution's inputs, outputs and weights lie on a circle of padded size. Pure Python."""
+"""Geometry of a convolution's axis on a circle of padded size. Pure Python."""
 
 import dataclasses
 import warnings
@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_xd import kmatrix
 from keras_xd.core import validation
-from keras_xd.core.callers import stacklevel
+from keras_xd.core.warning_location import stacklevel
 from keras_xd.kmatrix.radix import check_radix, parameter_count
 
 # A circle is large if its matrices have so many parameters, and so many times those of the next
@@ -132,7 +132,7 @@ def axis_geometry(size, kernel_size, stride, dilation, padding, radix=None, wind
             f"input size {size}, padding={padding!r}"
         )
     if padding == "circular":
-        kmatrix.factorise(size, radix)
+        kmatrix.radix.factorise(size, radix)
         padded = size
     else:
         need = max(size + left, stride * (outputs - 1) + full_span - left, full_span)
@@ -170,7 +170,7 @@ def transposed_axis_geometry(
             f"{padding=}"
         )
     if padding == "circular":
-        kmatrix.factorise(outputs, radix)
+        kmatrix.radix.factorise(outputs, radix)
         padded = outputs
     else:
         padded = kmatrix.padded_size(max(smallest - left, outputs + left, smallest), radix)
@@ -217,7 +217,7 @@ def warn_of_large_circles(name, plans, radices, depths):
             continue
         other = kmatrix.padded_size(plan.n, radix)
         count, least = (
-            sum(parameter_count(n, kmatrix.factorise(n, radix), depth) for depth in depths)
+            sum(parameter_count(n, kmatrix.radix.factorise(n, radix), depth) for depth in depths)
             for n in (plan.n, other)
         )
         if count >= max(_MANY_PARAMETERS, _TIMES_AS_MANY * least):

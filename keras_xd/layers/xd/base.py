@@ -1,4 +1,4 @@
-"""What all XD-operations share: K-matrices, frequency bias, channel gates, and how they compute."""
+"""Base class of all XD-operations: K-matrices, frequency bias, channel gates."""
 
 import math
 from typing import Any
@@ -19,7 +19,7 @@ from keras_xd.core.type_aliases import (
     Shape,
     Tensor,
 )
-from keras_xd.layers.xd import axis_layout, functional, penalties, placed_kernel, warm_starts
+from keras_xd.layers.xd import axis_layout, functional, placed_kernel, regularizers, warm_starts
 from keras_xd.layers.xd.axis_layout import AxisGeometry
 from keras_xd.layers.xd.folding import FoldedOperation
 from keras_xd.layers.xd.warm_starts import MATRICES, initial
@@ -123,8 +123,8 @@ class XDLayer(FoldedOperation):
             self._channel_gates = self._architecture_weight("channel_gates", gates)
 
     @property
-    def plans(self) -> tuple[kmatrix.Plan, ...]:
-        """The `kmatrix.Plan` of each spatial axis."""
+    def plans(self) -> tuple[kmatrix.radix.Plan, ...]:
+        """The `kmatrix.radix.Plan` of each spatial axis."""
         return self._plans
 
     @property
@@ -247,7 +247,7 @@ class XDLayer(FoldedOperation):
             name=name,
             shape=value.shape,
             initializer=lambda shape, dtype=None: ops.convert_to_tensor(value, dtype=dtype),
-            regularizer=penalties.bound(self.architecture_regularizer, value, plan),
+            regularizer=regularizers.bound(self.architecture_regularizer, value, plan),
             autocast=False,
             dtype=self.start_dtype,  # in bfloat16 small steps of the search would be rounded away
         )

@@ -129,7 +129,7 @@ class XDConv(ConvolutionXDLayer, ConvolutionOfAnyRank):
         channel_gates: whether there are gates `C`, with groups on the connections inside each
             group; `None`: where the start needs them.
         architecture_regularizer: regularizer of each of `K`, `L`, `M`, `b` and `C`: Keras' or of
-            `keras_xd.penalties`.
+            `keras_xd.regularizers`.
         seed: integer, makes a random start reproducible.
 
     Call arguments:

@@ -1,4 +1,4 @@
-"""How far an XD-operation is from the named operations, and which of them is nearest."""
+"""Distances of an XD-operation from named operations, and the nearest of them."""
 
 import dataclasses
 import functools
@@ -72,7 +72,7 @@ class NearestTable:
 
 
 @check_types
-def distance(
+def operation_distance(
     layer: keras.layers.Layer,
     operation: str | warm_starts.Convolution,
     metric: str = "euclidean",
@@ -143,7 +143,7 @@ def distance(
     >>> import keras_xd
     >>> layer = keras_xd.layers.XDConv2D(4, 3, padding="same")
     >>> layer.build((None, 8, 8, 4))
-    >>> keras_xd.distance(layer, "convolution"), keras_xd.distance(layer, "zero", "averaged")
+    >>> keras_xd.operation_distance(layer, "convolution"), keras_xd.operation_distance(layer, "zero", "averaged")
     (0.0, 1.0)
 
     Reference:
@@ -155,7 +155,7 @@ def distance(
 
 
 @check_types
-def nearest(
+def nearest_operation(
     model: keras.layers.Layer, metric: str = "fitted", relative: bool = True
 ) -> Nearest | NearestTable:
     """Return which named operation an XD-operation has come closest to, or each one of a model.
@@ -184,11 +184,11 @@ def nearest(
     >>> import keras_xd
     >>> layer = keras_xd.layers.XDConv2D(4, 3, padding="same", warm_start="average_pooling")
     >>> model = keras.Sequential([keras.Input((8, 8, 4)), layer])
-    >>> found = keras_xd.nearest(layer)
+    >>> found = keras_xd.nearest_operation(layer)
     >>> found.operation, list(found.distances)
     ('average_pooling', ['average_pooling', 'identity', 'convolution', 'zero'])
     >>> layer.name = "pool"
-    >>> print(keras_xd.nearest(model))
+    >>> print(keras_xd.nearest_operation(model))
     layer  kind      nearest          distance  others
     -----  --------  ---------------  --------  ------------------------------------
     pool   XDConv2D  average_pooling  0         identity 0.93, convolution 1, zero 1

@@ -276,7 +276,7 @@ def _axis(analysis, synthesis):
 
 
 def _plan(axis):
-    return kmatrix.Plan(axis["n"], tuple(axis["radices"]), tuple(axis["groups"]))
+    return kmatrix.radix.Plan(axis["n"], tuple(axis["radices"]), tuple(axis["groups"]))
 
 
 def _matrix_specification(transform):

@@ -225,11 +225,7 @@ def count_parameters(
     filters: int,
     groups: int,
 ) -> Any:
-    """Return how many numbers the matrices and the core have, for ranks that may be arrays.
-
-    Args:
-        sizes, output_sizes, ranks, channels, filters, groups: as in `multiply_adds`.
-    """
+    """Return how many numbers the matrices and the core have, for ranks that may be arrays."""
     core = channels // groups * filters
     for rank in ranks:
         core = core * rank

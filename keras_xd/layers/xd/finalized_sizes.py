@@ -1,4 +1,4 @@
-"""How large a finalized XD-operation is in each of its forms, and which form to take."""
+"""Sizes of a finalized XD-operation in each form, and the choice of the form."""
 
 import dataclasses
 import math
@@ -18,49 +18,49 @@ class Sizes:
     """The sizes of a finalized XD-operation.
 
     Attributes:
-        keep: the form, `"spectrum"` or `"kernel"`.
+        form: the form, `"spectrum"` or `"kernel"`.
         parameters: number of weights.
         multiply_adds: of one sample, without forming the spectrum.
         forming: multiply–adds of forming the spectrum `L w`, once a call; 0 where it is stored.
     """
 
-    keep: str
+    form: str
     parameters: int
     multiply_adds: int
     forming: int
 
 
-def is_low_rank(keep, tolerance):
+def is_low_rank(form, tolerance):
     """Return whether a form is that of low ranks."""
-    validation.one_of(keep, (*KEEPS, LOW_RANK), "keep")
+    validation.one_of(form, (*KEEPS, LOW_RANK), "form")
     if tolerance is not None and not 0 < validation.real_number(tolerance, "tolerance") < 1:
         raise ValueError(
             "`tolerance` is a relative error and must lie between 0 and 1, both excluded. "
             f"Received: tolerance={tolerance!r}"
         )
-    if tolerance is not None and keep != LOW_RANK:
+    if tolerance is not None and form != LOW_RANK:
         raise ValueError(
-            '`tolerance` is that of `keep="low_rank"`; the other forms have the same outputs. '
-            f"Received: tolerance={tolerance!r}, keep={keep!r}"
+            '`tolerance` is that of `form="low_rank"`; the other forms have the same outputs. '
+            f"Received: tolerance={tolerance!r}, form={form!r}"
         )
-    return keep == LOW_RANK
+    return form == LOW_RANK
 
 
-def sizes(keep, geometry, plans, depths, widths, *, use_bias, frequency_bias, channel_gates):
+def sizes(form, geometry, plans, depths, widths, *, use_bias, frequency_bias, channel_gates):
     """Return the `Sizes` of an operation."""
-    validation.one_of(keep, KEEPS, "keep")
+    validation.one_of(form, KEEPS, "form")
     channels, filters, groups = widths
     connections = channels // groups * filters
     frequencies = math.prod(plan.n for plan in plans)
     bias = filters * bool(use_bias)
     found = {}
-    if keep != "kernel":
+    if form != "kernel":
         stored = _numbers(geometry, plans, depths, [axis > 0 for axis in range(len(plans))])
         stored += 2 * frequencies * connections
         count = _multiply_adds(geometry, plans, depths, channels, filters)
         count += 4 * frequencies * connections
         found["spectrum"] = Sizes("spectrum", stored + bias, count, 0)
-    if keep != "spectrum":
+    if form != "spectrum":
         compact = compact_plans(geometry, plans, depths)
         stored = _numbers(geometry, compact, depths, [True] * len(plans)) // 2
         stored += sum(2 * plan.n * g.kernel_size for plan, g in zip(plans, geometry, strict=True))
@@ -71,7 +71,7 @@ def sizes(keep, geometry, plans, depths, widths, *, use_bias, frequency_bias, ch
         count += 4 * frequencies * connections
         forming = _forming(geometry, plans, connections)
         found["kernel"] = Sizes("kernel", stored + bias, count, forming)
-    return found[keep] if keep != "auto" else _choice(**found)
+    return found[form] if form != "auto" else _choice(**found)
 
 
 def compact_plans(geometry, plans, depths):

@@ -28,13 +28,13 @@ from keras_xd.layers.xd.warm_starts import MATRICES
 class FoldedOperation(MatrixArchitecture):
     """Base class of `XDLayer`: what its matrices, kernel, bias and gates multiply out to."""
 
-    def finalized_sizes(self, input_shape: Shape, keep: str = "spectrum") -> finalized_sizes.Sizes:
+    def finalized_sizes(self, input_shape: Shape, form: str = "spectrum") -> finalized_sizes.Sizes:
         """Return the sizes of what `finalize` makes, on inputs of a shape, without building it."""
         channels, _ = self._split_shape(input_shape)
         geometry, plans = self._sizes(input_shape)
         filters, groups = self._output_channels(channels), self._channel_groups(channels)
         return finalized_sizes.sizes(
-            keep,
+            form,
             geometry,
             plans,
             self.depth,
@@ -46,22 +46,22 @@ class FoldedOperation(MatrixArchitecture):
 
     def finalize(
         self,
-        keep: str = "spectrum",
-        storage: str | None = None,
+        form: str = "spectrum",
+        weight_dtype: str | None = None,
         tolerance: float | None = None,
     ) -> keras.layers.Layer:
         """Return a built layer of dense matrices with the same outputs."""
-        if finalized_sizes.is_low_rank(keep, tolerance):
+        if finalized_sizes.is_low_rank(form, tolerance):
             static = self._low_rank(
-                storage, finalized_sizes.TOLERANCE if tolerance is None else tolerance
+                weight_dtype, finalized_sizes.TOLERANCE if tolerance is None else tolerance
             )
             if static is not None:
                 return static
-            keep = self._smallest_exact()
-        keep = self.finalized_sizes(self.get_build_config()["input_shape"], keep).keep
-        if keep == "spectrum":
+            form = self._smallest_exact()
+        form = self.finalized_sizes(self.get_build_config()["input_shape"], form).form
+        if form == "spectrum":
             folded = self._compiled_once(self._folded)
-            return StaticXD.from_tensors(self, *folded, storage=storage)
+            return StaticXD.from_tensors(self, *folded, storage=weight_dtype)
         plans = finalized_sizes.compact_plans(self._geometry, self._plans, self.depth)
         transforms = functools.partial(self.architecture_transforms, plans, columns=True)
         analyses, matrices, syntheses = self._compiled_once(transforms)
@@ -70,7 +70,9 @@ class FoldedOperation(MatrixArchitecture):
         if b is None and gates is not None:
             kernel, gates = gates * kernel, None
         spectrum = [*matrices, kernel, *(part for part in (b, gates) if part is not None)]
-        return StaticKernelXD.from_tensors(self, analyses, spectrum, syntheses, storage=storage)
+        return StaticKernelXD.from_tensors(
+            self, analyses, spectrum, syntheses, storage=weight_dtype
+        )
 
     def _compiled_once(self, function):
         """Return the transforms, tensors and transforms of a function, as `compiled_once` does."""
@@ -91,10 +93,10 @@ class FoldedOperation(MatrixArchitecture):
     def _smallest_exact(self):
         """Return which of the exact forms has the fewest weights."""
         shape = self.get_build_config()["input_shape"]
-        forms = [self.finalized_sizes(shape, keep) for keep in ("spectrum", "kernel")]
-        return min(forms, key=lambda form: form.parameters).keep
+        forms = [self.finalized_sizes(shape, form) for form in ("spectrum", "kernel")]
+        return min(forms, key=lambda form: form.parameters).form
 
-    def _low_rank(self, storage, tolerance):
+    def _low_rank(self, weight_dtype, tolerance):
         """Return the static layer of low ranks, or `None` where an exact form is better."""
         shape, kernel = self.get_build_config()["input_shape"], self._grouped_kernel()
         if not low_rank.is_decomposable(self, kernel):
@@ -114,7 +116,7 @@ class FoldedOperation(MatrixArchitecture):
             return None
         periodic = all(g.is_circle for g in self._geometry)
         return StaticLowRankXD.from_decomposition(
-            self, whole.truncated(ranks), periodic=periodic, storage=storage
+            self, whole.truncated(ranks), periodic=periodic, storage=weight_dtype
         )
 
     def linear(self, x: Tensor) -> Tensor:

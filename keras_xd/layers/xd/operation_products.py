@@ -1,4 +1,4 @@
-"""What two XD-operations of the same geometry have in common: norms and inner products in NumPy."""
+"""Norms and inner products of XD-operations of one geometry, in NumPy."""
 
 import functools
 import math

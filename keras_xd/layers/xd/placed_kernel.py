@@ -1,4 +1,4 @@
-"""How `L` meets the kernel along each axis: by its columns, or applied to the placed kernel."""
+"""The product of `L` and the kernel along each axis."""
 
 import dataclasses
 

@@ -202,8 +202,8 @@ class SearchableResampled(Resampled, SearchableLayer):
 
     def finalize(
         self,
-        keep: str = "spectrum",
-        storage: str | None = None,
+        form: str = "spectrum",
+        weight_dtype: str | None = None,
         tolerance: float | None = None,
     ) -> keras.layers.Layer:
         """Return a built `Resampled` layer around the finalized layer.
@@ -211,7 +211,7 @@ class SearchableResampled(Resampled, SearchableLayer):
         The arguments are those of `XDConv.finalize`.
         """
         static = Resampled(
-            self.layer.finalize(keep, storage, tolerance),
+            self.layer.finalize(form, weight_dtype, tolerance),
             self.sizes,
             activation=self.activation,
             activity_regularizer=self.activity_regularizer,

@@ -156,19 +156,19 @@ class SeparableXDLayer(SearchableLayer):
             }
         return {name: value + second.get(name, 0) for name, value in first.items()}
 
-    def finalized_sizes(self, input_shape: Shape, keep: str = "spectrum") -> finalized_sizes.Sizes:
+    def finalized_sizes(self, input_shape: Shape, form: str = "spectrum") -> finalized_sizes.Sizes:
         """Return the sizes of what `finalize` makes, as `XDConv.finalized_sizes`."""
-        first = self.depthwise.finalized_sizes(input_shape, keep)
+        first = self.depthwise.finalized_sizes(input_shape, form)
         between = self.depthwise.compute_output_shape(input_shape)
         if self.search_pointwise:
-            second = self.pointwise.finalized_sizes(between, keep)
+            second = self.pointwise.finalized_sizes(between, form)
         else:
             channels = between[-1 if self.data_format == "channels_last" else 1]
             weights = channels * self.filters + self.filters * bool(self.use_bias)
             count = math.prod(between[1:]) * self.filters
-            second = finalized_sizes.Sizes(first.keep, weights, count, 0)
+            second = finalized_sizes.Sizes(first.form, weights, count, 0)
         return finalized_sizes.Sizes(
-            first.keep,
+            first.form,
             first.parameters + second.parameters,
             first.multiply_adds + second.multiply_adds,
             first.forming + second.forming,
@@ -176,13 +176,13 @@ class SeparableXDLayer(SearchableLayer):
 
     def finalize(
         self,
-        keep: str = "spectrum",
-        storage: str | None = None,
+        form: str = "spectrum",
+        weight_dtype: str | None = None,
         tolerance: float | None = None,
     ) -> keras.layers.Layer:
         """Return the static depthwise layer and the pointwise one, one after the other."""
         if self.search_pointwise:
-            pointwise = self.pointwise.finalize(keep, storage, tolerance)
+            pointwise = self.pointwise.finalize(form, weight_dtype, tolerance)
         else:
             pointwise = type(self.pointwise).from_config(self.pointwise.get_config())
             pointwise.build(self.pointwise.get_build_config()["input_shape"])
@@ -191,7 +191,7 @@ class SeparableXDLayer(SearchableLayer):
         shape = self.get_build_config()["input_shape"]
         # An input of a shorter type than the layers' would round what it is given.
         dtype = "float64" if self.compute_dtype == "float64" else None
-        depthwise = self.depthwise.finalize(keep, storage, tolerance)
+        depthwise = self.depthwise.finalize(form, weight_dtype, tolerance)
         stack = [keras.Input(shape[1:], dtype=dtype), depthwise, pointwise]
         return keras.Sequential(stack, name=self.name)
 

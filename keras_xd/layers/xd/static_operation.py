@@ -1,4 +1,4 @@
-"""What the finalized forms of an XD-operation have in common."""
+"""Base class of the finalized forms of an XD-operation."""
 
 from collections.abc import Sequence
 from typing import Any, Unpack

@@ -1,4 +1,4 @@
-"""What a bilevel step needs of JAX."""
+"""Bilevel steps on JAX."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What a bilevel step needs of TensorFlow."""
+"""Bilevel steps on TensorFlow."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""What a bilevel step needs of PyTorch."""
+"""Bilevel steps on PyTorch."""
 
 import contextlib
 

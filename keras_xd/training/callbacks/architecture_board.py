@@ -1,4 +1,4 @@
-"""What a search makes of the layers, written for TensorBoard."""
+"""Pictures and numbers of a search for TensorBoard."""
 
 import math
 import os
@@ -32,8 +32,8 @@ class ArchitectureBoard(keras.callbacks.Callback):
       counted, and `complexity/relative_to_target` for a model with a `complexity_target` of them.
     - images (`images=True`): a heatmap of every array in `describe()`, as `<layer>/<name>`;
       `<layer>/operator`, the map from the first input channel to the first output channel, for
-      XD-operations (see `keras_xd.visualization.operator_matrix`); and `<layer>/spectra`, the
-      singular values of matrices. See `keras_xd.visualization.heatmap` for the colours.
+      XD-operations (see `keras_xd.visualization.operators.operator_matrix`); and `<layer>/spectra`, the
+      singular values of matrices. See `keras_xd.visualization.images.heatmap` for the colours.
     - text: the table `architecture` of all of it, with the names of layers whose multiply–adds are
       not counted.
 
@@ -192,7 +192,9 @@ class ArchitectureBoard(keras.callbacks.Callback):
         }
         if any(name.startswith(("matrix/", "magnitude/")) for name in arrays):  # linear
             arrays = {**arrays, **_operator(layer)}
-        images = {f"{path}/{name}": visualization.heatmap(array) for name, array in arrays.items()}
+        images = {
+            f"{path}/{name}": visualization.images.heatmap(array) for name, array in arrays.items()
+        }
         # The singular values of an overview are not those of the matrix.
         matrices = {
             name: array

@@ -1,4 +1,4 @@
-"""What an early stop means for a search in phases."""
+"""Phases of early stopping."""
 
 import keras
 

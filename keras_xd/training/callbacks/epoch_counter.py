@@ -14,12 +14,12 @@ class EpochCounter(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         # Callbacks that restore a model have done so by now, so the count is final.
-        self.model.movement.begin()
+        self.model.architecture_drift.begin()
         self.model.begin_epoch(epoch)
 
     def on_epoch_end(self, epoch, logs=None):
         self.model.search_optimizer.epochs.assign_add(1)
-        change = self.model.movement.distance()
+        change = self.model.architecture_drift.distance()
         if logs is not None and change is not None:
             logs["architecture_change"] = change
         losses = bad_losses(logs)

@@ -1,4 +1,4 @@
-"""What a search of cells has decided on so far, epoch by epoch."""
+"""Log of the genotype of a search of cells, epoch by epoch."""
 
 import json
 import pathlib

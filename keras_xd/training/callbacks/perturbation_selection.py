@@ -15,7 +15,12 @@ from keras_xd.layers.cells.genotypes import (
     first_tier_edge,
     is_feature,
 )
-from keras_xd.training.importance import badness, importance, most_missed, removable_architectures
+from keras_xd.training.operation_ablation import (
+    badness,
+    importance,
+    most_missed,
+    removable_architectures,
+)
 
 
 class PerturbationSelection(keras.callbacks.Callback):

@@ -245,7 +245,7 @@ def test_searches_train_what_is_drawn(relaxation, mode, rng, request):
     search.compile(*optimizers, "mse", mode=mode, jit_compile=False, run_eagerly=eager)
     before = [keras.ops.convert_to_numpy(v) for v in search.trainable_variables]
     data = rng.standard_normal((2, 4, 4, 3)), rng.standard_normal((2, 8))
-    held_out = {} if mode == "joint" else {"architecture_data": data}
+    held_out = {} if mode == "joint" else {"architecture_validation_data": data}
     search.fit(*data, batch_size=2, verbose=0, **held_out)
     moved = {
         v.name

@@ -4,7 +4,7 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.graph.cost import complexity
-from keras_xd.layers.cells.dynamic_conv import WAYS, dynamic_depthwise_conv, widened
+from keras_xd.layers.cells.dynamic_conv import WAYS, DynamicKernel, dynamic_depthwise_conv, widened
 from keras_xd.testing import assert_close, check_config, check_layer
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
@@ -65,7 +65,7 @@ def test_kernels_are_summed_before_the_convolution(rng):
 @pytest.mark.parametrize("kernel_size, affine", [(3, True), (5, False)])
 def test_kernel_equals_numpy(kernel_size, affine, rng):
     x = rng.standard_normal((3, 4, 5, 16)).astype("float32")
-    layer = layers.DynamicKernel(kernel_size, affine=affine)
+    layer = DynamicKernel(kernel_size, affine=affine)
     layer.build(x.shape)
     randomized(layer, rng)
     kernel = keras.ops.convert_to_numpy(layer(x))
@@ -106,12 +106,12 @@ def test_multiply_adds():
 def test_is_a_keras_layer():
     """XLA compiles it as part of a `SelfCalibration`."""
     arguments = {"kernel_size": 3, "reduction": 2, "affine": True}
-    check_config(layers.DynamicKernel, arguments)
+    check_config(DynamicKernel, arguments)
     check_layer(layers.DynamicConv2D, {**arguments, "strides": 1}, (4, 5, 4, 4), run_jit=False)
 
 
 def test_few_channels_leave_one():
-    assert layers.DynamicKernel()(np.ones((1, 2, 2, 3))).shape == (1, 3, 3, 3)
+    assert DynamicKernel()(np.ones((1, 2, 2, 3))).shape == (1, 3, 3, 3)
 
 
 @pytest.mark.parametrize(

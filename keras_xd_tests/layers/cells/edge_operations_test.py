@@ -15,7 +15,9 @@ from scipy import special
 from keras_xd import genotypes, layers
 from keras_xd.layers.cells import edge_products, fused_edge_ops
 from keras_xd.layers.cells.chosen_operation import chosen_outcome, combined_chosen
+from keras_xd.layers.cells.dynamic_conv import DynamicKernel
 from keras_xd.layers.cells.edge_operations import Edge, node_values, outcomes
+from keras_xd.layers.cells.features import FeatureOperation
 from keras_xd.layers.cells.fused_edge_ops import FusedCall, FusedEdgeOps
 from keras_xd.layers.cells.operator_cell import combined, outcome_kind
 from keras_xd.testing import assert_close
@@ -27,12 +29,12 @@ NAMES = genotypes.NOS_OPERATIONS
 def layer_of(name, filters, strides):
     """Return the layer of an operation as a search has it, and whether it is called in training."""
     if name.startswith("dynamic"):
-        return layers.DynamicKernel(int(name[-1]), affine=False)
+        return DynamicKernel(int(name[-1]), affine=False)
     if name == "spatial_attention":
         return layers.SpatialAttention(strides, affine=False)
     if name == "channel_attention":
         return layers.ChannelAttention()
-    return layers.FeatureOperation(filters, name, strides, affine=False)
+    return FeatureOperation(filters, name, strides, affine=False)
 
 
 def numpy(x):

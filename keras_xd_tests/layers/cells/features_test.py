@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd import layers
+from keras_xd.layers.cells.features import FactorizedReduce, FeatureOperation, ReLUConvBN
 from keras_xd.layers.cells.genotypes import FEATURE_OPERATIONS, XD_OPERATIONS
 from keras_xd.testing import assert_close, check_config, check_layer
 from keras_xd_tests.layers.cells import cell_references
@@ -15,7 +15,7 @@ from keras_xd_tests.layers.cells.cell_references import randomized
 def test_operation_equals_numpy(operation, strides, rng):
     for affine, sizes in ((True, (5, 6)), (False, (6, 7))):
         x = rng.standard_normal((2, *sizes, 3)).astype("float32")
-        layer = layers.FeatureOperation(3, operation, strides, affine=affine)
+        layer = FeatureOperation(3, operation, strides, affine=affine)
         layer.build(x.shape)
         searched = {id(v) for v in keras_xd.architecture_variables(layer)}
         start = [(v, keras.ops.convert_to_numpy(v)) for v in layer.weights if id(v) in searched]
@@ -32,8 +32,8 @@ def test_operation_equals_numpy(operation, strides, rng):
 def test_reduction_and_pointwise_equal_numpy(sizes, rng):
     x = rng.standard_normal((2, *sizes, 3)).astype("float32")
     reference = {
-        layers.FactorizedReduce: cell_references.factorized_reduction,
-        layers.ReLUConvBN: cell_references.pointwise_operation,
+        FactorizedReduce: cell_references.factorized_reduction,
+        ReLUConvBN: cell_references.pointwise_operation,
     }
     for layer_class, compute in reference.items():
         layer = layer_class(5)
@@ -42,7 +42,7 @@ def test_reduction_and_pointwise_equal_numpy(sizes, rng):
         y = keras.ops.convert_to_numpy(layer(x))
         assert y.shape == layer.compute_output_shape(x.shape)
         assert_close(y, compute(layer, x).astype("float32"))
-    assert [w.shape[-1] for w in layers_of(layers.FactorizedReduce(5), x)] == [3, 2]
+    assert [w.shape[-1] for w in layers_of(FactorizedReduce(5), x)] == [3, 2]
 
 
 def layers_of(reduction, x):
@@ -62,7 +62,7 @@ def test_parameters_and_multiply_adds():
         "identity": 36,  # reduces the size
     }
     for operation, count in expected.items():
-        layer = layers.FeatureOperation(6, operation, strides=2)
+        layer = FeatureOperation(6, operation, strides=2)
         layer.build(shape)
         trained = sum(int(np.prod(v.shape)) for v in layer.trainable_variables)
         normalisations = 2 if operation.startswith("separable") else bool(count)
@@ -72,16 +72,16 @@ def test_parameters_and_multiply_adds():
 
 
 def test_is_a_keras_layer():
-    check_config(layers.ReLUConvBN, {"filters": 3, "affine": True})
-    check_layer(layers.FactorizedReduce, {"filters": 3, "affine": True}, (4, 5, 4, 4))
+    check_config(ReLUConvBN, {"filters": 3, "affine": True})
+    check_layer(FactorizedReduce, {"filters": 3, "affine": True}, (4, 5, 4, 4))
     arguments = {"filters": 3, "operation": "dilated_3", "strides": 2, "affine": False}
-    check_layer(layers.FeatureOperation, arguments, (4, 5, 4, 4), run_jit=False)
+    check_layer(FeatureOperation, arguments, (4, 5, 4, 4), run_jit=False)
 
 
 def test_xd_operation_is_searched_and_finalized(rng):
     x = rng.standard_normal((2, 6, 6, 4)).astype("float32")
     inputs = keras.Input((6, 6, 4))
-    model = keras.Model(inputs, layers.FeatureOperation(4, "xd_3")(inputs))
+    model = keras.Model(inputs, FeatureOperation(4, "xd_3")(inputs))
     assert len(keras_xd.architecture_variables(model)) == 6
     keras_xd.randomize_architecture(model, seed=1)
     found = keras_xd.finalize(model)
@@ -100,15 +100,15 @@ def test_xd_operation_is_searched_and_finalized(rng):
 )
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
-        layers.FeatureOperation(*arguments)
+        FeatureOperation(*arguments)
 
 
 def test_bad_shapes():
     with pytest.raises(ValueError, match="as many `filters` as channels"):
-        layers.FeatureOperation(4, "max_pooling_3").build((None, 4, 4, 3))
+        FeatureOperation(4, "max_pooling_3").build((None, 4, 4, 3))
     with pytest.raises(ValueError, match="as many `filters` as channels"):
-        layers.FeatureOperation(4, "identity").build((None, 4, 4, 3))
+        FeatureOperation(4, "identity").build((None, 4, 4, 3))
     with pytest.raises(ValueError, match="batch, height, width, channels"):
-        layers.FeatureOperation(4, "separable_3").build((None, None, 4, 3))
+        FeatureOperation(4, "separable_3").build((None, None, 4, 3))
     with pytest.raises(ValueError, match="2 at least"):
-        layers.FactorizedReduce(1)
+        FactorizedReduce(1)

@@ -8,6 +8,7 @@ import tensorflow as tf
 import keras_xd
 from keras_xd import genotypes, layers
 from keras_xd.graph import cloning
+from keras_xd.layers.cells.genotypes import NOS_OPERATIONS
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.cells import cell_references
 from keras_xd_tests.layers.cells.cell_references import randomized
@@ -142,7 +143,7 @@ def test_a_configuration_without_the_gate_is_that_of_the_paper():
 
 def test_all_operations_of_the_paper_are_there():
     cell = layers.HeterogeneousCell(2, layers.ArchitectureLogits())
-    assert cell.operation_names == genotypes.NOS_OPERATIONS == layers.NOS_OPERATIONS
+    assert cell.operation_names == genotypes.NOS_OPERATIONS == NOS_OPERATIONS
     for edge in (0, 17):
         for name in genotypes.FEATURE_OPERATIONS:
             layer = cell.edge_operation(edge, name)

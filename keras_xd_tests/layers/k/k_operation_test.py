@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_xd import layers
 from keras_xd.core.searchable import architecture_variables, flatten_layers, freeze_architecture
-from keras_xd.finalizing import finalize
+from keras_xd.finalizing.finalizer import finalize
 from keras_xd.graph import cloning
 from keras_xd.kmatrix import constructions
 from keras_xd.testing import assert_close, check_layer

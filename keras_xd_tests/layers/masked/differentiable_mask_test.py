@@ -159,7 +159,7 @@ def test_a_search_keeps_masks_in_their_range():
         run_eagerly=True,
     )
     data = np.zeros((2, 80))
-    search.fit(data, data, batch_size=1, verbose=0, architecture_data=(data, data))
+    search.fit(data, data, batch_size=1, verbose=0, architecture_validation_data=(data, data))
     assert mask.describe()["offset"] == pytest.approx(masks.sigmoid_range(25.0)[1], rel=1e-6)
 
 

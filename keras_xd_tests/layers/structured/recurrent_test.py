@@ -5,6 +5,7 @@ import pytest
 import keras_xd
 from keras_xd import layers
 from keras_xd import testing as layer_checks
+from keras_xd.layers.structured.recurrent import StructuredLSTMCell
 from keras_xd.testing import assert_close, check_file
 
 PAIRS = [
@@ -52,11 +53,11 @@ def test_layer(rng):
 
 
 def test_a_forgetting_gate_starts_open():
-    cell = layers.StructuredLSTMCell(4, "low_rank", share=0.9)
+    cell = StructuredLSTMCell(4, "low_rank", share=0.9)
     cell.build((None, 6))
     bias = keras.ops.convert_to_numpy(cell.bias)
     np.testing.assert_array_equal(bias, np.repeat([0, 1, 0, 0], 4))
-    plain = layers.StructuredLSTMCell(4, "low_rank", share=0.9, unit_forget_bias=False)
+    plain = StructuredLSTMCell(4, "low_rank", share=0.9, unit_forget_bias=False)
     plain.build((None, 6))
     assert not keras.ops.convert_to_numpy(plain.bias).any()
 

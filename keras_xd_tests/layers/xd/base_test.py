@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd import layers, penalties
+from keras_xd import layers, regularizers
 from keras_xd_tests.layers.xd import precision_cases
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def test_the_architecture_regularizer_counts_every_architecture_variable(rng):
 
 
 def test_penalties_know_the_start_and_the_plan(rng):
-    near = penalties.NearStart(0.5)
+    near = regularizers.NearStart(0.5)
     layer = layers.XDConv1D(2, 3, channel_gates=True, architecture_regularizer=near)
     layer.build((None, 9, 2))
     assert float(sum(layer.losses)) == 0
@@ -39,7 +39,7 @@ def test_penalties_know_the_start_and_the_plan(rng):
         variable.assign_add(step)
     expected = 0.5 * sum(np.sum(step**2) for step in steps)
     np.testing.assert_allclose(float(sum(layer.losses)), expected, rtol=1e-4)
-    permutation = penalties.NearPermutation(1.0, free=0)
+    permutation = regularizers.NearPermutation(1.0, free=0)
     layer = layers.XDConv1D(2, 3, depth=2, architecture_regularizer=permutation)
     layer.build((None, 9, 2))
     assert len(layer.losses) == 3 and float(sum(layer.losses)) > 0

@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd import layers, visualization
-from keras_xd.layers.xd.distances import METRICS, Nearest, NearestTable, distance, nearest
+from keras_xd import layers
+from keras_xd.layers.xd.distances import (
+    METRICS,
+    Nearest,
+    NearestTable,
+    nearest_operation,
+    operation_distance,
+)
+from keras_xd.visualization.operators import operator_matrix
 
 NAMES = ("convolution", "average_pooling", "identity", "zero", "fourier_operator")
 
@@ -126,9 +133,11 @@ def test_averaged_is_the_mean_over_kernels(case, name):
     _, norm, change = averaged_squares(layer, start_of(case, name))
     layer.kernel.assign(kernel)
     expected = np.sqrt(change)
-    assert distance(layer, name, "averaged", relative=False) == pytest.approx(expected, rel=1e-5)
+    assert operation_distance(layer, name, "averaged", relative=False) == pytest.approx(
+        expected, rel=1e-5
+    )
     relative = np.sqrt(change / norm)
-    assert distance(layer, name, "averaged") == pytest.approx(relative, rel=1e-5)
+    assert operation_distance(layer, name, "averaged") == pytest.approx(relative, rel=1e-5)
 
 
 @each_case_and_name
@@ -137,9 +146,11 @@ def test_own_kernel_compares_the_layers_as_they_are(case, name):
     named.kernel.assign(layer.kernel)
     now, then = whole_map(layer), whole_map(named)
     expected = np.linalg.norm(now - then)
-    assert distance(layer, name, "own_kernel", relative=False) == pytest.approx(expected, rel=1e-5)
+    assert operation_distance(layer, name, "own_kernel", relative=False) == pytest.approx(
+        expected, rel=1e-5
+    )
     relative = expected / np.linalg.norm(then)
-    assert distance(layer, name, "own_kernel") == pytest.approx(relative, rel=1e-5)
+    assert operation_distance(layer, name, "own_kernel") == pytest.approx(relative, rel=1e-5)
 
 
 def test_own_kernel_sums_the_operator_matrices_over_channels():
@@ -147,12 +158,11 @@ def test_own_kernel_sums_the_operator_matrices_over_channels():
     layer = built(layers.XDConv1D, (5, 2), 2, 3, **options)
     named = at_start(layer, "identity")
     pairs = [(channel, filter) for channel in range(2) for filter in range(2)]
-    changes = [
-        visualization.operator_matrix(layer, *pair) - visualization.operator_matrix(named, *pair)
-        for pair in pairs
-    ]
+    changes = [operator_matrix(layer, *pair) - operator_matrix(named, *pair) for pair in pairs]
     expected = np.linalg.norm(changes)
-    assert distance(layer, "identity", "own_kernel", False) == pytest.approx(expected, rel=1e-5)
+    assert operation_distance(layer, "identity", "own_kernel", False) == pytest.approx(
+        expected, rel=1e-5
+    )
 
 
 def parts_in_use(layer):
@@ -181,9 +191,11 @@ def test_frobenius_compares_matrices_multiplied_out(case, name):
     layer = layer_of(case)
     now, then = parts_in_use(layer), parts_in_use(start_of(case, name))
     change = norm_of([a - b for a, b in zip(now, then, strict=True)])
-    absolute = distance(layer, name, "frobenius", relative=False)
+    absolute = operation_distance(layer, name, "frobenius", relative=False)
     assert absolute == pytest.approx(change, rel=1e-5)
-    assert distance(layer, name, "frobenius") == pytest.approx(change / norm_of(then), rel=1e-5)
+    assert operation_distance(layer, name, "frobenius") == pytest.approx(
+        change / norm_of(then), rel=1e-5
+    )
 
 
 @each_case
@@ -193,24 +205,24 @@ def test_euclidean_compares_weights(case):
     begin, layer = built(kind, shape, *args, **{**options, "scale": 0.0}), layer_of(case)
     values = [[v.numpy() for v in x.architecture_variables] for x in (layer, begin)]
     change = norm_of([a - b for a, b in zip(*values, strict=True)])
-    assert distance(layer, start, relative=False) == pytest.approx(change, rel=1e-5)
+    assert operation_distance(layer, start, relative=False) == pytest.approx(change, rel=1e-5)
     gates = [] if layer.channel_gates else [np.ones(layer.kernel.shape[-2:])]
     expected = change / norm_of([*values[1], *gates])
-    assert distance(layer, start) == pytest.approx(expected, rel=1e-5)
+    assert operation_distance(layer, start) == pytest.approx(expected, rel=1e-5)
 
 
 def test_euclidean_counts_missing_gates_as_open():
     layer = built(layers.XDConv1D, (8, 3), 5, 3)
-    assert distance(layer, "zero", relative=False) == pytest.approx(np.sqrt(3 * 5))
+    assert operation_distance(layer, "zero", relative=False) == pytest.approx(np.sqrt(3 * 5))
 
 
 @pytest.mark.parametrize("number, name", list(enumerate(NAMES)))
 def test_a_start_is_nearest_to_itself_at_distance_zero(number, name):
     layer = built(layers.XDConv1D, (6, 2), 2, 3, padding="circular", warm_start=name, depth=2)
     for metric in METRICS:
-        assert distance(layer, name, metric) == 0.0
+        assert operation_distance(layer, name, metric) == 0.0
     for metric in (METRICS[number], METRICS[number - 1]):
-        found = nearest(layer, metric)
+        found = nearest_operation(layer, metric)
         assert found.operation == name
         assert set(found.distances) == set(NAMES)
         assert found.distances[name] == 0.0
@@ -222,7 +234,7 @@ def test_distance_grows_as_a_layer_moves_away():
     for scale in (0.0, 0.01, 0.1, 0.8):
         layer = built(layers.XDConv2D, (4, 5, 2), 2, 3, padding="same", depth=3, scale=scale)
         for metric, found in distances.items():
-            found.append(distance(layer, "convolution", metric))
+            found.append(operation_distance(layer, "convolution", metric))
     for metric, found in distances.items():
         assert found[0] == 0.0
         assert all(a < b for a, b in itertools.pairwise(found)), (metric, found)
@@ -231,9 +243,11 @@ def test_distance_grows_as_a_layer_moves_away():
 def test_the_zero_map_is_as_far_as_the_layer_is_large():
     layer = built(layers.XDConv1D, (8, 2), 2, 3, padding="circular", scale=0.1, use_bias=False)
     size = np.linalg.norm(whole_map(layer))
-    assert distance(layer, "zero", "own_kernel", relative=False) == pytest.approx(size, rel=1e-5)
-    assert distance(layer, "zero", "own_kernel") == 1.0
-    assert distance(layer, "zero", "averaged") == 1.0
+    assert operation_distance(layer, "zero", "own_kernel", relative=False) == pytest.approx(
+        size, rel=1e-5
+    )
+    assert operation_distance(layer, "zero", "own_kernel") == 1.0
+    assert operation_distance(layer, "zero", "averaged") == 1.0
 
 
 def test_nearest_follows_a_layer_from_one_operation_to_another():
@@ -246,7 +260,7 @@ def test_nearest_follows_a_layer_from_one_operation_to_another():
         pairs = zip(layer.architecture_variables, start, target.architecture_variables, strict=True)
         for variable, old, new in pairs:
             variable.assign((1 - step) * old + step * new.numpy())
-        found.append(nearest(layer).operation)
+        found.append(nearest_operation(layer).operation)
     assert found == ["convolution", "convolution", "identity", "identity"]
 
 
@@ -255,9 +269,9 @@ def test_averaged_ignores_how_a_map_is_written():
     k, _, m = layer.architecture_variables  # one stage each, so that factors move exactly
     k.assign(4 * k)
     m.assign(m / 4)
-    assert distance(layer, "convolution", "averaged") == 0.0
-    assert distance(layer, "convolution", "euclidean") > 0.1
-    assert distance(layer, "convolution", "frobenius") > 0.1
+    assert operation_distance(layer, "convolution", "averaged") == 0.0
+    assert operation_distance(layer, "convolution", "euclidean") > 0.1
+    assert operation_distance(layer, "convolution", "frobenius") > 0.1
 
 
 def test_unit_impulse_as_own_kernel_is_the_identity():
@@ -265,19 +279,19 @@ def test_unit_impulse_as_own_kernel_is_the_identity():
     kernel = np.zeros((3, 2, 2), "float32")
     kernel[1] = np.eye(2)
     layer.kernel.assign(kernel)
-    assert distance(layer, "identity", "own_kernel") < 1e-6
-    assert distance(layer, "identity", "averaged") > 1
+    assert operation_distance(layer, "identity", "own_kernel") < 1e-6
+    assert operation_distance(layer, "identity", "averaged") > 1
 
 
 def test_operations_that_do_not_fit_are_left_out():
     layer = built(layers.XDConv2D, (6, 6, 3), 5, 3, padding="same")
-    found = nearest(layer)
+    found = nearest_operation(layer)
     assert isinstance(found, Nearest)
     assert list(found.distances) == ["convolution", "zero"]
     with pytest.raises(ValueError, match="`filters` must be the number of input channels"):
-        distance(layer, "identity")
+        operation_distance(layer, "identity")
     with pytest.raises(ValueError, match="padding='circular'"):
-        distance(layer, "fourier_operator")
+        operation_distance(layer, "fourier_operator")
 
 
 def test_own_starts_without_a_name_and_random_ones():
@@ -285,33 +299,33 @@ def test_own_starts_without_a_name_and_random_ones():
     start = layers.warm_starts.GraphConvolution(graph)
     options = {"padding": "circular", "radix": 8}
     layer = built(layers.XDConv1D, (8, 2), 2, 1, warm_start=start, **options)
-    found = nearest(layer)
+    found = nearest_operation(layer)
     assert found.operation == "start"
     assert {"convolution", "identity"} < set(found.distances)
-    assert distance(layer, start) == 0.0
+    assert operation_distance(layer, start) == 0.0
 
     layer = built(layers.XDConv1D, (8, 2), 2, 3, warm_start="random_unitary", depth=2)
-    assert nearest(layer).operation == "random_unitary"
-    assert distance(layer, "random_unitary", "averaged") == 0.0
+    assert nearest_operation(layer).operation == "random_unitary"
+    assert operation_distance(layer, "random_unitary", "averaged") == 0.0
     with pytest.raises(ValueError, match="a layer with a seed"):
-        distance(built(layers.XDConv1D, (8, 2), 2, 3), "random_unitary")
+        operation_distance(built(layers.XDConv1D, (8, 2), 2, 3), "random_unitary")
 
 
 def test_a_perturbed_start_is_near_what_it_was():
     start = layers.warm_starts.Perturbed("identity", 0.02)
     layer = built(layers.XDConv1D, (8, 2), 2, 3, warm_start=start, padding="same", seed=1)
-    found = nearest(layer)
+    found = nearest_operation(layer)
     assert found.operation == "identity"
     assert 0 < found.distances["identity"] < 0.2
-    assert distance(layer, start) == 0.0
+    assert operation_distance(layer, start) == 0.0
 
 
 def test_shared_operation():
     operation = layers.KOperation(warm_start="random_unitary", seed=2, depth=2)
     options = {"padding": "circular", "operation": operation}
     layer = built(layers.KOpConv1D, (8, 2), 2, 3, **options)
-    assert nearest(layer).operation == "random_unitary"
-    assert distance(layer, "random_unitary") == 0.0
+    assert nearest_operation(layer).operation == "random_unitary"
+    assert operation_distance(layer, "random_unitary") == 0.0
 
 
 def test_measuring_changes_nothing():
@@ -320,9 +334,9 @@ def test_measuring_changes_nothing():
     random.seed(1), np.random.seed(2)
     expected = random.random(), np.random.rand()
     random.seed(1), np.random.seed(2)
-    nearest(layer)
+    nearest_operation(layer)
     with pytest.raises(ValueError, match="a layer with a seed"):
-        distance(layer, "random_unitary")
+        operation_distance(layer, "random_unitary")
     assert (random.random(), np.random.rand()) == expected
     for now, then in zip(layer.get_weights(), before, strict=True):
         np.testing.assert_array_equal(now, then)
@@ -344,8 +358,8 @@ def test_a_trained_convolution_search_is_nearest_to_convolution():
     search.compile(*optimizers, loss, jit_compile=False)
     search.fit(x, labels, epochs=20, batch_size=32, verbose=0)
     np.testing.assert_array_equal(np.argmax(model(x), axis=-1), labels)
-    assert nearest(layer, "averaged").operation == "zero"  # which the scale decides
-    found = nearest(layer)
+    assert nearest_operation(layer, "averaged").operation == "zero"  # which the scale decides
+    found = nearest_operation(layer)
     assert found.operation == "convolution"
     assert 0 < found.distances["convolution"] < found.distances["zero"] == 1.0
 
@@ -354,12 +368,12 @@ def test_a_trained_convolution_search_is_nearest_to_convolution():
 def test_fitted_does_not_change_with_scale(name):
     options = {"padding": "circular", "frequency_bias": True, "channel_gates": True}
     layer = built(layers.XDConv1D, (12, 3), 3, 3, scale=0.3, **options)
-    before = distance(layer, name, "fitted")
+    before = operation_distance(layer, name, "fitted")
     k, _, m, _, gates = layer.architecture_variables
     k.assign(50 * k)
     m.assign(m / 3)
     gates.assign(gates * 0.01)
-    assert distance(layer, name, "fitted") == pytest.approx(before, rel=1e-4)
+    assert operation_distance(layer, name, "fitted") == pytest.approx(before, rel=1e-4)
     assert 0 < before <= 1
 
 
@@ -378,19 +392,19 @@ def test_fitted_sees_a_convolution_whose_weights_are_mixed():
         if np.allclose(layer.describe()["matrix/L0"], matrix, atol=1e-5):
             break
     np.testing.assert_allclose(layer.describe()["matrix/L0"], matrix, atol=1e-5)
-    assert distance(layer, "convolution", "averaged") > 0.5
-    assert distance(layer, "convolution", "fitted") == 0.0
+    assert operation_distance(layer, "convolution", "averaged") > 0.5
+    assert operation_distance(layer, "convolution", "fitted") == 0.0
 
 
 def test_only_a_map_without_size_is_zero():
     layer = built(layers.XDConv1D, (8, 2), 2, 3, warm_start="zero", padding="circular")
-    assert nearest(layer).operation == "zero"
+    assert nearest_operation(layer).operation == "zero"
     gates = layer.architecture_variables[-1]
     gates.assign(np.full((2, 2), 1e-8))  # beside 1 no more than rounding
-    found = nearest(layer)
+    found = nearest_operation(layer)
     assert found.operation == "zero" and found.distances["convolution"] == 0.0
     gates.assign(np.full((2, 2), 1e-3))
-    found = nearest(layer)
+    found = nearest_operation(layer)
     assert found.operation == "convolution" and found.distances["zero"] == 1.0
     assert list(found.distances)[-1] == "zero"
 
@@ -409,37 +423,41 @@ def separable(search_pointwise):
 @pytest.mark.parametrize("search_pointwise", [False, True])
 def test_separable_layers_compare_their_parts(metric, search_pointwise):
     layer, moved = separable(search_pointwise)
-    assert distance(layer, "convolution", metric) == 0.0
+    assert operation_distance(layer, "convolution", metric) == 0.0
     layer = moved
-    parts = [distance(layer.depthwise, "identity", metric)]
+    parts = [operation_distance(layer.depthwise, "identity", metric)]
     if search_pointwise:
-        parts.append(distance(layer.pointwise, "convolution", metric))
+        parts.append(operation_distance(layer.pointwise, "convolution", metric))
         assert parts[1] > 0
     expected = np.sqrt(np.mean(np.square(parts)))
-    assert distance(layer, "identity", metric) == pytest.approx(expected)
+    assert operation_distance(layer, "identity", metric) == pytest.approx(expected)
 
 
 def test_a_start_of_a_separable_layer_is_nearest_to_itself():
     start = layers.XDSeparableConv1D(3, 3, padding="same", warm_start="identity")
     start.build((None, 7, 2))
     for metric in METRICS[::2]:
-        assert nearest(start, metric).operation == "identity"
+        assert nearest_operation(start, metric).operation == "identity"
     for search_pointwise, metric in zip((False, True), METRICS[1::2], strict=True):
         layer, _ = separable(search_pointwise)
-        assert nearest(layer, metric).operation == "convolution"
+        assert nearest_operation(layer, metric).operation == "convolution"
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_resampled_layers_compare_the_layer_inside(metric):
     inner = layers.XDConv1D(2, 3, padding="circular")
     layer = built(layers.SearchableResampled, (12, 2), inner, (8,), scale=0.1)
-    assert distance(layer, "identity", metric) == distance(inner, "identity", metric) > 0
+    assert (
+        operation_distance(layer, "identity", metric)
+        == operation_distance(inner, "identity", metric)
+        > 0
+    )
 
 
 def test_a_resampled_layer_is_nearest_to_what_the_layer_inside_is():
     inner = layers.XDConv1D(2, 3, padding="circular")
     layer = built(layers.SearchableResampled, (12, 2), inner, (8,), scale=0.1)
-    assert nearest(layer, "averaged") == nearest(inner, "averaged")
+    assert nearest_operation(layer, "averaged") == nearest_operation(inner, "averaged")
 
 
 def test_the_table_of_a_model():
@@ -449,7 +467,7 @@ def test_the_table_of_a_model():
     inner = layers.XDConv2D(2, 3, padding="circular", warm_start="average_pooling", name="inner")
     x = layers.SearchableResampled(inner, (6, 6), name="coarse")(x)
     model = keras.Model(inputs, keras.layers.Dense(1, name="dense")(x))
-    found = nearest(model)
+    found = nearest_operation(model)
     assert isinstance(found, NearestTable)
     assert {path: row.operation for path, row in found.rows.items()} == {
         "skip": "identity",
@@ -457,14 +475,14 @@ def test_the_table_of_a_model():
         "both/pointwise": "convolution",
         "coarse/inner": "average_pooling",
     }
-    assert found.rows["skip"] == nearest(model.get_layer("skip"))
-    assert nearest(keras_xd.SearchModel(model)) == found
+    assert found.rows["skip"] == nearest_operation(model.get_layer("skip"))
+    assert nearest_operation(keras_xd.SearchModel(model)) == found
     lines = str(found).splitlines()
     assert lines[0].split() == ["layer", "kind", "nearest", "distance", "others"]
     assert lines[2].split()[:4] == ["skip", "XDConv2D", "identity", "0"]
     assert found.to_dict()["skip"]["distances"]["identity"] == 0.0
     with pytest.raises(ValueError, match="at least one.*Received"):
-        nearest(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
+        nearest_operation(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
 
 
 def test_channels_first_and_mixed_precision():
@@ -473,7 +491,9 @@ def test_channels_first_and_mixed_precision():
     options |= {"data_format": "channels_first", "dtype": "mixed_bfloat16"}
     other = built(layers.XDConv2D, (2, 6, 5), 2, 3, **options)
     for metric in ("euclidean", "frobenius", "averaged"):
-        assert distance(layer, "identity", metric) == distance(other, "identity", metric)
+        assert operation_distance(layer, "identity", metric) == operation_distance(
+            other, "identity", metric
+        )
 
 
 OTHERS = {
@@ -497,38 +517,40 @@ def test_other_layers(case):
         for matrix in layer.architecture_variables:
             matrix.assign(matrix * rng.uniform(0.8, 1.2, size=matrix.shape))
     begin = built(kind, shape, *args, use_bias=False, **{**options, "scale": 0.0})
-    assert distance(begin, "convolution", "averaged") == 0.0
-    assert nearest(begin).operation == "convolution"
+    assert operation_distance(begin, "convolution", "averaged") == 0.0
+    assert nearest_operation(begin).operation == "convolution"
 
     begin.kernel.assign(layer.kernel)
     now, then = whole_map(layer), whole_map(begin)
     expected = np.linalg.norm(now - then) / np.linalg.norm(then)
     assert expected > 0.01
-    assert distance(layer, "convolution", "own_kernel") == pytest.approx(expected, rel=1e-4)
+    assert operation_distance(layer, "convolution", "own_kernel") == pytest.approx(
+        expected, rel=1e-4
+    )
 
     size = np.linalg.norm(now)
-    assert distance(layer, "zero", "own_kernel", False) == pytest.approx(size, rel=1e-4)
+    assert operation_distance(layer, "zero", "own_kernel", False) == pytest.approx(size, rel=1e-4)
     _, norm, change = averaged_squares(layer, begin)
     relative = np.sqrt(change / norm)
-    assert distance(layer, "convolution", "averaged") == pytest.approx(relative, rel=1e-4)
+    assert operation_distance(layer, "convolution", "averaged") == pytest.approx(relative, rel=1e-4)
 
 
 def test_bad_arguments_are_refused():
     layer = built(layers.XDConv1D, (8, 2), 2, 3)
     with pytest.raises(ValueError, match="`metric` must be one of"):
-        distance(layer, "convolution", metric="manhattan")
+        operation_distance(layer, "convolution", metric="manhattan")
     with pytest.raises(ValueError, match="`warm_start` must be one of 'convolution'"):
-        distance(layer, "max_pooling")
+        operation_distance(layer, "max_pooling")
     with pytest.raises(ValueError, match="must be a (built XD-operation|XDLayer)"):
-        distance(layers.XDConv1D(2, 3), "convolution")
+        operation_distance(layers.XDConv1D(2, 3), "convolution")
     with pytest.raises(ValueError, match="must be a (built XD-operation|XDLayer)"):
-        nearest(keras.layers.Conv1D(2, 3))
+        nearest_operation(keras.layers.Conv1D(2, 3))
     long = built(layers.XDConv1D, (5000, 1), 1, 3, padding="circular")
     with pytest.raises(ValueError, match="at most 4096 points"):
-        nearest(long)
-    assert distance(long, "convolution") == 0.0
+        nearest_operation(long)
+    assert operation_distance(long, "convolution") == 0.0
 
 
 def test_names_of_the_package():
-    assert keras_xd.distance is distance
-    assert keras_xd.nearest is nearest
+    assert keras_xd.operation_distance is distance
+    assert keras_xd.nearest_operation is nearest

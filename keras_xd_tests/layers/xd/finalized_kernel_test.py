@@ -115,7 +115,7 @@ def test_numbers_beyond_float16_are_refused(rng):
 
 @pytest.mark.parametrize(
     "arguments, message",
-    [({"keep": "all"}, "keep='all'"), ({"storage": "int8"}, "storage='int8'")],
+    [({"form": "all"}, "form='all'"), ({"storage": "int8"}, "storage='int8'")],
 )
 def test_unknown_forms_are_refused(arguments, message, rng):
     layer, _ = moved("gates", rng)

@@ -101,13 +101,13 @@ def test_low_ranks_shrink_an_operation_that_has_not_moved(layer, shape, rng):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"keep": "low rank"}, "keep='low rank'"),
-        ({"tolerance": 0.1}, r"keep=\"low_rank\".*tolerance=0.1, keep='spectrum'"),
-        ({"keep": "kernel", "tolerance": 0.1}, "keep='kernel'"),
-        ({"keep": "low_rank", "tolerance": 0}, "tolerance=0"),
-        ({"keep": "low_rank", "tolerance": 1.0}, "tolerance=1.0"),
-        ({"keep": "low_rank", "tolerance": "0.1"}, "tolerance='0.1'"),
-        ({"keep": "low_rank", "tolerance": float("nan")}, "tolerance=nan"),
+        ({"form": "low rank"}, "form='low rank'"),
+        ({"tolerance": 0.1}, r"form=\"low_rank\".*tolerance=0.1, form='spectrum'"),
+        ({"form": "kernel", "tolerance": 0.1}, "form='kernel'"),
+        ({"form": "low_rank", "tolerance": 0}, "tolerance=0"),
+        ({"form": "low_rank", "tolerance": 1.0}, "tolerance=1.0"),
+        ({"form": "low_rank", "tolerance": "0.1"}, "tolerance='0.1'"),
+        ({"form": "low_rank", "tolerance": float("nan")}, "tolerance=nan"),
     ],
 )
 def test_wrong_forms_and_tolerances_are_refused(arguments, message, rng):

@@ -51,7 +51,7 @@ def test_auto_takes_one_of_both_by_its_rule(monkeypatch):
 
 
 def test_an_unknown_form_is_refused():
-    with pytest.raises(ValueError, match="keep='both'"):
+    with pytest.raises(ValueError, match="form='both'"):
         layers.XDConv2D(16, 3).finalized_sizes((None, 8, 8, 1), "both")
 
 

@@ -33,7 +33,7 @@ def test_all_forms_take_over_what_the_layer_is(rng):
 def test_what_the_search_has_found_is_not_reset(keep):
     space = keras.Sequential([keras.Input((16, 16, 2)), layers.XDConv2D(4, 3, padding="same")])
     with pytest.raises(ValueError, match="finalized layer"):
-        keras_xd.reset_weights(keras_xd.finalize(space, keep=keep))
+        keras_xd.reset_weights(keras_xd.finalize(space, form=keep))
 
 
 def test_numbers_beyond_float16_are_refused_in_every_form():

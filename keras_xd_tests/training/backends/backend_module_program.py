@@ -4,7 +4,7 @@ import importlib
 
 import keras
 
-from keras_xd.training import SearchModel
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense
 
 

@@ -16,6 +16,8 @@ from tensorboard.util import tensor_util
 import keras_xd
 from keras_xd import layers, visualization
 from keras_xd.training.callbacks.architecture_board import ArchitectureBoard
+from keras_xd.visualization.images import heatmap
+from keras_xd.visualization.operators import operator_matrix
 from keras_xd_tests.training.gated_dense import (
     GatedDense,
     Uncounted,
@@ -79,7 +81,7 @@ def states(seen):
         model = callback.model
         variables = keras_xd.architecture_variables(model)
         values = np.concatenate([np.ravel(variable.numpy()) for variable in variables])
-        operator = visualization.operator_matrix(model.model.layers[0])
+        operator = operator_matrix(model.model.layers[0])
         seen[epoch] = keras_xd.describe(model)["conv"], values, operator
 
     callback = keras.callbacks.LambdaCallback(
@@ -108,9 +110,9 @@ def test_what_is_written_is_what_the_layers_are(tmp_path):
         np.testing.assert_allclose(written["complexity/multiply_adds"], count)
         np.testing.assert_allclose(written["complexity/relative_to_target"], count / 100)
         for name in ("matrix/K0", "matrix/L0", "matrix/M0"):
-            expected = visualization.heatmap(described[name])
+            expected = heatmap(described[name])
             np.testing.assert_array_equal(pixels(written[f"conv/{name}"]), expected)
-        expected = visualization.heatmap(operator)
+        expected = heatmap(operator)
         np.testing.assert_array_equal(pixels(written["conv/operator"]), expected)
         assert pixels(written["conv/spectra"]).shape == (320, 480, 3)
         (text,) = np.ravel(written["architecture"])

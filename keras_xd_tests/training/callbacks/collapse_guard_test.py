@@ -8,8 +8,8 @@ import pytest
 
 import keras_xd
 from keras_xd.layers import MixedOperation1D
-from keras_xd.training import SearchModel
 from keras_xd.training.callbacks import CollapseGuard
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data
 
 # `pytest.warns` also finds what Keras itself warns of when it reads a variable.

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.training import SearchModel
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import classification_data, small_model
 
 

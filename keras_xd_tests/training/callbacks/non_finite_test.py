@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_xd.training import SearchModel
 from keras_xd.training.callbacks import TerminateOnNonFinite
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data
 
 # `pytest.warns` also finds what Keras itself warns of when it reads a variable.
@@ -69,7 +69,7 @@ class Spoiler(keras.callbacks.Callback):
 def test_the_state_of_the_last_good_epoch_is_put_back(options, value):
     search = search_model(**options)
     spoiler, guard = Spoiler(2, 2, value), TerminateOnNonFinite()
-    arguments = {} if search.mode == "joint" else {"architecture_split": 0.5}
+    arguments = {} if search.mode == "joint" else {"architecture_validation_split": 0.5}
     name = "loss" if search.mode == "joint" else "(architecture_loss|loss)"
     with pytest.warns(UserWarning, match=rf"epoch 3, batch [34]: .*{name} = (nan|inf).*put back"):
         samples = 8 if search.mode == "joint" else 16
@@ -100,11 +100,13 @@ def test_only_the_loss_of_the_architecture_data_is_not_finite():
     y[15] = np.nan
     search = search_model(mode="first_order", warmup_epochs=9)
     with pytest.warns(UserWarning, match="epoch 1, batch 4: architecture_loss = nan;"):
-        search.fit(x, y, architecture_split=0.5, callbacks=[TerminateOnNonFinite()], **FIT)
+        search.fit(
+            x, y, architecture_validation_split=0.5, callbacks=[TerminateOnNonFinite()], **FIT
+        )
     search = search_model(mode="first_order", warmup_epochs=9)
     guard = TerminateOnNonFinite(losses=["loss"])
     with pytest.warns(UserWarning, match="diverged in epoch 1: architecture_loss = nan"):
-        search.fit(x, y, architecture_split=0.5, callbacks=[guard], **FIT)
+        search.fit(x, y, architecture_validation_split=0.5, callbacks=[guard], **FIT)
     assert guard.stopped_epoch is None
 
 

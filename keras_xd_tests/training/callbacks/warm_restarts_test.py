@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from keras_xd.core.searchable import architecture_variables, model_variables
-from keras_xd.training import SearchModel
 from keras_xd.training.callbacks import WarmRestarts
 from keras_xd.training.callbacks.warm_restarts import cosine, place, reset_slots
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import GatedDense, classification_data
 
 FIT = {"batch_size": 4, "shuffle": False, "verbose": 0}
@@ -151,7 +151,7 @@ def test_one_rate_alone_and_a_function():
 def test_weights_and_slots_start_from_scratch_and_the_architecture_does_not(mode, run_eagerly):
     search = search_model(keras.optimizers.Adam(0.01), mode=mode, run_eagerly=run_eagerly)
     start = groups(search)[0]
-    data = {} if mode == "joint" else {"architecture_split": 0.5}
+    data = {} if mode == "joint" else {"architecture_validation_split": 0.5}
     recorder, _ = fit(search, WarmRestarts(2, seed=7), 5, **data)
     # Kernel, bias; count, rate and two slots for each of the weights.
     for epoch in (2, 4):

@@ -1,4 +1,4 @@
-"""Where the search of an XD-operation begins."""
+"""Warm starts of XD-operations."""
 
 from keras_xd.layers.xd.warm_starts.modifiers import Composed, Perturbed
 from keras_xd.layers.xd.warm_starts.operations import (

@@ -1,4 +1,4 @@
-"""Where the search of an XD-operation begins: known operations as K-matrices, in NumPy."""
+"""Warm starts of XD-operations: known operations as K-matrices, in NumPy."""
 
 import math
 from collections.abc import Sequence

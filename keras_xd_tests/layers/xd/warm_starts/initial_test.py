@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from keras_xd import kmatrix
+from keras_xd.kmatrix.constructions import digit_reversal
 from keras_xd.layers import warm_starts
 from keras_xd.layers.xd import axis_layout
 from keras_xd.layers.xd.warm_starts import MATRICES, initial
@@ -33,7 +34,7 @@ def test_convolution_diagonalises_by_the_fourier_transform(axis):
     plan = PLANS[axis]
     starts = initial_matrices("convolution", (3, 1, 2), PLANS)
     k, spectrum, m = (dense(starts[name][axis], plan) for name in MATRICES)
-    reversal = kmatrix.digit_reversal(plan.radices)
+    reversal = digit_reversal(plan.radices)
     fourier = np.fft.fft(np.eye(plan.n))[reversal]
     np.testing.assert_allclose(m, fourier / np.sqrt(plan.n), atol=1e-6)
     np.testing.assert_allclose(spectrum, fourier, atol=1e-5)

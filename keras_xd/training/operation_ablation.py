@@ -1,4 +1,4 @@
-"""How much worse a network gets without an operation of its cells."""
+"""Operation ablation: the loss of a network without an operation of its cells."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_xd.training.interleaved_batches import interleave, is_batched, split
+from keras_xd.training.bilevel_dataset import interleave, is_batched, split
 
 TRAINING, HELD_OUT = np.arange(10.0), 100 + np.arange(4.0)
 
@@ -140,7 +140,7 @@ def test_batch_size_is_that_of_the_dataset():
 
 def test_split_takes_the_last_samples():
     x = {"a": np.arange(10), "b": np.ones((10, 2))}
-    first, last = split((x, -np.arange(10), None), 0.35, "architecture_split")
+    first, last = split((x, -np.arange(10), None), 0.35, "architecture_validation_split")
     assert first[0]["a"].tolist() == [0, 1, 2, 3, 4, 5] and len(first) == 2
     assert last[0]["a"].tolist() == [6, 7, 8, 9] and last[0]["b"].shape == (4, 2)
     assert last[1].tolist() == [-6, -7, -8, -9]

@@ -1,4 +1,4 @@
-"""Which line of a user's program a warning is about."""
+"""The location of a warning: the line of the user's program."""
 
 import inspect
 

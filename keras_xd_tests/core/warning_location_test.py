@@ -5,7 +5,7 @@ import warnings
 import keras
 
 import keras_xd
-from keras_xd.core import callers
+from keras_xd.core import warning_location
 
 
 def test_a_warning_names_the_line_of_the_user():
@@ -18,4 +18,4 @@ def test_a_warning_names_the_line_of_the_user():
 
 
 def test_outside_of_the_package_it_is_the_calling_line():
-    assert callers.stacklevel() == 1
+    assert warning_location.stacklevel() == 1

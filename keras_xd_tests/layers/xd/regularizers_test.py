@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import keras_xd
-from keras_xd import kmatrix, layers, penalties
+from keras_xd import kmatrix, layers, regularizers
 from keras_xd.kmatrix import constructions
 
 SIZES = [(12, None), (12, (2, 6)), (7, None), (16, 4)]
@@ -30,7 +30,7 @@ def random_matrix(n, radix, depth, seed=5):
 @pytest.mark.parametrize("n, radix", SIZES)
 def test_permutations_cost_nothing(n, radix, rng):
     matrix = kmatrix.KMatrix.permutation(rng.permutation(n), radix)
-    penalty = penalties.NearPermutation(2.0, free=0).bind(matrix.weights, matrix.plan)
+    penalty = regularizers.NearPermutation(2.0, free=0).bind(matrix.weights, matrix.plan)
     assert float(penalty(matrix.weights)) == 0.0
     assert float(penalty(matrix.weights * 1.01)) > 0.0
     assert float(penalty(-matrix.weights)) > 1.0
@@ -42,7 +42,7 @@ def test_uniform_blocks_are_no_permutation():
     plan = kmatrix.plan(8)
     weights = np.zeros((1, 2, plan.parameters), "float32")
     weights[:, 0] = 0.5  # rows and columns sum to one
-    penalty = penalties.NearPermutation(1.0, free=0).bind(weights, plan)
+    penalty = regularizers.NearPermutation(1.0, free=0).bind(weights, plan)
     assert float(penalty(weights)) == pytest.approx(plan.parameters * 0.25**2)
 
 
@@ -50,7 +50,7 @@ def test_uniform_blocks_are_no_permutation():
 @pytest.mark.parametrize("free", [0, 1, 2])
 def test_cost_is_that_of_every_block(n, radix, free):
     weights, plan = random_matrix(n, radix, depth=3)
-    penalty = penalties.NearPermutation(0.3, free).bind(weights, plan)
+    penalty = regularizers.NearPermutation(0.3, free).bind(weights, plan)
     expected = 0.3 * permutation_cost(weights, plan.radices, free)
     assert float(penalty(weights)) == pytest.approx(expected, rel=1e-5)
 
@@ -59,32 +59,34 @@ def test_a_free_fourier_transform_before_a_permutation_costs_nothing(rng):
     plan = kmatrix.plan(12)
     order = constructions.permutation(rng.permutation(12), plan.radices)
     weights = constructions.kmatrix_weights([constructions.dft(plan.radices), *order])
-    assert float(penalties.NearPermutation(1.0).bind(weights, plan)(weights)) == 0.0
-    assert float(penalties.NearPermutation(1.0, free=0).bind(weights, plan)(weights)) > 1.0
+    assert float(regularizers.NearPermutation(1.0).bind(weights, plan)(weights)) == 0.0
+    assert float(regularizers.NearPermutation(1.0, free=0).bind(weights, plan)(weights)) > 1.0
 
 
 def test_nothing_to_penalise():
     weights, plan = random_matrix(6, None, depth=1)
-    assert penalties.NearPermutation(1.0).bind(weights, plan) is None
-    assert penalties.NearPermutation(1.0, free=0).bind(np.ones((6, 2))) is None
+    assert regularizers.NearPermutation(1.0).bind(weights, plan) is None
+    assert regularizers.NearPermutation(1.0, free=0).bind(np.ones((6, 2))) is None
 
 
 def test_distance_from_the_start(rng):
     start = rng.normal(size=(4, 3)).astype("float32")
     now = start + rng.normal(size=(4, 3)).astype("float32")
-    penalty = penalties.NearStart(0.5).bind(start)
+    penalty = regularizers.NearStart(0.5).bind(start)
     assert float(penalty(start)) == 0.0
     assert float(penalty(now)) == pytest.approx(0.5 * np.sum((now - start) ** 2), rel=1e-6)
 
 
 def test_the_start_is_not_the_array_that_training_changes():
     start = np.zeros(3, "float32")
-    penalty = penalties.NearStart(1.0).bind(start)
+    penalty = regularizers.NearStart(1.0).bind(start)
     start += 1
     assert float(penalty(start)) == 3.0
 
 
-@pytest.mark.parametrize("penalty", [penalties.NearStart(0.7), penalties.NearPermutation(0.7)])
+@pytest.mark.parametrize(
+    "penalty", [regularizers.NearStart(0.7), regularizers.NearPermutation(0.7)]
+)
 def test_gradient_by_finite_differences(penalty, rng):
     weights, plan = random_matrix(6, None, depth=2)
     start = weights + rng.normal(size=weights.shape)
@@ -111,7 +113,7 @@ def small_search(**options):
     return keras.Sequential([keras.Input((6, 1)), layer]), inputs, targets
 
 
-class Factored(penalties.ArchitecturePenalty):
+class Factored(regularizers.ArchitecturePenalty):
     """A penalty times a variable, so that one graph trains with several weights of it."""
 
     def __init__(self, penalty):
@@ -127,7 +129,7 @@ def trained(penalty, factors, **options):
     """Yield a layer trained from its start with a penalty times each of the factors."""
     model, inputs, targets = small_search(**options)
     factored = Factored(penalty)
-    penalties.attach(model, factored)
+    regularizers.attach(model, factored)
     model.compile(keras.optimizers.Adam(0.02), "mse", jit_compile=False)
     model.optimizer.build(model.trainable_variables)
     variables = [*model.variables, *model.optimizer.variables]
@@ -143,8 +145,8 @@ def trained(penalty, factors, **options):
 
 
 def test_a_strong_penalty_keeps_an_operation_near_its_start():
-    layers = trained(penalties.NearStart(1.0), (0.0, 1.0, 100.0))
-    far, near, nearer = (keras_xd.distance(layer, "convolution") for layer in layers)
+    layers = trained(regularizers.NearStart(1.0), (0.0, 1.0, 100.0))
+    far, near, nearer = (keras_xd.operation_distance(layer, "convolution") for layer in layers)
     assert far > 0.2
     assert near < far / 8
     assert nearer < near / 2
@@ -156,7 +158,7 @@ def test_a_penalty_draws_matrices_towards_permutations():
             permutation_cost(v.numpy(), layer.plans[0].radices, free=1)
             for v in layer.architecture_variables
         )
-        for layer in trained(penalties.NearPermutation(1.0), (0.0, 1.0), depth=3)
+        for layer in trained(regularizers.NearPermutation(1.0), (0.0, 1.0), depth=3)
     ]
     assert costs[0] > 1.0
     assert costs[1] < costs[0] / 100
@@ -165,7 +167,7 @@ def test_a_penalty_draws_matrices_towards_permutations():
 def test_a_search_model_adds_penalties_to_its_loss():
     model, inputs, targets = small_search()
     search = keras_xd.SearchModel(model)
-    penalties.attach(search, penalties.NearStart(10.0))
+    regularizers.attach(search, regularizers.NearStart(10.0))
     for variable in keras_xd.architecture_variables(search):
         variable.assign_add(keras.ops.full(variable.shape, 0.1))
     search.compile("sgd", "sgd", "mse", run_eagerly=True)
@@ -178,7 +180,7 @@ def test_a_search_model_adds_penalties_to_its_loss():
 def test_attach_binds_each_weight_to_its_plan(rng):
     layer = layers.XDConv2D(2, 3, depth=2, frequency_bias=True, channel_gates=True)
     model = keras.Sequential([keras.Input((7, 9, 2)), layer])
-    assert penalties.attach(model, penalties.NearPermutation(0.1)) is model
+    assert regularizers.attach(model, regularizers.NearPermutation(0.1)) is model
     for variable in layer.architecture_variables:
         variable.assign_add(rng.normal(size=variable.shape))
     expected = [
@@ -187,25 +189,25 @@ def test_attach_binds_each_weight_to_its_plan(rng):
     ]
     np.testing.assert_allclose(model.losses, expected, rtol=1e-5)
 
-    penalties.attach(layer, penalties.NearStart(0.1))
+    regularizers.attach(layer, regularizers.NearStart(0.1))
     assert len(model.losses) == 8 and not np.any(model.losses)
-    penalties.attach(layer, keras.regularizers.L2(0.1))
+    regularizers.attach(layer, keras.regularizers.L2(0.1))
     squares = [0.1 * np.sum(v.numpy() ** 2) for v in layer.architecture_variables]
     np.testing.assert_allclose(model.losses, squares, rtol=1e-5)
-    penalties.attach(layer, None)
+    regularizers.attach(layer, None)
     assert model.losses == []
 
 
 def test_attach_works_on_k_operations():
     layer = layers.KOpConv1D(2, 3, padding="circular", warm_start="random_unitary", depth=2, seed=1)
     layer.build((None, 6, 2))
-    penalties.attach(layer, penalties.NearPermutation(1.0, free=0))
+    regularizers.attach(layer, regularizers.NearPermutation(1.0, free=0))
     assert len(layer.losses) == 3
     assert all(float(loss) > 1 for loss in layer.losses)
 
 
 @pytest.mark.parametrize(
-    "penalty", [penalties.NearStart(0.25), penalties.NearPermutation(0.125, free=2)]
+    "penalty", [regularizers.NearStart(0.25), regularizers.NearPermutation(0.125, free=2)]
 )
 def test_configuration_round_trip(penalty):
     restored = keras.regularizers.get(keras.regularizers.serialize(penalty))
@@ -215,21 +217,21 @@ def test_configuration_round_trip(penalty):
 
 def test_bound_takes_other_regularizers_as_they_are():
     l2 = keras.regularizers.L2(0.1)
-    assert penalties.bound(l2, np.ones(3)) is l2
-    assert penalties.bound(None, np.ones(3)) is None
-    assert float(penalties.bound(penalties.NearStart(2.0), np.ones(3))(np.zeros(3))) == 6.0
+    assert regularizers.bound(l2, np.ones(3)) is l2
+    assert regularizers.bound(None, np.ones(3)) is None
+    assert float(regularizers.bound(regularizers.NearStart(2.0), np.ones(3))(np.zeros(3))) == 6.0
 
 
 def test_bad_arguments_are_refused():
     for weight in (-1, float("nan"), "0.1", True):
         with pytest.raises(ValueError, match="`weight` must be a number of at least 0"):
-            penalties.NearStart(weight)
+            regularizers.NearStart(weight)
     for free in (-1, 1.5, True):
         with pytest.raises(ValueError, match="`free` must be an integer of at least 0"):
-            penalties.NearPermutation(0.1, free=free)
+            regularizers.NearPermutation(0.1, free=free)
     with pytest.raises(ValueError, match="must be bound to a weight"):
-        penalties.NearStart()(np.ones(3))
+        regularizers.NearStart()(np.ones(3))
     with pytest.raises(ValueError, match="must have XD- or K-operations"):
-        penalties.attach(keras.Sequential([keras.layers.Dense(2)]), penalties.NearStart())
+        regularizers.attach(keras.Sequential([keras.layers.Dense(2)]), regularizers.NearStart())
     with pytest.raises(TypeError, match="must implement `bind`"):
-        penalties.ArchitecturePenalty(1.0).bind(np.ones(3))
+        regularizers.ArchitecturePenalty(1.0).bind(np.ones(3))

@@ -1,4 +1,4 @@
-"""One stream of batches out of training and architecture samples."""
+"""Bilevel datasets: training and architecture batches in one stream."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""What the training of a search takes over from a model's `compile`, and what it cannot."""
+"""The compile configuration that a search takes over from a model."""
 
 import dataclasses
 import warnings
@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_xd.core.callers import stacklevel
+from keras_xd.core.warning_location import stacklevel
 
 TRAINING_METHODS = ("train_step", "test_step", "compute_loss", "compute_metrics")
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from keras_xd.core.searchable import architecture_variables
-from keras_xd.training import SearchModel
-from keras_xd.training.movement import Movement
+from keras_xd.training.architecture_drift import ArchitectureDrift
+from keras_xd.training.search_model import SearchModel
 from keras_xd_tests.training.gated_dense import classification_data, small_model
 
 FIT = {"batch_size": 10, "shuffle": False, "verbose": 0}
@@ -29,7 +29,7 @@ def by_hand(search, start):
 def test_distance_is_relative_and_absolute_from_zero():
     model = keras.Sequential([keras.Input((4,)), *small_model().layers[:1]])
     (gates,) = architecture_variables(model)
-    movement = Movement(model)
+    movement = ArchitectureDrift(model)
     assert movement.distance() is None
     movement.begin()
     assert movement.distance() == 0.0
@@ -59,7 +59,7 @@ def test_history_has_the_distance_at_the_end_of_each_epoch(options):
     record = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: seen.append(by_hand(search, start))
     )
-    data = {"architecture_split": 0.5} if search.mode != "joint" else {}
+    data = {"architecture_validation_split": 0.5} if search.mode != "joint" else {}
     x, y = classification_data(20)
     history = search.fit(x, y, epochs=3, callbacks=[record], **FIT, **data).history
     assert history[NAME] == pytest.approx(seen, rel=1e-6)

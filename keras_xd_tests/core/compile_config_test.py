@@ -6,7 +6,7 @@ import keras
 import pytest
 
 import keras_xd
-from keras_xd.core.compiling import (
+from keras_xd.core.compile_config import (
     compilation_of,
     note_compilation,
     own_training_methods,

@@ -1,4 +1,4 @@
-"""How far a search has moved its architecture."""
+"""Architecture drift: the distance of an architecture from its start."""
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ from keras_xd.core.searchable import architecture_variables
 KEY = "architecture_start"
 
 
-class Movement:
+class ArchitectureDrift:
     """Remembers the architecture at the first epoch after `compile` and measures from there."""
 
     def __init__(self, model: keras.Model):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_xd import layers
-from keras_xd.training.importance import badness, importance, removable_architectures
+from keras_xd.training.operation_ablation import badness, importance, removable_architectures
 from keras_xd_tests.training.perturbation_test import NAMES, architectures, numpy, searched
 
 

@@ -11,7 +11,8 @@ from keras import ops
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
 from keras_xd.core.type_aliases import Tensor
-from keras_xd.kmatrix import Plan, constructions
+from keras_xd.kmatrix import constructions
+from keras_xd.kmatrix.radix import Plan
 
 __all__ = [
     "ArchitecturePenalty",
@@ -44,7 +45,7 @@ class ArchitecturePenalty(keras.regularizers.Regularizer):
 
         Args:
             start: array, the value of the weight where the search begins.
-            plan: the `kmatrix.Plan` if the weight is a K-matrix, `None` for `b` and `C`.
+            plan: the `kmatrix.radix.Plan` if the weight is a K-matrix, `None` for `b` and `C`.
         """
         raise TypeError(f"{type(self).__name__} must implement `bind`.")
 
@@ -52,7 +53,7 @@ class ArchitecturePenalty(keras.regularizers.Regularizer):
         raise ValueError(
             f"{type(self).__name__} must be bound to a weight before it is called, because it "
             "needs to know the weight's start and structure: give it to a layer as "
-            "`architecture_regularizer`, or to `keras_xd.penalties.attach`. "
+            "`architecture_regularizer`, or to `keras_xd.regularizers.attach`. "
             f"Received: weights of shape {tuple(x.shape)}"
         )
 
@@ -65,7 +66,7 @@ class NearStart(ArchitecturePenalty):
     """Keeps an operation near where its search began.
 
     Adds `weight · Σ (a − a_start)²` to the loss, over all entries of the weights of `K`, `L`, `M`,
-    `b` and `C`: the squared Euclidean distance of `keras_xd.distance`, as `keras.regularizers.L2`
+    `b` and `C`: the squared Euclidean distance of `keras_xd.operation_distance`, as `keras.regularizers.L2`
     has that from zero. An operation that begins as the convolution of a good backbone then needs
     a reason in the data to leave it.
 
@@ -77,7 +78,7 @@ class NearStart(ArchitecturePenalty):
     >>> import keras_xd
     >>> layer = keras_xd.layers.XDConv1D(2, 3)
     >>> layer.build((None, 8, 2))
-    >>> _ = keras_xd.penalties.attach(layer, keras_xd.penalties.NearStart(0.1))
+    >>> _ = keras_xd.regularizers.attach(layer, keras_xd.regularizers.NearStart(0.1))
     >>> float(sum(layer.losses))
     0.0
 
@@ -120,9 +121,9 @@ class NearPermutation(ArchitecturePenalty):
 
     Example:
 
-    >>> from keras_xd import kmatrix, penalties
+    >>> from keras_xd import kmatrix, regularizers
     >>> shuffle = kmatrix.KMatrix.permutation([3, 1, 0, 2, 5, 4])
-    >>> penalty = penalties.NearPermutation(0.1, free=0).bind(shuffle.weights, shuffle.plan)
+    >>> penalty = regularizers.NearPermutation(0.1, free=0).bind(shuffle.weights, shuffle.plan)
     >>> float(penalty(shuffle.weights)), float(penalty(0 * shuffle.weights)) > 0
     (0.0, True)
 
@@ -157,7 +158,7 @@ def bound(
     Args:
         regularizer: an `ArchitecturePenalty`, any Keras regularizer (taken as it is), or `None`.
         start: array, the value of the weight where the search begins.
-        plan: the `kmatrix.Plan` if the weight is a K-matrix, `None` for `b` and `C`.
+        plan: the `kmatrix.radix.Plan` if the weight is a K-matrix, `None` for `b` and `C`.
 
     Returns:
         A function of the weight, or `None`.
@@ -191,7 +192,7 @@ def attach(
     >>> import keras
     >>> import keras_xd
     >>> space = keras.Sequential([keras.Input((9, 1)), keras_xd.layers.XDConv1D(2, 3, depth=3)])
-    >>> _ = keras_xd.penalties.attach(space, keras_xd.penalties.NearPermutation(1e-2))
+    >>> _ = keras_xd.regularizers.attach(space, keras_xd.regularizers.NearPermutation(1e-2))
     >>> len(space.losses)  # one for each K-matrix
     3
     """
