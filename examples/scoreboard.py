@@ -15,7 +15,7 @@ Methods, all with the same number of updates of a task:
 - `dash_xd`: a third of the updates is DASH, from whose result XD goes on.
 
 Learning rates and architecture rates are chosen on validation samples, by the same small search for
-every method (`keras_xd.evaluation.choose_settings`). Data are those of `examples/datasets`, in the folders
+every method (`evaluation.choose_settings`). Data are those of `examples/datasets`, in the folders
 that TFDS_DATA_DIR and KERAS_XD_DATA_DIR name. Each finished run is kept in
 examples/results/scoreboard.json at once, and not repeated when the script is started again;
 processes with different seeds or tasks may share the work, after the settings are chosen.

@@ -3,7 +3,8 @@
 import importlib as _importlib
 from typing import TYPE_CHECKING
 
-from keras_xd import grammar, kmatrix, layers, losses, models, recipes, training
+from keras_xd import evaluation, grammar, kmatrix, layers, losses, models, recipes, training
+from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.core.searchable import (
     architecture_variables,
     describe,
@@ -11,15 +12,7 @@ from keras_xd.core.searchable import (
     model_variables,
     reset_weights,
 )
-from keras_xd.evaluation import (
-    Evaluation,
-    SettingsChoice,
-    Task,
-    choose_settings,
-    evaluate_search,
-    retrain,
-)
-from keras_xd.finalizing import finalize
+from keras_xd.finalizing.finalizer import finalize
 from keras_xd.finalizing.resizing import resize
 from keras_xd.grammar import primitives as _primitives  # noqa: F401 (registers its classes)
 from keras_xd.graph.cost import complexity
@@ -27,32 +20,33 @@ from keras_xd.layers.cells import genotypes
 from keras_xd.layers.masked import masks
 from keras_xd.layers.xd import regularizers
 from keras_xd.layers.xd.distances import nearest_operation, operation_distance
-from keras_xd.rewriting import SearchSpace, compare, forecast, register_search_space, rewrite
+from keras_xd.rewriting.comparison import compare
+from keras_xd.rewriting.forecast import forecast
+from keras_xd.rewriting.rewriter import rewrite
+from keras_xd.rewriting.search_space import SearchSpace
+from keras_xd.rewriting.spaces import register_search_space
 from keras_xd.searching import SearchReport, SearchResult, search
-from keras_xd.training import SearchModel, callbacks, distributed, optimizers
+from keras_xd.training import callbacks, distributed, optimizers
 from keras_xd.training.architecture_files import load_architecture, save_architecture
 from keras_xd.training.random_architecture import randomize_architecture
+from keras_xd.training.search_model import SearchModel
 
 __version__ = "0.2.0"
 
 # `visualization` is public too, but with it here `from keras_xd import *` would need matplotlib.
 __all__ = [
-    "Evaluation",
     "SearchModel",
     "SearchReport",
     "SearchResult",
     "SearchSpace",
-    "SettingsChoice",
-    "Task",
     "architecture_variables",
     "callbacks",
-    "choose_settings",
     "compare",
     "complexity",
     "describe",
     "operation_distance",
     "distributed",
-    "evaluate_search",
+    "evaluation",
     "finalize",
     "forecast",
     "freeze_architecture",
@@ -73,13 +67,25 @@ __all__ = [
     "register_search_space",
     "reset_weights",
     "resize",
-    "retrain",
     "rewrite",
     "save_architecture",
     "search",
     "training",
 ]
 
+
+# Public names of earlier versions.
+_MOVED = {
+    "Evaluation": "keras_xd.evaluation.Evaluation",
+    "Task": "keras_xd.evaluation.Task",
+    "choose_settings": "keras_xd.evaluation.choose_settings",
+    "distance": "keras_xd.operation_distance",
+    "evaluate_search": "keras_xd.evaluation.evaluate_search",
+    "nearest": "keras_xd.nearest_operation",
+    "regularizers": "keras_xd.regularizers",
+    "retrain": "keras_xd.evaluation.retrain",
+}
+_no_attribute = _attribute_error(__name__, _MOVED)
 
 if TYPE_CHECKING:
     from keras_xd import visualization as visualization
@@ -89,7 +95,7 @@ else:
         """Import `visualization` when it is first used, because it alone needs matplotlib."""
         if name == "visualization":
             return _importlib.import_module("keras_xd.visualization")
-        raise AttributeError(f"module 'keras_xd' has no attribute {name!r}")
+        return _no_attribute(name)
 
 
 def __dir__() -> list[str]:

@@ -21,13 +21,6 @@ from keras_xd.training.callbacks.non_finite import RaiseOnNonFinite
 from keras_xd.training.inner_model import InnerModel
 from keras_xd.training.search_model import SearchModel
 
-__all__ = [
-    "SearchReport",
-    "SearchReportRow",
-    "SearchResult",
-    "search",
-]
-
 # Arguments of `search` itself, which options may not give again.
 OF_REWRITE = ("model", "to")
 OF_COMPILE = ("optimizer", "architecture_optimizer", "loss", "metrics", "mode")

@@ -18,6 +18,7 @@ from keras_xd import (
     layers,
     models,
     optimizers,
+    regularizers,
     search,
     visualization,
 )
@@ -46,8 +47,8 @@ PACKAGES = (
     layers,
     models,
     optimizers,
-    penalties,
     primitives,
+    regularizers,
     search,
     spaces,
     tuner_integration,

@@ -19,9 +19,8 @@ from tuner_integration.points import PointSpace
 
 def searchable_layers() -> list[keras.layers.Layer]:
     shared = layers.KOperation(depth=(1, 2, 1), warm_start=warm_starts.Convolution())
-    width = layers.RelativeMask(
-        temperature=8.0, architecture_regularizer=regularizers.NearStart(0.1)
-    )
+    penalty = regularizers.NearStart(0.1)
+    width = layers.RelativeMask(temperature=8.0, architecture_regularizer=penalty)
     architecture = layers.ArchitectureLogits(operations=("identity", "dynamic_3"))
     convolution = layers.XDConv2D(
         8,

@@ -55,8 +55,8 @@ class GrammarOracle(AskTellOracle):
             of the last points (regularised evolution). "random" draws.
         initial_trials: number of random points before the first other one; `None` for 10, the
             population for evolution.
-        fold_levels: the foldings that the kernel compares, of which those that fold nothing are left
-            out; `()` is the plain Weisfeiler-Lehman kernel.
+        fold_levels: the foldings that the kernel compares, of which those that fold nothing are
+            left out; `()` is the plain Weisfeiler-Lehman kernel.
         num_candidates: number of random points that the search for the largest expected improvement
             begins with; a generation has a third as many. `None` for as many as take about a
             second: 30 large terms, 190 small ones.
@@ -128,7 +128,10 @@ class GrammarOracle(AskTellOracle):
         validation.one_of(strategy, _STRATEGIES, "strategy")
         validation.positive_integer(population, "population")
         validation.positive_integer(tournament_size, "tournament_size")
-        for name, value in (("initial_trials", initial_trials), ("num_candidates", num_candidates)):
+        for name, value in (
+            ("initial_trials", initial_trials),
+            ("num_candidates", num_candidates),
+        ):
             if value is not None:
                 validation.positive_integer(value, name)
         if seed is not None and (not validation.is_integer(seed) or seed < 0):

@@ -23,9 +23,9 @@ class SearchHyperModel(keras_tuner.HyperModel):
     A setting that is a list is a hyperparameter with these choices, the first of which is the
     default; anything else is the same in all trials.
 
-    In the bilevel modes `tuner.search` needs `architecture_validation_split`, or `architecture_validation_data`, as
-    `SearchModel.fit` does. In trials with `mode="joint"` both are left out: there all training
-    samples move weights and architecture.
+    In the bilevel modes `tuner.search` needs `architecture_validation_split`, or
+    `architecture_validation_data`, as `SearchModel.fit` does. In trials with `mode="joint"` both
+    are left out: there all training samples move weights and architecture.
 
     Args:
         backbone: function `(hp)` that returns a new, built Keras model; it may use

@@ -11,8 +11,8 @@ absolute values of the matrix in the Fourier basis, relative to the largest): as
 the same kernel, as searched, and that of the Fourier neural operator. Convolutions and Fourier
 operators keep frequencies, so theirs are diagonals; the latter have the lowest frequencies only.
 Measured: the relative L2 error on test samples, and how far each searched operation is from the
-best fit of a Fourier operator and of a convolution of as many weights (`keras_xd.nearest_operation`: the root
-of the part of the energy that the fit leaves).
+best fit of a Fourier operator and of a convolution of as many weights
+(`keras_xd.nearest_operation`: the root of the part of the energy that the fit leaves).
 """
 
 import common

@@ -180,7 +180,7 @@ def _read(path, keys):
             raise ValueError(f"{wrong[0]} is {content[wrong[0]]!r}"[:200])
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
-            "A folder of an evaluation must hold whole files of `keras_xd.evaluation.evaluate_search`. "
+            "A folder of an evaluation must hold whole files of `evaluate_search`. "
             f"Received: {path!r}, which cannot be read as one: {type(error).__name__}: {error}"
         ) from error
     if not known:

@@ -30,18 +30,7 @@ from keras_xd.training.search_model import SearchModel
 
 @keras.saving.register_keras_serializable(package="keras_xd")
 class FinalizedModel(AtomicSaving, keras.Model):
-    """A Functional model from `finalize`: Keras' own, but `export` does not overwrite unasked.
-
-    `save` and `save_weights` replace an earlier file as a whole, as those of a `SearchModel`.
-
-    Example:
-
-    >>> import keras
-    >>> import keras_xd
-    >>> space = keras.Sequential([keras.Input((8, 8, 1)), keras_xd.layers.XDConv2D(2, 3)])
-    >>> model = keras_xd.finalize(space)
-    >>> model.export("exported", verbose=False)
-    """
+    """A Functional model from `finalize`: Keras' own, but `export` does not overwrite unasked."""
 
     report: FinalizingReport | None = None  # that of `finalize`, which is not saved
 
@@ -55,25 +44,7 @@ class FinalizedModel(AtomicSaving, keras.Model):
         overwrite: bool = False,
         **kwargs: Any,
     ) -> None:
-        """Export the model for serving.
-
-        The file computes what the model does in inference: dropout and random augmentation are
-        off. It is tried in its runtime before it is written: the outputs must be those of the
-        model, to 1e-5 of the largest of them in float32. `docs/deploying.md` says what each format
-        takes. A warning tells of a file that is much larger than the weights.
-
-        Args:
-            filepath: where to write, by default a folder (a TensorFlow SavedModel).
-            format: `"tf_saved_model"`, `"litert"`, `"onnx"`, `"openvino"`; with the backend torch
-                `"torch"`, with JAX `"stablehlo"`.
-            verbose, input_signature, **kwargs: as in `keras.Model.export`.
-            overwrite: whether to write where there is something already.
-
-        Raises:
-            ValueError: if there is something at `filepath` and `overwrite` is not set, for an
-                unknown format, one that the backend does not write, and a model of which the
-                runtime of the format could not run a file.
-        """
+        """Export the model for serving."""
         export(self, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs)
 
 
@@ -135,8 +106,8 @@ def finalize(
             most twice as large as the searched layer and as fast as the spectrum. An operation of
             which no ranks within the `tolerance` are so, as on long axes in 1-D, keeps its kernel,
             or its spectrum where that is smaller.
-        weight_dtype: `"float16"` or `"bfloat16"`: the data type that matrices, spectra and kernels of
-            XD-operations are stored in; computed in the layers' own type, not trained further.
+        weight_dtype: `"float16"` or `"bfloat16"`: the data type that matrices, spectra and kernels
+            of XD-operations are stored in; computed in the layers' own type, not trained further.
             `None` stores them as they are.
         snap: a number between 0 and 1: an XD-operation whose linear map is within this relative
             distance of what a plain layer computes becomes that layer, the one with the fewest
@@ -164,9 +135,10 @@ def finalize(
         ValueError: if the model is not built, if a weight is NaN or infinite, if no layer is of
             this package (a plain model needs no finalizing), if a searchable layer lies inside
             another layer that cannot be taken apart, such as a wrapper, for an unknown `form` or
-            `weight_dtype`, for a `snap` or `tolerance` that is not between 0 and 1, for a `tolerance` of
-            another `form`, and for a `complexity_target` that the cheapest candidates exceed or of
-            a model without mixtures; for `fold_normalization` of a subclassed model.
+            `weight_dtype`, for a `snap` or `tolerance` that is not between 0 and 1, for a
+            `tolerance` of another `form`, and for a `complexity_target` that the cheapest
+            candidates exceed or of a model without mixtures; for `fold_normalization` of a
+            subclassed model.
 
     Example:
 

@@ -1,5 +1,6 @@
 """Structured (Kaleidoscope) matrices of any size, without layers."""
 
+from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.kmatrix.blast import nearest_blast
 from keras_xd.kmatrix.block_tensor_train import (
     nearest_block_tensor_train,
@@ -26,7 +27,8 @@ __all__ = [
 ]
 
 # What the functions of versions up to 0.2 are called now.
-_RENAMED = {
+_MOVED = {
+    "Plan": "radix.Plan",
     "analysis": "KMatrix.apply(x, axis)",
     "butterflies_of": "KMatrix.butterflies",
     "butterfly_dense": "KMatrix.numpy()",
@@ -36,8 +38,10 @@ _RENAMED = {
     "dft": "KMatrix.dft(n)",
     "diagonal": "KMatrix.diagonal(values)",
     "diagonal_times": "KMatrix.diagonal(values) @ matrix",
-    "digit_reversal_matrix": "KMatrix.permutation(digit_reversal(radices))",
+    "digit_reversal": "constructions.digit_reversal",
+    "digit_reversal_matrix": "KMatrix.permutation(constructions.digit_reversal(radices))",
     "dst": "KMatrix.dst(n)",
+    "factorise": "radix.factorise",
     "fold": "KMatrix.apply(x, axis)",
     "haar": "KMatrix.haar(n)",
     "hadamard": "KMatrix.hadamard(n)",
@@ -50,7 +54,7 @@ _RENAMED = {
     "nearest_butterfly": "KMatrix.project(matrix, steps=0)",
     "parameter_count": "KMatrix.parameters",
     "permutation": "KMatrix.permutation(order)",
-    "prime_factors": "factorise(n)",
+    "prime_factors": "radix.factorise(n)",
     "project": "KMatrix.project(matrix)",
     "random_orthogonal": "KMatrix.random_orthogonal(n)",
     "random_unitary": "KMatrix.random_unitary(n)",
@@ -62,7 +66,4 @@ _RENAMED = {
     "transpose": "KMatrix.T",
 }
 
-
-def __getattr__(name: str):
-    instead = f"; use {_RENAMED[name]}" if name in _RENAMED else ""
-    raise AttributeError(f"module 'keras_xd.kmatrix' has no attribute '{name}'{instead}")
+__getattr__ = _attribute_error(__name__, _MOVED)

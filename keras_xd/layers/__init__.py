@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.graph import replacing as _replacing  # noqa: F401 (registers its classes)
 from keras_xd.layers.ccnn.batch_statistics import (
@@ -71,7 +72,7 @@ from keras_xd.layers.structured.mixed import (
     MixedLSTM,
 )
 from keras_xd.layers.structured.recurrent import StructuredGRU, StructuredLSTM
-from keras_xd.layers.xd import regularizers, warm_starts
+from keras_xd.layers.xd import warm_starts
 from keras_xd.layers.xd.causal import XDCausalConv1D
 from keras_xd.layers.xd.conv import (
     XDConv,
@@ -176,7 +177,6 @@ __all__ = [
     "XDSeparableConv1D",
     "XDSeparableConv2D",
     "derived_genotype",
-    "penalties",
     "update_rendering",
     "use_statistics",
     "warm_starts",
@@ -185,15 +185,20 @@ __all__ = [
 # Public names of earlier versions.
 _MOVED = {
     "CellArchitecture": "ArchitectureLogits",
-    "FactorizedReduction": "FactorizedReduce",
-    "PointwiseOperation": "ReLUConvBN",
+    "DynamicKernel": "cells.dynamic_conv.DynamicKernel",
+    "FactorizedReduce": "cells.features.FactorizedReduce",
+    "FactorizedReduction": "cells.features.FactorizedReduce",
+    "FeatureOperation": "cells.features.FeatureOperation",
+    "NOS_OPERATIONS": "keras_xd.genotypes.NOS_OPERATIONS",
+    "PointwiseOperation": "cells.features.ReLUConvBN",
+    "StructuredGRUCell": "structured.recurrent.StructuredGRUCell",
+    "StructuredLSTMCell": "structured.recurrent.StructuredLSTMCell",
+    "count_activations": "keras_xd.graph.size_counts.count_activations",
+    "count_parameters": "keras_xd.graph.size_counts.count_parameters",
+    "distance": "keras_xd.operation_distance",
+    "nearest": "keras_xd.nearest_operation",
+    "penalties": "keras_xd.regularizers",
 }
 
-
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        """Raise an error that says the new name of a layer that has one."""
-        if name in _MOVED:
-            raise AttributeError(f"keras_xd.layers.{name} is now keras_xd.layers.{_MOVED[name]}")
-        raise AttributeError(f"module 'keras_xd.layers' has no attribute {name!r}")
+    __getattr__ = _attribute_error(__name__, _MOVED)

@@ -23,17 +23,16 @@ def check_backend(mode):
         )
 
 
-def fit_arguments(
-    search, x, y, architecture_validation_data, architecture_validation_split, arguments
-):
+def fit_arguments(search, x, y, held_out, held_out_split, arguments):
     """Return what to give to `keras.Model.fit` for a bilevel search."""
     # TensorFlow, whose pipelines serve every backend, is not needed before.
     from keras_xd.training import bilevel_dataset
 
-    if (architecture_validation_data is None) == (architecture_validation_split is None):
+    if (held_out is None) == (held_out_split is None):
         raise ValueError(
-            f"Mode '{search.mode}' needs either `architecture_validation_data` or `architecture_validation_split`. "
-            f"Received: {'neither' if architecture_validation_data is None else 'both'}"
+            f"Mode '{search.mode}' needs either `architecture_validation_data` or "
+            "`architecture_validation_split`. "
+            f"Received: {'neither' if held_out is None else 'both'}"
         )
     strategy = getattr(search, "distribute_strategy", None)
     replicas = 1 if strategy is None else strategy.num_replicas_in_sync
@@ -57,15 +56,15 @@ def fit_arguments(
         training, arguments["validation_data"] = bilevel_dataset.split(
             training, share, "validation_split"
         )
-    if architecture_validation_data is None:
-        training, architecture_validation_data = bilevel_dataset.split(
-            training, architecture_validation_split, "architecture_validation_split"
+    if held_out is None:
+        training, held_out = bilevel_dataset.split(
+            training, held_out_split, "architecture_validation_split"
         )
-    elif isinstance(architecture_validation_data, list):
-        architecture_validation_data = tuple(architecture_validation_data)
+    elif isinstance(held_out, list):
+        held_out = tuple(held_out)
     stream, steps, search.generators = bilevel_dataset.with_steps(
         training,
-        architecture_validation_data,
+        held_out,
         arguments.pop("steps_per_epoch", None),
         batch_size=arguments.pop("batch_size", None),
         shuffle=arguments.pop("shuffle", True),

@@ -169,20 +169,16 @@ def _last_activation(model, output):
     return None
 
 
-def prepare_fit(
-    search, x, y, epochs, architecture_validation_data, architecture_validation_split, given
-):
+def prepare_fit(search, x, y, epochs, held_out, held_out_split, given):
     """Check the arguments of `fit` of a compiled search; begin its phases."""
     check_trainable_variables(search)
     search.cooldown_begins = first_cooldown_epoch(search, epochs, given.get("initial_epoch", 0))
     if search.mode != "joint":
-        return bilevel.fit_arguments(
-            search, x, y, architecture_validation_data, architecture_validation_split, given
-        )
-    if architecture_validation_data is not None or architecture_validation_split is not None:
+        return bilevel.fit_arguments(search, x, y, held_out, held_out_split, given)
+    if held_out is not None or held_out_split is not None:
         raise ValueError(
-            "`architecture_validation_data` and `architecture_validation_split` are for the bilevel modes. "
-            f"Received: mode={search.mode!r}"
+            "`architecture_validation_data` and `architecture_validation_split` are for the "
+            f"bilevel modes. Received: mode={search.mode!r}"
         )
     return x, y, given
 

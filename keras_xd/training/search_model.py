@@ -41,9 +41,9 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
     warm-up, and later leads to the whole cool-down at once.
 
     Modes: `"joint"` minimizes one loss over weights and architecture together. The other three
-    are bilevel: they minimize the loss of held-out samples, `architecture_validation_data`, over the
-    architecture, and that of the training samples over the weights. Each step first moves the
-    architecture by an architecture batch, then the weights by a training batch.
+    are bilevel: they minimize the loss of held-out samples, `architecture_validation_data`,
+    over the architecture, and that of the training samples over the weights. Each step first moves
+    the architecture by an architecture batch, then the weights by a training batch.
 
     - `"alternating"`: two ordinary training steps. The pass over the architecture batch moves the
       statistics of batch normalization and the random state as every training step does.
@@ -246,13 +246,14 @@ class SearchModel(AtomicSaving, EarlyMetrics, InnerModel):
 
         Args:
             x, y, batch_size, epochs, verbose, callbacks: as in `keras.Model.fit`.
-            architecture_validation_data: for the bilevel modes, the samples that the architecture is moved
-                by: a `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, a generator of
-                batches, or a tuple of arrays `(x, y)` or `(x, y, sample_weight)`; not necessarily
-                of the same kind as the training data. A generator of training data needs
-                `steps_per_epoch`, and training ends with a generator.
-            architecture_validation_split: instead of it, for arrays, the share of the samples, from the
-                last, that is taken out of the training data. `validation_split` comes first.
+            architecture_validation_data: for the bilevel modes, the samples that the
+                architecture is moved by: a `tf.data.Dataset` of batches, a `keras.utils.PyDataset`,
+                a generator of batches, or a tuple of arrays `(x, y)` or `(x, y, sample_weight)`;
+                not necessarily of the same kind as the training data. A generator of training
+                data needs `steps_per_epoch`, and training ends with a generator.
+            architecture_validation_split: instead of it, for arrays, the share of the samples,
+                from the last, that is taken out of the training data. `validation_split` comes
+                first.
             **kwargs: the other arguments of `keras.Model.fit`. A `class_weight` weighs
                 architecture samples too.
 

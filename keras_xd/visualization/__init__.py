@@ -8,6 +8,7 @@ except ImportError as error:
         "installs: pip install 'keras_xd[plot]'"
     ) from error
 
+from keras_xd.core.moved_names import attribute_error as _attribute_error
 from keras_xd.visualization.cells import plot_cell as plot_cell
 from keras_xd.visualization.cells import plot_genotype as plot_genotype
 from keras_xd.visualization.images import png as png
@@ -29,3 +30,14 @@ __all__ = [
     "png",
     "spectra",
 ]
+
+# Public names of earlier versions.
+_MOVED = {
+    "optimization_history": "keras_xd.visualization.progress.optimization_history",
+    "heatmap": "keras_xd.visualization.images.heatmap",
+    "impulse_responses": "keras_xd.visualization.operators.impulse_responses",
+    "operator_matrix": "keras_xd.visualization.operators.operator_matrix",
+    "plot_optimization_history": "keras_xd.visualization.plot_optimization_history",
+}
+
+__getattr__ = _attribute_error(__name__, _MOVED)

@@ -21,7 +21,7 @@ def plot_tree(term: Term, level: int | None = None, axes: Axes | None = None) ->
     the figure's `savefig`.
 
     Args:
-        term: a `keras_xd.grammar.terms.Term`, also one with shared motifs, which stand beside the whole.
+        term: a `Term`, also one with shared motifs, which stand beside the whole.
         level: draw the term folded at this depth only; `None` for all of it.
         axes: where to draw; `None` makes a figure large enough.
 
@@ -81,7 +81,7 @@ def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure
     or written.
 
     Args:
-        term: a `keras_xd.grammar.terms.Term`, also a folded one or one with shared motifs.
+        term: a `Term`, also a folded one or one with shared motifs.
         zero: name of the operation that cuts an edge.
         identity: name of the operation that passes its input on.
 

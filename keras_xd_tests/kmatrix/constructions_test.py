@@ -316,14 +316,6 @@ def test_bad_input(make, message):
         make()
 
 
-def test_old_names_say_what_they_are_now():
-    for name in kmatrix._RENAMED:
-        with pytest.raises(AttributeError, match=f"no attribute '{name}'; use "):
-            getattr(kmatrix, name)
-    with pytest.raises(AttributeError, match="no attribute 'dtc'$"):
-        kmatrix.dtc  # noqa: B018
-
-
 def dense(stages):
     """The definition, element by element: `y[o, a, i] = Σ_b T[o, i, a, b] x[o, b, i]`."""
     matrix = None

@@ -29,19 +29,19 @@ def by_hand(search, start):
 def test_distance_is_relative_and_absolute_from_zero():
     model = keras.Sequential([keras.Input((4,)), *small_model().layers[:1]])
     (gates,) = architecture_variables(model)
-    movement = ArchitectureDrift(model)
-    assert movement.distance() is None
-    movement.begin()
-    assert movement.distance() == 0.0
+    drift = ArchitectureDrift(model)
+    assert drift.distance() is None
+    drift.begin()
+    assert drift.distance() == 0.0
     gates.assign(np.array([1.0, 1.0, 1.0, 3.0]))
-    assert movement.distance() == pytest.approx(1.0)
-    movement.begin()
-    assert movement.distance() == pytest.approx(1.0)
-    movement.forget()
+    assert drift.distance() == pytest.approx(1.0)
+    drift.begin()
+    assert drift.distance() == pytest.approx(1.0)
+    drift.forget()
     gates.assign(np.zeros(4))
-    movement.begin()
+    drift.begin()
     gates.assign(np.array([0.0, 3.0, 4.0, 0.0]))
-    assert movement.distance() == pytest.approx(5.0)
+    assert drift.distance() == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ Experiments, each with results of its own in examples/results/chrysalis_<experim
 - `depth`: ButterfLeNet from scratch with K-matrices of depth 1 to 9.
 
 Every training of every method has the same number of epochs. Fixed operations are trained once. A
-search is evaluated with its own weights (supernet), and by `keras_xd.evaluation.evaluate_search` with the
+search is evaluated with its own weights (supernet), and by `evaluate_search` with the
 architecture frozen and the weights trained from scratch (offline), also on the other classes
 (transfer). Finished runs are kept and not repeated, by several processes with different
 kinds, methods or seeds neither; with `--keep` so are finished parts of a run.

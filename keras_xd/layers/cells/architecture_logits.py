@@ -90,8 +90,8 @@ class ArchitectureLogits(keras.layers.Layer):
 
     Example:
 
-    >>> from keras_xd import layers
-    >>> architecture = layers.ArchitectureLogits(operations=(*layers.cells.genotypes.NOS_OPERATIONS, "xd_3"))
+    >>> from keras_xd import genotypes, layers
+    >>> architecture = layers.ArchitectureLogits(operations=(*genotypes.NOS_OPERATIONS, "xd_3"))
     >>> architecture.build()
     >>> tuple(architecture.logits.shape)
     (18, 12)

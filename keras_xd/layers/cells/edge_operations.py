@@ -186,7 +186,7 @@ class _Stack:
         number, edges = matrices.shape[0], self.count
         if not self.edge.training:
             place = self.edge.statistics[name]
-            kinds = (self.weights[f"moving_{kind}"][:, place] for kind in ("mean", "variance"))
+            kinds = (self.weight(f"moving_{kind}")[:, place] for kind in ("mean", "variance"))
             kinds = (_swapped(kind, edges, number) for kind in kinds)
             return scale_and_offset(*(ops.reshape(kind, (number, 1, -1)) for kind in kinds))
         found = ops.stack(found) if number > 1 else ops.expand_dims(found[0], 0)

@@ -163,7 +163,7 @@ class FusedCall:
         """Move the moving statistics towards those of the batch."""
         for name, variable, numbers in self.layer.moving_statistics():
             batch = self._of_nodes if name.startswith("pooling") else self._of_edges
-            found = ops.stack([batch[number][name] for number in numbers])
+            found = ops.cast(ops.stack([batch[n][name] for n in numbers]), variable.dtype)
             variable.assign(variable * MOMENTUM + found * (1 - MOMENTUM))
 
     def _compute(self, group, x):

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import ops, regularizers
+from keras import ops
 
 from keras_xd import kmatrix
 from keras_xd.core import convolutions, tracing, validation
@@ -84,7 +84,7 @@ class XDLayer(FoldedOperation):
                 validation.boolean(flag, name)
         self.frequency_bias = self.warm_start.has_frequency_bias(frequency_bias)
         self.channel_gates = self.warm_start.has_channel_gates(channel_gates)
-        self.architecture_regularizer = regularizers.get(architecture_regularizer)
+        self.architecture_regularizer = keras.regularizers.get(architecture_regularizer)
         if seed is None and self.warm_start.is_random:
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
         self.seed = validation.seed(seed)
@@ -218,7 +218,7 @@ class XDLayer(FoldedOperation):
             "warm_start": warm_starts.identifier(self.warm_start),
             "frequency_bias": self.frequency_bias,
             "channel_gates": self.channel_gates,
-            "architecture_regularizer": regularizers.serialize(self.architecture_regularizer),
+            "architecture_regularizer": keras.regularizers.serialize(self.architecture_regularizer),
             "seed": self.seed,
         }
 

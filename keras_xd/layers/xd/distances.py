@@ -143,8 +143,10 @@ def operation_distance(
     >>> import keras_xd
     >>> layer = keras_xd.layers.XDConv2D(4, 3, padding="same")
     >>> layer.build((None, 8, 8, 4))
-    >>> keras_xd.operation_distance(layer, "convolution"), keras_xd.operation_distance(layer, "zero", "averaged")
-    (0.0, 1.0)
+    >>> keras_xd.operation_distance(layer, "convolution")
+    0.0
+    >>> keras_xd.operation_distance(layer, "zero", "averaged")
+    1.0
 
     Reference:
         Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021, section 4.

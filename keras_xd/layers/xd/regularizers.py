@@ -66,9 +66,9 @@ class NearStart(ArchitecturePenalty):
     """Keeps an operation near where its search began.
 
     Adds `weight · Σ (a − a_start)²` to the loss, over all entries of the weights of `K`, `L`, `M`,
-    `b` and `C`: the squared Euclidean distance of `keras_xd.operation_distance`, as `keras.regularizers.L2`
-    has that from zero. An operation that begins as the convolution of a good backbone then needs
-    a reason in the data to leave it.
+    `b` and `C`: the squared Euclidean distance of `keras_xd.operation_distance`, as
+    `keras.regularizers.L2` has that from zero. An operation that begins as the convolution of a
+    good backbone then needs a reason in the data to leave it.
 
     Args:
         weight: factor of the penalty in the loss.

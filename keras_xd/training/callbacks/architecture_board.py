@@ -32,8 +32,7 @@ class ArchitectureBoard(keras.callbacks.Callback):
       counted, and `complexity/relative_to_target` for a model with a `complexity_target` of them.
     - images (`images=True`): a heatmap of every array in `describe()`, as `<layer>/<name>`;
       `<layer>/operator`, the map from the first input channel to the first output channel, for
-      XD-operations (see `keras_xd.visualization.operators.operator_matrix`); and `<layer>/spectra`, the
-      singular values of matrices. See `keras_xd.visualization.images.heatmap` for the colours.
+      XD-operations; and `<layer>/spectra`, the singular values of matrices.
     - text: the table `architecture` of all of it, with the names of layers whose multiply–adds are
       not counted.
 

@@ -133,9 +133,7 @@ def test_averaged_is_the_mean_over_kernels(case, name):
     _, norm, change = averaged_squares(layer, start_of(case, name))
     layer.kernel.assign(kernel)
     expected = np.sqrt(change)
-    assert operation_distance(layer, name, "averaged", relative=False) == pytest.approx(
-        expected, rel=1e-5
-    )
+    assert operation_distance(layer, name, "averaged", False) == pytest.approx(expected, rel=1e-5)
     relative = np.sqrt(change / norm)
     assert operation_distance(layer, name, "averaged") == pytest.approx(relative, rel=1e-5)
 
@@ -146,9 +144,7 @@ def test_own_kernel_compares_the_layers_as_they_are(case, name):
     named.kernel.assign(layer.kernel)
     now, then = whole_map(layer), whole_map(named)
     expected = np.linalg.norm(now - then)
-    assert operation_distance(layer, name, "own_kernel", relative=False) == pytest.approx(
-        expected, rel=1e-5
-    )
+    assert operation_distance(layer, name, "own_kernel", False) == pytest.approx(expected, rel=1e-5)
     relative = expected / np.linalg.norm(then)
     assert operation_distance(layer, name, "own_kernel") == pytest.approx(relative, rel=1e-5)
 
@@ -552,5 +548,5 @@ def test_bad_arguments_are_refused():
 
 
 def test_names_of_the_package():
-    assert keras_xd.operation_distance is distance
-    assert keras_xd.nearest_operation is nearest
+    assert keras_xd.operation_distance is operation_distance
+    assert keras_xd.nearest_operation is nearest_operation

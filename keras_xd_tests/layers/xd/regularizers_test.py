@@ -87,7 +87,8 @@ def test_the_start_is_not_the_array_that_training_changes():
 @pytest.mark.parametrize(
     "penalty", [regularizers.NearStart(0.7), regularizers.NearPermutation(0.7)]
 )
-def test_gradient_by_finite_differences(penalty, rng):
+def test_gradient_by_finite_differences(kind, rng):
+    penalty = kind(0.7)
     weights, plan = random_matrix(6, None, depth=2)
     start = weights + rng.normal(size=weights.shape)
     bound = penalty.bind(start.astype("float64"), plan)
