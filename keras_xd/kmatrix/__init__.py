@@ -25,23 +25,15 @@ __all__ = [
     "project_to",
 ]
 
-# What the functions of versions up to 0.2 are called now.
+# What the functions of versions up to 0.2 are called now, where they are no `KMatrix.name`.
 _RENAMED = {
     "analysis": "KMatrix.apply(x, axis)",
     "butterflies_of": "KMatrix.butterflies",
     "butterfly_dense": "KMatrix.numpy()",
-    "circulant": "KMatrix.circulant(column)",
     "compose": "matrix @ other, of two KMatrix",
-    "dct": "KMatrix.dct(n)",
-    "dft": "KMatrix.dft(n)",
-    "diagonal": "KMatrix.diagonal(values)",
     "diagonal_times": "KMatrix.diagonal(values) @ matrix",
     "digit_reversal_matrix": "KMatrix.permutation(digit_reversal(radices))",
-    "dst": "KMatrix.dst(n)",
     "fold": "KMatrix.apply(x, axis)",
-    "haar": "KMatrix.haar(n)",
-    "hadamard": "KMatrix.hadamard(n)",
-    "identity": "KMatrix.identity(n)",
     "kmatrix_dense": "KMatrix.numpy()",
     "kmatrix_weights": "KMatrix.weights",
     "kronecker_of_kmatrices": "KMatrix.kronecker(left, right)",
@@ -49,20 +41,15 @@ _RENAMED = {
     "natural_dft": 'KMatrix.dft(n, order="natural")',
     "nearest_butterfly": "KMatrix.project(matrix, steps=0)",
     "parameter_count": "KMatrix.parameters",
-    "permutation": "KMatrix.permutation(order)",
     "prime_factors": "factorise(n)",
-    "project": "KMatrix.project(matrix)",
-    "random_orthogonal": "KMatrix.random_orthogonal(n)",
-    "random_unitary": "KMatrix.random_unitary(n)",
     "refine": "KMatrix.project(matrix)",
-    "sparse": "KMatrix.sparse(matrix)",
     "synthesis": "KMatrix.T",
     "times_diagonal": "matrix @ KMatrix.diagonal(values)",
-    "toeplitz": "KMatrix.toeplitz(column, row)",
     "transpose": "KMatrix.T",
 }
 
 
 def __getattr__(name: str):
-    instead = f"; use {_RENAMED[name]}" if name in _RENAMED else ""
+    new = _RENAMED.get(name, f"KMatrix.{name}" if hasattr(KMatrix, name) else None)
+    instead = f"; use {new}" if new else ""
     raise AttributeError(f"module 'keras_xd.kmatrix' has no attribute '{name}'{instead}")
