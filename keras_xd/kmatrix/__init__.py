@@ -26,26 +26,18 @@ __all__ = [
     "project_to",
 ]
 
-# What the functions of versions up to 0.2 are called now.
+# What the functions of versions up to 0.2 are called now, where they are no `KMatrix.name`.
 _MOVED = {
     "Plan": "radix.Plan",
     "analysis": "KMatrix.apply(x, axis)",
     "butterflies_of": "KMatrix.butterflies",
     "butterfly_dense": "KMatrix.numpy()",
-    "circulant": "KMatrix.circulant(column)",
     "compose": "matrix @ other, of two KMatrix",
-    "dct": "KMatrix.dct(n)",
-    "dft": "KMatrix.dft(n)",
-    "diagonal": "KMatrix.diagonal(values)",
     "diagonal_times": "KMatrix.diagonal(values) @ matrix",
     "digit_reversal": "constructions.digit_reversal",
     "digit_reversal_matrix": "KMatrix.permutation(constructions.digit_reversal(radices))",
-    "dst": "KMatrix.dst(n)",
     "factorise": "radix.factorise",
     "fold": "KMatrix.apply(x, axis)",
-    "haar": "KMatrix.haar(n)",
-    "hadamard": "KMatrix.hadamard(n)",
-    "identity": "KMatrix.identity(n)",
     "kmatrix_dense": "KMatrix.numpy()",
     "kmatrix_weights": "KMatrix.weights",
     "kronecker_of_kmatrices": "KMatrix.kronecker(left, right)",
@@ -53,17 +45,13 @@ _MOVED = {
     "natural_dft": 'KMatrix.dft(n, order="natural")',
     "nearest_butterfly": "KMatrix.project(matrix, steps=0)",
     "parameter_count": "KMatrix.parameters",
-    "permutation": "KMatrix.permutation(order)",
     "prime_factors": "radix.factorise(n)",
-    "project": "KMatrix.project(matrix)",
-    "random_orthogonal": "KMatrix.random_orthogonal(n)",
-    "random_unitary": "KMatrix.random_unitary(n)",
     "refine": "KMatrix.project(matrix)",
-    "sparse": "KMatrix.sparse(matrix)",
     "synthesis": "KMatrix.T",
     "times_diagonal": "matrix @ KMatrix.diagonal(values)",
-    "toeplitz": "KMatrix.toeplitz(column, row)",
     "transpose": "KMatrix.T",
 }
 
-__getattr__ = _attribute_error(__name__, _MOVED)
+_CLASSMETHODS = {name: f"KMatrix.{name}" for name in dir(KMatrix) if not name.startswith("_")}
+
+__getattr__ = _attribute_error(__name__, {**_CLASSMETHODS, **_MOVED})

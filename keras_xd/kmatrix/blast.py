@@ -46,7 +46,7 @@ def nearest_blast(matrix: ArrayLike, blocks: int, rank: int, steps: int = 20) ->
         Lee et al., "BLAST: Block-Level Adaptive Structured Matrices for Efficient Deep Neural
         Network Inference", 2024. The paper projects by gradient descent.
     """
-    matrix, _ = structured.checked(matrix, None)
+    matrix, _ = structured.checked(matrix)
     validation.positive_integer(blocks, "blocks")
     structured.check_divides(blocks, matrix.shape)
     if steps < 0:
@@ -69,9 +69,9 @@ def nearest_blast(matrix: ArrayLike, blocks: int, rank: int, steps: int = 20) ->
             if error <= _EXACT or before - error <= _LEAST_GAIN * before:
                 break
     dense = _blast_dense(left, scale, right)
-    tails = (structured.tail(grid.swapaxes(1, 2).reshape(blocks, -1, columns), rank),)
-    tails += (structured.tail(matrix.T.reshape(blocks, -1, rows), rank),)
-    return structured.measured("blast", (left, scale, right), dense, matrix, max(tails), None)
+    sides = matrix.reshape(blocks, -1, columns), matrix.T.reshape(blocks, -1, rows)
+    bound = max(structured.tail(side, rank) for side in sides)
+    return structured.measured("blast", (left, scale, right), dense, matrix, bound)
 
 
 def _side_solved(side, products, other, scale):

@@ -1,5 +1,6 @@
 """The nearest matrix of low rank, Monarch matrix and block tensor train, in NumPy."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -47,10 +48,10 @@ def nearest_low_rank(matrix: ArrayLike, rank: int, inputs: ArrayLike | None = No
             f"`rank` must be at most the smaller side of the matrix. "
             f"Received: rank={rank}, matrix of shape {matrix.shape}"
         )
-    right, left = _cores(matrix, (1, rows), (columns, 1), rank, inputs)
+    found = _nearest("low_rank", matrix, (1, rows), (columns, 1), rank, inputs)
+    right, left = found.factors
     factors = (left.reshape(rank, rows).T, right.reshape(columns, rank).T)
-    bound = _lower_bound(matrix, (1, rows), (columns, 1), rank)
-    return structured.measured("low_rank", factors, factors[0] @ factors[1], matrix, bound, inputs)
+    return dataclasses.replace(found, factors=factors)
 
 
 @check_types
@@ -92,13 +93,10 @@ def nearest_monarch(matrix: ArrayLike, blocks: int, inputs: ArrayLike | None = N
     rows, columns = matrix.shape
     validation.positive_integer(blocks, "blocks")
     structured.check_divides(blocks, matrix.shape)
-    row_factors, column_factors = (blocks, rows // blocks), (columns // blocks, blocks)
-    cores = _cores(matrix, row_factors, column_factors, 1, inputs)
-    dense = _dense(cores, row_factors, column_factors)
-    bound = _lower_bound(matrix, row_factors, column_factors, 1)
-    right = cores[0].reshape(blocks, columns // blocks, blocks)
-    left = cores[1].reshape(blocks, rows // blocks, blocks)
-    return structured.measured("monarch", (right, left), dense, matrix, bound, inputs)
+    sizes = (blocks, rows // blocks), (columns // blocks, blocks)
+    found = _nearest("monarch", matrix, *sizes, 1, inputs)
+    factors = tuple(core.reshape(blocks, -1, blocks) for core in found.factors)
+    return dataclasses.replace(found, factors=factors)
 
 
 @check_types
@@ -149,10 +147,15 @@ def nearest_block_tensor_train(
     row_factors, column_factors = tuple(row_factors), tuple(column_factors)
     validation.positive_integer(rank, "rank")
     structured.check_factors(row_factors, column_factors, matrix.shape)
+    return _nearest("block_tensor_train", matrix, row_factors, column_factors, rank, inputs)
+
+
+def _nearest(family, matrix, row_factors, column_factors, rank, inputs):
+    """Return the `Projection` on block tensor trains, its factors the cores."""
     cores = _cores(matrix, row_factors, column_factors, rank, inputs)
-    dense = _dense(cores, row_factors, column_factors)
+    dense = _product(cores, row_factors, column_factors)[..., 0, 0]
     bound = _lower_bound(matrix, row_factors, column_factors, rank)
-    return structured.measured("block_tensor_train", cores, dense, matrix, bound, inputs)
+    return structured.measured(family, cores, dense, matrix, bound, inputs)
 
 
 def _lower_bound(matrix, row_factors, column_factors, rank):
@@ -168,7 +171,8 @@ def _lower_bound(matrix, row_factors, column_factors, rank):
 
 def _cores(matrix, row_factors, column_factors, rank, inputs):
     """Return the cores `(a, rows so far, j, columns to come, a')` of a block tensor train."""
-    done, cores, rest = 1, [], matrix[None, :, None, :]  # (done, rows, a, columns)
+    cores: list[np.ndarray] = []
+    done, rest = 1, matrix[None, :, None, :]  # (done, rows, a, columns)
     for m, n in zip(row_factors[:-1], column_factors[:-1], strict=True):
         _, rows, before, columns = rest.shape
         to_come = columns // n
@@ -232,11 +236,6 @@ def _refitted(cores, matrix, inputs, row_factors, column_factors):
         found[place] += np.linalg.solve(structured.damped(features.T @ features), missing)
     found = found.reshape(done, last, rank, rows).transpose(2, 0, 3, 1)
     return found.reshape(cores[-1].shape)
-
-
-def _dense(cores, row_factors, column_factors):
-    """Multiply the cores of a block tensor train out."""
-    return _product(cores, row_factors, column_factors)[..., 0, 0]
 
 
 def _product(cores, row_factors, column_factors):

@@ -26,12 +26,6 @@ def identity(radices: Sequence[int]) -> Stages:
     return [np.broadcast_to(np.eye(s[-1], dtype=complex), s).copy() for s in stage_shapes(radices)]
 
 
-def as_butterflies(stages: Sequence[Stages] | Stages) -> list[Stages]:
-    """Return a list of butterflies: those given, or the single one whose stages are given."""
-    single = len(stages) > 0 and hasattr(stages[0], "shape")
-    return [list(stages)] if single else list(stages)
-
-
 def zero(radices: Sequence[int]) -> Stages:
     """Stages of the zero matrix."""
     return [np.zeros(shape, dtype=complex) for shape in stage_shapes(radices)]
@@ -89,7 +83,7 @@ def random_orthogonal(radices: Sequence[int], rng: np.random.Generator) -> Stage
 
 def permutation(
     order: ArrayLike, radices: Sequence[int], *, rising_first: bool = False
-) -> tuple[Stages, Stages]:
+) -> list[Stages]:
     """Return two butterflies whose K-matrix product is a permutation matrix."""
     order = np.asarray(order)
     n = math.prod(radices)
@@ -100,15 +94,13 @@ def permutation(
         )
     after, before = identity(radices), identity(radices)
     _route(order, tuple(radices), rising_first, 0, before, after)
-    if rising_first:
-        return _transposed(after), before
-    return after, _transposed(before)
+    return [_transposed(after), before] if rising_first else [after, _transposed(before)]
 
 
-def kmatrix_weights(butterflies: Sequence[Stages] | Stages, dtype: str = "float32") -> np.ndarray:
+def kmatrix_weights(butterflies: Sequence[Stages], dtype: str = "float32") -> np.ndarray:
     """Pack butterflies into the weights of one K-matrix, of shape `(d, 2, n Σ r_j)`."""
     vectors = []
-    for stages in as_butterflies(butterflies):
+    for stages in butterflies:
         flat = np.concatenate([np.transpose(t, (0, 3, 2, 1)).ravel() for t in stages])
         vectors.append(np.stack([flat.real, flat.imag]))
     return np.stack(vectors).astype(dtype)
@@ -191,7 +183,8 @@ def _matchings(left, right, switches, degree):
     remaining = [set(np.flatnonzero(left == switch).tolist()) for switch in range(switches)]
     matchings = []
     for _ in range(degree):
-        edge_of_right, target_of_left = {}, {}
+        edge_of_right: dict[int, int] = {}
+        target_of_left: dict[int, int] = {}
         for start in range(switches):
             _augment(start, remaining, left, right, edge_of_right, target_of_left)
         for edge in edge_of_right.values():

@@ -1,8 +1,8 @@
 """The families of structured matrices behind one function, and the sizes that fit a share."""
 
 import math
+from collections.abc import Callable
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
@@ -14,7 +14,7 @@ from keras_xd.kmatrix.structured import Projection
 
 FAMILIES = ("kaleidoscope", "monarch", "block_tensor_train", "blast", "low_rank")
 WITH_INPUTS = ("monarch", "block_tensor_train", "low_rank")
-_NEAREST = {
+_NEAREST: dict[str, Callable[..., Projection]] = {
     "kaleidoscope": kaleidoscope.nearest_kaleidoscope,
     "monarch": block_tensor_train.nearest_monarch,
     "block_tensor_train": block_tensor_train.nearest_block_tensor_train,
@@ -61,14 +61,12 @@ def project_to(
     >>> kmatrix.project_to(kernel.T, "monarch")
     Projection('monarch', shape=(192, 48), parameters=1920, error=0.83..., bound=0.83..., ...)
     """
-    matrix = np.asarray(matrix)
+    matrix, _ = structured.checked(matrix)
     validation.one_of(family, FAMILIES, "family")
     if inputs is not None and family not in WITH_INPUTS:
         raise ValueError(
             f"`inputs` are for the families {', '.join(WITH_INPUTS)}. Received: family={family!r}"
         )
-    if matrix.ndim != 2 or not matrix.size:
-        raise ValueError(f"`matrix` must have two axes. Received: matrix of shape {matrix.shape}")
     sizes = sizes_within(matrix.shape, family, share)
     return nearest(matrix, family, sizes, inputs)
 
@@ -78,7 +76,7 @@ def nearest(
 ) -> Projection:
     """Return a structured matrix of a family, or `"dense"`, and sizes near to a dense matrix."""
     if family == "dense":
-        matrix, _ = structured.checked(matrix, None)
+        matrix, _ = structured.checked(matrix)
         return Projection("dense", (matrix,), matrix, 0.0, 0.0, 0.0)
     given = {"inputs": inputs} if family in WITH_INPUTS else {}
     return _NEAREST[family](matrix, **sizes, **given)
@@ -185,10 +183,8 @@ def _radices(budget, shape):
     """Return the radices with the most numbers that keep to the budget."""
     need = max(shape)
     limits = [None, *(2**k for k in range(2, need.bit_length() + 1))]
-    candidates = {radices.factorise(need, limit) for limit in limits}
-    for limit in limits:
-        candidates.add(radices.factorise(radices.padded_size(need, limit), limit))
-    candidates = sorted(candidates)
+    sizes = [(size, limit) for limit in limits for size in (need, radices.padded_size(need, limit))]
+    candidates = sorted({radices.factorise(size, limit) for size, limit in sizes})
 
     def numbers(factors):
         return math.prod(factors) * sum(factors)

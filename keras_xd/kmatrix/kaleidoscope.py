@@ -16,7 +16,7 @@ _LARGEST_SIDE = 16  # of the slices from which the bound of a butterfly is compu
 @check_types
 def nearest_kaleidoscope(
     matrix: ArrayLike,
-    radix: int | tuple[int, ...] | None = None,
+    radix: radices.Radix = None,
     depth: int = 1,
     steps: int = 0,
     seed: int | None = None,
@@ -49,7 +49,7 @@ def nearest_kaleidoscope(
     >>> found.factors[0].shape, found.bound <= found.error <= 1
     ((1, 1, 84), True)
     """
-    matrix, _ = structured.checked(matrix, None)
+    matrix, _ = structured.checked(matrix)
     size = radices.padded_size(max(matrix.shape), radix)
     factors = radices.factorise(size, radix)
     rows, columns = matrix.shape
@@ -62,7 +62,7 @@ def nearest_kaleidoscope(
     weights = constructions.kmatrix_weights(butterflies, "float64")[:, :1]
     dense = _corner(butterflies, rows, columns)
     bound = _butterfly_bound(padded, factors) if depth == 1 else 0.0
-    return structured.measured("kaleidoscope", (weights,), dense, matrix, bound, None)
+    return structured.measured("kaleidoscope", (weights,), dense, matrix, bound)
 
 
 def _corner(butterflies, rows, columns):

@@ -19,6 +19,7 @@ from keras_xd.kmatrix import (
     projection,
     sparse_matrices,
     special,
+    structured,
     transform,
 )
 from keras_xd.kmatrix import radix as radices
@@ -189,8 +190,7 @@ class KMatrix:
             raise ValueError(
                 f"The matrix must have the shape {self.shape}. Received: shape {np.shape(matrix)}"
             )
-        norm = np.linalg.norm(matrix)
-        return float(np.linalg.norm(matrix - self.numpy()) / norm) if norm else 0.0
+        return structured.relative_error(matrix, self.numpy())
 
     def columns(self, positions: Sequence[int] | np.ndarray, *, transpose: bool = False) -> Tensor:
         """Return some columns of the matrix, without multiplying out the others.
@@ -308,13 +308,11 @@ class KMatrix:
 
     @classmethod
     @check_types
-    def from_butterflies(
-        cls, butterflies: Sequence[Stages] | Stages, *, real: bool = False
-    ) -> Self:
+    def from_butterflies(cls, butterflies: Sequence[Stages], *, real: bool = False) -> Self:
         """A matrix from stages, as `butterflies` are.
 
         Args:
-            butterflies: a list of butterflies, or the stages of a single one: arrays of shape
+            butterflies: a list of butterflies, each a list of stages: arrays of shape
                 `(n / (r s), s, r, r)` with the product `s` of the radices of the stages before.
             real: take the real part of their product.
 
@@ -325,13 +323,17 @@ class KMatrix:
         >>> kmatrix.KMatrix.from_butterflies(cosine.butterflies[1:], real=True).depth
         3
         """
-        butterflies = constructions.as_butterflies(butterflies)
-        if not butterflies:
+        if not butterflies or not all(isinstance(one, (list, tuple)) for one in butterflies):
             raise ValueError(
-                f"A K-matrix has at least one butterfly. Received: butterflies={butterflies!r}"
+                "A K-matrix has at least one butterfly, each a list of stages. "
+                f"Received: butterflies={butterflies!r}"
             )
+        return cls._of_butterflies(list(butterflies), real=real)
+
+    @classmethod
+    def _of_butterflies(cls, butterflies, **options):
         factors = tuple(stage.shape[-1] for stage in butterflies[0])
-        return cls._build(math.prod(factors), factors, None, lambda r: butterflies, real=real)
+        return cls._build(math.prod(factors), factors, None, lambda r: butterflies, **options)
 
     @classmethod
     def _build(
@@ -346,7 +348,7 @@ class KMatrix:
     ) -> Self:
         """Make a matrix of the butterflies that `build` returns for the radices."""
         first = build(radices.factorise(n, radix))
-        depth = len(first) if depth is None else validation.positive_integer(depth, "depth")
+        depth = validation.positive_integer(len(first) if depth is None else depth, "depth")
         if depth < len(first):
             raise ValueError(
                 f"This matrix is a K-matrix of depth at least {len(first)}. Received: depth={depth}"
@@ -374,9 +376,7 @@ class KMatrix:
                 f"imaginary parts only. Received: {left!r} and {right!r}"
             )
         butterflies = combine(left.butterflies, right.butterflies)
-        factors = tuple(stage.shape[-1] for stage in butterflies[0])
-        build = {"real": real, "parts": max(parts)}
-        return cls._build(math.prod(factors), factors, None, lambda r: butterflies, **build)
+        return cls._of_butterflies(butterflies, real=real, parts=max(parts))
 
     @classmethod
     def _dense_block(cls, matrix):
@@ -385,9 +385,7 @@ class KMatrix:
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
             raise ValueError(f"`factors` must be square. Received: array of shape {matrix.shape}")
         stage = matrix.T.astype(complex)[None, None]
-        parts = 2 if np.iscomplexobj(matrix) else 1
-        n = len(matrix)
-        return cls._build(n, (n,), None, lambda r: [[stage]], parts=parts)
+        return cls._of_butterflies([[stage]], parts=_parts_of(matrix))
 
     @classmethod
     @check_types
@@ -481,25 +479,16 @@ class KMatrix:
 
     @classmethod
     @check_types
-    def diagonal(
-        cls,
-        values: ArrayLike,
-        radix: Radices = None,
-        depth: int | None = None,
-    ) -> Self:
+    def diagonal(cls, values: ArrayLike, radix: Radices = None, depth: int | None = None) -> Self:
         """The diagonal matrix of values, real if they are."""
         values = _vector(values, "values")
-        parts = 2 if np.iscomplexobj(values) else 1
         build = functools.partial(special.diagonal, values)
-        return cls._build(len(values), radix, depth, build, parts=parts)
+        return cls._build(len(values), radix, depth, build, parts=_parts_of(values))
 
     @classmethod
     @check_types
     def permutation(
-        cls,
-        order: Sequence[int] | np.ndarray,
-        radix: Radices = None,
-        depth: int | None = None,
+        cls, order: Sequence[int] | np.ndarray, radix: Radices = None, depth: int | None = None
     ) -> Self:
         """The permutation matrix that maps `x` to `x[order]`; needs `depth ≥ 2`."""
         build = functools.partial(constructions.permutation, order, rising_first=True)
@@ -507,12 +496,7 @@ class KMatrix:
 
     @classmethod
     @check_types
-    def circulant(
-        cls,
-        column: ArrayLike,
-        radix: Radices = None,
-        depth: int | None = None,
-    ) -> Self:
+    def circulant(cls, column: ArrayLike, radix: Radices = None, depth: int | None = None) -> Self:
         """The circulant matrix with this first column, real if the column is."""
         column = _vector(column, "column")
         build = functools.partial(special.circulant, column)
@@ -521,11 +505,7 @@ class KMatrix:
     @classmethod
     @check_types
     def toeplitz(
-        cls,
-        column: ArrayLike,
-        row: ArrayLike,
-        radix: Radices = None,
-        depth: int | None = None,
+        cls, column: ArrayLike, row: ArrayLike, radix: Radices = None, depth: int | None = None
     ) -> Self:
         """A circulant matrix whose upper left corner is a Toeplitz matrix, as SciPy's.
 
@@ -576,9 +556,8 @@ class KMatrix:
                 f"`matrix` must be an array of two axes. Received: matrix of shape {matrix.shape}"
             )
         n = radices.padded_size(sparse_matrices.smallest_size(matrix), radix)
-        parts = 2 if np.iscomplexobj(matrix) else 1
         build = functools.partial(sparse_matrices.sparse, matrix)
-        return cls._build(n, radix, depth, build, parts=parts)
+        return cls._build(n, radix, depth, build, parts=_parts_of(matrix))
 
     @classmethod
     @check_types
@@ -666,11 +645,15 @@ class KMatrix:
             factorizations", 2023: hierarchical identification, for radix 2.
         """
         butterflies, _ = projection.project(matrix, radix, depth, steps, seed)
-        parts = 2 if np.iscomplexobj(matrix) else 1
-        return cls._build(len(matrix), radix, depth, lambda r: butterflies, parts=parts)
+        return cls._of_butterflies(butterflies, parts=_parts_of(matrix))
 
 
-def _vector(values, name):
+def _parts_of(array):
+    """Return how many parts the weights of an array's K-matrix have."""
+    return 2 if np.iscomplexobj(array) else 1
+
+
+def _vector(values: ArrayLike, name: str) -> np.ndarray:
     values = np.asarray(values)
     if values.ndim != 1 or not values.size or values.dtype.kind not in "biufc":
         raise ValueError(

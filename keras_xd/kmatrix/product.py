@@ -38,7 +38,7 @@ def multiply_out(weights: Sequence[Tensor], plans: Sequence[Plan]) -> list[list[
     weights = [
         ops.convert_to_tensor(one, keras.backend.standardize_dtype(one.dtype)) for one in weights
     ]
-    results = [None] * len(weights)
+    results: list[list[Factor]] = [[] for _ in weights]
     for plan, members in _positions_of_values(plans):
         multiplied = _multiply_out_one_plan([weights[i] for i in members], plan)
         for i, factors in zip(members, multiplied, strict=True):
@@ -82,7 +82,7 @@ def _multiply_out_one_plan(weights, plan):
     for stages in _stage_groups(joined, plan):
         blocks = _multiply_out_group(stages)
         blocks_of_groups.append(splitting.split(blocks, depths, axis=0))
-    results = [[] for _ in weights]
+    results: list[list[Factor]] = [[] for _ in weights]
     # Butterflies of equal depth are multiplied together, in one batch.
     for depth, members in _positions_of_values(depths):
         stacked = [ops.stack([blocks[i] for i in members], axis=0) for blocks in blocks_of_groups]
@@ -198,7 +198,8 @@ def _chain_product(blocks):
             blocks, last = splitting.split(blocks, (depth - 1, 1), axis=1)
             left_over.append(last)
         pairs = ops.reshape(blocks, (count, depth // 2, 2, *shape))
-        blocks = _wide_product(*ops.unstack(pairs, axis=2), transposed)
+        left, right = ops.unstack(pairs, axis=2)
+        blocks = _wide_product(left, right, transposed)
         transposed = False
     for last in reversed(left_over):
         blocks = _wide_product(blocks, last, False)

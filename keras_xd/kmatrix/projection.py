@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
 from keras_xd.kmatrix import constructions, special, structured
-from keras_xd.kmatrix import radix as sizes
 from keras_xd.kmatrix.constructions import Stages
+from keras_xd.kmatrix.radix import Radix, factorise
 
 _EXACT = 1e-12  # relative error at which there is nothing left to gain
 _LEAST_GAIN = 1e-6  # relative decrease of the error that makes another sweep worth it
@@ -18,13 +18,13 @@ _RIDGE = 1e-9  # keeps the preconditioner's blocks invertible
 
 def project(
     matrix: ArrayLike,
-    radices: int | tuple[int, ...] | None = None,
+    radix: Radix = None,
     depth: int = 1,
     steps: int = 50,
     seed: int | None = None,
 ) -> tuple[list[Stages], float]:
     """Return the butterflies of a K-matrix near to a square matrix, and its relative error."""
-    matrix, radices = _checked(matrix, radices)
+    matrix, radices = _checked(matrix, radix)
     depth = validation.positive_integer(depth, "depth")
     if steps < 0:
         raise ValueError(f"`steps` must be an integer of at least 0. Received: steps={steps!r}")
@@ -46,11 +46,9 @@ def project(
     return [[stage.astype(complex) for stage in stages] for stages in best], error
 
 
-def nearest_butterfly(
-    matrix: ArrayLike, radices: int | tuple[int, ...] | None = None, *, rising: bool = False
-) -> Stages:
+def nearest_butterfly(matrix: ArrayLike, radix: Radix = None, *, rising: bool = False) -> Stages:
     """Return the stages `B` of a butterfly with `Bᵀ` (or `B` if `rising`) near to a matrix."""
-    matrix, radices = _checked(matrix, radices)
+    matrix, radices = _checked(matrix, radix)
     rest, stages = (matrix if rising else matrix.T)[None], []
     for outer, inner, r, _ in constructions.stage_shapes(radices)[:0:-1]:
         slices = rest.reshape(outer, r, inner, r, inner).transpose(0, 2, 3, 1, 4)
@@ -63,7 +61,7 @@ def nearest_butterfly(
 
 
 def refine(
-    butterflies: Sequence[Stages] | Stages, matrix: ArrayLike, steps: int = 50
+    butterflies: Sequence[Stages], matrix: ArrayLike, steps: int = 50
 ) -> tuple[list[Stages], list[float]]:
     """Improve a K-matrix by alternating least squares over its stages, in at most `steps` sweeps.
 
@@ -71,10 +69,8 @@ def refine(
     `‖A - L W R‖²` is lowered by preconditioned conjugate gradients on its normal equations, from
     the stage's current blocks: the error never rises. Memory and time grow with `n²` and `n³`.
     """
-    butterflies = constructions.as_butterflies(butterflies)
     radices = tuple(stage.shape[-1] for stage in butterflies[0])
     matrix, _ = _checked(matrix, radices)
-    norm = np.linalg.norm(matrix)
     # The stages as factors of P from left to right: 1 … m transposed, then m … 1, and so on.
     chain = []
     for k, stages in enumerate(butterflies):
@@ -89,7 +85,7 @@ def refine(
         return found[-2::-1], found[-1]
 
     rights, product = products()
-    errors = [float(np.linalg.norm(matrix - product) / norm) if norm else 0.0]
+    errors = [structured.relative_error(matrix, product)]
     for _ in range(steps if errors[0] > _EXACT else 0):
         left = identity
         for place, right in enumerate(rights):
@@ -98,7 +94,7 @@ def refine(
             left = stage_times(transposed, left.T).T
         chain = balanced(chain)
         rights, product = products()
-        errors.append(float(np.linalg.norm(matrix - product) / norm))
+        errors.append(structured.relative_error(matrix, product))
         if errors[-1] <= _EXACT or errors[-2] - errors[-1] <= _LEAST_GAIN * errors[-2]:
             break
     result = []
@@ -108,14 +104,13 @@ def refine(
     return result, errors
 
 
-def _checked(matrix, radices):
+def _checked(matrix: ArrayLike, radix: Radix) -> tuple[np.ndarray, tuple[int, ...]]:
     matrix = np.asarray(matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"`matrix` must be square. Received: matrix of shape {matrix.shape}")
     matrix = matrix.astype(complex if np.iscomplexobj(matrix) else float)
     structured.check_finite(matrix)
-    radices = tuple(radices) if isinstance(radices, (list, tuple)) else radices
-    return matrix, sizes.factorise(len(matrix), radices)
+    return matrix, factorise(len(matrix), radix)
 
 
 def _refined(butterflies, matrix, steps):

@@ -23,6 +23,7 @@ _TIMES_THE_PARAMETERS = 2
 _TYPICAL_COLUMNS = 512
 # The radix of the fastest size; "time" is what files of versions up to 0.2 call it.
 _FASTEST = ("fastest", "time")
+Radix = int | str | tuple[int, ...] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,10 +71,11 @@ def prime_factors(n: int) -> tuple[int, ...]:
 
 
 @check_types
-def factorise(n: int, radix: int | str | tuple[int, ...] | None = None) -> tuple[int, ...]:
+def factorise(n: int, radix: Radix = None) -> tuple[int, ...]:
     """Return the radices of size `n`."""
-    single = radix is None or isinstance(radix, str) or validation.is_integer(radix)
-    return _factorised(n, radix if single else tuple(radix))
+    if not (radix is None or isinstance(radix, (int, np.integer, str))):
+        radix = tuple(radix)
+    return _factorised(n, radix)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -100,15 +102,16 @@ def _factorised(n, radix):
     return tuple(sorted(factors)) or (1,)
 
 
-def check_radix(radix: int | str | tuple[int, ...] | None) -> None:
+def check_radix(radix: Radix) -> None:
     """Raise `ValueError` unless `radix` is what `factorise` takes."""
-    if radix is None or (validation.is_integer(radix) and radix >= 2):
+    if isinstance(radix, str):
+        fits = radix in _FASTEST
+    elif isinstance(radix, tuple):
+        fits = len(radix) > 0 and all(validation.is_integer(r) and r >= 1 for r in radix)
+    else:
+        fits = radix is None or (validation.is_integer(radix) and radix >= 2)
+    if fits:
         return
-    if isinstance(radix, str) and radix in _FASTEST:
-        return
-    if isinstance(radix, tuple) and radix:
-        if all(validation.is_integer(r) and r >= 1 for r in radix):
-            return
     raise ValueError(
         "`radix` must be None (prime factors), an integer of at least 2 (the largest block), a "
         "tuple of positive integers that multiply to the size, or 'fastest' (prime factors of the "
@@ -117,7 +120,7 @@ def check_radix(radix: int | str | tuple[int, ...] | None) -> None:
 
 
 @check_types
-def padded_size(need: int, radix: int | str | tuple[int, ...] | None = None) -> int:
+def padded_size(need: int, radix: Radix = None) -> int:
     """Return the cheapest size ≥ `need`: the one whose butterfly has the fewest parameters.
 
     With `radix="fastest"` it is the one that is estimated to be the fastest of those with at most
@@ -227,7 +230,7 @@ def _primes(largest):
 @check_types
 def plan(
     n: int,
-    radix: int | str | tuple[int, ...] | None = None,
+    radix: Radix = None,
     *,
     depth: int = 1,
     columns: int | None = None,
@@ -277,7 +280,7 @@ def plan(
     return min(candidates, key=lambda candidate: _cost(candidate, depth, columns))
 
 
-def parameter_count(n: int, radix: int | Sequence[int] | None = None, depth: int = 1) -> int:
+def parameter_count(n: int, radix: Radix = None, depth: int = 1) -> int:
     """Return the number of real parameters of one complex K-matrix: `2 d n Σ r_j`."""
     factors = factorise(n, radix)
     return 2 * depth * math.prod(factors) * sum(factors)
@@ -301,7 +304,7 @@ def _cost(candidate, depth, columns):
     return sum(max(sizes[g], _SMALLEST_EFFICIENT_BLOCK) + _MEMORY_PASSES for g in order)
 
 
-def balanced(n: int, radices: Sequence[int], count: int) -> Plan:
+def balanced(n: int, radices: tuple[int, ...], count: int) -> Plan:
     """Return the `Plan` that cuts the stages into `count` runs of smallest total block size."""
 
     def cuts(stages, runs):

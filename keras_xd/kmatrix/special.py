@@ -1,5 +1,6 @@
 """Butterflies of known transforms, and products of K-matrices, in NumPy."""
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -11,41 +12,32 @@ from keras_xd.kmatrix import constructions
 from keras_xd.kmatrix.constructions import Stages
 
 
-def kmatrix_dense(butterflies: Sequence[Stages] | Stages) -> np.ndarray:
+def kmatrix_dense(butterflies: Sequence[Stages]) -> np.ndarray:
     """Multiply a K-matrix out to an `n × n` complex array."""
-    matrix = None
-    for k, stages in enumerate(constructions.as_butterflies(butterflies)):
-        factor = constructions.butterfly_dense(stages)
-        factor = factor if k % 2 else factor.T
-        matrix = factor if matrix is None else matrix @ factor
-    return matrix
+    factors = [constructions.butterfly_dense(stages) for stages in butterflies]
+    factors[::2] = [factor.T for factor in factors[::2]]
+    return functools.reduce(np.matmul, factors)
 
 
-def transpose(butterflies: Sequence[Stages] | Stages) -> list[Stages]:
+def transpose(butterflies: Sequence[Stages]) -> list[Stages]:
     """Return the butterflies of the transposed matrix, after an identity if their depth is odd."""
-    reverse = constructions.as_butterflies(butterflies)[::-1]
+    reverse = list(butterflies[::-1])
     return reverse if len(reverse) % 2 == 0 else [_identity_like(reverse[0]), *reverse]
 
 
-def compose(*kmatrices: Sequence[Stages] | Stages) -> list[Stages]:
-    """Return the butterflies of the product of K-matrices of the same radices, leftmost first."""
-    result = []
-    for butterflies in map(constructions.as_butterflies, kmatrices):
-        if len(result) % 2:
-            result.append(_identity_like(result[0]))
-        result.extend(butterflies)
-    return result
+def compose(left: Sequence[Stages], right: Sequence[Stages]) -> list[Stages]:
+    """Return the butterflies of the product of two K-matrices of the same radices."""
+    between = [_identity_like(left[0])] if len(left) % 2 else []
+    return [*left, *between, *right]
 
 
-def diagonal_times(butterflies: Sequence[Stages] | Stages, values: np.ndarray) -> list[Stages]:
+def diagonal_times(butterflies: Sequence[Stages], values: np.ndarray) -> list[Stages]:
     """Return `diag(values) · P`, the diagonal absorbed into a stage of factor 0."""
-    butterflies = constructions.as_butterflies(butterflies)
     return [_columns_scaled(butterflies[0], values), *butterflies[1:]]
 
 
-def times_diagonal(butterflies: Sequence[Stages] | Stages, values: np.ndarray) -> list[Stages]:
+def times_diagonal(butterflies: Sequence[Stages], values: np.ndarray) -> list[Stages]:
     """Return `P · diag(values)`, the diagonal absorbed into a stage of the last factor."""
-    butterflies = constructions.as_butterflies(butterflies)
     rising = len(butterflies) % 2 == 0
     scale = _columns_scaled if rising else constructions.rows_scaled
     return [*butterflies[:-1], scale(butterflies[-1], values)]
@@ -53,12 +45,11 @@ def times_diagonal(butterflies: Sequence[Stages] | Stages, values: np.ndarray) -
 
 def diagonal(values: ArrayLike, radices: Sequence[int]) -> list[Stages]:
     """Return the diagonal matrix of `values`, of shape `(n,)`."""
-    return diagonal_times(constructions.identity(radices), np.asarray(values))
+    return diagonal_times([constructions.identity(radices)], np.asarray(values))
 
 
-def kronecker(left: Sequence[Stages] | Stages, right: Sequence[Stages] | Stages) -> list[Stages]:
+def kronecker(left: Sequence[Stages], right: Sequence[Stages]) -> list[Stages]:
     """Return `P ⊗ Q`, of the radices of `Q`, then those of `P`, and the larger of their depths."""
-    left, right = constructions.as_butterflies(left), constructions.as_butterflies(right)
     depth = max(len(left), len(right))
     left = [*left, *[_identity_like(left[0])] * (depth - len(left))]
     right = [*right, *[_identity_like(right[0])] * (depth - len(right))]
@@ -175,7 +166,7 @@ def _trigonometric(radices, kind, norm, outer, inner, edge):
         outer[edge] /= 2
     even_odd = np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)[::-1]])
     reversal = constructions.digit_reversal(radices)
-    factor = diagonal_times(constructions.dft(radices), inner[reversal])
+    factor = diagonal_times([constructions.dft(radices)], inner[reversal])
     order = np.argsort(even_odd[reversal])
     permutation = constructions.permutation(order, radices, rising_first=True)
     result = [*permutation, *times_diagonal(factor, outer)]

@@ -2,8 +2,10 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_xd.core import validation
 
@@ -57,7 +59,9 @@ def check_finite(matrix):
         )
 
 
-def checked(matrix, inputs):
+def checked(
+    matrix: ArrayLike, inputs: ArrayLike | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Return matrix and inputs as arrays of floats, or raise `ValueError`."""
     matrix = np.asarray(matrix)
     if matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "biuf":
@@ -104,7 +108,14 @@ def relative_error(matrix, found):
     return float(np.linalg.norm(matrix - found) / norm) if norm else 0.0
 
 
-def measured(family, factors, dense, matrix, bound, inputs):
+def measured(
+    family: str,
+    factors: Sequence[np.ndarray],
+    dense: np.ndarray,
+    matrix: np.ndarray,
+    bound: float,
+    inputs: np.ndarray | None = None,
+) -> Projection:
     rows, columns = matrix.shape
     norm = np.linalg.norm(matrix) or 1.0
     rank = sum(factor.size for factor in factors) // (rows + columns)

@@ -162,7 +162,8 @@ class TrainProduct(StructuredProduct):
     @property
     def cores(self):
         """`(rows so far, m, n, columns to come, rank before, rank after)` of each core."""
-        result, done, before = [], 1, 1
+        result: list[tuple[int, ...]] = []
+        done = before = 1
         to_come, rows = self.inputs, self.units
         for m, n in zip(self.row_factors, self.column_factors, strict=True):
             to_come, rows = to_come // n, rows // m
@@ -390,8 +391,7 @@ def _product(family, inputs, units, sizes):
         rows, columns = tuple(sizes["row_factors"]), tuple(sizes["column_factors"])
         check_factors(rows, columns, (units, inputs))
         return TrainProduct(*common, rows, columns, sizes["rank"])
-    radix = sizes["radix"]
-    radix = tuple(radix) if isinstance(radix, (list, tuple)) else radix
+    radix = tuple(sizes["radix"]) if isinstance(sizes["radix"], list) else sizes["radix"]
     depth = validation.depth(sizes.get("depth", 1))
     size = radices.padded_size(max(units, inputs), radix)
     return KaleidoscopeProduct(*common, radices.plan(size, radix, depth=depth), depth)

@@ -49,17 +49,3 @@ def test_members_of_the_family_are_found(rng):
     found = kmatrix.nearest_blast(member, 3, 2, steps=400)
     assert kmatrix.nearest_low_rank(member, 2).error > 0.1
     assert found.error < 1e-3 and found.bound < 1e-6
-
-
-def test_zero_matrix():
-    found = kmatrix.nearest_blast(np.zeros((4, 6)), 2, 1)
-    assert found.error == 0 and not found.matrix.any()
-
-
-def test_bad_input():
-    with pytest.raises(ValueError, match="blocks=4"):
-        kmatrix.nearest_blast(np.ones((4, 6)), 4, 1)
-    with pytest.raises(ValueError, match="rank=5"):
-        kmatrix.nearest_blast(np.ones((4, 6)), 2, 5)
-    with pytest.raises(ValueError, match="steps=-1"):
-        kmatrix.nearest_blast(np.ones((4, 6)), 2, 1, steps=-1)

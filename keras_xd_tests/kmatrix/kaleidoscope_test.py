@@ -6,7 +6,6 @@ import pytest
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import constructions, special
-from keras_xd.kmatrix.radix import factorise
 
 RADICES = [(3, 4), (4, 3), (2, 2, 3), (2, 2, 2, 2)]
 every_radices = pytest.mark.parametrize("radices", RADICES)
@@ -17,7 +16,7 @@ def test_corners_of_butterflies_are_recovered(radices, rng):
     """All rows or all columns of one are, as zeros beside them are those of a butterfly too."""
     for cut in [(0, 0), (5, 0), (0, 3)]:
         stages = [rng.normal(size=shape) for shape in constructions.stage_shapes(radices)]
-        dense = special.kmatrix_dense(stages).real
+        dense = special.kmatrix_dense([stages]).real
         n = len(dense)
         corner = dense[: n - cut[0], : n - cut[1]]
         found = kmatrix.nearest_kaleidoscope(corner, radices)
@@ -54,21 +53,6 @@ def test_the_bound_is_that_of_slices_of_rank_one(radices, rng):
     assert found.bound == pytest.approx(expected, abs=1e-7)
     if len(radices) == 2:
         assert found.error == pytest.approx(expected)
-
-
-def test_sizes_are_padded(rng):
-    found = kmatrix.nearest_kaleidoscope(rng.normal(size=(13, 7)))
-    n = kmatrix.padded_size(13)
-    assert n > 13 and found.parameters == n * sum(factorise(n))
-
-
-def test_bad_input():
-    with pytest.raises(ValueError, match="product 6"):
-        kmatrix.nearest_kaleidoscope(np.ones((4, 8)), (2, 3))
-    with pytest.raises(ValueError, match="depth"):
-        kmatrix.nearest_kaleidoscope(np.ones((4, 8)), depth=0)
-    with pytest.raises(ValueError, match="steps"):
-        kmatrix.nearest_kaleidoscope(np.ones((4, 8)), steps=-1)
 
 
 def test_a_bound_is_known_of_one_butterfly_alone(rng):

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_xd import kmatrix
 from keras_xd.kmatrix import product, transform
@@ -16,30 +15,6 @@ def test_matrices_of_several_plans_and_depths_are_multiplied_out_together():
         identity = np.eye(plan.n, dtype="float32")[None]
         result = np.array(transform.forward_transform(factors, plan, pair=False)(identity))[0]
         np.testing.assert_allclose(result, pairs(matrix, 1), atol=TOLERANCE)
-
-
-def count_operations(function, *arguments):
-    traced = tf.function(function, autograph=False)
-    graph = traced.get_concrete_function(*arguments).graph
-    return sum(1 for op in graph.get_operations() if op.type not in ("Const", "Placeholder"))
-
-
-@pytest.mark.tensorflow("counts operations of a graph")
-def test_number_of_operations_does_not_grow_with_axes_and_matrices():
-    plan = kmatrix.plan(64, groups=(6,))
-
-    def folded(count, depth):
-        weights = [tf.constant(random_case(64, depth)[0]) for _ in range(count)]
-
-        def run(*w):
-            # One block tensor per K-matrix comes out; the rest is shared.
-            return [f[0].blocks for f in product.multiply_out(list(w), [plan] * count)]
-
-        return count_operations(run, *weights)
-
-    per_matrix = 3  # its input, output and shape
-    assert folded(9, 1) <= folded(1, 1) + 9 * per_matrix
-    assert folded(1, 9) <= folded(1, 3) + 30
 
 
 @pytest.mark.parametrize("groups", [(3,), (1, 2), (1, 1, 1)])

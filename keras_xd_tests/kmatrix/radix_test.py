@@ -24,63 +24,39 @@ def test_integer_radix_bounds_every_block_that_is_not_prime(n, radix):
     assert all(f <= radix or radices.prime_factors(f) == (f,) for f in factors)
 
 
-def test_radix_of_the_size_gives_one_dense_block():
+def test_radices_of_a_size():
     assert factorise(36, 36) == (36,)
-
-
-def test_given_radices_must_multiply_to_the_size():
     assert factorise(85, (5, 17)) == (5, 17)
-    with pytest.raises(
-        ValueError, match=r"multiply to the size.*\(5, 16\) \(product 80\), size 85"
-    ):
-        factorise(85, (5, 16))
+    for radix in ([2, 4], np.array([2, 4])):
+        assert factorise(8, radix) == (2, 4)
 
 
-@pytest.mark.parametrize("radix", [1, 0, -2, 2.0, "2", True, (), (2, 0), (2, 1.5)])
-def test_impossible_radix(radix):
-    with pytest.raises(ValueError, match="Received: radix="):
-        radices.check_radix(radix)
+BAD = [
+    *((lambda r=r: radices.check_radix(r), "radix=") for r in (1, 0, -2, 2.0, "2", True)),
+    *((lambda r=r: radices.check_radix(r), "radix=") for r in ((), (2, 0), (2, 1.5))),
+    *((lambda n=n: kmatrix.plan(n), f"integer.*Received: n={n}") for n in (0, -1, 2.5, None)),
+    (lambda: factorise(85, (5, 16)), r"to the size.*\(5, 16\) \(product 80\), size 85"),
+    (lambda: kmatrix.padded_size(33, (4, 8)), r"at least 33.*\(4, 8\) \(product 32\)"),
+    (lambda: kmatrix.plan(64, groups=(2, 2)), r"add up to the number of stages.*\(2, 2\)"),
+    (lambda: kmatrix.plan(33, "fast"), "'fastest'.*Received: radix='fast'"),
+    (lambda: factorise(33, "fast"), "'fastest'.*Received: radix='fast'"),
+    (lambda: kmatrix.padded_size(33, "fast"), "'fastest'.*Received: radix='fast'"),
+]
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.5, None])
-def test_impossible_size(n):
-    with pytest.raises(ValueError, match=f"must be an integer.*Received: n={n}"):
-        kmatrix.plan(n)
-
-
-@pytest.mark.parametrize("need, size", [(1, 1), (2, 2), (33, 36), (65, 72), (7, 8), (1025, 1080)])
-def test_cheapest_padded_size(need, size):
-    assert kmatrix.padded_size(need) == size
-
-
-@given(st.integers(1, 600))
-def test_no_size_up_to_the_next_power_of_two_is_cheaper(need):
-    size = kmatrix.padded_size(need)
-    limit = 2 ** math.ceil(math.log2(need)) if need > 1 else 1
-    assert need <= size <= limit
-    cost = kmatrix.plan(size).parameters
-    assert cost == min(kmatrix.plan(n).parameters for n in range(need, limit + 1))
+@pytest.mark.parametrize("call, message", BAD)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 @pytest.mark.parametrize("radix", [None, 2, 3, 8, 16, 64])
 def test_no_cheaper_size_is_passed_over(radix):
+    assert kmatrix.padded_size(33, (6, 6)) == 36
     for need in [1, 2, 7, 33, 65, 100, 341, 1025]:
         limit = 1 << (need - 1).bit_length()
         costs = {n: n * sum(factorise(n, radix)) for n in range(need, limit + 1)}
         assert kmatrix.padded_size(need, radix) == min(costs, key=lambda n: (costs[n], n))
-
-
-def test_a_padded_size_is_found_once(monkeypatch):
-    radices._cheapest_size.cache_clear()
-    assert kmatrix.padded_size(4099) == 4374
-    monkeypatch.setattr(radices, "_factorised", None)
-    assert kmatrix.padded_size(4099) == 4374
-
-
-def test_given_radices_fix_the_padded_size_or_fail():
-    assert kmatrix.padded_size(33, (6, 6)) == 36
-    with pytest.raises(ValueError, match=r"at least 33.*\(4, 8\) \(product 32\)"):
-        kmatrix.padded_size(33, (4, 8))
 
 
 def test_cost_rule_takes_more_groups_for_larger_sizes():
@@ -95,21 +71,10 @@ def test_many_columns_pay_for_one_dense_matrix():
     assert len(kmatrix.plan(128, depth=9, columns=100_000).groups) == 1
 
 
-def test_groups_can_be_given_and_must_add_up():
-    assert kmatrix.plan(64, groups=(2, 2, 2)).group_sizes == (4, 4, 4)
-    with pytest.raises(ValueError, match=r"add up to the number of stages.*\(2, 2\)"):
-        kmatrix.plan(64, groups=(2, 2))
-
-
 @pytest.mark.parametrize("count, depth, products", [(1, 9, 1), (2, 1, 2), (2, 3, 4), (3, 3, 7)])
 def test_neighbouring_butterflies_share_a_group(count, depth, products):
     plan = kmatrix.plan(64, groups={1: (6,), 2: (3, 3), 3: (2, 2, 2)}[count])
     assert len(radices.block_products(plan, depth)) == products
-
-
-@pytest.mark.parametrize("radix", [[2, 4], np.array([2, 4])])
-def test_radices_in_any_sequence(radix):
-    assert factorise(8, radix) == (2, 4)
 
 
 @given(st.integers(1, 3000))
@@ -130,9 +95,3 @@ def test_the_fastest_padded_size(need, size):
     """Sizes that were measured as the fastest or near them."""
     assert kmatrix.padded_size(need, "fastest") == size
     assert kmatrix.padded_size(need, "time") == size  # in files of versions up to 0.2
-
-
-@pytest.mark.parametrize("function", [kmatrix.padded_size, factorise, kmatrix.plan])
-def test_other_words_are_refused(function):
-    with pytest.raises(ValueError, match="'fastest'.*Received: radix='fast'"):
-        function(33, "fast")

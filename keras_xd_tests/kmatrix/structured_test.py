@@ -12,19 +12,6 @@ def test_tails_are_those_of_the_singular_values(shape, rng):
         assert structured.tail(slices, rank) == pytest.approx(expected)
 
 
-def test_what_is_measured(rng):
-    matrix, inputs = rng.normal(size=(4, 6)), rng.normal(size=(5, 6))
-    left, right = rng.normal(size=(4, 2)), rng.normal(size=(2, 6))
-    dense = left @ right
-    found = structured.measured("low_rank", [left, right], dense, matrix, 0.1, inputs)
-    assert found.parameters == 20 and found.factors == (left, right)
-    assert found.error == pytest.approx(np.linalg.norm(matrix - dense) / np.linalg.norm(matrix))
-    assert found.bound == pytest.approx(0.1 / np.linalg.norm(matrix))
-    outputs = inputs @ matrix.T
-    expected = np.linalg.norm(outputs - inputs @ dense.T) / np.linalg.norm(outputs)
-    assert found.output_error == pytest.approx(expected)
-
-
 def test_damped_equations_can_be_solved(rng):
     singular = np.stack([np.ones((3, 3)), np.zeros((3, 3))])
     damped = structured.damped(singular)

@@ -6,28 +6,10 @@ import pytest
 
 import keras_xd
 from keras_xd import kmatrix, layers
-from keras_xd.kmatrix import constructions, special
 from keras_xd.kmatrix.constructions import digit_reversal
 
 TOLERANCE = 1e-12
 FLOAT64 = {"dtype": "float64"}
-CASES = {
-    "xd_conv_1d": (layers.XDConv1D, keras.layers.Conv1D, (4, 3), {"padding": "causal"}, (13, 2)),
-    "xd_conv_2d": (layers.XDConv2D, keras.layers.Conv2D, (4, 3), {"padding": "same"}, (7, 6, 2)),
-    "strided": (layers.XDConv2D, keras.layers.Conv2D, (4, 3), {"strides": 2}, (7, 9, 2)),
-    "grouped": (layers.XDConv1D, keras.layers.Conv1D, (4, 3), {"groups": 2}, (12, 2)),
-    "transposed": (
-        *(layers.XDConv2DTranspose, keras.layers.Conv2DTranspose, (4, 3)),
-        *({"strides": 2, "padding": "same"}, (5, 6, 2)),
-    ),
-    "depthwise": (layers.XDDepthwiseConv2D, keras.layers.DepthwiseConv2D, (3,), {}, (7, 6, 2)),
-    "separable": (
-        *(layers.XDSeparableConv2D, keras.layers.SeparableConv2D, (4, 3)),
-        *({"padding": "same"}, (7, 6, 2)),
-    ),
-    "causal": (layers.XDCausalConv1D, keras.layers.Conv1D, (4, 3), {}, (9, 2)),
-    "k_operation": (layers.KOpConv2D, keras.layers.Conv2D, (4, 3), {"padding": "same"}, (7, 6, 2)),
-}
 
 
 def assert_equal_in_float64(actual, expected):
@@ -35,27 +17,6 @@ def assert_equal_in_float64(actual, expected):
     assert actual.dtype == expected.dtype == "float64"
     scale = np.abs(expected).max()
     np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE * scale)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_warm_started_and_finalized_layers_equal_their_twins(case, rng):
-    layer_class, twin_class, arguments, options, shape = CASES[case]
-    inputs = rng.normal(size=(2, *shape))
-    twin_options = {"padding": "causal"} if case == "causal" else options
-    twin = twin_class(*arguments, **twin_options, **FLOAT64)
-    expected = twin(inputs)
-    layer = layer_class(*arguments, **options, **FLOAT64)
-    layer.build(inputs.shape)
-    assert {variable.dtype for variable in layer.weights} == {"float64"}
-    for name in ("kernel", "depthwise_kernel", "pointwise_kernel", "bias"):
-        if hasattr(twin, name):
-            getattr(layer, name).assign(getattr(twin, name))
-    assert_equal_in_float64(layer(inputs), expected)
-    distances = [v for name, v in layer.describe().items() if "distance" in name]
-    assert distances and not any(distances)
-    static = layer.finalize()
-    assert {variable.dtype for variable in static.weights} == {"float64"}
-    assert_equal_in_float64(static(inputs), expected)
 
 
 def test_a_depth_of_three_and_several_blocks(rng):
@@ -94,25 +55,6 @@ def test_fourier_operator(rng):
     assert_equal_in_float64(outputs, expected)
 
 
-@pytest.mark.parametrize("start", ["random_orthogonal", "random_unitary", "identity"])
-def test_k_dense(start, rng):
-    """The outputs are those of the K-matrix of the same stages, multiplied out by NumPy."""
-    inputs = rng.normal(size=(3, 12))
-    layer = layers.KDense(12, depth=1, warm_start=start, seed=4, **FLOAT64)
-    outputs = layer(inputs)
-    radices = layer.plan.radices
-    stages = {
-        "random_orthogonal": lambda r: constructions.random_orthogonal(r, generator),
-        "random_unitary": lambda r: constructions.random_unitary(r, generator),
-        "identity": constructions.identity,
-    }[start]
-    generator = np.random.default_rng(4)
-    matrix = special.kmatrix_dense([stages(radices)])
-    if start == "random_unitary":
-        matrix *= np.sqrt(2)  # as many units as inputs
-    assert_equal_in_float64(outputs, np.real(inputs @ matrix.T))
-
-
 def test_spectral_conv(rng):
     signal = rng.normal(size=(2, 16, 1))
     layer = layers.SpectralConv1D(1, 4, use_bias=False, **FLOAT64)
@@ -130,15 +72,6 @@ def test_resampled_operations(rng):
     back = layers.FourierResampling((11,), **FLOAT64)
     signal = rng.normal(size=(2, 11, 3))
     assert_equal_in_float64(back(there(signal)), signal)
-
-
-def test_random_starts_are_unitary_in_float64():
-    layer = layers.XDConv1D(
-        1, 3, padding="circular", depth=2, warm_start="random_unitary", seed=1, **FLOAT64
-    )
-    layer.build((None, 12, 1))
-    matrix = layer.describe()["matrix/M0"]
-    assert_equal_in_float64((matrix @ matrix.conj().T).real, np.eye(12))
 
 
 @pytest.mark.parametrize("to", ["xd", "masked"])

@@ -7,8 +7,9 @@ import numpy as np
 
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Config
+from keras_xd.kmatrix import constructions
 from keras_xd.layers.xd import functional, warm_starts
-from keras_xd.layers.xd.warm_starts import initial, operations
+from keras_xd.layers.xd.warm_starts import MATRICES, operations
 
 
 class MatrixArchitecture(SearchableLayer):
@@ -68,12 +69,26 @@ class MatrixArchitecture(SearchableLayer):
 
     def _architecture_of(self, start, seed):
         """Return the values that the architecture variables have at a start, in their order."""
-        axes, dtype = (self.geometry, self.plans), self.start_dtype
-        matrices = initial.initial_matrices(start, self.depth, *axes, seed, dtype)
-        values = [value for name in warm_starts.MATRICES for value in matrices[name]]
+        generator, dtype = np.random.default_rng(seed), self.start_dtype
+        matrices: dict[str, list[np.ndarray]] = {name: [] for name in MATRICES}
+        for index, (axis, plan) in enumerate(zip(self.geometry, self.plans, strict=True)):
+            first = start.matrices(axis, plan.radices, generator, index)
+            for name, depth in zip(MATRICES, self.depth, strict=True):
+                missing = depth - len(first[name])
+                if missing < 0:
+                    raise ValueError(
+                        f"Warm start {type(start).__name__} needs depth "
+                        f"{tuple(len(first[m]) for m in MATRICES)} or more. "
+                        f"Received: depth={self.depth}"
+                    )
+                rest = [start.rest(plan.radices, generator) for _ in range(missing)]
+                matrices[name].append(constructions.kmatrix_weights([*first[name], *rest], dtype))
+        values = [value for name in MATRICES for value in matrices[name]]
         if self.frequency_bias:
-            values.append(initial.initial_frequency_bias(start, *axes, dtype))
+            bias = start.frequency_bias(self.geometry, [plan.radices for plan in self.plans])
+            values.append(np.stack([bias.real, bias.imag], axis=-1).astype(dtype))
         if self.channel_gates:
-            shape = tuple(self.architecture_variables[-1].shape)
-            values.append(initial.initial_channel_gates(start, *shape, self.groups, dtype))
+            channels = self.input_spec.axes[-1 if self.data_format == "channels_last" else 1]
+            gates = start.channel_gates(channels // self.groups, self.filters // self.groups)
+            values.append(np.tile(gates, (1, self.groups)).astype(dtype))
         return values

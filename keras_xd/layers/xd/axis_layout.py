@@ -198,16 +198,6 @@ def causal_axis_geometry(size, kernel_size, stride, dilation):
     )
 
 
-def axis_geometries(sizes, kernel_size, strides, dilation_rate, padding, radices, window_size):
-    """Return the `AxisGeometry` of every axis; each argument but `padding` has a value for each."""
-    return tuple(
-        axis_geometry(size, kernel, stride, dilation, padding, radix, window)
-        for size, kernel, stride, dilation, radix, window in zip(
-            sizes, kernel_size, strides, dilation_rate, radices, window_size, strict=True
-        )
-    )
-
-
 def warn_of_large_circles(name, plans, radices, depths):
     """Warn of circular axes whose size has a large prime factor, which makes matrices
     nearly dense.
@@ -241,7 +231,7 @@ def radix_argument(radix):
 
 def axis_radices(radix, rank):
     """Return the radix argument of each axis."""
-    if isinstance(radix, list):
+    if isinstance(radix, (list, tuple)):
         radix = tuple(tuple(r) if isinstance(r, list) else r for r in radix)
     nested = isinstance(radix, tuple) and any(not validation.is_integer(r) for r in radix)
     radices = radix if nested else (radix,) * rank
@@ -249,7 +239,6 @@ def axis_radices(radix, rank):
         raise ValueError(
             f"`radix` must have one entry for each of the {rank} axes. Received: radix={radix!r}"
         )
-    radices = tuple(tuple(r) if isinstance(r, list) else r for r in radices)
     for axis_radix in radices:
         check_radix(axis_radix)
     return radices

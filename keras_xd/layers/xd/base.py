@@ -19,10 +19,11 @@ from keras_xd.core.type_aliases import (
     Shape,
     Tensor,
 )
+from keras_xd.kmatrix.radix import parameter_count
 from keras_xd.layers.xd import axis_layout, functional, placed_kernel, regularizers, warm_starts
 from keras_xd.layers.xd.axis_layout import AxisGeometry
 from keras_xd.layers.xd.folding import FoldedOperation
-from keras_xd.layers.xd.warm_starts import MATRICES, initial
+from keras_xd.layers.xd.warm_starts import MATRICES
 
 LARGEST_DESCRIBED = 1024
 
@@ -44,10 +45,10 @@ class XDLayer(FoldedOperation):
 
     A subclass inherits from it and, after it, from a convolution of Keras, or from
     `ConvolutionOfAnyRank`: kernel, bias, activation and their arguments are those of Keras. It has
-    the `rank` and tells the geometry of its axes (`_axis_geometries`), the shape of its kernel
-    (`_kernel_shape`) and, where the two differ, how the kernel becomes a tensor
-    `(*kernel_size, channels / groups, filters)` (`_grouped_kernel`). `like` is a Keras layer with
-    its arguments. `axis_radices` is the `radix` of each axis.
+    the `rank` and tells the geometry of its axes (`_axis_geometries`) and, where its kernel is no
+    tensor `(*kernel_size, channels / groups, filters)`, its shape (`_kernel_shape`) and how it
+    becomes one (`_grouped_kernel`). `like` is a Keras layer with its arguments. `axis_radices` is
+    the `radix` of each axis.
     """
 
     # Whether `kernel` is `(*kernel_size, channels / groups, filters)` as it is.
@@ -79,11 +80,8 @@ class XDLayer(FoldedOperation):
         self.radix = axis_layout.radix_argument(radix)
         self.axis_radices = axis_layout.axis_radices(radix, self.rank)
         self.warm_start = warm_starts.get(warm_start)
-        for name, flag in (("frequency_bias", frequency_bias), ("channel_gates", channel_gates)):
-            if flag is not None:
-                validation.boolean(flag, name)
-        self.frequency_bias = self.warm_start.has_frequency_bias(frequency_bias)
-        self.channel_gates = self.warm_start.has_channel_gates(channel_gates)
+        self.frequency_bias = self.warm_start.has("frequency_bias", frequency_bias)
+        self.channel_gates = self.warm_start.has("channel_gates", channel_gates)
         self.architecture_regularizer = keras.regularizers.get(architecture_regularizer)
         if seed is None and self.warm_start.is_random:
             seed = int(np.random.randint(2**31))  # kept, so that the start can be drawn again
@@ -96,6 +94,7 @@ class XDLayer(FoldedOperation):
 
     def build(self, input_shape: Shape) -> None:
         channels, sizes = self._split_shape(input_shape)
+        validation.channel_groups(self.groups, channels=channels)
         self._geometry, self._plans = self._sizes(input_shape)
         self._warn_of_large_circles(self._plans)
         self.warm_start.check(self, channels)
@@ -107,20 +106,18 @@ class XDLayer(FoldedOperation):
         )
         super().build(input_shape)  # Keras makes the kernel and the bias
         self.input_spec = functional.input_spec(sizes, channels, self.data_format)
-        starts = self._initial_matrices()
+        starts = iter(self._architecture_of(self.warm_start, self.seed))
         # A tuple, because TensorFlow's checkpoints reach nothing in lists and dictionaries.
         self._matrices = tuple(
-            self._architecture_weight(f"{name}{axis}", start, self._plans[axis])
+            self._architecture_weight(f"{name}{axis}", next(starts), plan)
             for name in MATRICES
-            for axis, start in enumerate(starts[name])
+            for axis, plan in enumerate(self._plans)
         )
         self._frequency_bias = self._channel_gates = None
         if self.frequency_bias:
-            bias = self._initial_frequency_bias()
-            self._frequency_bias = self._architecture_weight("frequency_bias", bias)
+            self._frequency_bias = self._architecture_weight("frequency_bias", next(starts))
         if self.channel_gates:
-            gates = self._initial_channel_gates()
-            self._channel_gates = self._architecture_weight("channel_gates", gates)
+            self._channel_gates = self._architecture_weight("channel_gates", next(starts))
 
     @property
     def plans(self) -> tuple[kmatrix.radix.Plan, ...]:
@@ -161,9 +158,7 @@ class XDLayer(FoldedOperation):
         channels, sizes = self._split_shape(input_shape)
         spatial = tuple(g.output_size for g in self._axis_geometries(sizes))
         filters = self._output_channels(channels)
-        if self.data_format == "channels_last":
-            return (input_shape[0], *spatial, filters)
-        return (input_shape[0], filters, *spatial)
+        return functional.output_shape(input_shape[0], spatial, filters, self.data_format)
 
     def complexity(self, input_shape: Shape) -> float | Tensor:
         """Multiply–adds of one sample; folding and `L w`, done once a batch, are not counted."""
@@ -178,27 +173,32 @@ class XDLayer(FoldedOperation):
         filters, groups = self._output_channels(channels), self._channel_groups(channels)
         geometry, plans = self._sizes(input_shape)
         self._warn_of_large_circles(plans)
-        sizes = functional.forecast(geometry, plans, self.depth, channels, filters, groups)
+        frequencies = math.prod(plan.n for plan in plans)
+        connections = channels // groups * filters
+        matrices = sum(parameter_count(p.n, p.radices, sum(self.depth)) for p in plans)
         weights = math.prod(self._kernel_shape(channels)) + filters * bool(self.use_bias)
-        weights += sizes.pop("frequency_bias") * self.frequency_bias
-        weights += sizes.pop("channel_gates") * self.channel_gates
-        return {"parameters": weights + sizes["matrix_parameters"], **sizes}
+        weights += 2 * frequencies * self.frequency_bias + connections * self.channel_gates
+        return {
+            "parameters": weights + matrices,
+            "matrix_parameters": matrices,
+            "spectrum": 2 * frequencies * connections,
+            "multiply_adds": functional.multiply_adds(
+                plans, geometry, self.depth, channels, filters, groups
+            ),
+        }
 
     def describe(self) -> Description:
         """Return how far the operation is from its start, and its matrices."""
-        now = {n: [ops.convert_to_numpy(w) for w in self._matrix_tensors(n)] for n in MATRICES}
-        result = {
-            f"distance_from_start/{name}": initial.relative_distance(now[name], start)
-            for name, start in self._initial_matrices().items()
-        }
-        if self._frequency_bias is not None:
-            b = ops.convert_to_numpy(self._frequency_bias)
-            change = np.linalg.norm(b - self._initial_frequency_bias())
-            result["distance_from_start/b"] = float(change)
-        if self._channel_gates is not None:
-            gates = ops.convert_to_numpy(self._channel_gates)
-            change = np.linalg.norm(gates - self._initial_channel_gates())
-            result["distance_from_start/C"] = float(change)
+        starts, result = iter(self._architecture_of(self.warm_start, self.seed)), {}
+        for name in MATRICES:
+            pairs = [(_flat(now), _flat(next(starts))) for now in self._matrix_tensors(name)]
+            now, start = (np.concatenate(vectors) for vectors in zip(*pairs, strict=True))
+            change = np.linalg.norm(now - start) / (np.linalg.norm(start) or 1.0)
+            result[f"distance_from_start/{name}"] = float(change)
+        for name, now in (("b", self._frequency_bias), ("C", self._channel_gates)):
+            if now is not None:
+                change = np.linalg.norm(_flat(now) - _flat(next(starts)))
+                result[f"distance_from_start/{name}"] = float(change)
         for name, matrices in self.kmatrices.items():
             for axis, matrix in enumerate(matrices):
                 n, transpose = matrix.plan.n, name == "K"
@@ -252,21 +252,6 @@ class XDLayer(FoldedOperation):
             dtype=self.start_dtype,  # in bfloat16 small steps of the search would be rounded away
         )
 
-    def _initial_matrices(self):
-        return initial.initial_matrices(
-            self.warm_start, self.depth, self._geometry, self._plans, self.seed, self.start_dtype
-        )
-
-    def _initial_frequency_bias(self):
-        return initial.initial_frequency_bias(
-            self.warm_start, self._geometry, self._plans, self.start_dtype
-        )
-
-    def _initial_channel_gates(self):
-        channels = self.input_spec.axes[-1 if self.data_format == "channels_last" else 1]
-        shape = (channels // self.groups, self.filters)
-        return initial.initial_channel_gates(self.warm_start, *shape, self.groups, self.start_dtype)
-
     def _split_shape(self, input_shape):
         return functional.split_shape(input_shape, self.rank, self.data_format, self.name)
 
@@ -275,6 +260,10 @@ class XDLayer(FoldedOperation):
         first = MATRICES.index(name) * self.rank
         weights = self._matrices[first : first + self.rank]
         return [ops.convert_to_tensor(weight) for weight in weights]
+
+    def _kernel_shape(self, channels):
+        """Return the shape of the kernel for a number of input channels."""
+        return (*self.kernel_size, channels // self.groups, self.filters)
 
     def _output_channels(self, channels):
         """Return the number of filters for a number of input channels."""
@@ -287,3 +276,7 @@ class XDLayer(FoldedOperation):
     def _grouped_kernel(self):
         """Return the kernel as a tensor `(*kernel_size, channels / groups, filters)`."""
         return ops.convert_to_tensor(self.kernel)
+
+
+def _flat(values):
+    return ops.convert_to_numpy(values).ravel()

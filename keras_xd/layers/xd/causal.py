@@ -131,8 +131,6 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
         return RandomTriangular()
 
     def build(self, input_shape: Shape) -> None:
-        channels, _ = self._split_shape(input_shape)
-        validation.channel_groups(self.groups, channels=channels)
         (axis,), _ = self._sizes(input_shape)
         lower = np.tri(axis.padded_size)
         triangles = {  # factor by factor; see `product.multiply_out` for their directions
@@ -153,9 +151,6 @@ class XDCausalConv1D(XDLayer, keras.layers.Conv1D):
 
     def _arguments(self, args, kwargs):
         return super()._arguments(args, kwargs, ("causal",))
-
-    def _kernel_shape(self, channels):
-        return (*self.kernel_size, channels // self.groups, self.filters)
 
     def _axis_geometries(self, sizes):
         arguments = (self.kernel_size, self.strides, self.dilation_rate)

@@ -6,7 +6,7 @@ import keras
 
 from keras_xd.core import validation
 from keras_xd.core.convolutions import ConvolutionOfAnyRank
-from keras_xd.core.type_aliases import Config, ConvOptions, KernelOptions, Shape, Sizes
+from keras_xd.core.type_aliases import Config, ConvOptions, KernelOptions, Sizes
 from keras_xd.layers.xd import axis_layout
 from keras_xd.layers.xd.base import XDLayer, XDOptions
 
@@ -49,14 +49,13 @@ class SlidingXDLayer(XDLayer):
         return {**super().get_config(), "window_size": self.window_size}
 
     def _axis_geometries(self, sizes):
-        return axis_layout.axis_geometries(
-            sizes,
-            self.kernel_size,
-            self.strides,
-            self.dilation_rate,
-            self.padding,
-            self.axis_radices,
-            self.window_size,
+        steps = (self.kernel_size, self.strides, self.dilation_rate)
+        others = (self.axis_radices, self.window_size)
+        return tuple(
+            axis_layout.axis_geometry(*first, self.padding, *rest)
+            for first, rest in zip(
+                zip(sizes, *steps, strict=True), zip(*others, strict=True), strict=True
+            )
         )
 
 
@@ -70,17 +69,9 @@ class ConvolutionXDLayer(SlidingXDLayer):
     ):
         super().__init__(filters, kernel_size, *args, **kwargs)
 
-    def build(self, input_shape: Shape) -> None:
-        channels, _ = self._split_shape(input_shape)
-        validation.channel_groups(self.groups, channels=channels)
-        super().build(input_shape)
-
     def _arguments(self, args, kwargs):
         paddings = ("valid", "same", "circular") + (("causal",) if self.rank == 1 else ())
         return super()._arguments(args, kwargs, paddings)
-
-    def _kernel_shape(self, channels):
-        return (*self.kernel_size, channels // self.groups, self.filters)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -228,19 +219,12 @@ class TransposedXDLayer(XDLayer):
         return keras.ops.swapaxes(keras.ops.convert_to_tensor(self.kernel), -1, -2)
 
     def _axis_geometries(self, sizes):
-        output_padding = self.output_padding or (None,) * self.rank
+        steps = (self.kernel_size, self.strides, self.dilation_rate)
+        others = (self.output_padding or (None,) * self.rank, self.axis_radices)
         return tuple(
-            axis_layout.transposed_axis_geometry(
-                size, kernel, stride, dilation, self.padding, extra, radix
-            )
-            for size, kernel, stride, dilation, extra, radix in zip(
-                sizes,
-                self.kernel_size,
-                self.strides,
-                self.dilation_rate,
-                output_padding,
-                self.axis_radices,
-                strict=True,
+            axis_layout.transposed_axis_geometry(*first, self.padding, *rest)
+            for first, rest in zip(
+                zip(sizes, *steps, strict=True), zip(*others, strict=True), strict=True
             )
         )
 

@@ -1,7 +1,6 @@
 """Distances of an XD-operation from named operations, and the nearest of them."""
 
 import dataclasses
-import functools
 import math
 from typing import Any
 
@@ -76,14 +75,15 @@ def operation_distance(
     layer: keras.layers.Layer,
     operation: str | warm_starts.Convolution,
     metric: str = "euclidean",
-    relative: bool = True,
 ) -> float:
     """Return how far an XD-operation is from a named one.
 
     The named operation is the one a layer of the same arguments would start from, so it has the
     layer's kernel size, strides, padding, channels and depth. Where only one of the two has a bias
     `b` or gates `C`, the other counts as having `b = 0` and `C = 1`. The metrics, from what is
-    trained to what is computed, are square roots of sums of squares:
+    trained to what is computed, are square roots of sums of squares, divided by the named
+    operation's norm in the same metric or, where that is 0 (`"zero"` as a linear map), by the
+    layer's:
 
     - `"euclidean"`: of the differences of all architecture weights, that is of the entries of the
       butterflies' stages in `K`, `L` and `M` of every axis, of `b` and of `C`: "the relative
@@ -102,7 +102,7 @@ def operation_distance(
     - `"fitted"`: of the difference of the linear map and the best fit that the named operation has
       with any weights of its own, whatever the scale. With the map `A(w) = A_0 + Σ_j w_j A_j` of a
       pair of channels, `A_0` from `b` and `A_j` from place `j` of the kernel, and `B` that of the
-      named operation, it is for the relative distance the square root of
+      named operation, it is the square root of
 
           min over s, T of  E ‖ A(w) − s B_0 − Σ_j (T w)_j B_j ‖²  /  E ‖ A(w) ‖²
 
@@ -115,8 +115,8 @@ def operation_distance(
       So a convolution whose kernel is a unit impulse is at distance 0 from the identity.
 
     An `XDSeparableConv` with a searched pointwise operation has two parts, of which the named
-    layer has the second as a convolution: absolute distances are the root of the sum, relative ones
-    of the mean of the parts' squares. Of a `SearchableResampled` the layer inside is compared.
+    layer has the second as a convolution: the distance is the root of the mean of the parts'
+    squares. Of a `SearchableResampled` the layer inside is compared.
 
     Args:
         layer: a built `XDConv`, another XD-operation or a `KOpConv` of any rank, an
@@ -127,8 +127,6 @@ def operation_distance(
         metric: `"euclidean"`, `"frobenius"`, `"averaged"`, `"fitted"` or `"own_kernel"`. All but
             the first need sizes of at most 4096 along each axis, `"fitted"` also kernels of at most
             2048 places.
-        relative: whether to divide by the named operation's norm in the same metric or, where that
-            is 0 (`"zero"` as a linear map), by the layer's. `"fitted"` divides by the layer's.
 
     Returns:
         The distance, a `float`.
@@ -153,19 +151,18 @@ def operation_distance(
     """
     parts = _checked_parts(layer, metric)
     check_finite(layer)
-    return _distance([Architecture(part) for part in parts], operation, metric, relative)
+    names = [operation] + ["convolution"] * (len(parts) - 1)
+    pairs = zip(map(Architecture, parts), names, strict=True)
+    return _joined([_of_part(part, name, metric) for part, name in pairs])
 
 
 @check_types
-def nearest_operation(
-    model: keras.layers.Layer, metric: str = "fitted", relative: bool = True
-) -> Nearest | NearestTable:
+def nearest_operation(model: keras.layers.Layer, metric: str = "fitted") -> Nearest | NearestTable:
     """Return which named operation an XD-operation has come closest to, or each one of a model.
 
     Args:
         model: a layer as in `distance`, or a built model (a `SearchModel` too).
         metric: as in `distance`; the default compares what is computed, whatever its scale.
-        relative: as in `distance`.
 
     Returns:
         Of a layer a `Nearest`: the name of the operation, and the distances of all that the layer's
@@ -197,7 +194,7 @@ def nearest_operation(
     """
     check_finite(model)
     if isinstance(model, OPERATIONS):
-        return _nearest(_checked_parts(model, metric), metric, relative)
+        return _nearest(_checked_parts(model, metric), metric)
     found = {
         path or layer.name: layer
         for path, layer in named_layers(model)
@@ -208,14 +205,11 @@ def nearest_operation(
             "`model` must be a built XD-operation or K-operation, or a model with at least one. "
             f"Received: model={model!r}"
         )
-    rows = {
-        path: _nearest(_checked_parts(layer, metric), metric, relative)
-        for path, layer in found.items()
-    }
+    rows = {path: _nearest(_checked_parts(layer, metric), metric) for path, layer in found.items()}
     return NearestTable(rows, {path: type(layer).__name__ for path, layer in found.items()})
 
 
-def _nearest(layers, metric, relative):
+def _nearest(layers, metric):
     """Return the `Nearest` of an operation of these parts, of which the first one has names."""
     layer = layers[0]
     start = layer.warm_start
@@ -227,12 +221,11 @@ def _nearest(layers, metric, relative):
         if not kind.is_random:
             candidates.setdefault(name, name)
     first, *others = [Architecture(part) for part in layers]
-    of_others = [_of_part(part, "convolution", metric, relative) for part in others]
+    of_others = [_of_part(part, "convolution", metric) for part in others]
     distances = {}
     for name, operation in candidates.items():
         try:
-            value = _of_part(first, operation, metric, relative)
-            distances[name] = _joined([value, *of_others], relative)
+            distances[name] = _joined([_of_part(first, operation, metric), *of_others])
         except ValueError:  # not expressible with these arguments
             continue
 
@@ -271,43 +264,26 @@ def _checked_parts(layer, metric):
     return [layer]
 
 
-def _distance(parts, operation, metric, relative):
-    """Return the distance of the parts of a layer from an operation."""
-    names = [operation] + ["convolution"] * (len(parts) - 1)
-    pairs = zip(parts, names, strict=True)
-    return _joined([_of_part(part, name, metric, relative) for part, name in pairs], relative)
-
-
-def _of_part(part, operation, metric, relative):
-    measure = _fitted_distance if metric == "fitted" else functools.partial(_squared, metric)
-    return measure(part, operation, relative)
-
-
-def _joined(values, relative):
+def _joined(values):
     """Return the distance of a layer whose parts have these distances."""
-    if len(values) == 1:
-        return values[0]
-    squares = [value**2 for value in values]
-    return math.sqrt(sum(squares) / (len(squares) if relative else 1))
+    return math.sqrt(sum(value**2 for value in values) / len(values)) if values[1:] else values[0]
 
 
-def _squared(metric, part, operation, relative):
-    """Return a distance that is the norm of a difference."""
+def _of_part(part, operation, metric):
+    """Return the distance of one XD-operation."""
     named = Architecture(_named(part.layer, operation))
+    if metric == "fitted":
+        return _fitted_distance(part, named)
     squares = SQUARES[metric](part, named)
     own, norm, difference = (float(np.sqrt(max(square, 0.0))) for square in squares)
-    scale = (norm or own or 1.0) if relative else 1.0
-    return difference / scale
+    return difference / (norm or own or 1.0)
 
 
-def _fitted_distance(part, operation, relative):
-    named = Architecture(_named(part.layer, operation))
+def _fitted_distance(part, named):
     total, explained = fitted_squares(part, named)
-    if not relative:
-        return math.sqrt(total - explained)
-    if not named.gates.any() or total == 0.0:
-        return 0.0 if not named.gates.any() and _is_zero(part, total) else 1.0
-    found = math.sqrt(1.0 - explained / total)
+    if not named.gates.any():  # which fits nothing
+        return 0.0 if _is_zero(part, total) else 1.0
+    found = math.sqrt(1.0 - explained / total) if total else 1.0
     return 0.0 if found <= ROUNDING else found
 
 

@@ -99,6 +99,7 @@ class StaticXD(StaticOperation):
                 f"Received: axes={axes!r}"
             )
         self.axes = axes
+        self.output_sizes = tuple(axis["output_size"] for axis in axes)
         if pieces is None:
             sizes, limits = [axis["n"] for axis in axes], (_LARGEST_PIECE, _MOST_PIECES)
             pieces = functional.spectrum_pieces(sizes, channels // groups, filters, *limits)
@@ -166,15 +167,8 @@ class StaticXD(StaticOperation):
         weights = [self.computed(weight) for weight in self.spectrum]
         spectrum = [ops.cast(p, self.compute_dtype) for p in self._computed_spectrum(weights)]
         outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
-        if self.bias is not None:
-            outputs = outputs + ops.cast(ops.convert_to_tensor(self.bias), outputs.dtype)
+        outputs = functional.with_bias(outputs, self.bias)
         return self.finished(functional.from_columns(outputs, self.data_format))
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        spatial = tuple(axis["output_size"] for axis in self.axes)
-        if self.data_format == "channels_last":
-            return (input_shape[0], *spatial, self.filters)
-        return (input_shape[0], self.filters, *spatial)
 
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample, counted as `XDConv.complexity` does."""
@@ -196,11 +190,7 @@ class StaticXD(StaticOperation):
         return total + 4 * before * (self.channels // self.groups) * self.filters
 
     def get_config(self) -> Config:
-        return {
-            **super().get_config(),
-            "axes": self.axes,
-            "pieces": list(self.pieces),
-        }
+        return {**super().get_config(), "axes": self.axes, "pieces": list(self.pieces)}
 
     def stored_matrices(self, matrices: Sequence[Tensor]) -> list[Tensor]:
         """Return what is stored of the matrices of all transforms: here all of them."""
@@ -234,14 +224,13 @@ class StaticXD(StaticOperation):
 
     def _transform(self, name, index, matrices):
         axis = self.axes[index]
-        plan = _plan(axis)
         groups = tuple(axis[name]["groups"])
         forward = name == "analysis"
         kind = transform.ForwardTransform if forward else transform.TransposedTransform
         return kind(
             matrices=[next(matrices) for _ in groups],
             groups=groups,
-            plan=plan,
+            plan=kmatrix.radix.Plan(axis["n"], tuple(axis["radices"]), tuple(axis["groups"])),
             size=axis["size"] if forward else axis["output_size"],
             stride=axis["input_stride" if forward else "stride"],
             pair=index > 0,
@@ -273,10 +262,6 @@ def _axis(analysis, synthesis):
         "analysis": _matrix_specification(analysis),
         "synthesis": _matrix_specification(synthesis),
     }
-
-
-def _plan(axis):
-    return kmatrix.radix.Plan(axis["n"], tuple(axis["radices"]), tuple(axis["groups"]))
 
 
 def _matrix_specification(transform):

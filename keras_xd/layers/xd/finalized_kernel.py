@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 import keras
+import numpy as np
 from keras import constraints, ops, regularizers
 
 from keras_xd.core import validation
@@ -122,12 +123,9 @@ class StaticKernelXD(StaticXD):
 
     def forming_multiply_adds(self) -> int:
         """Return the multiply–adds of forming the spectrum, which every call does once."""
-        total, before, taps = 0, 1, math.prod(self.kernel_size)
-        for index, (axis, size) in enumerate(zip(self.axes, self.kernel_size, strict=True)):
-            taps //= size
-            total += before * 2 * axis["n"] * (2 if index else 1) * size * taps
-            before *= axis["n"]
-        return total * (self.channels // self.groups) * self.filters
+        sizes, connections = [axis["n"] for axis in self.axes], self.channels // self.groups
+        connections *= self.filters
+        return functional.forming_multiply_adds(sizes, self.kernel_size, connections)
 
     def get_config(self) -> Config:
         config = super().get_config()
@@ -154,13 +152,14 @@ class StaticKernelXD(StaticXD):
     def stored_matrices(self, matrices: Sequence[Tensor]) -> list[Tensor]:
         """Return what is stored of the matrices of all transforms: every complex number once."""
         return [
-            matrix if pairs is None else _halved(matrix, *pairs)
+            # Of a complex number the column `[A, B]`.
+            matrix if pairs is None else ops.take(ops.reshape(matrix, pairs[0]), 0, axis=pairs[2])
             for matrix, pairs in zip(matrices, self._pairs(), strict=True)
         ]
 
     def _matrix_shapes(self):
         return [
-            (name, shape if pairs is None else _without(pairs[0], pairs[2]))
+            (name, shape if pairs is None else tuple(np.delete(pairs[0], pairs[2]).tolist()))
             for (name, shape), pairs in zip(super()._matrix_shapes(), self._pairs(), strict=True)
         ]
 
@@ -217,25 +216,10 @@ def _pair_axes(shape, name, place, axis, index):
     return (*leading, rows // 2, 2, columns // 2, 2), first + 1, first + 3
 
 
-def _without(shape, axis):
-    return (*shape[:axis], *shape[axis + 1 :])
-
-
-def _halved(matrix, shape, row_axis, column_axis):
-    """Return the columns `[A, B]` of a matrix."""
-    return ops.take(ops.reshape(matrix, shape), 0, axis=column_axis)
-
-
 def _doubled(half, shape, row_axis, column_axis):
     """Return the matrix of its columns `[A, B]`."""
     real, imaginary = ops.split(half, 2, axis=row_axis)
     other = ops.concatenate([-imaginary, real], axis=row_axis)
     whole = ops.stack([half, other], axis=column_axis)
-    return ops.reshape(whole, _joined(shape, row_axis, column_axis))
-
-
-def _joined(shape, row_axis, column_axis):
-    """Return the shape of the matrix as it is applied."""
-    leading = shape[: len(shape) - 4]
-    *_, a, b, c, d = shape
-    return (*leading, a * b, c * d)
+    *leading, a, b, c, d = shape
+    return ops.reshape(whole, (*leading, a * b, c * d))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 import keras
 import numpy as np
@@ -158,16 +158,10 @@ class StaticLowRankXD(StaticOperation):
         x = self._mixed(x)
         x = ops.matmul(last, ops.reshape(x, (-1, self.sizes[-1] * self.ranks[-1], self.filters)))
         outputs = ops.reshape(x, (batch, *self.output_sizes, self.filters))
-        if self.bias is not None:
-            outputs = outputs + ops.cast(ops.convert_to_tensor(self.bias), outputs.dtype)
+        outputs = functional.with_bias(outputs, self.bias)
         if self.data_format == "channels_first":
             outputs = ops.moveaxis(outputs, -1, 1)
         return self.finished(outputs)
-
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        if self.data_format == "channels_last":
-            return (input_shape[0], *self.output_sizes, self.filters)
-        return (input_shape[0], self.filters, *self.output_sizes)
 
     def multiply_adds(self, input_shape: Shape) -> int:
         """Return the multiply–adds of one sample, counted as `XDConv.complexity` does."""
@@ -199,14 +193,7 @@ class StaticLowRankXD(StaticOperation):
         return functional.exact(ops.einsum("xagc,akcgf->xkgf", x, core))
 
 
-def multiply_adds(
-    sizes: Sequence[int],
-    output_sizes: Sequence[int],
-    ranks: Sequence[Any],
-    channels: int,
-    filters: int,
-    groups: int,
-) -> Any:
+def multiply_adds(sizes, output_sizes, ranks, channels, filters, groups):
     """Return the multiply–adds of one sample, for ranks that may be arrays."""
     total, before = 0, 1
     for axis, (outputs, rank) in enumerate(zip(output_sizes[:-1], ranks[:-1], strict=True)):
@@ -217,14 +204,7 @@ def multiply_adds(
     return total + mixed + last
 
 
-def count_parameters(
-    sizes: Sequence[int],
-    output_sizes: Sequence[int],
-    ranks: Sequence[Any],
-    channels: int,
-    filters: int,
-    groups: int,
-) -> Any:
+def count_parameters(sizes, output_sizes, ranks, channels, filters, groups):
     """Return how many numbers the matrices and the core have, for ranks that may be arrays."""
     core = channels // groups * filters
     for rank in ranks:
@@ -233,14 +213,7 @@ def count_parameters(
     return core + sum(size * outputs * rank for size, outputs, rank in matrices)
 
 
-def best_ranks(
-    allowed: np.ndarray,
-    sizes: Sequence[int],
-    output_sizes: Sequence[int],
-    widths: tuple[int, int, int],
-    most_parameters: int,
-    most_multiply_adds: float,
-) -> tuple[int, ...] | None:
+def best_ranks(allowed, sizes, output_sizes, widths, most_parameters, most_multiply_adds):
     """Return the ranks with the fewest multiply–adds, then the fewest weights, or `None`."""
     ranks = [np.float64(r) + 1 for r in np.indices(allowed.shape)]
     counts = multiply_adds(sizes, output_sizes, ranks, *widths)

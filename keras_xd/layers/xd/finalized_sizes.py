@@ -5,6 +5,7 @@ import math
 
 from keras_xd.core import validation
 from keras_xd.kmatrix import radix, transform
+from keras_xd.layers.xd import functional
 
 KEEPS = ("spectrum", "kernel", "auto")
 # The form whose size is known after the search alone, and the error that it may have by default.
@@ -57,8 +58,7 @@ def sizes(form, geometry, plans, depths, widths, *, use_bias, frequency_bias, ch
     if form != "kernel":
         stored = _numbers(geometry, plans, depths, [axis > 0 for axis in range(len(plans))])
         stored += 2 * frequencies * connections
-        count = _multiply_adds(geometry, plans, depths, channels, filters)
-        count += 4 * frequencies * connections
+        count = functional.multiply_adds(plans, geometry, depths, *widths)
         found["spectrum"] = Sizes("spectrum", stored + bias, count, 0)
     if form != "spectrum":
         compact = compact_plans(geometry, plans, depths)
@@ -67,9 +67,9 @@ def sizes(form, geometry, plans, depths, widths, *, use_bias, frequency_bias, ch
         stored += math.prod(g.kernel_size for g in geometry) * connections
         if frequency_bias:
             stored += 2 * frequencies + connections * bool(channel_gates)
-        count = _multiply_adds(geometry, compact, depths, channels, filters)
-        count += 4 * frequencies * connections
-        forming = _forming(geometry, plans, connections)
+        count = functional.multiply_adds(compact, geometry, depths, *widths)
+        sizes, kernel_size = [plan.n for plan in plans], [g.kernel_size for g in geometry]
+        forming = functional.forming_multiply_adds(sizes, kernel_size, connections)
         found["kernel"] = Sizes("kernel", stored + bias, count, forming)
     return found[form] if form != "auto" else _choice(**found)
 
@@ -109,34 +109,3 @@ def _numbers(geometry, plans, depths, pairs):
             (depths[0], g.output_size, g.stride),
         )
     )
-
-
-def _multiply_adds(geometry, plans, depths, channels, filters):
-    """Return the multiply–adds of both transforms of one sample."""
-    total, before = 0, 1
-    after_in = math.prod(g.size for g in geometry)
-    after_out = math.prod(g.output_size for g in geometry)
-    for axis, (plan, g) in enumerate(zip(plans, geometry, strict=True)):
-        after_in //= g.size
-        after_out //= g.output_size
-        for depth, size, stride, columns in (
-            (depths[2], g.size, g.input_stride, before * after_in * channels),
-            (depths[0], g.output_size, g.stride, before * after_out * filters),
-        ):
-            total += transform.multiply_adds(
-                plan, depth, size=size, stride=stride, pair=axis > 0, columns=columns
-            )
-        before *= plan.n
-    return total
-
-
-def _forming(geometry, plans, connections):
-    """Return the multiply–adds of the spectrum of a kernel."""
-    total, before = 0, 1
-    taps = math.prod(g.kernel_size for g in geometry)
-    for axis, (plan, g) in enumerate(zip(plans, geometry, strict=True)):
-        taps //= g.kernel_size
-        pair = 2 if axis else 1
-        total += before * 2 * plan.n * pair * g.kernel_size * taps * connections
-        before *= plan.n
-    return total

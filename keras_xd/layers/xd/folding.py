@@ -125,8 +125,7 @@ class FoldedOperation(MatrixArchitecture):
         analyses, spectrum, syntheses = self._folded()
         spectrum = [ops.cast(piece, self.compute_dtype) for piece in spectrum]
         outputs = functional.apply(x, analyses, spectrum, syntheses, self.groups)
-        if self.bias is not None:
-            outputs = outputs + ops.cast(ops.convert_to_tensor(self.bias), outputs.dtype)
+        outputs = functional.with_bias(outputs, self.bias)
         return functional.from_columns(outputs, self.data_format)
 
     def _folded(self):

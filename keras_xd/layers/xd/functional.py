@@ -12,7 +12,6 @@ from keras.layers import InputSpec
 
 from keras_xd.core import devices, splitting, validation
 from keras_xd.kmatrix import product, transform
-from keras_xd.kmatrix.radix import parameter_count
 from keras_xd.layers.xd.placed_kernel import PlacedTransform
 
 # On a CPU a spectrum is kept in at most 8 pieces, of at most 2²¹ numbers (8 MiB in float32) if that
@@ -141,6 +140,19 @@ def input_spec(sizes, channels, data_format):
     return InputSpec(ndim=len(sizes) + 2, axes={**axes, channel_axis: channels})
 
 
+def output_shape(batch, sizes, filters, data_format):
+    """Return the shape of a batch of outputs."""
+    last = data_format == "channels_last"
+    return (batch, *sizes, filters) if last else (batch, filters, *sizes)
+
+
+def with_bias(outputs, bias):
+    """Add a layer's bias to its outputs, if it has one."""
+    if bias is None:
+        return outputs
+    return outputs + ops.cast(ops.convert_to_tensor(bias), outputs.dtype)
+
+
 def to_columns(inputs, data_format):
     """Bring a batch to `(*sizes, batch, channels)`."""
     rank = len(inputs.shape) - 2
@@ -198,22 +210,14 @@ def multiply_adds(plans, geometry, depths, channels, filters, groups):
     return total + 4 * frequencies * (channels // groups) * filters
 
 
-def forecast(geometry, plans, depths, channels, filters, groups):
-    """Return the sizes of an operation, as `XDConv.forecast`, of `b` and `C` each by itself.
-
-    Args:
-        geometry, plans, depths, channels, filters, groups: as in `multiply_adds`.
-    """
-    frequencies = math.prod(plan.n for plan in plans)
-    connections = channels // groups * filters
-    counts = [parameter_count(p.n, p.radices, depth) for p in plans for depth in depths]
-    return {
-        "frequency_bias": 2 * frequencies,
-        "channel_gates": connections,
-        "matrix_parameters": sum(counts),
-        "spectrum": 2 * frequencies * connections,
-        "multiply_adds": multiply_adds(plans, geometry, depths, channels, filters, groups),
-    }
+def forming_multiply_adds(sizes, kernel_size, connections):
+    """Multiply–adds of the spectrum of a kernel, on axes of these padded sizes."""
+    total, before, taps = 0, 1, math.prod(kernel_size)
+    for axis, (n, size) in enumerate(zip(sizes, kernel_size, strict=True)):
+        total += before * 2 * n * (2 if axis else 1) * taps
+        taps //= size
+        before *= n
+    return total * connections
 
 
 def _piece_product(x, spectrum, groups):

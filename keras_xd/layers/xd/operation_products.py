@@ -105,59 +105,47 @@ def _kronecker_squares(xs, ys):
 
 
 def _averaged(a, b):
-    squares = _map_products(a, b, _averaged_products)
-    aa, bb, ab = (
-        square * np.sum(x.gates * y.gates)
-        for square, (x, y) in zip(squares, ((a, a), (b, b), (a, b)), strict=True)
-    )
-    return aa, bb, aa + bb - 2 * ab
+    """Take the average over kernels: `E[D_f D'_g] = (L L'ᵀ)_fg / places + b_f b'_g`."""
+
+    def product(x, y):
+        places = math.prod(x.layer.kernel_size)
+        average = _places(x, y, np.trace, np.multiply) / places + _products(x, y)
+        return average * np.sum(x.gates * y.gates)
+
+    return _squares(product, a, b)
 
 
 def _own_kernel(a, b):
-    aa, bb, ab = _map_products(a, b, _spectrum_products)
+    return _squares(_map_product, a, b)
+
+
+def _squares(product, a, b):
+    """Return the squared norms of two maps and of their difference, from inner products."""
+    aa, bb, ab = product(a, a), product(b, b), product(a, b)
     return aa, bb, aa + bb - 2 * ab
 
 
 def own_norm(a):
     """Return `‖A‖²` of the real linear map that an operation has with its own kernel."""
-    total = 0.0
-    for same in (np.conj, np.positive):
-        total += np.sum(a.spectrum * along_axes(_grams(a, a, same), same(a.spectrum)))
-    return float(max(np.real(total) / 2, 0.0))
+    return float(max(_map_product(a, a), 0.0))
 
 
-def _map_products(a, b, products):
-    """Return the inner products `<A, A>`, `<B, B>` and `<A, B>` of real linear maps.
+def _map_product(x, y):
+    """Return the inner product of two real linear maps with the kernels of the layers.
 
     A map is `Re(Z)` with `Z = K diag(D) M`, and with sums over all entries
     `Σ Re(Z) Re(Z') = Re(Σ Z conj(Z') + Σ Z Z') / 2`, where
     `Σ Z Z' = Σ_fg D_f D'_g (Kᵀ K')_fg (M M'ᵀ)_fg` is a Kronecker product over the axes.
     """
-    result = []
-    for x, y in ((a, a), (b, b), (a, b)):
-        total = 0.0
-        for same in (np.conj, np.positive):
-            axes = zip(*x.matrices, *y.matrices, strict=True)
-            grams, weights = [], []
-            for m, placed, k, other_m, other_placed, other_k in axes:
-                grams.append((k @ same(other_k).T) * (m @ same(other_m).T))
-                weights.append((placed, same(other_placed)))
-            total += np.real(products(x, y, grams, weights, same)) / 2
-        result.append(total)
-    return result
+    return _inner_product(x, y, x.spectrum, y.spectrum)
 
 
-def _averaged_products(x, y, grams, weights, same):
-    """Take the average over kernels: `E[D_f D'_g] = (L L'ᵀ)_fg / places + b_f b'_g`."""
-    average = 1.0
-    for gram, (placed, other) in zip(grams, weights, strict=True):
-        average = average * np.sum(gram * (placed @ other.T)) / placed.shape[1]
-    return average + np.sum(x.bias * along_axes(grams, same(y.bias)))
-
-
-def _spectrum_products(x, y, grams, weights, same):
-    """Take the spectra of the kernel, summed over all pairs of channels."""
-    return np.sum(x.spectrum * along_axes(grams, same(y.spectrum)))
+def _inner_product(x, y, one, other):
+    """Return the inner product of two maps of these values at the frequencies."""
+    total = 0.0
+    for same in (np.conj, np.positive):
+        total += np.real(np.sum(one * along_axes(_grams(x, y, same), same(other)))) / 2
+    return total
 
 
 def along_axes(matrices, array):
@@ -203,10 +191,7 @@ def _grams(x, y, same):
 
 def _products(x, y):
     """Return the inner product of the parts `A_0` of two operations."""
-    total = 0.0
-    for same in (np.conj, np.positive):
-        total += np.real(np.sum(x.bias * along_axes(_grams(x, y, same), same(y.bias)))) / 2
-    return total
+    return _inner_product(x, y, x.bias, y.bias)
 
 
 def _places(x, y, of_axis, join):

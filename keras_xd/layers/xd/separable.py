@@ -149,11 +149,8 @@ class SeparableXDLayer(SearchableLayer):
         if self.search_pointwise:
             second = self.pointwise.forecast(between)
         else:
-            channels = between[-1 if self.data_format == "channels_last" else 1]
-            second = {
-                "parameters": channels * self.filters + self.filters * bool(self.use_bias),
-                "multiply_adds": math.prod(between[1:]) * self.filters,
-            }
+            sizes = self._pointwise_sizes(between)
+            second = {"parameters": sizes.parameters, "multiply_adds": sizes.multiply_adds}
         return {name: value + second.get(name, 0) for name, value in first.items()}
 
     def finalized_sizes(self, input_shape: Shape, form: str = "spectrum") -> finalized_sizes.Sizes:
@@ -163,10 +160,7 @@ class SeparableXDLayer(SearchableLayer):
         if self.search_pointwise:
             second = self.pointwise.finalized_sizes(between, form)
         else:
-            channels = between[-1 if self.data_format == "channels_last" else 1]
-            weights = channels * self.filters + self.filters * bool(self.use_bias)
-            count = math.prod(between[1:]) * self.filters
-            second = finalized_sizes.Sizes(first.form, weights, count, 0)
+            second = self._pointwise_sizes(between)
         return finalized_sizes.Sizes(
             first.form,
             first.parameters + second.parameters,
@@ -203,6 +197,13 @@ class SeparableXDLayer(SearchableLayer):
         return {
             f"{p}/{key}": v for p, layer in parts.items() for key, v in layer.describe().items()
         }
+
+    def _pointwise_sizes(self, input_shape):
+        """Return the sizes of a pointwise convolution that is not searched."""
+        channels = input_shape[-1 if self.data_format == "channels_last" else 1]
+        weights = channels * self.filters + self.filters * bool(self.use_bias)
+        count = math.prod(input_shape[1:]) * self.filters
+        return finalized_sizes.Sizes("spectrum", weights, count, 0)
 
     def get_config(self) -> Config:
         search = self.depthwise.get_config()

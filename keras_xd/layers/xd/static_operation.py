@@ -15,6 +15,7 @@ from keras_xd.core.type_aliases import (
     Constraint,
     LayerOptions,
     Regularizer,
+    Shape,
     Tensor,
 )
 from keras_xd.layers.xd import functional
@@ -25,7 +26,7 @@ DATA_FORMATS = ("channels_last", "channels_first")
 
 
 class StaticOperation(QuantizedWeights):
-    """Base class of finalized XD-operations."""
+    """Base class of finalized XD-operations, which have `output_sizes`."""
 
     # Then `keras_xd.reset_weights` refuses the layer: it would reset what the search has found.
     weights_hold_architecture = True
@@ -126,6 +127,10 @@ class StaticOperation(QuantizedWeights):
         if self.storage is None and self.quantization_mode is None:
             return functional.exact(ops.convert_to_tensor(weight))
         return self.stored(weight, functional.exact_dtype(self.compute_dtype))
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        sizes = self.output_sizes
+        return functional.output_shape(input_shape[0], sizes, self.filters, self.data_format)
 
     def finished(self, outputs: Tensor) -> Tensor:
         """Return outputs in the layer's type, activated."""

@@ -7,6 +7,7 @@ from keras_xd import kmatrix, layers
 from keras_xd.core.searchable import architecture_variables, searchable_layers
 from keras_xd.kmatrix import constructions
 from keras_xd.testing import assert_close, check_layer
+from keras_xd_tests.gradient_check import assert_gradients
 
 
 def dense_kernel(layer, inputs):
@@ -21,29 +22,26 @@ def dense_kernel(layer, inputs):
     return product.real[: layer.units, :inputs].T
 
 
-SMALL = [(16, 16, 1, None, 16), (13, 7, 3, None, 15), (10, 37, 2, 6, 40), (5, 5, 2, 5, 5)]
-
-
 @pytest.mark.parametrize(
     "inputs, units, depth, radix, size, warm_start",
-    [(*case, name) for case in SMALL for name in ("random_orthogonal", "random_unitary")]
-    + [(*SMALL[1], "identity"), (300, 280, 3, None, 300, "random_unitary")]
-    + [(280, 300, 2, None, 300, "random_orthogonal")],
+    [
+        (16, 16, 1, None, 16, "random_orthogonal"),
+        (13, 7, 3, None, 15, "random_unitary"),
+        (13, 7, 3, None, 15, "identity"),
+        (10, 37, 2, 6, 40, "random_orthogonal"),
+        (5, 5, 2, 5, 5, "random_unitary"),
+        (300, 280, 3, None, 300, "random_unitary"),
+        (280, 300, 2, None, 300, "random_orthogonal"),
+    ],
 )
 def test_equals_the_definition(inputs, units, depth, radix, size, warm_start, rng):
-    layer = layers.KDense(
-        units,
-        depth=depth,
-        radix=radix,
-        activation="tanh",
-        warm_start=warm_start,
-        bias_initializer="normal",
-        seed=5,
-    )
-    x = rng.standard_normal((3, inputs)).astype("float32")
-    outputs = np.array(layer(x))
-    expected = np.tanh(x @ dense_kernel(layer, inputs) + keras.ops.convert_to_numpy(layer.bias))
-    assert_close(outputs, expected)
+    options = {"activation": "tanh", "bias_initializer": "normal", "seed": 5}
+    x = rng.standard_normal((3, inputs))
+    for dtype, tolerance in (("float32", 1e-5), ("float64", 1e-14)):
+        layer = layers.KDense(units, depth, radix, warm_start=warm_start, **options, dtype=dtype)
+        outputs = np.array(layer(x.astype(dtype)))
+        expected = np.tanh(x @ dense_kernel(layer, inputs) + keras.ops.convert_to_numpy(layer.bias))
+        assert_close(outputs, expected, tolerance)
     assert layer.plan.n >= max(inputs, units)
     assert layer.plan.n == kmatrix.padded_size(max(inputs, units), radix)
     assert size >= layer.plan.n
@@ -63,16 +61,6 @@ def test_starts(rng):
     assert np.abs(other - np.array(again(x))).max() > 0.1
 
 
-def test_a_permutation_is_expressible(rng):
-    order = rng.permutation(12)
-    layer = layers.KDense(12, depth=2, use_bias=False)
-    x = rng.standard_normal((4, 12)).astype("float32")
-    layer.build(x.shape)
-    stages = constructions.permutation(order, layer.plan.radices, rising_first=True)
-    layer.kernel.assign(constructions.kmatrix_weights(stages)[:, :1])
-    assert_close(np.array(layer(x)), x[:, order])
-
-
 def test_more_axes_and_unknown_sizes(rng):
     layer = layers.KDense(5)
     inputs = keras.Input((None, 4, 7), name="inputs")
@@ -82,49 +70,30 @@ def test_more_axes_and_unknown_sizes(rng):
     assert_close(model.predict(x, verbose=0), x @ dense_kernel(layer, 7))
 
 
-@pytest.mark.parametrize("warm_start", ["random_orthogonal", "random_unitary"])
-@pytest.mark.parametrize("inputs, units", [(6, 9), (300, 20)])
+@pytest.mark.parametrize(
+    "warm_start, inputs, units", [("random_orthogonal", 6, 9), ("random_unitary", 300, 20)]
+)
 def test_gradients_by_finite_differences(inputs, units, warm_start, rng):
     layer = layers.KDense(units, depth=3, warm_start=warm_start, seed=3)
     x = rng.standard_normal((3, inputs)).astype("float32")
     layer.build(x.shape)
     weight = rng.standard_normal((3, units)).astype("float32")
-
-    def loss():
-        return tf.reduce_sum(weight * layer(x) ** 2)
-
-    with tf.GradientTape() as tape:
-        value = loss()
-    variables = layer.trainable_variables
-    gradients = tape.gradient(value, [v.value for v in variables])
-    assert len(variables) == 2
-    for variable, gradient in zip(variables, gradients, strict=True):
-        start, norm = keras.ops.convert_to_numpy(variable), np.linalg.norm(gradient)
-        step = 1e-2 * np.array(gradient) / norm
-        variable.assign(start + step)
-        above = float(loss())
-        variable.assign(start - step)
-        below = float(loss())
-        variable.assign(start)
-        np.testing.assert_allclose((above - below) / 2e-2, norm, rtol=5e-3, err_msg=variable.path)
+    assert len(layer.trainable_variables) == 2
+    loss = lambda: tf.reduce_sum(weight * layer(x) ** 2)  # noqa: E731
+    assert_gradients(loss, layer.trainable_variables)
 
 
 def test_parameters_grow_as_n_log_n():
-    for exponent in (6, 8, 10):
+    for exponent, warm_start, parts in ((6, "random_orthogonal", 1), (10, "random_unitary", 2)):
         n = 2**exponent
-        for warm_start, parts in (("random_orthogonal", 1), ("random_unitary", 2)):
-            layer = layers.KDense(n, warm_start=warm_start)
-            layer.build((None, n))
-            assert layer.count_params() == parts * 2 * n * 2 * exponent + n
-    dense = keras.layers.Dense(n)
-    dense.build((None, n))
-    assert dense.count_params() > 12 * layer.count_params()
+        layer = layers.KDense(n, warm_start=warm_start)
+        layer.build((None, n))
+        assert layer.count_params() == parts * 2 * n * 2 * exponent + n
 
 
 @pytest.mark.parametrize(
     "arguments, shape",
     [
-        ({"units": 6}, (4, 7)),
         (
             {
                 "units": 5,
@@ -143,7 +112,7 @@ def test_parameters_grow_as_n_log_n():
         ),
         ({"units": 8, "warm_start": "identity", "use_bias": False}, (4, 6)),
     ],
-    ids=["plain", "unitary", "identity"],
+    ids=["unitary", "identity"],
 )
 def test_layer_checks(arguments, shape):
     check_layer(layers.KDense, arguments, shape, run_jit="depth" in arguments)
@@ -173,7 +142,7 @@ def test_bad_input(arguments, shape, message):
         layers.KDense(**{"units": 4, **arguments}).build(shape)
 
 
-@pytest.mark.parametrize(("inputs", "units"), [(31, 31), (33, 60), (64, 10), (10, 61)])
+@pytest.mark.parametrize(("inputs", "units"), [(33, 60), (64, 10)])
 def test_random_unitary_outputs_have_the_variance_of_a_dense_layer(inputs, units, rng):
     x = rng.normal(size=(250, inputs))
     found, expected = [], []
@@ -186,30 +155,14 @@ def test_random_unitary_outputs_have_the_variance_of_a_dense_layer(inputs, units
     assert 0.93 < np.sqrt(np.mean(found) / np.mean(expected)) < 1.07
 
 
-def products_with_data(layer, batch):
-    """The multiply–adds of all matrix products of a call in which the batch takes part."""
-    call = tf.function(layer, autograph=False).get_concrete_function(
-        tf.zeros((batch, layer.input_spec.axes[-1]))
-    )
-    total = 0
-    for operation in call.graph.get_operations():
-        if operation.type in ("MatMul", "BatchMatMulV2"):
-            left, right = (tensor.shape for tensor in operation.inputs)
-            if right[-1] % batch == 0:
-                total += np.prod(operation.outputs[0].shape) * left[-1]
-    return total
-
-
 def test_real_matrices_compute_no_imaginary_parts():
-    batch, counts = 7, []
+    counts = []
     for warm_start in ("random_orthogonal", "random_unitary"):
         layer = layers.KDense(1024, depth=2, warm_start=warm_start)
         layer.build((None, 1024))
         assert layer.plan.group_sizes == (32, 32)
-        counts.append(products_with_data(layer, batch))
-        assert counts[-1] == batch * layer.multiply_adds((None, 1024))
-    assert counts[0] == batch * 1024 * 3 * 32
-    assert counts[1] == batch * 1024 * (4 + 4 + 2) * 32
+        counts.append(layer.multiply_adds((None, 1024)))
+    assert counts == [1024 * 3 * 32, 1024 * (4 + 4 + 2) * 32]
 
 
 @pytest.mark.parametrize("inputs, units, depth, radix", [(12, 20, 2, None), (30, 7, 1, (5, 6))])

@@ -18,51 +18,33 @@ def dense(weight, plan):
     return np.array(real) + 1j * np.array(imaginary)
 
 
-CIRCULAR = {"padding": "circular"}
-
-
 @pytest.mark.parametrize(
     ("one", "other", "keys"),
     [
-        (layers.XDConv1D(2, 3, **CIRCULAR), layers.XDConv1D(4, 5, strides=2, **CIRCULAR), []),
+        ({}, {"filters": 4, "kernel_size": 5, "strides": 2}, []),
+        ({"radix": (2, 6)}, {"radix": (6, 2)}, ["radices"]),
+        ({}, {"warm_start": "fourier_operator"}, ["kernel_placement"]),
         (
-            layers.XDConv1D(2, 3, radix=(2, 6), **CIRCULAR),
-            layers.XDConv1D(2, 3, radix=(6, 2), **CIRCULAR),
-            ["radices"],
-        ),
-        (
-            layers.XDConv1D(2, 3, **CIRCULAR),
-            layers.XDConv1D(2, 3, warm_start="fourier_operator", **CIRCULAR),
-            ["kernel_placement"],
-        ),
-        (
-            layers.XDConv1D(2, 3, depth=(1, 3, 1), **CIRCULAR),
-            layers.XDConv1D(
-                2,
-                3,
-                depth=(1, 3, 1),
-                warm_start=warm_starts.Convolution(trainable_dilation=True),
-                **CIRCULAR,
-            ),
+            {"depth": (1, 3, 1)},
+            {"depth": (1, 3, 1), "warm_start": warm_starts.Convolution(trainable_dilation=True)},
             ["trainable_dilation"],
         ),
         (
-            layers.XDConv1D(2, 3, warm_start="fourier_operator", **CIRCULAR),
-            layers.XDConv1D(
-                2, 3, warm_start=warm_starts.Perturbed("fourier_operator", 0.5), **CIRCULAR
-            ),
+            {"warm_start": "fourier_operator"},
+            {"warm_start": warm_starts.Perturbed("fourier_operator", 0.5)},
             [],
         ),
-        (
-            layers.XDConv1D(2, 3, warm_start="random_unitary", **CIRCULAR),
-            layers.XDConv1D(2, 3, **CIRCULAR),
-            [],
-        ),
-        (layers.XDConv1D(2, 3, **CIRCULAR), layers.KOpConv1D(2, 3, **CIRCULAR), ["class"]),
+        ({"warm_start": "random_unitary"}, {}, []),
+        ({}, {"kind": layers.KOpConv1D}, ["class"]),
     ],
 )
 def test_signatures_tell_what_shapes_do_not(one, other, keys):
-    first, second = (built(layer).architecture_signature() for layer in (one, other))
+    common = {"filters": 2, "kernel_size": 3, "padding": "circular"}
+    first, second = (
+        built(options.pop("kind", layers.XDConv1D)(**{**common, **options}))
+        for options in (dict(one), dict(other))
+    )
+    first, second = first.architecture_signature(), second.architecture_signature()
     assert [key for key in first if first[key] != second[key]] == keys
 
 

@@ -5,8 +5,42 @@ import inspect
 import keras
 import numpy as np
 
+from keras_xd import layers
 from keras_xd.core.argument_types import constructor_parameters
 from keras_xd.testing import assert_close
+
+# Arguments of a layer and of its twin, and the shape of an input without the batch.
+TWINS = {
+    "XDConv1D": ((4, 3), {"padding": "causal"}, (13, 2)),
+    "XDConv2D": ((4, (3, 2)), {"padding": "same", "strides": 2}, (9, 7, 2)),
+    "XDConv3D": ((3, 2), {"padding": "same", "activation": "relu"}, (4, 5, 6, 2)),
+    "XDConv1DTranspose": ((3, 3), {"strides": 2, "activation": "relu"}, (9, 2)),
+    "XDConv2DTranspose": ((3, (2, 3)), {"strides": (3, 1), "padding": "same"}, (5, 6, 3)),
+    "XDConv3DTranspose": ((2, (2, 3, 4)), {"strides": (3, 1, 2)}, (3, 4, 5, 2)),
+    "XDDepthwiseConv1D": ((3,), {"depth_multiplier": 2, "use_bias": False}, (9, 3)),
+    "XDDepthwiseConv2D": ((3,), {"padding": "same", "strides": 2}, (9, 8, 3)),
+    "XDSeparableConv1D": ((4, 3), {"padding": "same", "dilation_rate": 2}, (9, 3)),
+    "XDSeparableConv2D": ((4, 3), {"strides": 2, "depth_multiplier": 2}, (7, 8, 3)),
+    "XDCausalConv1D": ((4, 3), {"dilation_rate": 2}, (9, 2)),
+    "KOpConv1D": ((4, 3), {"padding": "same", "strides": 3}, (16, 2)),
+    "KOpConv2D": ((4, 3), {"padding": "same", "dilation_rate": 2, "groups": 2}, (11, 9, 2)),
+    "KOpConv3D": ((2, 3), {"padding": "same", "strides": 2}, (5, 6, 7, 2)),
+    "KOpCausalConv1D": ((4, 3), {"strides": 2}, (9, 2)),
+}
+
+
+def twin_class(layer_class):
+    """Return the class of Keras that a layer is a drop-in for."""
+    kinds = layer_class.__mro__
+    return next(kind for kind in kinds if getattr(keras.layers, kind.__name__, None) is kind)
+
+
+def twins(name, dtype=None, **options):
+    """Return the twin and the layer of a case, and the shape of a batch of two inputs."""
+    layer_class, (arguments, keywords, shape) = getattr(layers, name), TWINS[name]
+    theirs = {"padding": "causal", **keywords} if "Causal" in name else keywords
+    twin = twin_class(layer_class)(*arguments, **theirs, dtype=dtype)
+    return twin, layer_class(*arguments, **keywords, **options, dtype=dtype), (2, *shape)
 
 
 def assert_signature(twin, layer_class, *positional):
@@ -35,17 +69,22 @@ def expected_config(twin):
     return config
 
 
-def assert_twin(twin, layer, kernels, x, atol=1e-5):
+def assert_twin(twin, layer, x, atol=1e-5):
     """Check that a layer computes its twin's outputs once it has its weights, finalized too."""
     expected = keras.ops.convert_to_numpy(twin(x))
     assert layer.compute_output_shape(x.shape) == expected.shape
     layer(x)
-    for name in (*kernels, "bias"):
-        old, new = getattr(twin, name), getattr(layer, name)
-        if old is not None:
-            value = np.random.default_rng(1).standard_normal(old.shape) / 3
-            old.assign(value)
-            new.assign(value)
+    give_weights(twin, layer)
     expected = twin(x)
     assert_close(layer(x), expected, atol)
     assert_close(layer.finalize()(x), expected, atol)
+
+
+def give_weights(twin, layer):
+    """Give both the same random kernels and bias."""
+    for name in ("kernel", "depthwise_kernel", "pointwise_kernel", "bias"):
+        old = getattr(twin, name, None)
+        if old is not None:
+            value = np.random.default_rng(1).standard_normal(old.shape) / 3
+            old.assign(value)
+            getattr(layer, name).assign(value)

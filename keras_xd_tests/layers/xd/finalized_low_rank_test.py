@@ -6,9 +6,9 @@ import pytest
 
 from keras_xd import layers
 from keras_xd.layers.xd import finalized_low_rank, low_rank
-from keras_xd.testing import assert_close, check_layer, check_variant
-from keras_xd_tests.layers.xd.finalized_kernel_test import moved
-from keras_xd_tests.layers.xd.low_rank_test import QUICK, whole_case
+from keras_xd.testing import assert_close, check_layer
+from keras_xd_tests.layers.xd.finalized_test import CASES, moved, own_arguments
+from keras_xd_tests.layers.xd.low_rank_test import whole_case
 
 
 def exact(layer, whole=None):
@@ -17,7 +17,7 @@ def exact(layer, whole=None):
     return layers.StaticLowRankXD.from_decomposition(layer, whole, periodic=False)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", CASES)
 def test_all_ranks_have_the_outputs_of_the_searched_layer(name, rng):
     layer, shape, whole = whole_case(name)
     inputs = rng.standard_normal(shape).astype("float32")
@@ -32,7 +32,7 @@ def test_all_ranks_have_the_outputs_of_the_searched_layer(name, rng):
     assert again.error is None
 
 
-@pytest.mark.parametrize("name", ["strided", "2-D", "gates", "3-D", "depthwise", "transposed"])
+@pytest.mark.parametrize("name", ["strided", "2-D", "3-D", "depthwise"])
 def test_finalizing_keeps_to_the_tolerance(name, rng):
     layer, shape = moved(name, rng)
     inputs = rng.standard_normal((32, *shape[1:])).astype("float32")
@@ -50,27 +50,13 @@ def test_finalizing_keeps_to_the_tolerance(name, rng):
         assert static.multiply_adds(shape) <= limit
 
 
-def test_the_default_tolerance_is_a_hundredth(rng):
-    layer, _ = moved("2-D", rng)
-    whole = low_rank.tucker(layer, layer._grouped_kernel())
-    static, same = layer.finalize("low_rank"), layer.finalize("low_rank", tolerance=0.01)
-    assert static.get_config() == same.get_config()
-    least = whole.errors()[2, 2]
-    assert least > 0.01  # or the test says nothing
-    assert type(layer.finalize("low_rank", tolerance=1.01 * least)) is layers.StaticLowRankXD
-
-
 def test_an_operation_without_low_ranks_keeps_its_kernel(rng):
     layer, shape = moved("2-D, several groups", rng)
     static = layer.finalize("low_rank", "bfloat16", 1e-4)
     assert type(static) is layers.StaticKernelXD and static.storage == "bfloat16"
-    wide = layers.XDConv2D(16, 3, padding="same")
-    wide.build((None, 12, 12, 16))
-    for variable in wide.architecture_variables:
-        variable.assign_add(0.1 * rng.standard_normal(variable.shape))
-    # All ranks have fewer weights, and take longer.
-    assert exact(wide).count_params() < wide.finalize().count_params()
-    assert type(wide.finalize("low_rank", tolerance=1e-6)) is layers.StaticKernelXD
+    short = layers.XDConv1D(16, 9, padding="same")  # nine products of an axis take too long
+    short.build((None, 16, 16))
+    assert type(short.finalize("low_rank")) is layers.StaticKernelXD
     long = layers.XDConv1D(2, 3, padding="same")
     long.build((None, 8192, 2))
     assert type(long.finalize("low_rank")) is layers.StaticKernelXD
@@ -83,7 +69,6 @@ def test_an_operation_without_low_ranks_keeps_its_kernel(rng):
     ("layer", "shape"),
     [
         (layers.XDConv1D(6, 39, padding="same"), (150, 6)),
-        (layers.XDConv1D(6, 5, padding="same"), (64, 6)),
         (layers.XDConv1D(6, 3, padding="same"), (16, 6)),
         (layers.XDConv2D(16, 3, padding="same"), (32, 32, 16)),
     ],
@@ -96,52 +81,6 @@ def test_low_ranks_shrink_an_operation_that_has_not_moved(layer, shape, rng):
     if type(static) is not layers.StaticLowRankXD:
         assert static.count_params() == min(exact_forms)
     assert_close(np.array(static(inputs)), np.array(expected))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"form": "low rank"}, "form='low rank'"),
-        ({"tolerance": 0.1}, r"form=\"low_rank\".*tolerance=0.1, form='spectrum'"),
-        ({"form": "kernel", "tolerance": 0.1}, "form='kernel'"),
-        ({"form": "low_rank", "tolerance": 0}, "tolerance=0"),
-        ({"form": "low_rank", "tolerance": 1.0}, "tolerance=1.0"),
-        ({"form": "low_rank", "tolerance": "0.1"}, "tolerance='0.1'"),
-        ({"form": "low_rank", "tolerance": float("nan")}, "tolerance=nan"),
-    ],
-)
-def test_wrong_forms_and_tolerances_are_refused(arguments, message, rng):
-    layer, _ = moved("gates", rng)
-    with pytest.raises(ValueError, match=message):
-        layer.finalize(**arguments)
-
-
-ARGUMENTS = {"sizes": (4, 5), "output_sizes": (4, 5), "ranks": (2, 3), "channels": 4, "filters": 6}
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"sizes": 4}, "1 to 3 axes.*sizes=4"),
-        ({"sizes": ()}, r"1 to 3 axes.*sizes=\(\)"),
-        ({"sizes": (4, 0)}, "sizes"),
-        ({"output_sizes": (4,)}, "output_sizes"),
-        ({"ranks": (2, 0)}, "ranks"),
-        ({"groups": 3}, "groups=3"),
-        ({"periodic": 2}, "periodic=2"),
-        ({"storage": "int8"}, "storage='int8'"),
-        ({"data_format": "last"}, "data_format='last'"),
-    ],
-)
-def test_arguments_without_a_meaning_are_refused(changed, message):
-    with pytest.raises(ValueError, match=message):
-        layers.StaticLowRankXD(**{**ARGUMENTS, **changed})
-
-
-def test_inputs_of_another_size_are_refused(rng):
-    static = exact(moved("2-D", rng)[0])
-    with pytest.raises(ValueError, match="32"):
-        static(np.zeros((1, 32, 31, 2)))
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -181,24 +120,6 @@ def test_the_best_ranks_are_the_best_of_all(rng):
         assert found == (None if expected is None else expected[2])
 
 
-@pytest.mark.parametrize("name", ["triangular", "2-D", "3-D", "depthwise", "gates"])
-def test_layer_checks(name, rng):
-    """All of two, of one and several groups, and of the others what their sizes can change."""
-    layer, shape = moved(name, rng)
-    arguments = exact(layer).get_config()
-    for key in ("name", "dtype", "trainable"):
-        del arguments[key]
-    if name in ("2-D", "depthwise"):
-        check_layer(layers.StaticLowRankXD, arguments, shape, run_jit=name == "2-D")
-    else:
-        check_variant(layers.StaticLowRankXD, arguments, shape, rng)
-
-
-def test_the_core_is_trained_further(rng):
-    static = moved("2-D", rng)[0].finalize("low_rank", tolerance=0.1)
-    assert static.trainable_weights == [static.core, static.bias]
-
-
 def test_float64_is_float64(rng):
     layer = layers.XDConv2D(3, 3, padding="same", dtype="float64")
     layer.build((None, 9, 8, 2))
@@ -206,3 +127,31 @@ def test_float64_is_float64(rng):
     outputs, expected = np.array(exact(layer)(inputs)), np.array(layer(inputs))
     assert outputs.dtype == "float64"
     assert np.abs(outputs - expected).max() < 1e-13 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("name", ["2-D", "depthwise"])
+def test_layer_checks(name, rng):
+    layer, shape = moved(name, rng)
+    static = exact(layer)
+    assert static.trainable_weights == [static.core, static.bias]
+    check_layer(type(static), own_arguments(static), shape, run_jit=name == "2-D")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sizes": 4}, "1 to 3 axes.*sizes=4"),
+        ({"sizes": ()}, r"1 to 3 axes.*sizes=\(\)"),
+        ({"sizes": (4, 0)}, "sizes"),
+        ({"output_sizes": (4,)}, "output_sizes"),
+        ({"ranks": (2, 0)}, "ranks"),
+        ({"groups": 3}, "groups=3"),
+        ({"periodic": 2}, "periodic=2"),
+        ({"storage": "int8"}, "storage='int8'"),
+        ({"data_format": "last"}, "data_format='last'"),
+    ],
+)
+def test_arguments_without_a_meaning_are_refused(changed, message):
+    sizes = {"sizes": (4, 5), "output_sizes": (4, 5), "ranks": (2, 3)}
+    with pytest.raises(ValueError, match=message):
+        layers.StaticLowRankXD(**{**sizes, "channels": 4, "filters": 6, **changed})

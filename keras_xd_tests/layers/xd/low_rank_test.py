@@ -2,14 +2,10 @@ import functools
 
 import numpy as np
 import pytest
-from keras import ops
 
 from keras_xd import layers
 from keras_xd.layers.xd import low_rank
-from keras_xd_tests.layers.xd.finalized_kernel_test import CASES, moved
-
-# Whole decompositions of a long axis take long.
-QUICK = tuple(name for name in CASES if name != "1-D, depth 1")
+from keras_xd_tests.layers.xd.finalized_test import CASES, moved
 
 
 def decomposed(layer):
@@ -47,7 +43,7 @@ def multiplied_out(tucker, groups):
     return result.reshape(int(np.prod(result.shape[: rank + 1])), -1)
 
 
-SMALL = ("strided", "bias and gates", "depthwise", "transposed", "triangular", "K-operation")
+SMALL = ("strided", "bias and gates", "depthwise", "transposed", "triangular")
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -68,7 +64,7 @@ def test_decompositions_are_the_linear_map_and_their_errors_true(name):
         assert truncated.error == pytest.approx(error, abs=2e-6)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", CASES)
 def test_matrices_of_an_axis_are_orthonormal_and_sorted(name):
     _, _, whole = whole_case(name)
     for axis, factor in enumerate(whole.factors):
@@ -85,26 +81,6 @@ def test_a_convolution_needs_its_taps_alone():
     assert errors[2, 4] < 1e-6 < 0.05 < min(errors[1, 4], errors[2, 3])
 
 
-def test_what_moves_a_little_needs_more_in_second_order_only(rng):
-    """The error of the ranks of the convolution grows with the square of the movement."""
-    errors, first_order = [], []
-    layer = layers.XDConv2D(3, 3, padding="same")
-    shape = (None, 10, 10, 2)
-    layer.build(shape)
-    start = [ops.convert_to_numpy(v) for v in layer.architecture_variables]
-    steps = [rng.normal(size=v.shape) for v in start]
-    before = dense(layer, shape)
-    for size in (0.01, 0.02, 0.04):
-        for variable, value, step in zip(layer.architecture_variables, start, steps, strict=True):
-            variable.assign(value + size * step)
-        errors.append(decomposed(layer).errors()[2, 2])
-        after = dense(layer, shape)
-        first_order.append(np.linalg.norm(after - before) / np.linalg.norm(before))
-    assert 1.8 < first_order[1] / first_order[0] < 2.2
-    assert 3.4 < errors[1] / errors[0] < 4.6 and 3.2 < errors[2] / errors[1] < 4.8
-    assert errors[0] < 0.2 * first_order[0]
-
-
 def test_a_map_of_zeros_has_no_error(rng):
     layer, _ = moved("2-D", rng)
     layer.kernel.assign(np.zeros(layer.kernel.shape))
@@ -112,15 +88,9 @@ def test_a_map_of_zeros_has_no_error(rng):
     assert not np.any(whole.errors()) and whole.truncated((1, 1)).error == 0
 
 
-def test_too_large_maps_are_told(monkeypatch, rng):
+def test_too_large_maps_are_told(rng):
     layer, _ = moved("gates", rng)
-    kernel = layer._grouped_kernel()
-    places = [2 * 3 * g.size * g.output_size for g in layer.geometry]
-    assert low_rank.is_decomposable(layer, kernel)
-    monkeypatch.setattr(low_rank, "LARGEST", max(places))
-    assert low_rank.is_decomposable(layer, kernel)
-    monkeypatch.setattr(low_rank, "LARGEST", max(places) - 1)
-    assert not low_rank.is_decomposable(layer, kernel)
+    assert low_rank.is_decomposable(layer, layer._grouped_kernel())
     long = layers.XDConv1D(2, 5, padding="same")
     long.build((None, 16384, 2))
     assert not low_rank.is_decomposable(long, long._grouped_kernel())

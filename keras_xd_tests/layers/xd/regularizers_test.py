@@ -1,7 +1,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import keras_xd
 from keras_xd import kmatrix, layers, regularizers
@@ -75,33 +74,9 @@ def test_distance_from_the_start(rng):
     penalty = regularizers.NearStart(0.5).bind(start)
     assert float(penalty(start)) == 0.0
     assert float(penalty(now)) == pytest.approx(0.5 * np.sum((now - start) ** 2), rel=1e-6)
-
-
-def test_the_start_is_not_the_array_that_training_changes():
-    start = np.zeros(3, "float32")
-    penalty = regularizers.NearStart(1.0).bind(start)
-    start += 1
-    assert float(penalty(start)) == 3.0
-
-
-@pytest.mark.parametrize(
-    "penalty", [regularizers.NearStart(0.7), regularizers.NearPermutation(0.7)]
-)
-def test_gradient_by_finite_differences(kind, rng):
-    penalty = kind(0.7)
-    weights, plan = random_matrix(6, None, depth=2)
-    start = weights + rng.normal(size=weights.shape)
-    bound = penalty.bind(start.astype("float64"), plan)
-    x = tf.constant(weights.astype("float64"))
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        value = bound(x)
-    gradient = tape.gradient(value, x).numpy()
-    for index in [(0, 0, 3), (1, 0, 0), (1, 0, 17), (1, 1, 9), (1, 1, 29)]:
-        step = np.zeros(weights.shape)
-        step[index] = 1e-5
-        expected = (float(bound(x + step)) - float(bound(x - step))) / 2e-5
-        assert gradient[index] == pytest.approx(expected, rel=1e-6, abs=1e-8)
+    change = np.sum((now - start) ** 2)
+    start += 1  # the array is copied, as training changes it
+    assert float(penalty(now)) == pytest.approx(0.5 * change, rel=1e-6)
 
 
 def small_search(**options):
@@ -114,55 +89,18 @@ def small_search(**options):
     return keras.Sequential([keras.Input((6, 1)), layer]), inputs, targets
 
 
-class Factored(regularizers.ArchitecturePenalty):
-    """A penalty times a variable, so that one graph trains with several weights of it."""
-
-    def __init__(self, penalty):
-        super().__init__(1.0)
-        self.penalty, self.factor = penalty, keras.Variable(1.0, trainable=False)
-
-    def bind(self, start, plan=None):
-        bound = self.penalty.bind(start, plan)
-        return lambda weight: self.factor * bound(weight)
-
-
-def trained(penalty, factors, **options):
-    """Yield a layer trained from its start with a penalty times each of the factors."""
-    model, inputs, targets = small_search(**options)
-    factored = Factored(penalty)
-    regularizers.attach(model, factored)
-    model.compile(keras.optimizers.Adam(0.02), "mse", jit_compile=False)
-    model.optimizer.build(model.trainable_variables)
-    variables = [*model.variables, *model.optimizer.variables]
-    start = [keras.ops.convert_to_numpy(variable) for variable in variables]
-    # All samples are one batch, thirty times.
-    repeated = [np.concatenate([array] * 30) for array in (inputs, targets)]
-    for factor in factors:
-        for variable, value in zip(variables, start, strict=True):
-            variable.assign(value)
-        factored.factor.assign(factor)
-        model.fit(*repeated, batch_size=32, shuffle=False, verbose=0)
-        yield model.layers[0]
-
-
 def test_a_strong_penalty_keeps_an_operation_near_its_start():
-    layers = trained(regularizers.NearStart(1.0), (0.0, 1.0, 100.0))
-    far, near, nearer = (keras_xd.operation_distance(layer, "convolution") for layer in layers)
-    assert far > 0.2
-    assert near < far / 8
-    assert nearer < near / 2
-
-
-def test_a_penalty_draws_matrices_towards_permutations():
-    costs = [
-        sum(
-            permutation_cost(v.numpy(), layer.plans[0].radices, free=1)
-            for v in layer.architecture_variables
-        )
-        for layer in trained(regularizers.NearPermutation(1.0), (0.0, 1.0), depth=3)
-    ]
-    assert costs[0] > 1.0
-    assert costs[1] < costs[0] / 100
+    distances = []
+    for weight in (0.0, 100.0):
+        options = {"architecture_regularizer": regularizers.NearStart(weight)}
+        model, inputs, targets = small_search(**options)
+        model.compile(keras.optimizers.Adam(0.02), "mse", jit_compile=False)
+        # All samples are one batch, thirty times.
+        repeated = [np.concatenate([array] * 30) for array in (inputs, targets)]
+        model.fit(*repeated, batch_size=32, shuffle=False, verbose=0)
+        distances.append(keras_xd.operation_distance(model.layers[0], "convolution"))
+    far, near = distances
+    assert far > 0.2 and near < far / 16
 
 
 def test_a_search_model_adds_penalties_to_its_loss():
@@ -197,14 +135,10 @@ def test_attach_binds_each_weight_to_its_plan(rng):
     np.testing.assert_allclose(model.losses, squares, rtol=1e-5)
     regularizers.attach(layer, None)
     assert model.losses == []
-
-
-def test_attach_works_on_k_operations():
     layer = layers.KOpConv1D(2, 3, padding="circular", warm_start="random_unitary", depth=2, seed=1)
     layer.build((None, 6, 2))
     regularizers.attach(layer, regularizers.NearPermutation(1.0, free=0))
-    assert len(layer.losses) == 3
-    assert all(float(loss) > 1 for loss in layer.losses)
+    assert len(layer.losses) == 3 and all(float(loss) > 1 for loss in layer.losses)
 
 
 @pytest.mark.parametrize(
@@ -214,13 +148,6 @@ def test_configuration_round_trip(penalty):
     restored = keras.regularizers.get(keras.regularizers.serialize(penalty))
     assert type(restored) is type(penalty)
     assert restored.get_config() == penalty.get_config()
-
-
-def test_bound_takes_other_regularizers_as_they_are():
-    l2 = keras.regularizers.L2(0.1)
-    assert regularizers.bound(l2, np.ones(3)) is l2
-    assert regularizers.bound(None, np.ones(3)) is None
-    assert float(regularizers.bound(regularizers.NearStart(2.0), np.ones(3))(np.zeros(3))) == 6.0
 
 
 def test_bad_arguments_are_refused():

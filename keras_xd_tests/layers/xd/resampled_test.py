@@ -13,35 +13,18 @@ def serialized(layer):
     return keras.saving.serialize_keras_object(layer)
 
 
-@pytest.mark.parametrize(
-    "layer, sizes, input_shape",
-    [
-        (layers.XDConv1D(3, 3, padding="circular"), (6,), (2, 8, 2)),
-        (layers.KOpConv2D(2, 2, padding="circular"), (4, 3), (2, 2, 5, 2)),
-        (
-            layers.XDConv2D(2, 3, padding="circular", data_format="channels_first"),
-            (3, 4),
-            (2, 3, 8, 7),
-        ),
-    ],
-)
-def test_searched_layer(layer, sizes, input_shape, rng):
-    """Without XLA, which compiles the same of the resampling, and of what is inside.
-
-    All other checks of one, and of the others those of what the layer inside can change.
-    """
-    init_kwargs = {"layer": serialized(layer), "sizes": sizes, "activation": "tanh"}
-    if layer.rank == 1:
-        check_layer(layers.SearchableResampled, init_kwargs, input_shape, run_jit=False)
-    else:
-        check_variant(layers.SearchableResampled, init_kwargs, input_shape, rng)
-
-
-def test_plain_layer(rng):
+def test_layer_checks(rng):
+    """Without XLA, which compiles the same of the resampling, and of what is inside."""
+    inner = layers.XDConv1D(3, 3, padding="circular")
+    arguments = {"layer": serialized(inner), "sizes": (6,), "activation": "tanh"}
+    check_layer(layers.SearchableResampled, arguments, (2, 8, 2), run_jit=False)
+    inner = layers.XDConv2D(2, 3, padding="circular", data_format="channels_first")
+    arguments = {"layer": serialized(inner), "sizes": (3, 4)}
+    check_variant(layers.SearchableResampled, arguments, (2, 3, 8, 7), rng)
     inner = layers.XDConv1D(3, 3, padding="circular")
     inner.build((None, 8, 2))
-    init_kwargs = {"layer": serialized(inner.finalize()), "sizes": (8,), "activation": None}
-    check_layer(layers.Resampled, init_kwargs, (2, 12, 2), run_jit=False)
+    arguments = {"layer": serialized(inner.finalize()), "sizes": (8,), "activation": None}
+    check_variant(layers.Resampled, arguments, (2, 12, 2), rng)
 
 
 def test_outputs_are_those_of_the_layer_on_its_own_grid(rng):
@@ -102,29 +85,31 @@ def test_circles_are_known(layer, sizes, expected):
 
 
 def test_graphs_are_no_grids():
-    start = layers.warm_starts.GraphConvolution(np.eye(6))
-    options = {"padding": "circular", "radix": 6}
-    layer = layers.XDConv1D(2, 1, warm_start=start, **options)
-    layer.build((None, 6, 2))
-    assert not is_periodic(layer)
-    start = layers.warm_starts.Perturbed(start, 0.1)
-    layer = layers.XDConv1D(2, 1, warm_start=start, **options)
-    layer.build((None, 6, 2))
-    assert not is_periodic(layer)
+    graph = layers.warm_starts.GraphConvolution(np.eye(6))
+    for start in (graph, layers.warm_starts.Perturbed(graph, 0.1)):
+        layer = layers.XDConv1D(2, 1, padding="circular", radix=6, warm_start=start)
+        layer.build((None, 6, 2))
+        assert not is_periodic(layer)
 
 
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="`layer` must be a Keras layer"):
-        layers.Resampled("conv", 8)
-    with pytest.raises(ValueError, match="needs a SearchableResampled"):
-        layers.Resampled(layers.XDConv1D(2, 3), 8)
-    with pytest.raises(ValueError, match="any other one a Resampled"):
-        layers.SearchableResampled(keras.layers.Conv1D(2, 3), 8)
-    with pytest.raises(ValueError, match="`sizes` must be"):
-        layers.Resampled(keras.layers.Conv1D(2, 3), (0,))
-    layer = layers.SearchableResampled(layers.XDConv1D(2, 3, padding="same"), 8)
-    with pytest.raises(ValueError, match="padding='circular' and strides=1"):
-        layer(np.ones((1, 9, 2)))
-    layer = layers.SearchableResampled(layers.XDConv1D(2, 3, padding="circular"), 8)
-    with pytest.raises(ValueError, match="needs inputs of 3 axes"):
-        layer(np.ones((1, 9, 9, 2)))
+def searched(padding):
+    return layers.SearchableResampled(layers.XDConv1D(2, 3, padding=padding), 8)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: layers.Resampled("conv", 8), "`layer` must be a Keras layer"),
+        (lambda: layers.Resampled(layers.XDConv1D(2, 3), 8), "needs a SearchableResampled"),
+        (
+            lambda: layers.SearchableResampled(keras.layers.Conv1D(2, 3), 8),
+            "any other one a Resampled",
+        ),
+        (lambda: layers.Resampled(keras.layers.Conv1D(2, 3), (0,)), "`sizes` must be"),
+        (lambda: searched("same")(np.ones((1, 9, 2))), "padding='circular' and strides=1"),
+        (lambda: searched("circular")(np.ones((1, 9, 9, 2))), "needs inputs of 3 axes"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -11,7 +11,15 @@ from keras_xd.core import validation
 from keras_xd.kmatrix import constructions, special
 from keras_xd.kmatrix.constructions import Stages
 from keras_xd.layers.xd.axis_layout import AxisGeometry
-from keras_xd.layers.xd.warm_starts.operations import Convolution, get, identifier
+from keras_xd.layers.xd.warm_starts.operations import (
+    Axes,
+    Convolution,
+    Factors,
+    Radices,
+    Rng,
+    get,
+    identifier,
+)
 
 # What may stand before or after an operation along one axis.
 Entry = Sequence[int] | np.ndarray | kmatrix.KMatrix | None
@@ -23,22 +31,10 @@ class _Modified(Convolution):
     def __init__(self, start: str | Convolution):
         super().__init__()
         self.start = get(start)
-
-    @property
-    def needs_frequency_bias(self) -> bool:
-        return self.start.needs_frequency_bias
-
-    @property
-    def needs_channel_gates(self) -> bool:
-        return self.start.needs_channel_gates
-
-    @property
-    def is_random(self) -> bool:
-        return self.start.is_random
-
-    @property
-    def is_transposable(self) -> bool:
-        return self.start.is_transposable
+        self.needs_frequency_bias = self.start.needs_frequency_bias
+        self.needs_channel_gates = self.start.needs_channel_gates
+        self.is_random = self.start.is_random
+        self.is_transposable = self.start.is_transposable
 
     def check(self, layer: keras.layers.Layer, channels: int) -> None:
         self.start.check(layer, channels)
@@ -50,13 +46,11 @@ class _Modified(Convolution):
         """Return for each point of the circle the index of the weight there, or `None`."""
         return self.start.placed_weights(axis)
 
-    def rest(self, radices: Sequence[int], rng: np.random.Generator) -> Stages:
+    def rest(self, radices: Radices, rng: Rng) -> Stages:
         """Return a butterfly for a factor that the start leaves free."""
         return self.start.rest(radices, rng)
 
-    def frequency_bias(
-        self, axes: Sequence[AxisGeometry], radices: Sequence[Sequence[int]]
-    ) -> np.ndarray:
+    def frequency_bias(self, axes: Axes, radices: Sequence[Radices]) -> np.ndarray:
         return self.start.frequency_bias(axes, radices)
 
     def channel_gates(self, channels: int, filters: int) -> np.ndarray:
@@ -127,9 +121,7 @@ class Composed(_Modified):
                 size = axis.size if name == "input" else axis.output_size
                 _check_entry(entry, name, size, plan)
 
-    def matrices(
-        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
-    ) -> dict[str, list[Stages]]:
+    def matrices(self, axis: AxisGeometry, radices: Radices, rng: Rng, index: int = 0) -> Factors:
         result = dict(self.start.matrices(axis, radices, rng, index))
         if self.input is not None:
             size, stride = axis.size, axis.input_stride
@@ -168,24 +160,21 @@ class Perturbed(_Modified):
     >>> layer = layers.XDConv2D(8, 3, padding="same", warm_start=start, seed=0)
     """
 
-    is_random = True
-
     def __init__(self, start: str | Convolution, amount: float):
         super().__init__(start)
+        self.is_random = True
         if not 0 <= amount <= 1:
             raise ValueError(f"`amount` must be between 0 and 1. Received: amount={amount!r}")
         self.amount = float(amount)
 
-    def matrices(
-        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
-    ) -> dict[str, list[Stages]]:
+    def matrices(self, axis: AxisGeometry, radices: Radices, rng: Rng, index: int = 0) -> Factors:
         start = self.start.matrices(axis, radices, rng, index)
         return {
             name: [self._perturbed(stages, radices, rng) for stages in factors]
             for name, factors in start.items()
         }
 
-    def rest(self, radices: Sequence[int], rng: np.random.Generator) -> Stages:
+    def rest(self, radices: Radices, rng: Rng) -> Stages:
         """Return a butterfly for a factor that the start leaves free."""
         return self._perturbed(self.start.rest(radices, rng), radices, rng)
 

@@ -15,6 +15,12 @@ from keras_xd.kmatrix.constructions import Stages
 from keras_xd.layers.xd.axis_layout import AxisGeometry
 
 MATRICES = ("K", "L", "M")
+# What starts are made of: all axes of a layer, the radices of one, and the first butterflies of
+# `K`, `L` and `M` along it.
+Axes = Sequence[AxisGeometry]
+Radices = Sequence[int]
+Rng = np.random.Generator
+Factors = dict[str, list[Stages]]
 
 
 @keras.saving.register_keras_serializable(package="keras_xd")
@@ -49,13 +55,16 @@ class Convolution:
     def __init__(self, trainable_dilation: bool = False):
         self.trainable_dilation = validation.boolean(trainable_dilation, "trainable_dilation")
 
-    def has_frequency_bias(self, asked: bool | None) -> bool:
-        """Return whether a layer has a bias `b`, `asked` being its argument or `None`."""
-        return _needed(asked, self.needs_frequency_bias, self, "frequency_bias")
-
-    def has_channel_gates(self, asked: bool | None) -> bool:
-        """Return whether a layer has gates `C`, `asked` being its argument or `None`."""
-        return _needed(asked, self.needs_channel_gates, self, "channel_gates")
+    def has(self, name: str, asked: bool | None) -> bool:
+        """Return whether a layer has a "frequency_bias" or "channel_gates", as asked or needed."""
+        needed = getattr(self, f"needs_{name}")
+        if asked is None:
+            return needed
+        if needed and not validation.boolean(asked, name):
+            raise ValueError(
+                f"Warm start {type(self).__name__} needs `{name}=True`. Received: {name}={asked!r}"
+            )
+        return validation.boolean(asked, name)
 
     def check(self, layer: keras.layers.Layer, channels: int) -> None:
         """Raise `ValueError` if the layer, with that many input channels, cannot start so."""
@@ -83,9 +92,7 @@ class Convolution:
         places = np.arange(axis.padded_size)
         return np.where(places < axis.kernel_size, places, -1)
 
-    def matrices(
-        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
-    ) -> dict[str, list[Stages]]:
+    def matrices(self, axis: AxisGeometry, radices: Radices, rng: Rng, index: int = 0) -> Factors:
         """Return the first factors of `K`, `L` and `M` along one axis, lists of butterflies.
 
         Args:
@@ -100,13 +107,11 @@ class Convolution:
             scaled_l += constructions.permutation(axis.placement_order(), radices)
         return {"K": [inverse], "L": scaled_l, "M": [constructions.dft(radices, unitary=True)]}
 
-    def rest(self, radices: Sequence[int], rng: np.random.Generator) -> Stages:
+    def rest(self, radices: Radices, rng: Rng) -> Stages:
         """Return a butterfly for a factor that the start leaves free."""
         return constructions.identity(radices)
 
-    def frequency_bias(
-        self, axes: Sequence[AxisGeometry], radices: Sequence[Sequence[int]]
-    ) -> np.ndarray:
+    def frequency_bias(self, axes: Axes, radices: Sequence[Radices]) -> np.ndarray:
         """Return `b` as a complex array with one dimension per axis."""
         return np.zeros([axis.padded_size for axis in axes], dtype=complex)
 
@@ -142,9 +147,7 @@ class _Parameterless(Convolution):
                 f"{channels} input channels"
             )
 
-    def matrices(
-        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
-    ) -> dict[str, list[Stages]]:
+    def matrices(self, axis: AxisGeometry, radices: Radices, rng: Rng, index: int = 0) -> Factors:
         result = super().matrices(axis, radices, rng, index)
         if index == 0:
             # L is zero by one stage of one axis: were two of them zero, all gradients of L and of
@@ -153,9 +156,7 @@ class _Parameterless(Convolution):
             result["L"] = [[*fourier[:-1], np.zeros_like(fourier[-1])]]
         return result
 
-    def frequency_bias(
-        self, axes: Sequence[AxisGeometry], radices: Sequence[Sequence[int]]
-    ) -> np.ndarray:
+    def frequency_bias(self, axes: Axes, radices: Sequence[Radices]) -> np.ndarray:
         result = np.ones(())
         for axis, r in zip(axes, radices, strict=True):
             spectrum = constructions.butterfly_dense(constructions.dft(r)).T @ self.filter(axis)
@@ -187,9 +188,7 @@ class AveragePooling(_Parameterless):
         """Return the filter on the circle of one axis."""
         return axis.window_filter() / axis.window[1]
 
-    def matrices(
-        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
-    ) -> dict[str, list[Stages]]:
+    def matrices(self, axis: AxisGeometry, radices: Radices, rng: Rng, index: int = 0) -> Factors:
         result = super().matrices(axis, radices, rng, index)
         counts = axis.inputs_in_window()
         scale = np.ones(axis.padded_size)
@@ -324,9 +323,7 @@ class GraphConvolution(Convolution):
                 f"padding={layer.padding!r}, radix={layer.radix}"
             )
 
-    def matrices(
-        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
-    ) -> dict[str, list[Stages]]:
+    def matrices(self, axis: AxisGeometry, radices: Radices, rng: Rng, index: int = 0) -> Factors:
         return {
             "K": [constructions.identity(radices)],
             "L": [constructions.dft(radices)],
@@ -361,9 +358,7 @@ class RandomUnitary(Convolution):
     def __init__(self) -> None:
         super().__init__()
 
-    def matrices(
-        self, axis: AxisGeometry, radices: Sequence[int], rng: np.random.Generator, index: int = 0
-    ) -> dict[str, list[Stages]]:
+    def matrices(self, axis: AxisGeometry, radices: Radices, rng: Rng, index: int = 0) -> Factors:
         unitary = constructions.random_unitary
         scaled_l = constructions.scaled(unitary(radices, rng), math.sqrt(axis.padded_size))
         share = min(axis.input_stride * axis.size / axis.padded_size, 1.0)
@@ -371,7 +366,7 @@ class RandomUnitary(Convolution):
         scaled_k = constructions.scaled(unitary(radices, rng), scale)
         return {"K": [scaled_k], "L": [scaled_l], "M": [unitary(radices, rng)]}
 
-    def rest(self, radices: Sequence[int], rng: np.random.Generator) -> Stages:
+    def rest(self, radices: Radices, rng: Rng) -> Stages:
         """Return a butterfly for a factor that the start leaves free."""
         return constructions.random_unitary(radices, rng)
 
@@ -422,13 +417,3 @@ def identifier(start: Convolution) -> str | dict[str, Any]:
 def placed_by(start):
     """Return the class that tells where the kernel of a start is put, in the start's own line."""
     return next(kind for kind in type(start).__mro__ if "placement" in vars(kind))
-
-
-def _needed(asked, needed, start, name):
-    if asked is None:
-        return needed
-    if needed and not asked:
-        raise ValueError(
-            f"Warm start {type(start).__name__} needs `{name}=True`. Received: {name}={asked!r}"
-        )
-    return bool(asked)
