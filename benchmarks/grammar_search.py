@@ -42,8 +42,8 @@ from keras_xd.grammar import spaces
 from keras_xd.visualization.progress import optimization_history
 from tuner_integration import GrammarOracle, GrammarTuner, Surrogate
 from tuner_integration.kernels import HierarchicalKernel
+from tuner_integration.objectives import normal_scores
 from tuner_integration.points import PointSpace
-from tuner_integration.scores import normal_scores
 
 FOLDER = pathlib.Path(__file__).parent
 LEVELS = (0, 1, 2, 3, 4)

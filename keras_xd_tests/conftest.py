@@ -1,5 +1,6 @@
 """Settings shared by all tests: one thread, fixed seeds, parts and skips by name, real data."""
 
+import gc
 import importlib
 import json
 import os
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(config, items):
         name = f"{files[item]}::{item.nodeid.partition('::')[2]}"
         if reason := reasons.get(name) or reasons.get(name.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=f"not on {BACKEND}: {reason}"))
+
+
+def pytest_collection_finish():
+    """Keep what is imported out of the collections that KerasTuner asks for with each model."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item):

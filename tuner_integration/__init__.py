@@ -24,6 +24,14 @@ if not _MISSING:
     from tuner_integration.tuner import GrammarTuner
 
 
+# Names of 0.2 that are private now.
+_MOVED = {
+    "GaussianProcess": "gaussian_process.GaussianProcess",
+    "HierarchicalKernel": "kernels.HierarchicalKernel",
+    "PointSpace": "points.PointSpace",
+    "WeisfeilerLehman": "kernels.WeisfeilerLehman",
+}
+
 if not TYPE_CHECKING:
 
     def __getattr__(name):
@@ -32,4 +40,5 @@ if not TYPE_CHECKING:
                 f"tuner_integration.{name} needs `pip install 'keras_xd[tuner]'`. "
                 f"Missing: {', '.join(_MISSING)}"
             )
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        now = f"; it is now tuner_integration.{_MOVED[name]}" if name in _MOVED else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{now}")

@@ -16,14 +16,12 @@ _CALLS, _FIRST_CALLS = 7, 2
 
 
 @check_types
-def model_costs(
-    model: keras.Model, names: Iterable[str] = COSTS[:2], batch_size: int = 1
-) -> dict[str, float]:
+def model_costs(model: keras.Model, names: Iterable[str] = COSTS[:2]) -> dict[str, float]:
     """Return what a built model costs."""
     functions = {
         "multiply_adds": _multiply_adds,
         "parameters": lambda model: model.count_params(),
-        "latency": lambda model: _latency(model, batch_size),
+        "latency": _latency,
     }
     names = list(names)
     if not set(names) <= set(COSTS):
@@ -62,7 +60,7 @@ def _multiply_adds(model):
     return keras.ops.convert_to_numpy(count)
 
 
-def _latency(model, batch_size):
+def _latency(model):
     shapes = [tuple(tensor.shape[1:]) for tensor in model.inputs]
     if any(size is None for shape in shapes for size in shape):
         raise ValueError(
@@ -70,7 +68,7 @@ def _latency(model, batch_size):
             f"{[(None, *shape) for shape in shapes]}"
         )
     inputs = [
-        np.zeros((batch_size, *shape), keras.backend.standardize_dtype(tensor.dtype))
+        np.zeros((1, *shape), keras.backend.standardize_dtype(tensor.dtype))
         for shape, tensor in zip(shapes, model.inputs, strict=True)
     ]
     seconds = []

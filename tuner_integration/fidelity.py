@@ -46,11 +46,6 @@ def rung_of(trial: Trial) -> int:
     return trial.hyperparameters.values.get(f"{PREFIX}round", 0)
 
 
-def fidelity_of(trial: Trial, fidelity: str, rungs: Sequence[float]) -> float:
-    """Return the fidelity of a trial."""
-    return trial.hyperparameters.values.get(f"{PREFIX}{fidelity}", rungs[-1])
-
-
 def resumed_from(values: Mapping[str, Any]) -> str | None:
     """Return the id of the trial whose weights a trial begins with, `None` if it begins anew."""
     return None if f"{PREFIX}channels" in values else values.get(f"{PREFIX}trial_id")

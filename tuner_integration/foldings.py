@@ -13,10 +13,7 @@ def useful_levels(grammar: Grammar, levels: Iterable[int]) -> tuple[int, ...]:
     """Return those of the levels at which terms of a grammar, folded, say something of
     their own.
     """
-    levels = tuple(levels)
-    for level in levels:
-        if not validation.is_integer(level) or level < 0:
-            raise ValueError(f"`level` must be an integer ≥ 0. Received: level={level!r}")
+    levels = tuple(validation.positive_integer(level, "level", least=0) for level in levels)
     productions, height = grammar.rules.productions, grammar.rules.height
     main, depth, motifs = grammar.start, grammar.max_depth, {}
     # Terms are folded with their motifs inserted, at the leaves of the main term or of a motif.

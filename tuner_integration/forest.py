@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from sklearn.ensemble import RandomForestRegressor
 
 from keras_xd.core.argument_types import check_types
+from keras_xd.grammar import expand
 from keras_xd.grammar.terms import Term
-from tuner_integration.kernels import expanded
 from tuner_integration.points import Point
 
 _TREES = 50
@@ -21,7 +21,7 @@ _MOST_FEATURES = 1000
 def path_features(term: Term) -> dict[str, int]:
     """Return how often each operator, and each path from the root to one, occurs in a term."""
     found: dict[str, int] = {}
-    stack = [(expanded(term), "")]
+    stack = [(expand(term), "")]
     while stack:
         node, path = stack.pop()
         path = f"{path}/{node.operator}"
@@ -34,8 +34,7 @@ def path_features(term: Term) -> dict[str, int]:
 class Forest:
     """Random forest of 50 trees; the deviation is that among the trees.
 
-    Attributes:
-        out_of_bag: array of the predictions of the points, each by the trees that did not see it.
+    `out_of_bag` predicts the points, each by the trees that did not see it.
     """
 
     @check_types

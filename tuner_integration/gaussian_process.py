@@ -60,10 +60,9 @@ def best_noise(gram: np.ndarray, targets: np.ndarray) -> tuple[float, float, flo
 class GaussianProcess:
     """Regression with a weighted sum of kernels of unit diagonal, and noise.
 
-    Attributes:
-        weights: array `(kernels,)` with sum one.
-        signal: variance of the function, of standardised targets.
-        noise: variance of the noise, of standardised targets.
+    The weights (a softmax, equal at first) and the variances of function and noise maximise the
+    marginal likelihood by a few steps of Adam. Targets, shape `(n,)`, are standardised here; Gram
+    matrices have the shape `(kernels, n, n)`.
     """
 
     @check_types
@@ -115,7 +114,7 @@ class GaussianProcess:
         self._alpha = scipy.linalg.cho_solve(self._cholesky, self.targets)
 
     def predict(self, cross: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and standard deviation of the function, without noise, at new points."""
+        """Return mean and deviation at new points, by the kernels' sum `(new points, n)`."""
         cross = self.signal * cross
         mean = self.mean + self.scale * (cross @ self._alpha)
         left = scipy.linalg.solve_triangular(self._cholesky[0], cross.T, lower=True)
@@ -132,12 +131,19 @@ class GaussianProcess:
         return self._alpha / precisions, precisions
 
     def leave_one_out(self) -> float:
-        """Return the mean logarithm of the densities of targets, each predicted by all others."""
+        """Return the mean log density of targets, each predicted by all others.
+
+        Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equations 5.10 to
+        5.12.
+        """
         errors, precisions = self._left_out()
         return float(np.mean(0.5 * np.log(precisions / (2 * np.pi)) - 0.5 * errors**2 * precisions))
 
     def believe(self, grams: ArrayLike, count: int) -> "GaussianProcess":
-        """Return the process that also has observed its own mean at pending points."""
+        """Return the process that also has observed its own mean at `count` pending points.
+
+        `grams` are as before, of the observed points followed by the pending ones.
+        """
         other = object.__new__(GaussianProcess)
         other.__dict__.update(self.__dict__)
         other.grams = np.asarray(grams, float)

@@ -14,7 +14,7 @@ from keras_xd.grammar.terms import Term
 from tuner_integration.fidelity import PREFIX
 from tuner_integration.objectives import Score, directions_of, score_of_trial
 from tuner_integration.points import Point, PointSpace
-from tuner_integration.trial_states import DAMAGED, ENDED, described_objective
+from tuner_integration.resumable_oracle import DAMAGED, ENDED, described_objective
 
 # A term, if there is one grammar, otherwise values by their names.
 Given = str | Term | Mapping[str, Any]

@@ -3,14 +3,14 @@
 import functools
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from keras_xd.core import validation
-from keras_xd.grammar import TOPOLOGIES, Topology, motif_terms
+from keras_xd.grammar import TOPOLOGIES, Topology, expand
 from keras_xd.grammar.terms import Term
+from keras_xd.grammar.topologies import IDENTITY, ZERO, topology_of
 
 # What a kernel knows of a term: for each iteration the colours and how often they occur.
 Features = list[tuple[np.ndarray, np.ndarray]]
@@ -19,34 +19,41 @@ _KEPT_PARTS = 60_000
 
 
 class WeisfeilerLehman:
-    """Features of the Weisfeiler-Lehman subtree kernel of a term's operation graph."""
+    """Features of the Weisfeiler-Lehman subtree kernel of a term's operation graph.
+
+    The colour of a node is its label at first; every iteration replaces it by the pair of itself
+    and the sorted colours of its successors. The features of a term are the numbers of nodes of
+    each colour after 0, 1, … iterations, of the graph `operation_graph(expand(term).fold(level))`.
+
+    Reference:
+        Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4.
+    """
 
     def __init__(
         self,
         iterations: int,
         level: int | None = None,
         topologies: Mapping[str, Topology] | None = None,
-        zero: str = "zero",
-        identity: str = "id",
     ):
-        for name, value in (("iterations", iterations), ("level", level)):
-            allowed = validation.is_integer(value) and value >= 0
-            if not allowed and not (name == "level" and value is None):
-                raise ValueError(f"`{name}` must be an integer ≥ 0. Received: {name}={value!r}")
-        self.iterations = iterations
+        self.iterations = validation.positive_integer(iterations, "iterations", least=0)
+        if level is not None:
+            validation.positive_integer(level, "level", least=0)
         self.level = level
         self.topologies = TOPOLOGIES if topologies is None else topologies
-        self.zero = zero
-        self.identity = identity
         self._parts = {}
         self._output = self._colour("output", ((),) * iterations)
         self._exits = self._after((), [self._output])
 
     def features(self, term: Term) -> Features:
-        """Return the colours of a term and how often they occur."""
+        """Return the colours of a term and how often they occur.
+
+        One entry an iteration from 0 on, of `(colours, counts)`: arrays of distinct 64-bit integers
+        and of floats, sorted by the counts, then by the colours. Colours are the same in every
+        process, and differ between iterations and levels.
+        """
         if len(self._parts) > _KEPT_PARTS:
             self._parts.clear()
-        fed, histogram = self._run(self._evaluate_term(expanded(term), self.level))
+        fed, histogram = self._run(self._evaluate_term(expand(term), self.level))
         histogram = dict(histogram)
         for colour in (*(self._colour("input", exits) for exits in fed), self._output):
             histogram[colour] = histogram.get(colour, 0) + 1
@@ -118,23 +125,18 @@ class WeisfeilerLehman:
         return not part.arguments or level == 0
 
     def _leaf(self, part, exits):
-        if part.operator == self.zero:
+        if part.operator == ZERO:
             return (), False, {}
         folded = part.nonterminal is not None and part.operator in self.topologies
         name = f"{part.nonterminal} {part.operator}" if folded else part.operator
-        if name == self.identity:
+        if name == IDENTITY:
             return (), True, {}
         colour = self._colour(name, exits)
         return (colour,), False, {colour: 1}
 
     def _evaluate_topology(self, part, level, exits):
         """Evaluate the arguments of a topology, from its output to its inputs."""
-        topology = self.topologies.get(part.operator)
-        if topology is None:
-            raise ValueError(
-                "An operator with arguments must be one of the topologies. "
-                f"Received: {str(part.fold(0))[:80]} with {len(part.arguments)} arguments"
-            )
+        topology = topology_of(part, self.topologies)
         edges, level = _edges(topology, part.arguments, level)
         # What a node feeds: colours by the edge and number of the operation, so that an operation
         # that is reached on two ways counts once, and whether it is the output.
@@ -167,13 +169,6 @@ class WeisfeilerLehman:
                 histograms.append(results[index])
         starts = [fed.get(node, ({}, False)) for node in topology.inputs]
         return [(tuple(own.values()), reaches) for own, reaches in starts], _sum(histograms)
-
-
-def expanded(term: Term) -> Term:
-    """Return a term with its shared motifs in their places."""
-    # `expand` would walk through terms without motifs too.
-    main, motifs = motif_terms(term)
-    return main.substitute(motifs) if motifs else main
 
 
 def _edges(topology, arguments, level):
@@ -239,28 +234,39 @@ def sparse_features(features: Sequence[Features], columns: np.ndarray) -> scipy.
 
 
 class HierarchicalKernel:
-    """The hierarchical Weisfeiler-Lehman kernel: one kernel for each folding of the terms."""
+    """The hierarchical Weisfeiler-Lehman kernel: one kernel for each folding of the terms.
+
+    Each has unit diagonal; a surrogate weighs them. With `levels=()` it is the plain kernel.
+
+    The whole term has `iterations` at most, level 0 has 1, others 2.
+
+    Reference:
+        Schrodi et al., "Towards discovering neural architectures from scratch", 2022, section 4.
+    """
 
     def __init__(
-        self, levels: Iterable[int] = (0, 1, 2, 3, 4), iterations: int = 4, **options: Any
+        self,
+        levels: Iterable[int] = (0, 1, 2, 3, 4),
+        iterations: int = 4,
+        topologies: Mapping[str, Topology] | None = None,
     ):
         self.iterations = iterations
         self.kernels = [
-            *(WeisfeilerLehman(min(level + 1, 2), level, **options) for level in levels),
-            WeisfeilerLehman(iterations, None, **options),
+            *(WeisfeilerLehman(min(level + 1, 2), level, topologies) for level in levels),
+            WeisfeilerLehman(iterations, None, topologies),
         ]
 
     def signature(self) -> str:
         """Return a text that tells kernels with other features apart, also those of one's own."""
         parts = [
-            (k.iterations, k.level, k.zero, k.identity, sorted(k.topologies.items()))
+            (k.iterations, k.level, ZERO, IDENTITY, sorted(k.topologies.items()))
             for k in self.kernels
         ]
         return repr(parts)
 
     def features(self, term: Term, needed: Sequence[bool] | None = None) -> list[Features]:
-        """Return what the other methods need to know of a term; worth keeping."""
-        term = expanded(term)
+        """Return what the other methods need to know of a term; what is not needed is empty."""
+        term = expand(term)
         if needed is None:
             needed = [True] * len(self.kernels)
         return [
@@ -271,7 +277,7 @@ class HierarchicalKernel:
     def grams(
         self, features: Sequence[list[Features]]
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return the Gram matrices of the kernels."""
+        """Return Gram matrices: one for each level, and one for each number of iterations."""
         own = [[f[index] for f in features] for index in range(len(self.kernels))]
         folded = [_normalised(gram(level, level)) for level in own[:-1]]
         whole, total = [], 0.0
@@ -287,7 +293,11 @@ class HierarchicalKernel:
         iterations: int,
         weights: Sequence[float] | np.ndarray,
     ) -> Callable[[Sequence[list[Features]]], np.ndarray]:
-        """Return a function from features of new terms to the weighted sum of their kernels."""
+        """Return a function from features of new terms to the weighted sum `(new, known)`.
+
+        `iterations` are those of the whole terms that count. Weights are ≥ 0, the whole terms'
+        last. Features of kernels whose weight is 0 are not needed.
+        """
         scales = np.sqrt(weights)
         limits = [None] * (len(self.kernels) - 1) + [iterations]
         limits = {index: limit for index, limit in enumerate(limits) if scales[index] > 0}

@@ -4,18 +4,27 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import keras_tuner
 import numpy as np
+import scipy.special
 import scipy.stats
 from keras_tuner.engine.trial import Trial
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.pareto import lower_is_better, nondominated
-from tuner_integration.scores import normal_scores
 
 # What a trial has reached: a score, or one value for each objective; `None` if it has failed.
 Score = float | Mapping[str, float] | None
 
 # The share of the sum beside the largest, so that what is dominated in part is worse.
 _AUGMENTATION = 0.05
+
+
+@check_types
+def normal_scores(scores: Sequence[float | None], direction: str = "min") -> np.ndarray:
+    """Return the normal quantiles of the ranks of scores, the best score the lowest."""
+    values = np.array([np.nan if score is None else score for score in scores], float)
+    values = np.where(np.isnan(values), np.inf, values if direction == "min" else -values)
+    ranks = scipy.stats.rankdata(values)
+    return scipy.special.ndtri((ranks - 0.5) / max(1, len(values)))
 
 
 @check_types

@@ -1,7 +1,6 @@
 """A KerasTuner oracle that proposes terms of grammars."""
 
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -12,8 +11,8 @@ import numpy as np
 from keras_tuner.engine.trial import Trial
 
 from keras_xd.core import validation
-from keras_xd.grammar import TOPOLOGIES, Grammar, Topology
-from keras_xd.grammar.motifs import SHARE
+from keras_xd.grammar import Grammar, Topology
+from keras_xd.grammar.topologies import check_operators
 from tuner_integration.acquisition import evolve
 from tuner_integration.ask_tell_oracle import AskTellOracle
 from tuner_integration.feature_files import PYTHON, FeatureFiles
@@ -123,8 +122,8 @@ class GrammarOracle(AskTellOracle):
         **kwargs: Any,
     ):
         _check(grammars)
-        if strategy == "bayesian":
-            _check_operators(grammars, TOPOLOGIES if topologies is None else topologies)
+        for grammar in grammars.values():
+            check_operators(grammar.rules, topologies)
         validation.one_of(strategy, _STRATEGIES, "strategy")
         validation.positive_integer(population, "population")
         validation.positive_integer(tournament_size, "tournament_size")
@@ -134,8 +133,7 @@ class GrammarOracle(AskTellOracle):
         ):
             if value is not None:
                 validation.positive_integer(value, name)
-        if seed is not None and (not validation.is_integer(seed) or seed < 0):
-            raise ValueError(f"`seed` must be an integer ≥ 0 or None. Received: seed={seed!r}")
+        validation.seed(seed)
         super().__init__(
             grammars,
             initial_terms,
@@ -360,23 +358,6 @@ def _check(grammars):
             "`grammars` must be a dictionary from names to Grammars, with at least one. "
             f"Received: {repr(grammars)[:200]}"
         )
-
-
-def _check_operators(grammars, topologies):
-    """Refuse operators with arguments that the kernel could not compare."""
-    for name, grammar in grammars.items():
-        for production in [
-            p for alternatives in grammar.rules.productions.values() for p in alternatives
-        ]:
-            operator = production.operator
-            of_cell = re.fullmatch(r"inputs_\d+_\d+", operator)  # the nodes of DARTS
-            if production.arguments and not of_cell and not operator.startswith(SHARE):
-                if operator not in topologies:
-                    raise ValueError(
-                        "An operator with arguments must be one of the `topologies`. Received: "
-                        f"{production.nonterminal} -> {production} in grammar '{name}', "
-                        f"topologies {list(topologies)}"
-                    )
 
 
 def _new_point(space, tried, rng):

@@ -18,7 +18,11 @@ _STEP = 0.1
 
 
 class PointSpace:
-    """Draws, varies and compares points, which are tuples of pairs `(name, value)`."""
+    """Draws, varies and compares points, which are tuples of pairs `(name, value)`.
+
+    The value of an architecture is a `Term`, that of a hyperparameter what
+    KerasTuner says. Inactive conditional hyperparameters have no pair.
+    """
 
     @check_types
     def __init__(
@@ -42,7 +46,7 @@ class PointSpace:
         return self._complete(terms, lambda hp: values.get(hp.name, hp.default))
 
     def sample(self, rng: np.random.Generator, uniform: bool = False) -> Point:
-        """Return a random point."""
+        """Return a random point, its terms drawn uniformly or by the productions' weights."""
         terms = {name: g.sample(rng, uniform=uniform) for name, g in self.grammars.items()}
         return self._complete(terms, lambda hp: hp.prob_to_value(rng.random()))
 
@@ -59,7 +63,7 @@ class PointSpace:
     def mutate(self, point: Point, rng: np.random.Generator) -> Point:
         """Return the point with one of its parts changed, and others with probability 1 / parts."""
         old = dict(point)
-        names = [name for name in old if self._changes(name)]
+        names = [name for name in old if name in self.grammars or name in self._tuned()]
         chosen = {name for name in names if rng.random() < 1 / len(names)}
         if names and not chosen:
             chosen = {names[int(rng.integers(len(names)))]}
@@ -94,15 +98,14 @@ class PointSpace:
             return self.crossover(a, b if rng.random() < 0.5 else a, rng)
         return self.mutate(a, rng)
 
-    def distances(self, left: Sequence[Point], right: Sequence[Point]) -> np.ndarray | None:
-        """Return the mean squared distance of the ordinary hyperparameters, between 0 and 1."""
-        squares = self.squared_distances(left, right)
-        return sum(squares.values()) / len(squares) if squares else None
-
     def squared_distances(
         self, left: Sequence[Point], right: Sequence[Point]
     ) -> dict[str, np.ndarray]:
-        """Return the squared distances of each ordinary hyperparameter, see `distances`."""
+        """Return squared distances `(left, right)` of each ordinary hyperparameter, 0 to 1.
+
+        Ordered ones are compared by their cumulative probability, others are equal or not;
+        a hyperparameter that is active in one point only counts 1.
+        """
         found = {}
         for name, hps in self._tuned().items():
             a, b = ([dict(point).get(name) for point in points] for points in (left, right))
@@ -140,9 +143,6 @@ class PointSpace:
                 found.setdefault(hp.name, []).append(hp)
         return found
 
-    def _changes(self, name):
-        return name in self.grammars or name in self._tuned()
-
     def _stepped(self, hp, value, rng):
         """Another value of a hyperparameter, near the old one half of the time."""
         if not _is_ordered(hp) or rng.random() < 0.5:
@@ -152,7 +152,8 @@ class PointSpace:
 
     def _complete(self, terms, value):
         """Point of these terms and of `value(hyperparameter)` for each that is active."""
-        values = {name: str(term) for name, term in terms.items()} if self._conditional() else {}
+        conditional = any(hp.conditions for hp in self.ordinary)
+        values = {name: str(term) for name, term in terms.items()} if conditional else {}
         pairs = dict(terms)
         for hp in self.ordinary:
             if all(condition.is_active(values) for condition in hp.conditions):
@@ -160,9 +161,6 @@ class PointSpace:
                 values[hp.name] = chosen.item() if isinstance(chosen, np.generic) else chosen
                 pairs[hp.name] = values[hp.name]
         return tuple(pairs.items())
-
-    def _conditional(self):
-        return any(hp.conditions for hp in self.ordinary)
 
 
 class TriedPoints:
@@ -212,6 +210,4 @@ def _is_tuned(hp):
 
 def _is_ordered(hp):
     """Whether nearby values are alike: numbers in a range, ordered choices."""
-    if hasattr(hp, "min_value"):
-        return True
-    return bool(getattr(hp, "ordered", False))
+    return hasattr(hp, "min_value") or bool(getattr(hp, "ordered", False))

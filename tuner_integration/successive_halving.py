@@ -10,7 +10,6 @@ from keras_xd.core import validation
 from tuner_integration.fidelity import (
     FIDELITIES,
     check_rungs,
-    fidelity_of,
     fidelity_values,
     rung_of,
 )
@@ -75,9 +74,7 @@ class HalvingOracle(GrammarOracle):
         validation.one_of(fidelity, FIDELITIES, "fidelity")
         self.fidelity = fidelity
         self.rungs = check_rungs(fidelity, rungs)
-        self.factor = validation.positive_integer(factor, "factor")
-        if factor < 2:
-            raise ValueError(f"`factor` must be at least 2. Received: factor={factor}")
+        self.factor = validation.positive_integer(factor, "factor", least=2)
         super().__init__(*args, **kwargs)
         if len(directions_of(self.objective)) > 1:
             raise ValueError(
@@ -183,7 +180,3 @@ class HalvingOracle(GrammarOracle):
                 f"{state.get('halving')}"
             )
         super().set_state(state)
-
-    def fidelity_of(self, trial: Trial) -> float:
-        """Return the fidelity of a trial, such as its number of epochs."""
-        return fidelity_of(trial, self.fidelity, self.rungs)

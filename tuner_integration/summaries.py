@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import keras_tuner
 from keras_tuner.engine.trial import Trial
 
-from keras_xd.grammar import Grammar, read_term
+from keras_xd.grammar import read_term
 
 _LONGEST_FORMULA = 60
 
@@ -53,19 +52,6 @@ def summary_of_results(trials: Iterable[Trial], names: Iterable[str]) -> list[st
         values = shown_values(trial.hyperparameters.values, names)
         lines += [f"{name}: {value}" for name, value in values.items()]
         lines.append(f"Score: {trial.score}")
-    return lines
-
-
-def summary_of_space(
-    space: keras_tuner.HyperParameters, grammars: Mapping[str, Grammar]
-) -> list[str]:
-    """Return the lines that summarise hyperparameters, as KerasTuner's, grammars by their start."""
-    lines = ["Search space summary", f"Default search space size: {len(space.space)}"]
-    for hp in space.space:
-        config = hp.get_config()
-        name = config.pop("name")
-        kind = "terms" if name in grammars else type(hp).__name__
-        lines += [f"{name} ({kind})", repr(grammars.get(name, config))]
     return lines
 
 

@@ -23,12 +23,7 @@ from tuner_integration.fidelity import fit_arguments, resumed_from
 from tuner_integration.median_stopping import MedianStopping
 from tuner_integration.objectives import directions_of
 from tuner_integration.oracle import GrammarOracle
-from tuner_integration.summaries import (
-    last_failure,
-    shown_values,
-    summary_of_results,
-    summary_of_space,
-)
+from tuner_integration.summaries import last_failure, shown_values, summary_of_results
 from tuner_integration.term_hypermodel import TermHyperModel
 from tuner_integration.zero_cost_filter import ZeroCostFilter
 
@@ -131,13 +126,8 @@ class GrammarTuner(keras_tuner.Tuner):
     ):
         if not isinstance(oracle, GrammarOracle):
             raise ValueError(f"`oracle` must be a GrammarOracle. Received: oracle={oracle!r}")
-        if max_checkpoints is not None and (
-            not validation.is_integer(max_checkpoints) or max_checkpoints < 0
-        ):
-            raise ValueError(
-                "`max_checkpoints` must be an integer of at least 0, or None. "
-                f"Received: max_checkpoints={max_checkpoints!r}"
-            )
+        if max_checkpoints is not None:
+            validation.positive_integer(max_checkpoints, "max_checkpoints", least=0)
         self.max_checkpoints = max_checkpoints
         self.limits = check_limits(limits or {})
         self._costs = {}
@@ -254,10 +244,6 @@ class GrammarTuner(keras_tuner.Tuner):
         head = ["Results summary", f"Results in {self.project_dir}"]
         head += [f"Showing {num_trials} best trials", str(self.oracle.objective)]
         print("\n".join([*head, *summary_of_results(trials, self.grammars)]))
-
-    def search_space_summary(self, extended: bool = False) -> None:
-        """Print the hyperparameters, and which of them are terms."""
-        print("\n".join(summary_of_space(self.oracle.get_space(), self.grammars)))
 
     def get_best_terms(self, num_trials: int = 1) -> list:
         """Return the terms of the best trials that have completed, the best first.

@@ -19,10 +19,12 @@ def is_integer(value):
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def positive_integer(value, name):
-    """Return `value` as an `int`, or raise `ValueError` if it is not an integer ≥ 1."""
-    if not is_integer(value) or value < 1:
-        raise ValueError(f"`{name}` must be an integer of at least 1. Received: {name}={value!r}")
+def positive_integer(value, name, least=1):
+    """Return `value` as an `int`, or raise `ValueError` if it is not an integer ≥ `least`."""
+    if not is_integer(value) or value < least:
+        raise ValueError(
+            f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}"
+        )
     return int(value)
 
 

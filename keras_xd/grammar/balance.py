@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.grammar.grammar import Grammar
+from keras_xd.grammar.rules import reachable
 from keras_xd.grammar.topologies import TOPOLOGIES, Topology
 
 _STEPS = 20_000
@@ -36,21 +37,10 @@ def growth(grammar: Grammar, topologies: Mapping[str, Topology] | None = None) -
         al., 2024.
     """
     rows, _ = _means(grammar, topologies)
-    reached = {name: _reached(rows, name) for name in rows}
+    reached = {name: reachable(rows, rows[name]) for name in rows}
     # Nonterminals that lead to each other grow together.
     groups = {frozenset(m for m in reached[n] if n in reached[m]) for n in rows}
     return round(max(_eigenvalue(rows, group) for group in groups), 9)
-
-
-def _reached(rows, name):
-    """The nonterminals that occur below one."""
-    found, stack = set(), list(rows[name])
-    while stack:
-        symbol = stack.pop()
-        if symbol not in found:
-            found.add(symbol)
-            stack += rows[symbol]
-    return found
 
 
 def _eigenvalue(rows, group):

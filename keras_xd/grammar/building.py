@@ -9,7 +9,13 @@ from keras_xd.core.type_aliases import Tensor
 from keras_xd.grammar.graphs import network_graph
 from keras_xd.grammar.motifs import motif_terms
 from keras_xd.grammar.terms import Term
-from keras_xd.grammar.topologies import Topology, UnknownOperatorError
+from keras_xd.grammar.topologies import (
+    IDENTITY,
+    ZERO,
+    Topology,
+    UnknownOperatorError,
+    check_operators,
+)
 
 
 @check_types
@@ -22,8 +28,6 @@ def build(
     head: Callable[[Tensor], Tensor] | None = None,
     share_weights: bool = False,
     topologies: Mapping[str, Topology] | None = None,
-    zero: str = "zero",
-    identity: str = "id",
     name: str | None = None,
 ) -> keras.Model:
     """Return the Keras model of a term.
@@ -45,8 +49,6 @@ def build(
             same shape. Otherwise they share the architecture alone.
         topologies: dictionary from operators to `keras_xd.grammar.Topology`; `None` for
             `keras_xd.grammar.TOPOLOGIES`.
-        zero: name of the primitive that cuts an edge.
-        identity: name of the primitive that passes its input on.
         name: the model's name.
 
     Returns:
@@ -54,8 +56,9 @@ def build(
         of their edges in `network_graph`, from 1, the same for every model of the term.
 
     Raises:
-        ValueError: no path leads from an input to the output, the table lacks a primitive, the
-            number of inputs is wrong, or tensors that meet in a node have different shapes.
+        ValueError: no path leads from an input to the output, the table lacks a primitive of the
+            term or of the grammar that it comes from, the number of inputs is wrong, or tensors
+            that meet in a node have different shapes.
 
     Example:
 
@@ -73,13 +76,12 @@ def build(
     print([layer.name for layer in model.layers[1:]])  # ['dense_edge1', 'relu_edge3', 'add_node1']
     ```
     """
-    # A grammar is used without Keras too, and Keras takes seconds to import.
-    import keras
-
+    if term.rules is not None:
+        check_operators(term.rules, topologies, {*primitives, IDENTITY, ZERO})
     main, motifs = motif_terms(term)
-    graph = network_graph(main.substitute(motifs), topologies, zero)
+    graph = network_graph(main.substitute(motifs), topologies)
     given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    _check(term, graph, given, {*primitives, identity})
+    _check(term, graph, given, {*primitives, IDENTITY})
     shared = {id(node) for motif in motifs.values() for node in motif.nodes()}
     made = {} if share_weights else None
     arriving, leaving, names = {}, {}, {}
@@ -99,7 +101,7 @@ def build(
             values[node] = _merged(tensors, graph.merges.get(node), node)
         for edge in leaving.get(node, ()):
             tensor = values[node]
-            if edge.operation != identity:
+            if edge.operation != IDENTITY:
                 tensor = _layer(edge, tensor, primitives, names[id(edge)], shared, made)(tensor)
             outputs[id(edge)] = tensor
     result = values[graph.output]
@@ -138,8 +140,6 @@ def _layer(edge, tensor, primitives, name, shared, made):
 
 def _merged(tensors, how, node):
     """Add up what arrives at a node, or leave it a list, or concatenate channels."""
-    import keras
-
     if how == "stack":
         return tensors
     if len(tensors) == 1:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from keras_xd.core import validation
-from keras_xd.grammar.topologies import TOPOLOGIES, Topology
+from keras_xd.grammar.rules import reachable
+from keras_xd.grammar.topologies import TOPOLOGIES, ZERO, Topology
 
 
 class Connected:
@@ -16,7 +17,6 @@ class Connected:
     Args:
         topologies: dictionary from operators to `Topology`; `None` for
             `keras_xd.grammar.TOPOLOGIES`.
-        zero: name of the operation that cuts.
 
     Example:
 
@@ -29,9 +29,8 @@ class Connected:
     (4, 1)
     """
 
-    def __init__(self, topologies: Mapping[str, Topology] | None = None, zero: str = "zero"):
+    def __init__(self, topologies: Mapping[str, Topology] | None = None):
         self.topologies = TOPOLOGIES if topologies is None else dict(topologies)
-        self.zero = zero
 
     def state(self, operator: str, states: tuple[bool, ...]) -> bool | None:
         """Return the state of a term: whether it connects its input with its output.
@@ -43,15 +42,11 @@ class Connected:
         Returns:
             A hashable state, or `None` if the constraint refuses the term.
         """
-        if operator == self.zero:
+        if operator == ZERO:
             return False
         if not states:
             return True
-        topology = self.topologies.get(operator)
-        if topology is None:
-            return True if all(states) else None
-        edges = [edge for edge, open_ in _edges(topology, operator, states) if open_]
-        return True if topology.output in _reached(edges, topology.inputs) else None
+        return _passes(self.topologies.get(operator), operator, states, all) or None
 
     def accepts(self, state: bool) -> bool:
         """Return whether a whole term may have this state."""
@@ -92,11 +87,7 @@ class InputDependent:
         """
         if not states:
             return operator not in self.constants
-        topology = self.topologies.get(operator)
-        if topology is None:
-            return any(states)
-        edges = [edge for edge, depends in _edges(topology, operator, states) if depends]
-        return topology.output in _reached(edges, topology.inputs)
+        return _passes(self.topologies.get(operator), operator, states, any)
 
     def accepts(self, state: bool) -> bool:
         """Return whether a whole term may have this state."""
@@ -115,7 +106,6 @@ class Downsamplings:
         topologies: dictionary from operators to `Topology`; `None` for
             `keras_xd.grammar.TOPOLOGIES`. The arguments of any other operator must have the same
             number, which is that of the whole.
-        zero: name of the operation that cuts an edge; a cut edge lies on no path.
 
     Example:
 
@@ -135,16 +125,10 @@ class Downsamplings:
         levels: int,
         strided: Iterable[str],
         topologies: Mapping[str, Topology] | None = None,
-        zero: str = "zero",
     ):
-        if not validation.is_integer(levels) or levels < 0:
-            raise ValueError(
-                f"`levels` must be an integer of at least 0. Received: levels={levels!r}"
-            )
-        self.levels = levels
+        self.levels = validation.positive_integer(levels, "levels", least=0)
         self.strided = frozenset(strided)
         self.topologies = TOPOLOGIES if topologies is None else dict(topologies)
-        self.zero = zero
 
     def state(self, operator: str, states: tuple[int | str, ...]) -> int | str:
         """Return the number of strides on every path of a term.
@@ -157,7 +141,7 @@ class Downsamplings:
             A number; "cut" where there is no path; "wrong" if the paths differ or have too many
             strides.
         """
-        if operator == self.zero:
+        if operator == ZERO:
             return self._CUT
         if not states:
             return self._allowed(int(operator in self.strided))
@@ -205,6 +189,14 @@ class Together:
         return all(c.accepts(s) for c, s in zip(self.constraints, state, strict=True))
 
 
+def _passes(topology, operator, states, otherwise):
+    """Whether a path of true states leads to the output; without topology as `otherwise` says."""
+    if topology is None:
+        return otherwise(states)
+    edges = [edge for edge, passes in _edges(topology, operator, states) if passes]
+    return topology.output in _reached(edges, topology.inputs)
+
+
 def _edges(topology, operator, states):
     """Pairs `(edge, state)`, sorted by edge, so that a node comes after those before it."""
     if len(states) != len(topology.edges):
@@ -217,9 +209,8 @@ def _edges(topology, operator, states):
 
 
 def _reached(edges, inputs):
-    """Nodes that can be reached from the inputs, by edges from lower to higher nodes."""
-    reached = set(inputs)
-    for source, end in sorted(edges):
-        if source in reached:
-            reached.add(end)
-    return reached
+    """Nodes that can be reached from the inputs."""
+    following = {}
+    for source, end in edges:
+        following.setdefault(source, []).append(end)
+    return reachable(following, inputs)

@@ -2,7 +2,6 @@
 
 import difflib
 import math
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -42,8 +41,8 @@ class Grammar:
     Raises:
         ValueError: the text breaks the rules, a nonterminal cannot be reached or has no finite
             term, one of `keras_xd.grammar.TOPOLOGIES` has not one argument for each of its edges,
-            or an argument is out of its range.
-        UserWarning: an argument in capitals is almost a nonterminal, but none.
+            an argument in capitals is almost a nonterminal, but none, or an argument is out of its
+            range.
 
     Example:
 
@@ -127,7 +126,7 @@ class Grammar:
             ValueError: the text is no term of the grammar or deeper than `max_depth`; the message
                 says where. Constraints are left to `check`.
         """
-        return read_term(text, self.rules)
+        return read_term(text, self.rules).of_grammar(self.rules)
 
     def check(self, term: Term) -> None:
         """Raise `ValueError` unless `sample` could return this term."""
@@ -159,7 +158,8 @@ class Grammar:
         """
         _check_generator(rng)
         sampler = self._uniform if uniform else self._by_weight
-        return sampler.sample(rng, self.start, self.max_depth, self._accepted())
+        term = sampler.sample(rng, self.start, self.max_depth, self._accepted())
+        return term.of_grammar(self.rules)
 
     def first(self) -> Term:
         """Return the term that takes the first possible alternative everywhere, from left to right.
@@ -175,7 +175,8 @@ class Grammar:
         >>> print(spaces.nas_bench_201_cell().first().formula())
         Cell(id, id, id, id, id, id)
         """
-        return self._by_weight.sample(None, self.start, self.max_depth, self._accepted())
+        term = self._by_weight.sample(None, self.start, self.max_depth, self._accepted())
+        return term.of_grammar(self.rules)
 
     def _accepted(self):
         """States that a whole term may have, `None` without constraints."""
@@ -199,7 +200,7 @@ class Grammar:
             rng: a `numpy.random.Generator`.
         """
         _check_generator(rng)
-        return self._variation.mutate(term, rng)
+        return self._variation.mutate(term, rng).of_grammar(self.rules)
 
     def crossover(self, a: Term, b: Term, rng: np.random.Generator) -> Term:
         """Return `a` with a random part replaced by a random part of `b`.
@@ -214,15 +215,11 @@ class Grammar:
             rng: a `numpy.random.Generator`.
         """
         _check_generator(rng)
-        return self._variation.crossover(a, b, rng)
+        return self._variation.crossover(a, b, rng).of_grammar(self.rules)
 
     def self_crossover(self, term: Term, rng: np.random.Generator) -> Term:
         """Return `term` with a random part replaced by another of its own parts."""
         return self.crossover(term, term, rng)
-
-    def positions(self, term: Term) -> int:
-        """Return how many nodes of a term can mutate."""
-        return self._variation.positions(term)
 
     def share(self, motifs: Mapping[str, "Grammar"], start: str = "SHARED") -> "Grammar":
         """Return the grammar of terms with shared motifs.
@@ -280,7 +277,7 @@ class Grammar:
 
 
 def _check_arguments(productions):
-    """Refuse topologies with wrong numbers of arguments; warn of nonterminals that are misspelt."""
+    """Refuse topologies with wrong numbers of arguments, and nonterminals that are misspelt."""
     for alternatives in productions.values():
         for production in alternatives:
             topology = TOPOLOGIES.get(production.operator)
@@ -296,10 +293,11 @@ def _check_arguments(productions):
                     continue
                 near = difflib.get_close_matches(symbol, productions, 1, 0.75)
                 if near:
-                    warnings.warn(
-                        f"'{symbol}' in `{production.nonterminal} -> {production}` is a primitive, "
-                        f"as it stands left of no arrow. Is the nonterminal '{near[0]}' meant?",
-                        stacklevel=3,
+                    raise ValueError(
+                        f"'{symbol}' stands left of no arrow. Is the nonterminal '{near[0]}' "
+                        "meant? A primitive needs a name less like it, such as one in lower case. "
+                        f"Received: {production.nonterminal} -> {production}, nonterminals "
+                        f"{list(productions)}"
                     )
 
 

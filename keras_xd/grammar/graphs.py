@@ -8,8 +8,15 @@ from collections.abc import Mapping
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.validation import LARGEST_NETWORK
 from keras_xd.grammar.motifs import expand
+from keras_xd.grammar.rules import reachable
 from keras_xd.grammar.terms import Term
-from keras_xd.grammar.topologies import TOPOLOGIES, Topology, UnknownOperatorError
+from keras_xd.grammar.topologies import (
+    IDENTITY,
+    TOPOLOGIES,
+    ZERO,
+    Topology,
+    topology_of,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +71,7 @@ class NetworkGraph:
 
 
 @check_types
-def network_graph(
-    term: Term, topologies: Mapping[str, Topology] | None = None, zero: str = "zero"
-) -> NetworkGraph:
+def network_graph(term: Term, topologies: Mapping[str, Topology] | None = None) -> NetworkGraph:
     """Return the graph of a term: nested topologies inserted, dead edges left out.
 
     A topology within a term replaces its edge; its input and output become the nodes at the ends.
@@ -77,7 +82,6 @@ def network_graph(
         term: a term, also a folded one or one with shared motifs.
         topologies: dictionary from operators to `Topology`; `None` for
             `keras_xd.grammar.TOPOLOGIES`.
-        zero: name of the operation that cuts an edge.
 
     Returns:
         A `NetworkGraph`.
@@ -108,7 +112,7 @@ def network_graph(
             )
         sources, target, part = stack.pop()
         if not part.arguments:
-            if part.operator != zero:
+            if part.operator != ZERO:
                 folded = part.nonterminal is not None and part.operator in topologies
                 name = f"{part.nonterminal} {part.operator}" if folded else part.operator
                 edges.append(Edge(*sources, target, part, name))
@@ -130,7 +134,7 @@ def network_graph(
                         merges[places[node]] = merged[node]
             inserted.append(((places[a],), places[b], argument))
         if end in merged:
-            inserted.append(((places[end],), target, Term(None, "id")))
+            inserted.append(((places[end],), target, Term(None, IDENTITY)))
         stack.extend(reversed(inserted))
     edges = _alive(edges, inputs, output)
     left = {edge.target for edge in edges}
@@ -139,12 +143,7 @@ def network_graph(
 
 
 def _topology(part, topologies, inputs):
-    topology = topologies.get(part.operator)
-    if topology is None:
-        raise UnknownOperatorError(
-            "An operator with arguments must be one of the topologies. "
-            f"Received: {str(part.fold(0))[:80]} with {len(part.arguments)} arguments"
-        )
+    topology = topology_of(part, topologies)
     if len(topology.inputs) != inputs:
         raise ValueError(
             "A topology with several inputs must be the outermost one. "
@@ -159,26 +158,13 @@ def _alive(edges, inputs, output):
     for edge in edges:
         leaving.setdefault(edge.source, []).append(edge.target)
         arriving.setdefault(edge.target, []).append(edge.source)
-    forward, backward = _reached(leaving, inputs), _reached(arriving, (output,))
+    forward, backward = reachable(leaving, inputs), reachable(arriving, (output,))
     return [edge for edge in edges if edge.source in forward and edge.target in backward]
-
-
-def _reached(neighbours, starts):
-    reached, stack = set(starts), list(starts)
-    while stack:
-        for node in neighbours.get(stack.pop(), ()):
-            if node not in reached:
-                reached.add(node)
-                stack.append(node)
-    return reached
 
 
 @check_types
 def operation_graph(
-    term: Term,
-    topologies: Mapping[str, Topology] | None = None,
-    zero: str = "zero",
-    identity: str = "id",
+    term: Term, topologies: Mapping[str, Topology] | None = None
 ) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
     """Return a term as a graph whose nodes are operations, for the Weisfeiler-Lehman kernel.
 
@@ -188,8 +174,6 @@ def operation_graph(
     Args:
         term: a term, also a folded one or one with shared motifs.
         topologies: as in `network_graph`.
-        zero: as in `network_graph`.
-        identity: name of the operation that is bypassed.
 
     Returns:
         `(labels, successors)`: the nodes' names, the inputs first and the output last, and for each
@@ -204,15 +188,15 @@ def operation_graph(
     >>> successors
     ((1, 3), (2,), (3,), ())
     """
-    graph = network_graph(term, topologies, zero)
-    real = [edge for edge in graph.edges if edge.operation != identity]
+    graph = network_graph(term, topologies)
+    real = [edge for edge in graph.edges if edge.operation != IDENTITY]
     labels = ["input"] * len(graph.inputs) + [edge.operation for edge in real] + ["output"]
     starting = {}
     for number, edge in enumerate(real, start=len(graph.inputs)):
         starting.setdefault(edge.source, []).append(number)
     passing = {}
     for edge in graph.edges:
-        if edge.operation == identity:
+        if edge.operation == IDENTITY:
             passing.setdefault(edge.source, []).append(edge.target)
     fed = {}  # node of the network -> operations that it feeds, identities bypassed
     for node in reversed(graph.order()):
@@ -224,12 +208,7 @@ def operation_graph(
 
 
 @check_types
-def network_digest(
-    term: Term,
-    topologies: Mapping[str, Topology] | None = None,
-    zero: str = "zero",
-    identity: str = "id",
-) -> str:
+def network_digest(term: Term, topologies: Mapping[str, Topology] | None = None) -> str:
     """Return a digest of the network of a term: equal for terms that build the same network.
 
     Dead edges, identities, the hierarchy and the order in which a node adds up do not count. How
@@ -239,8 +218,6 @@ def network_digest(
     Args:
         term: a term, also one with shared motifs.
         topologies: as in `network_graph`.
-        zero: as in `network_graph`.
-        identity: name of the operation that passes its input on.
 
     Returns:
         A string of 16 hexadecimal digits.
@@ -255,7 +232,7 @@ def network_digest(
     >>> network_digest(a) == network_digest(read_term("(S Linear2 (OP pool) (OP conv))"))
     False
     """
-    labels, sources = _producers(network_graph(term, topologies, zero), identity)
+    labels, sources = _producers(network_graph(term, topologies))
     targets = [[] for _ in labels]
     for number, arguments in enumerate(sources):
         for place, added in enumerate(arguments):
@@ -286,7 +263,7 @@ def _colours_after(colours, targets):
     return tuple(sorted([(colours[number], place, times) for number, place, times in targets]))
 
 
-def _producers(graph, identity):
+def _producers(graph):
     """Labels of all inputs, operations and ordered nodes, and what each one adds up."""
     labels = [f"input {number}" for number in range(len(graph.inputs))]
     sources = [[] for _ in labels]
@@ -299,7 +276,7 @@ def _producers(graph, identity):
             continue
         arguments = []
         for edge in arriving[node]:
-            if edge.operation == identity:
+            if edge.operation == IDENTITY:
                 arguments.append(values[edge.source])
             else:
                 arguments.append({len(labels): 1})

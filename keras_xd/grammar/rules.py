@@ -180,18 +180,24 @@ def _error(rule, number, line):
     return ValueError(f"{rule}. Received: line {number}, {line.strip()[:80]!r}")
 
 
+def reachable(neighbours, starts):
+    """Return the set of what can be reached from `starts` by a dictionary of neighbours."""
+    reached, stack = set(starts), list(starts)
+    while stack:
+        for node in neighbours.get(stack.pop(), ()):
+            if node not in reached:
+                reached.add(node)
+                stack.append(node)
+    return reached
+
+
 def _check_reachable(start, productions):
     if start not in productions:
         raise ValueError(
             f"`start` must be one of the nonterminals. Received: start={repr(start)[:80]}"
         )
-    reached, stack = {start}, [start]
-    while stack:
-        for production in productions[stack.pop()]:
-            for symbol in production.arguments:
-                if symbol in productions and symbol not in reached:
-                    reached.add(symbol)
-                    stack.append(symbol)
+    used = {name: [s for p in sides for s in p.arguments] for name, sides in productions.items()}
+    reached = reachable(used, [start])
     missed = [nonterminal for nonterminal in productions if nonterminal not in reached]
     if missed:
         raise ValueError(

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from keras_xd.core import validation
@@ -21,7 +21,7 @@ class Term:
         size: number of nodes.
     """
 
-    __slots__ = ("nonterminal", "operator", "arguments", "depth", "size", "notes", "_hash")
+    __slots__ = ("nonterminal", "operator", "arguments", "depth", "size", "notes", "rules", "_hash")
 
     def __init__(
         self, nonterminal: str | None, operator: str, arguments: Iterable["Term | str"] = ()
@@ -48,6 +48,7 @@ class Term:
         put(self, "size", size)
         # What a grammar has found out about this node; no part of its identity.
         put(self, "notes", [None, None])
+        put(self, "rules", None)  # those of the grammar that the whole term comes from
         put(self, "_hash", hash((nonterminal, operator, *arguments)))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -83,6 +84,11 @@ class Term:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return read_term, (str(self),)
+
+    def of_grammar(self, rules: Rules) -> "Term":
+        """Note the rules of the grammar that this term comes from, and return it."""
+        object.__setattr__(self, "rules", rules)
+        return self
 
     def formula(self) -> str:
         """Return the term as in the paper: `Topology(argument, …)`, without nonterminals."""
@@ -121,24 +127,30 @@ class Term:
             yield node
             stack.extend(reversed(node.arguments))
 
-    def rebuilt(self, change: Callable[["Term", tuple["Term", ...]], "Term"]) -> "Term":
-        """Return the term with every node replaced, from the leaves to the root."""
-        results, stack = {}, [self]
-        while stack:
-            node = stack[-1]
-            missing = [a for a in node.arguments if id(a) not in results]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            if id(node) not in results:
-                results[id(node)] = change(node, tuple(results[id(a)] for a in node.arguments))
-        return results[id(self)]
-
     def fold(self, level: int) -> "Term":
-        """Return the term down to depth `level`: the nodes there stand without their arguments."""
-        if not validation.is_integer(level) or level < 0:
-            raise ValueError(f"`level` must be an integer of at least 0. Received: level={level!r}")
+        """Return the term down to depth `level`: the nodes there stand without their arguments.
+
+        At level 0 only the root's nonterminal and topology are left; from level `depth` on the
+        term is whole. Folded terms are what the hierarchical Weisfeiler-Lehman kernel compares; a
+        grammar does not parse them.
+
+        Args:
+            level: integer ≥ 0.
+
+        Returns:
+            A `Term`.
+
+        Raises:
+            ValueError: the level is negative or no integer.
+
+        Example:
+
+        >>> from keras_xd.grammar import read_term
+        >>> term = read_term("(S Linear2 (C Linear1 (OP conv)) (OP zero))")
+        >>> print(term.fold(0), term.fold(1))
+        (S Linear2) (S Linear2 (C Linear1) (OP zero))
+        """
+        validation.positive_integer(level, "level", least=0)
         stack, results = [(self, level, False)], []
         while stack:
             node, left, complete = stack.pop()
@@ -159,14 +171,22 @@ class Term:
     def substitute(self, replacements: Mapping[str, "Term"]) -> "Term":
         """Return the term with terminal symbols replaced by whole terms."""
 
-        def change(node, arguments):
-            if not arguments and node.operator in replacements:
-                return replacements[node.operator]
-            if all(new is old for new, old in zip(arguments, node.arguments, strict=True)):
-                return node
-            return Term(node.nonterminal, node.operator, arguments)
-
-        return self.rebuilt(change)
+        results, stack = {}, [self]
+        while stack:
+            node = stack[-1]
+            missing = [a for a in node.arguments if id(a) not in results]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            new = node
+            if not node.arguments:
+                new = replacements.get(node.operator, node)
+            elif any(results[id(a)] is not a for a in node.arguments):
+                arguments = [results[id(a)] for a in node.arguments]
+                new = Term(node.nonterminal, node.operator, arguments)
+            results[id(node)] = new
+        return results[id(self)]
 
 
 @check_types
@@ -225,13 +245,9 @@ def read_term(text: str, rules: Rules | None = None) -> Term:
             _follow(token, opened, following, rules, text, match.start())
             opened[-1].append(_closed((None, token), leaves))
     if result is None:
-        raise _unfinished(opened, text, end)
+        rule = "A closing bracket is missing" if opened else "A term is not empty"
+        raise _error(rule, text, end)
     return result
-
-
-def _unfinished(opened, text, end):
-    """Return the error of a text that ends before its term."""
-    return _error("A closing bracket is missing" if opened else "A term is not empty", text, end)
 
 
 def _closed(symbols, leaves):

@@ -1,16 +1,22 @@
 """Topologies: operators of terms that connect their arguments to a network. Pure Python."""
 
 import dataclasses
+import itertools
 import re
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from keras_xd.core.argument_types import check_types
+from keras_xd.grammar.motifs import SHARE
+from keras_xd.grammar.rules import Rules
 from keras_xd.grammar.terms import Term
+
+ZERO, IDENTITY = "zero", "id"  # the primitives that cut an edge and that pass their input on
+_DARTS_INPUTS = re.compile(r"inputs_(\d+)_(\d+)")
 
 
 class UnknownOperatorError(ValueError):
-    """A term has an operator that is neither a topology nor a primitive."""
+    """A term or grammar has an operator that is neither a topology nor a primitive."""
 
 
 @check_types
@@ -65,6 +71,11 @@ class Topology:
         """On how many edges each argument stands."""
         return 1
 
+    @property
+    def primitives(self) -> tuple[str, ...]:
+        """Names of the primitives that the topology adds to its arguments."""
+        return ()
+
     def expand(self, arguments: Sequence[Term]) -> list[tuple[int, int, Term]]:
         """Return `(from, to, term)` of every edge of a term with these arguments.
 
@@ -88,7 +99,7 @@ class DartsTopology(Topology):
         first = len(self.inputs)
         edges = []
         for node, term in enumerate(arguments, start=first):
-            match = re.fullmatch(r"inputs_(\d+)_(\d+)", term.operator)
+            match = _DARTS_INPUTS.fullmatch(term.operator)
             sources = tuple(int(number) for number in match.groups()) if match else ()
             if not match or max(sources) >= node:
                 raise ValueError(
@@ -97,7 +108,8 @@ class DartsTopology(Topology):
                 )
             folded = Term(None, f"{term.nonterminal} {term.operator}")
             edges += zip(sources, (node, node), term.arguments or (folded, folded), strict=True)
-        return edges + [(node, self.output, Term(None, "id")) for node in range(first, self.output)]
+        identity = Term(None, IDENTITY)
+        return edges + [(node, self.output, identity) for node in range(first, self.output)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +134,12 @@ class BranchTopology(Topology):
         """On how many edges each argument stands."""
         return self.branches // len(self.edges)
 
+    @property
+    def primitives(self) -> tuple[str, ...]:
+        """Names of the primitives that split the channels, and of the one behind the branches."""
+        parts = [f"part{number}of{self.branches}" for number in range(1, self.branches + 1)]
+        return (*(parts if self.split else ()), *([self.then] if self.then else ()))
+
     def expand(self, arguments: Sequence[Term]) -> list[tuple[int, int, Term]]:
         """Return `(from, to, term)` of every edge: parts, branches, and what joins them."""
         if len(arguments) != len(self.edges):
@@ -129,7 +147,7 @@ class BranchTopology(Topology):
                 f"A topology of {self.branches} branches has {len(self.edges)} arguments. "
                 f"Received: {len(arguments)}"
             )
-        edges, identity = [], Term(None, "id")
+        edges, identity = [], Term(None, IDENTITY)
         joined = self.output - 1 if self.then else self.output
         for number, term in enumerate(list(arguments) * self.copies, start=1):
             part, end = 1 + number, 1 + self.branches + number
@@ -196,3 +214,52 @@ TOPOLOGIES = {
     "clone2_matmul": branch(2, 2, False, "stack", "matmul"),
     "clone2_scaled_matmul": branch(2, 2, False, "stack", "scaled_matmul"),
 }
+
+
+def topology_of(part: Term, topologies: Mapping[str, Topology]) -> Topology:
+    """Return the topology of a part of a term, or raise `UnknownOperatorError`."""
+    if part.operator not in topologies:
+        raise UnknownOperatorError(
+            "An operator with arguments must be one of the topologies. "
+            f"Received: {str(part.fold(0))[:80]} with {len(part.arguments)} arguments"
+        )
+    return topologies[part.operator]
+
+
+def check_operators(
+    rules: Rules,
+    topologies: Mapping[str, Topology] | None = None,
+    primitives: Iterable[str] | None = None,
+) -> None:
+    """Refuse a grammar with an operator that is no topology, or with an unknown primitive.
+
+    Args:
+        rules: the grammar's `Rules`.
+        topologies: dictionary from operators to `Topology`; `None` for `TOPOLOGIES`.
+        primitives: the names of all primitives, or `None` if they are not known yet.
+    """
+    topologies = TOPOLOGIES if topologies is None else topologies
+    needed, motifs = {}, set()
+    for production in itertools.chain(*rules.productions.values()):
+        operator, arguments = production.operator, production.arguments
+        found = [symbol for symbol in arguments if symbol not in rules.productions]
+        if not arguments:
+            found.append(operator)
+        elif operator.startswith(SHARE):
+            motifs |= {*operator[len(SHARE) :].split(":")}
+        elif operator in topologies:
+            found += topologies[operator].primitives
+        elif not _DARTS_INPUTS.fullmatch(operator):
+            raise UnknownOperatorError(
+                "An operator with arguments must be one of the `topologies`. Received: "
+                f"{production.nonterminal} -> {production}, topologies {list(topologies)}"
+            )
+        for symbol in found:
+            needed.setdefault(symbol, production)
+    for symbol in () if primitives is None else sorted({*needed} - {*primitives} - motifs):
+        production = needed[symbol]
+        raise UnknownOperatorError(
+            "`primitives` must have every primitive of the grammar. Received: no "
+            f"{symbol[:80]} of {production.nonterminal} -> {str(production)[:80]}, only "
+            f"{', '.join(sorted(primitives))[:400]}"
+        )

@@ -49,11 +49,6 @@ class Variation:
                 return _replaced(path, new)
         return term
 
-    def positions(self, term):
-        """Return the number of positions of a term that can change."""
-        self.check(term)
-        return sum(self._counted(term))
-
     def check(self, term):
         """Raise `ValueError` unless the grammar, its depth bound and constraint admit the term."""
         if not isinstance(term, Term):

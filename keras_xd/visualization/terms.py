@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from keras_xd.core.argument_types import check_types
 from keras_xd.grammar import expand, network_graph
 from keras_xd.grammar.terms import Term
+from keras_xd.grammar.topologies import IDENTITY
 
 LARGEST_TREE = 2000
 MOST_LABELS = 60
@@ -72,7 +73,7 @@ def plot_tree(term: Term, level: int | None = None, axes: Axes | None = None) ->
 
 
 @check_types
-def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure:
+def plot_network(term: Term) -> Figure:
     """Draw the network of a term: nodes that add up from left to right, operations on the edges.
 
     Edges that cut, and what lies on no path from input to output, are left out, as in the model
@@ -82,8 +83,6 @@ def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure
 
     Args:
         term: a `Term`, also a folded one or one with shared motifs.
-        zero: name of the operation that cuts an edge.
-        identity: name of the operation that passes its input on.
 
     Returns:
         A `matplotlib.figure.Figure`.
@@ -101,7 +100,7 @@ def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure
     >>> sorted(text.get_text() for text in figure.axes[0].texts if text.get_text())
     ['conv', 'id', 'in', 'out', 'pool', 'relu']
     """
-    graph = network_graph(expand(term), zero=zero)
+    graph = network_graph(expand(term))
     if not graph.edges:
         raise ValueError(
             f"A path must lead from an input to the output. Received: {str(term)[:200]!r}"
@@ -112,7 +111,7 @@ def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure
     figure = Figure(figsize=(min(40.0, 1.5 + 1.1 * columns), 1.2 + 0.9 * rows))
     figure.set_layout_engine("constrained")
     axes = figure.subplots()
-    colours = _colours([e.operation for e in graph.edges if e.operation != identity])
+    colours = _colours([e.operation for e in graph.edges if e.operation != IDENTITY])
     labelled = len(graph.edges) <= MOST_LABELS
     handles = [
         matplotlib.lines.Line2D([], [], color=colour, label=operation)
@@ -129,7 +128,7 @@ def plot_network(term: Term, zero: str = "zero", identity: str = "id") -> Figure
         pair = (edge.source, edge.target)
         bend = _bend(places[edge.source], places[edge.target], seen.get(pair, 0))
         seen[pair] = seen.get(pair, 0) + 1
-        passes = edge.operation == identity
+        passes = edge.operation == IDENTITY
         arrow = {
             "arrowstyle": "-|>",
             "color": "0.6" if passes else colours[edge.operation],

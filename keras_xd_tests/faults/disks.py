@@ -8,7 +8,6 @@ import subprocess
 
 # How many bytes a small disk has.
 SIZE = 4 << 20
-PAGE = os.sysconf("SC_PAGE_SIZE")
 # What an error says where a disk, a quota or the longest file has no room left.
 FULL = {errno.ENOSPC: "No space left", errno.EDQUOT: "quota", errno.EFBIG: "File too large"}
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from keras_xd_tests.faults import running
 
-FILES = 12
+FILES = 8
 LENGTH = 6_000  # bytes
 
 
@@ -69,17 +69,6 @@ class InPlace(Sound):
             file.write(text[100:])
 
 
-class TooEarly(Sound):
-    """Reports a file before it is there."""
-
-    name = "too early"
-
-    def write(self, path, number):
-        print("done", number)
-        time.sleep(0.01)
-        super().write(path, number)
-
-
 class Forgetful(Sound):
     """Ends with another result when it goes on."""
 
@@ -88,16 +77,6 @@ class Forgetful(Sound):
     def run(self, folder):
         resumed = self.path(folder, 0).exists()
         return {**super().run(folder), "resumed": resumed}
-
-
-class Repeating(Sound):
-    """Does again what was finished."""
-
-    name = "repeating"
-
-    def check_resumed(self, before, after):
-        done = {line for line in before if line.startswith("done")}
-        return [f"{line} again" for line in after if line in done]
 
 
 class Silent(Sound):
@@ -112,20 +91,9 @@ class Silent(Sound):
             raise RuntimeError("something failed") from None
 
 
-class Stopping(Sound):
-    """Cannot go on."""
-
-    name = "stopping"
-
-    def run(self, folder):
-        if self.path(folder, 0).exists():
-            raise ValueError("there is something")
-        return super().run(folder)
-
-
 def planted(folder):
     """Run every job; return the findings of each."""
-    kinds = (Sound, InPlace, TooEarly, Forgetful, Repeating, Silent, Stopping)
+    kinds = (Sound, InPlace, Forgetful, Silent)
     jobs = {kind.name: kind() for kind in kinds}
     faults = running.Faults(0, folder, jobs, mount=False)
     rng, found = np.random.default_rng(0), {}
@@ -160,10 +128,10 @@ def main():
         path.mkdir()
     # Copies of a process are made faster before it imports TensorFlow.
     found = {"planted": planted(folders["planted"])}
-    from keras_xd_tests.tuner_integration import tuner_program
+    from keras_xd_tests.faults import killed_searches
 
     found["command"] = command(folders["command"])
-    found["searches"] = tuner_program.killed_searches(folders["searches"])
+    found["searches"] = killed_searches.killed_searches(folders["searches"])
     print("RESULT " + json.dumps(found))
 
 

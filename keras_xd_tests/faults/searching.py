@@ -118,7 +118,7 @@ def compiled(hp, network):
 
 
 def oracle(trials=TRIALS):
-    options = {"initial_trials": 2, "candidates": 6, "levels": (0,), "seed": 4}
+    options = {"initial_trials": 2, "num_candidates": 6, "fold_levels": (0,), "seed": 4}
     return GrammarOracle({"network": SPACE}, kt.Objective("val_loss", "min"), trials, **options)
 
 

@@ -164,24 +164,6 @@ def page(summary, findings, memory):
     return "\n".join(lines) + "\n"
 
 
-def again(options):
-    """Read the inputs with a finding again, and write the page of all; return what is left."""
-    summary = json.loads(options.again.read_text())
-    before, rows = summary.pop("findings"), summary["formats"]
-    with tempfile.TemporaryDirectory() as folder:
-        fuzz = Fuzz(summary["seed"], folder)
-        results = [fuzz.run(found["number"]) for found in before]
-    findings = [result for result in results if result["findings"]]
-    for name, row in rows.items():
-        row["findings"] = sum(result["format"] == name for result in findings)
-    if options.page:
-        text = page(summary, findings, summary["memory"])
-        text += f"\nInputs that were read again, with `--again`: {len(before)}.\n"
-        options.page.write_text(text, encoding="utf-8")
-    print(f"{len(findings)} of {len(before)} findings are left")
-    return findings
-
-
 def main(words=None):
     """Run the command; return the results with findings."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -191,12 +173,7 @@ def main(words=None):
     parser.add_argument("--only", type=int, help="number of one input")
     parser.add_argument("--page", type=pathlib.Path, help="page to write")
     parser.add_argument("--output", type=pathlib.Path, help="JSON file of summary and findings")
-    parser.add_argument(
-        "--again", type=pathlib.Path, help="such a file: its inputs with a finding are read again"
-    )
     options = parser.parse_args(words)
-    if options.again is not None:
-        return again(options)
     start, count = options.start, options.count
     if options.only is not None:
         start, count = options.only, 1

@@ -6,7 +6,6 @@ import resource
 import sys
 import sysconfig
 import tempfile
-import time
 
 # What may be opened for writing besides the input's own folder.
 HARMLESS = ("/dev/null",)
@@ -80,13 +79,6 @@ class Guard:
             return path.startswith("<frozen")
         path = os.path.realpath(path)
         return path.startswith((*LIBRARIES, self.own))
-
-
-def measured(function):
-    """Return what a function returns, and its seconds of the processor."""
-    start = time.process_time()
-    result = function()
-    return result, time.process_time() - start
 
 
 def memory():

@@ -46,13 +46,6 @@ def test_models_compute_what_the_term_says(tree):
         np.testing.assert_allclose(np.array(model(x)), expected, rtol=1e-6)
 
 
-def test_dead_edges_make_no_layers():
-    cell = "(CELL Cell (O dense) (O b) (O zero) (O zero) (O zero) (O a))"
-    model = build(read_term(cell), keras.Input((2,)), TABLE, name="pruned")
-    assert [layer.name for layer in model.layers[1:]] == ["b_edge1", "a_edge2"]
-    assert model.name == "pruned"
-
-
 def test_names_are_those_of_the_primitives_in_the_order_of_the_term():
     term = read_term("(S Residual2 (A Linear2 dense a) (O dense) (O dense))")
     for _ in range(2):
@@ -83,12 +76,6 @@ def test_motifs_share_the_architecture_and_weights_if_asked():
     np.testing.assert_allclose(np.array(together(x)), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_motifs_share_weights_where_the_shapes_are_the_same():
-    text = SHARED.replace("A Linear2 dense", "A Linear2 wide")
-    model = build(read_term(text), keras.Input((3,)), TABLE, share_weights=True)
-    assert model.count_params() == 2 * 12 + (3 * 6 + 6) + 2 * 42
-
-
 def test_stacked_inputs_keep_their_order():
     term = read_term("(S BinaryTopo subtract a b id id)")
     model = build(term, keras.Input((2,)), TABLE)
@@ -113,20 +100,10 @@ def test_cells_of_two_inputs_concatenate():
     np.testing.assert_allclose(np.array(model([x, y])), expected, rtol=1e-6)
 
 
-def test_inputs_that_are_not_used():
-    nodes = [f"(NODE{node} inputs_1_1 (OP a) (OP id))" for node in range(2, 6)]
-    term = read_term(f"(CELL DARTS {' '.join(nodes)})")
-    model = build(term, [keras.Input((2,)), keras.Input((2,))], TABLE)
-    ones = np.ones((1, 2), "float32")
-    np.testing.assert_allclose(np.array(model([0 * ones, ones])), np.full((1, 8), 4.0))
-
-
-def test_own_names_and_topologies():
-    term = read_term("(S Pair none skip)")
-    options = {"topologies": {"Pair": Topology(((1, 2), (1, 2)))}, "zero": "none"}
-    model = build(
-        term, keras.Input((2,)), {}, identity="skip", head=TABLE["a"](None, "a"), **options
-    )
+def test_own_topologies():
+    term = read_term("(S Pair zero id)")
+    topologies = {"Pair": Topology(((1, 2), (1, 2)))}
+    model = build(term, keras.Input((2,)), {}, topologies=topologies, head=TABLE["a"](None, "a"))
     np.testing.assert_allclose(np.array(model(np.ones((1, 2)))), [[3.0, 3.0]])
 
 
@@ -144,8 +121,3 @@ def test_terms_that_are_no_model(term, inputs, rule):
     given = [keras.Input((2,)) for _ in range(inputs)]
     with pytest.raises(ValueError, match=rule):
         build(read_term(term), given, TABLE)
-
-
-def test_a_text_is_no_term():
-    with pytest.raises(ValueError, match="`term` must be a Term.*Received: term="):
-        build("(O a)", keras.Input((2,)), TABLE)

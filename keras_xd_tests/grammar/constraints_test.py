@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_xd.grammar import TOPOLOGIES, Connected, Downsamplings, Grammar, InputDependent
-from keras_xd.grammar.constraints import Together
 from keras_xd.grammar.terms import Term
 
 PLAIN = [name for name in TOPOLOGIES if name not in ("DARTS", "BinaryTopo")]
@@ -87,20 +86,6 @@ def test_other_operators_need_all_of_their_arguments():
     assert levels.state("blend", (1, 1)) == 1 and levels.state("blend", (1, 0)) == "wrong"
     assert InputDependent(["one"]).state("blend", (False, True)) is True
     assert InputDependent(["one"]).state("blend", (False, False)) is False
-
-
-def test_accepted_states():
-    assert Connected().accepts(True) and not Connected().accepts(False)
-    assert Downsamplings(2, []).accepts(2) and not Downsamplings(2, []).accepts("cut")
-
-
-def test_several_constraints_are_one():
-    both = Together([Connected(), Downsamplings(1, ["down"])])
-    assert both.state("down", ()) == (True, 1)
-    assert both.state("Linear2", ((True, 1), (True, 0))) == (True, 1)
-    assert both.state("Linear2", ((True, 1), (True, 1))) == (True, "wrong")
-    assert not both.accepts((True, "wrong"))
-    assert both.accepts((True, 1)) and not both.accepts((True, 0))
 
 
 def test_counts_and_samples_under_both():

@@ -31,9 +31,8 @@ def test_random_terms_build_and_train_a_step(rng):
 
 
 @pytest.mark.parametrize("name", ["resnet18", "wide_resnet16_4", "vit", "mlp_mixer"])
-@pytest.mark.parametrize("size", [(8, 8), (9, 6)])
-def test_baselines_build_on_images_of_any_shape(name, size):
-    network = baseline(name, size)
+def test_baselines_build_on_images_of_any_shape(name):
+    network = baseline(name, (9, 6))
     assert network.output_shape == (None, 3)
 
 
@@ -71,20 +70,6 @@ def test_im2col_linear_col2im_is_a_convolution(rng):
     kernel = keras.ops.reshape(dense.kernel, (3, 3, 4, 8))
     expected = keras.ops.conv(x, kernel, padding="same") + dense.bias
     np.testing.assert_allclose(network(x), expected, atol=1e-4)
-
-
-@pytest.mark.parametrize("size, stride", [(3, 1), (3, 2), (2, 2), (4, 4), (8, 8), (16, 16), (1, 1)])
-@pytest.mark.parametrize("image", [(8, 8), (7, 10), (12, 5), (1, 3)], ids=str)
-def test_columns_are_the_patches_of_keras(rng, size, stride, image):
-    x = rng.normal(size=(2, *image, 3)).astype("float32")
-    layer = ImageColumns(size, stride)
-    expected = keras.ops.image.extract_patches(x, size, strides=stride, padding="same")
-    columns = layer(x)
-    assert columns.shape == layer.compute_output_shape(x.shape)
-    again = ImageColumns.from_config(layer.get_config())
-    for found in (columns, again(x)):
-        found = keras.ops.reshape(found, expected.shape)
-        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (found, expected)))
 
 
 @pytest.mark.parametrize("arguments", [(0, 1), (3, 0), (3, 4), (2.5, 1)])
@@ -162,11 +147,3 @@ def test_activations_and_normalizations_have_the_published_constants():
 def test_columns_of_another_image_are_refused():
     with pytest.raises(ValueError, match="5 columns for images of"):
         TABLE["col2im"]((None, 5, 3), "name")
-
-
-def test_positional_encoding_is_a_layer():
-    layer = primitives.einspace((8, 8))["pos_enc"]((None, 4, 2), "encoding")
-    layer.build((None, 4, 2))
-    x = np.ones((1, 4, 2), "float32")
-    np.testing.assert_allclose(layer(x), x + keras.ops.convert_to_numpy(layer.encoding)[None])
-    assert type(layer).from_config(layer.get_config()).name == "encoding"

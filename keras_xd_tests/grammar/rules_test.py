@@ -4,7 +4,7 @@ import time
 import pytest
 from hypothesis import given, settings
 
-from keras_xd.grammar.rules import Rules, is_symbol, read_productions
+from keras_xd.grammar.rules import Rules, read_productions
 from keras_xd_tests.grammar import random_grammars
 
 
@@ -60,28 +60,18 @@ def test_weights_print_exactly():
     ("text", "rule"),
     [
         ("", "at least one production"),
-        ("# nothing", "at least one production"),
         ("S", "A line reads"),
-        ("| x", "A line reads"),
         ("S T -> x", "A line reads"),
-        ("S = x", "A line reads"),
         ("S ->", "at least one symbol"),
         ("S -> x |", "at least one symbol"),
-        ("S -> | x", "at least one symbol"),
         ("S -> [1]", "at least one symbol"),
         ("S -> x [1] y", "A weight ends"),
         ("S -> x [1] [2]", "A weight ends"),
         ("S -> x [0]", "A weight is"),
-        ("S -> x [-1]", "A weight is"),
         ("S -> x [inf]", "A weight is"),
-        ("S -> x [1e999]", "A weight is"),
-        ("S -> x [e]", "A weight is"),
         ("S -> x [1", "A weight is"),
         ("S -> f(x)", "free of brackets"),
         ("S -> x -> y", "free of brackets"),
-        ("S -> x->y", "free of brackets"),
-        ("S->x->y", "free of brackets"),
-        ("->x", "A line reads"),
         ("S -> T \n T -> x", "must be a terminal"),
         ("S -> x \n T -> y", "reachable"),
         ("S -> f S", "finite term"),
@@ -126,29 +116,9 @@ def test_depths():
     assert rules("S -> f A | x \n A -> y", 5).max_depth == 2
 
 
-@settings(max_examples=40)
-@given(random_grammars.productions())
-def test_depths_of_random_grammars(drawn):
-    found = rules(random_grammars.text(drawn))
-    for symbol in drawn:
-        counts = [len(random_grammars.terms(drawn, symbol, depth)) for depth in range(4)]
-        if found.height[symbol] <= 3:
-            height = found.height[symbol]
-            assert counts[height - 1] < counts[height] == counts[3]
-        else:
-            assert counts[3] > counts[2]
-        assert counts[found.least_depth[symbol]] > counts[found.least_depth[symbol] - 1] == 0
-
-
 def test_long_chains_need_no_recursion():
     lines = [f"N{i} -> f N{i + 1}" for i in range(5_000)]
     begin = time.process_time()
     found = rules("\n".join([*lines, "N5000 -> x"]))
     assert found.max_depth == 5_001 == found.least_depth["N0"]
     assert time.process_time() - begin < 3
-
-
-def test_symbols():
-    assert is_symbol("conv3x3") and is_symbol("share:cell") and is_symbol("ä")
-    for text in ("", "a b", "a(", "[", "a|b", "#", "->", "a->b", None):
-        assert not is_symbol(text)

@@ -68,26 +68,9 @@ def test_weights_from_left_to_right_under_a_constraint():
     assert_distributed(frequencies(grammar, 2000, uniform=True), dict.fromkeys(expected, 1 / 5))
 
 
-def test_weights_under_a_depth_bound():
-    grammar = Grammar("S -> f S | x", max_depth=3)
-    assert_distributed(frequencies(grammar, 2000), {"x": 1 / 2, "f(x)": 1 / 4, "f(f(x))": 1 / 4})
-    assert_distributed(
-        frequencies(grammar, 2000, uniform=True), dict.fromkeys(["x", "f(x)", "f(f(x))"], 1 / 3)
-    )
-
-
 def test_deep_samples_need_no_recursion():
     grammar = Grammar("S -> f S [1e9] | x", max_depth=3000)
     assert grammar.sample(np.random.default_rng(0)).depth == 3000
-
-
-def test_same_seed_same_terms():
-    grammar = Grammar("S -> f A A A \n A -> x | y | z | g B \n B -> u | v")
-    drawn = [
-        [str(grammar.sample(rng, uniform)) for uniform in (True, False) for _ in range(10)]
-        for rng in (np.random.default_rng(5), np.random.default_rng(5))
-    ]
-    assert drawn[0] == drawn[1]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 2**63, 2**64, 3 * 2**80, 10**40])

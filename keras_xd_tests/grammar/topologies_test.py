@@ -1,7 +1,7 @@
 import pytest
 
 from keras_xd.grammar import TOPOLOGIES, Topology, read_term
-from keras_xd.grammar.topologies import darts, linear
+from keras_xd.grammar.topologies import darts
 
 
 def test_edges_of_the_papers():
@@ -15,13 +15,6 @@ def test_edges_of_the_papers():
     assert edges["Cell"] == ((1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (3, 4))
     assert edges["BinaryTopo"] == ((4, 5), (1, 2), (1, 3), (2, 4), (3, 4))
     assert TOPOLOGIES["BinaryTopo"].merges == ((4, "stack"),)
-
-
-def test_arguments_stand_on_edges():
-    a, b = read_term("(S f a b)").arguments
-    assert linear(2).expand((a, b)) == [(1, 2, a), (2, 3, b)]
-    with pytest.raises(ValueError, match="one argument for each edge"):
-        linear(2).expand((a,))
 
 
 def test_darts_nodes():

@@ -1,5 +1,3 @@
-import collections
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -62,16 +60,6 @@ def test_each_position_mutates_with_probability_one_by_their_number():
     assert np.all(abs(changes.mean(axis=0) - expected) < 5 * deviation)
 
 
-def test_mutation_of_the_root_regrows_everything():
-    grammar = Grammar("S -> f A | g A \n A -> x [1e9] | y")
-    term = grammar.parse("(S f (A y))")
-    rng = np.random.default_rng(0)
-    seen = collections.Counter(grammar.mutate(term, rng).formula() for _ in range(400))
-    # The root alone or with A regrows to g(x) or f(x), A alone to f(x): in all 1/4 : 1/2.
-    assert set(seen) == {"f(x)", "g(x)"}
-    assert abs(seen["g(x)"] / 400 - 1 / 3) < 5 * (2 / 9 / 400) ** 0.5
-
-
 def test_crossover_replaces_one_part_by_one_of_the_other():
     grammar = Grammar("S -> f A B | g B A \n A -> x | y | h B \n B -> u | v | w")
     rng = np.random.default_rng(0)
@@ -114,38 +102,14 @@ def test_variations_obey_the_constraint():
     assert zeros > 150
 
 
-def test_terms_without_choice_stay():
-    grammar = Grammar("S -> f A \n A -> x")
-    term = grammar.parse("(S f (A x))")
-    rng = np.random.default_rng(0)
-    assert grammar.mutate(term, rng) == term == grammar.crossover(term, term, rng)
-    assert grammar.positions(term) == 0
-
-
-def test_depth_bound_of_crossover():
-    grammar = Grammar("S -> f S S | x | y", max_depth=3)
-    deep = grammar.parse("(S f (S f (S x) (S y)) (S f (S y) (S x)))")
-    rng = np.random.default_rng(0)
-    children = {grammar.self_crossover(deep, rng) for _ in range(200)}
-    assert len(children) > 4 and max(child.depth for child in children) == 3
-
-
 def test_parts_are_shared_between_grammars():
     # What one grammar notes about a part is of no use to another one.
     a = Grammar("S -> f A \n A -> x | y")
     b = Grammar("S -> f A \n A -> x")
     term = a.parse("(S f (A x))")
-    assert (a.positions(term), b.positions(term), a.positions(term)) == (1, 0, 1)
-
-
-def test_same_seed_same_variations():
-    grammar = spaces.hierarchical_nas_bench_201()
-    drawn = []
-    for _ in range(2):
-        rng = np.random.default_rng(7)
-        a, b = grammar.sample(rng), grammar.sample(rng)
-        drawn.append([str(grammar.mutate(a, rng)), str(grammar.crossover(a, b, rng))])
-    assert drawn[0] == drawn[1]
+    rng = np.random.default_rng(0)
+    changes = [grammar.mutate(term, rng) != term for grammar in (a, b, a)]
+    assert changes == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +124,7 @@ def test_same_seed_same_variations():
 )
 def test_other_terms_are_refused(term, rule):
     rng = np.random.default_rng(0)
-    for vary in (CELLS.check, CELLS.positions, lambda term: CELLS.mutate(term, rng)):
+    for vary in (CELLS.check, lambda term: CELLS.mutate(term, rng)):
         with pytest.raises(ValueError, match=rule):
             vary(term)
     with pytest.raises(ValueError, match=rule):

@@ -1,13 +1,10 @@
 """Check random configurations of all layers.
 
     python -m keras_xd_tests.sweep --count 10000 --seed 0 --page benchmarks/sweep.md
-    python -m keras_xd_tests.sweep --start 2500 --count 2500 --output piece_1.json
-    python -m keras_xd_tests.sweep --join piece_*.json --page benchmarks/sweep.md
     python -m keras_xd_tests.sweep --seed 0 --only 4711
 
 A configuration depends on the seed and its number alone; one that fails prints the command that
-repeats it, and a smaller one that fails in the same check. Needs TensorFlow, and runs eagerly on
-one core: pieces may run side by side.
+repeats it. Needs TensorFlow, and runs eagerly on one core.
 """
 
 import argparse
@@ -33,10 +30,6 @@ def arguments(words=None):
     parser.add_argument("--only", type=int, help="number of one configuration")
     parser.add_argument("--families", nargs="*", choices=checks.NAMES, metavar="FAMILY")
     parser.add_argument("--output", type=pathlib.Path, help="JSON file of the summary")
-    parser.add_argument("--join", nargs="*", type=pathlib.Path, help="JSON files to join")
-    parser.add_argument(
-        "--again", type=pathlib.Path, help="JSON file: its configurations that failed, once more"
-    )
     parser.add_argument("--page", type=pathlib.Path, help="page to write")
     return parser.parse_args(words)
 
@@ -49,9 +42,6 @@ def run_one(seed, number):
         print(f"{report.command(seed, number)}  # {family}, {result['check']}")
         print(f"    {result['reason']}")
         print(f"    {json.dumps(configuration)}")
-        smaller = checks.shrunk(result, checks.seed_of(seed, number))
-        if smaller is not result:
-            print(f"    smaller: {json.dumps(smaller['configuration'])}")
         sys.stdout.flush()
     return result
 
@@ -59,32 +49,18 @@ def run_one(seed, number):
 def main(words=None):
     """Run the command; return the summary."""
     options = arguments(words)
-    if options.join:
-        summary = report.joined([json.loads(path.read_text()) for path in options.join])
-    elif options.again:
-        summary = json.loads(options.again.read_text())
-        before, summary["failures"] = summary["failures"], []
-        for failure in before:
-            report.judge(summary, failure["number"], run_one(summary["seed"], failure["number"]))
-        if options.output:
-            options.output.write_text(json.dumps(summary, indent=1))
-    else:
-        summary = report.empty(options.seed)
-        start, count = options.start, options.count
-        if options.only is not None:
-            start, count = options.only, 1
-        summary["ranges"].append([start, count])
-        for number in range(start, start + count):
-            if options.families and checks.drawn_family(number) not in options.families:
-                continue
-            result = run_one(options.seed, number)
-            report.add(summary, number, result)
-            done = number - start + 1
-            if options.output and done % 25 == 0:
-                ranges = [[start, done]]
-                options.output.write_text(json.dumps({**summary, "ranges": ranges}, indent=1))
-        if options.output:
-            options.output.write_text(json.dumps(summary, indent=1))
+    summary = report.empty(options.seed)
+    start, count = options.start, options.count
+    if options.only is not None:
+        start, count = options.only, 1
+    summary["ranges"].append([start, count])
+    for number in range(start, start + count):
+        if options.families and checks.drawn_family(number) not in options.families:
+            continue
+        result = run_one(options.seed, number)
+        report.add(summary, number, result)
+    if options.output:
+        options.output.write_text(json.dumps(summary, indent=1))
     if options.only is not None:
         print(json.dumps(result, indent=1))
     if options.page:

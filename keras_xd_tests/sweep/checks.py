@@ -31,7 +31,6 @@ ROUNDINGS = 10
 # Central differences in float64, of a step that errs as much by rounding as by curvature.
 STEP = 1e-5
 DIFFERENCES = 1e-6
-SHRINKS = 15
 
 
 @functools.cache
@@ -395,41 +394,3 @@ def check(family, configuration, seed):
         found |= {"check": "draw", "reason": f"{type(error).__name__}: {error}"[:2000]}
     errors = {} if checks is None else checks.errors
     return {**found, "errors": errors, "seconds": time.process_time() - start}
-
-
-def shrunk(result, seed):
-    """Return the result of a smaller configuration that fails in the same check."""
-    runs = 0
-    shrinking = True
-    while shrinking and runs < SHRINKS:
-        shrinking = False
-        for smaller in _smaller(result["configuration"]):
-            runs += 1
-            other = check(result["family"], smaller, seed)
-            if other.get("check") == result["check"] and _kind(other) == _kind(result):
-                result, shrinking = other, True
-                break
-            if runs >= SHRINKS:
-                break
-    return result
-
-
-def _kind(result):
-    return result["reason"].split(" ")[0]
-
-
-def _smaller(configuration):
-    """Yield configurations with an argument less, or smaller sizes."""
-    arguments = configuration["arguments"]
-    for name in arguments:
-        yield {**configuration, "arguments": {k: v for k, v in arguments.items() if k != name}}
-    for name in ("channels", "batch"):
-        if configuration[name] > 1 + (name == "batch"):
-            yield {**configuration, name: configuration[name] - 1}
-    for axis, size in enumerate(configuration["sizes"]):
-        if size > 1:
-            smaller = [n - (a == axis) for a, n in enumerate(configuration["sizes"])]
-            yield {**configuration, "sizes": smaller}
-    for name, value in arguments.items():
-        if isinstance(value, int) and not isinstance(value, bool) and value > 1:
-            yield {**configuration, "arguments": {**arguments, name: value - 1}}

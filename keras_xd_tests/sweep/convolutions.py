@@ -179,13 +179,10 @@ def _transposed_family(rank):
         found["arguments"] |= subjects.searching(rng, rank)
         return found
 
-    def subject(configuration):
-        return Subject(
-            getattr(layers, f"XDConv{rank}DTranspose"),
-            configuration["arguments"],
-            (subjects.shape_of(configuration),),
-            twin=plain_twin(getattr(keras.layers, f"Conv{rank}DTranspose")),
-        )
+    subject = subjects.subject(
+        getattr(layers, f"XDConv{rank}DTranspose"),
+        twin=plain_twin(getattr(keras.layers, f"Conv{rank}DTranspose")),
+    )
 
     return Family(draw, subject)
 
@@ -228,14 +225,11 @@ def _separable_family(rank):
             found["arguments"].pop("data_format", None)
         return found
 
-    def subject(configuration):
-        return Subject(
-            getattr(layers, f"XDSeparableConv{rank}D"),
-            configuration["arguments"],
-            (subjects.shape_of(configuration),),
-            twin=plain_twin(getattr(keras.layers, f"SeparableConv{rank}D")),
-            convolves=True,
-        )
+    subject = subjects.subject(
+        getattr(layers, f"XDSeparableConv{rank}D"),
+        twin=plain_twin(getattr(keras.layers, f"SeparableConv{rank}D")),
+        convolves=True,
+    )
 
     return Family(draw, subject)
 
@@ -252,13 +246,9 @@ def _draw_causal(rng):
     return found
 
 
-def _causal_subject(configuration):
-    return Subject(
-        layers.XDCausalConv1D,
-        configuration["arguments"],
-        (subjects.shape_of(configuration),),
-        twin=plain_twin(keras.layers.Conv1D, padding="causal"),
-    )
+_causal_subject = subjects.subject(
+    layers.XDCausalConv1D, twin=plain_twin(keras.layers.Conv1D, padding="causal")
+)
 
 
 FAMILIES = {

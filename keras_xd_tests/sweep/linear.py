@@ -41,13 +41,7 @@ def _k_dense_oracle(layer, x):
     return _activated(layer, values)
 
 
-def _k_dense(configuration):
-    return Subject(
-        layers.KDense,
-        configuration["arguments"],
-        (subjects.shape_of(configuration),),
-        oracle=_k_dense_oracle,
-    )
+_k_dense = subjects.subject(layers.KDense, oracle=_k_dense_oracle)
 
 
 def _possible_share(rng, family, shapes):
@@ -97,14 +91,7 @@ def _structured_oracle(layer, x):
     return _activated(layer, values)
 
 
-def _structured(configuration):
-    return Subject(
-        layers.StructuredDense,
-        configuration["arguments"],
-        (subjects.shape_of(configuration),),
-        oracle=_structured_oracle,
-        settle=_project,
-    )
+_structured = subjects.subject(layers.StructuredDense, oracle=_structured_oracle, settle=_project)
 
 
 EQUATIONS = (
@@ -215,11 +202,7 @@ def _spectral(rank):
     def draw(rng):
         spatial = subjects.sizes(rng, rank, (17, 8, 5))
         modes = [integer(rng, 1, max(n // 2, 1)) for n in spatial]
-        arguments = {
-            **subjects.finishing(rng),
-            "filters": integer(rng, 1, 3),
-            "modes": modes,
-        }
+        arguments = {**subjects.finishing(rng), "filters": integer(rng, 1, 3), "modes": modes}
         if chance(rng, 0.3):
             arguments["data_format"] = "channels_first"
         return {
@@ -239,13 +222,7 @@ def _spectral(rank):
         values = _activated(layer, values)
         return np.moveaxis(values, -1, 1) if first else values
 
-    def subject(configuration):
-        return Subject(
-            getattr(layers, f"SpectralConv{rank}D"),
-            configuration["arguments"],
-            (subjects.shape_of(configuration),),
-            oracle=oracle,
-        )
+    subject = subjects.subject(getattr(layers, f"SpectralConv{rank}D"), oracle=oracle)
 
     return Family(draw, subject)
 

@@ -1,4 +1,4 @@
-"""Summaries of a sweep: pieces that can be joined, and the page."""
+"""Summaries of a sweep, and the page."""
 
 # Columns of the page, by the beginnings of the checks' names.
 COLUMNS = {
@@ -25,52 +25,12 @@ def add(summary, number, result):
     row = summary["families"].setdefault(result["family"], row)
     row["count"] += 1
     row["seconds"] += result["seconds"]
-    judge(summary, number, result)
-
-
-def judge(summary, number, result):
-    """Keep the errors of a configuration, and that it failed."""
-    row = summary["families"][result["family"]]
     for check, error in result["errors"].items():
         if error >= row["worst"].get(check, [-1.0])[0]:
             row["worst"][check] = [error, number]
     if "check" in result:
         kept = ("family", "configuration", "check", "reason")
         summary["failures"].append({"number": number, **{k: result[k] for k in kept}})
-
-
-def joined(summaries):
-    """Return the summary of several pieces of one sweep.
-
-    Raises:
-        ValueError: if they are of different seeds, or a configuration is in two of them.
-    """
-    if len({summary["seed"] for summary in summaries}) != 1:
-        raise ValueError(
-            "Pieces must be of one seed. "
-            f"Received: seeds {[summary['seed'] for summary in summaries]}"
-        )
-    ranges = sorted(tuple(r) for summary in summaries for r in summary["ranges"])
-    for (start, count), (after, _) in zip(ranges, ranges[1:], strict=False):
-        if start + count > after:
-            raise ValueError(f"Pieces must not overlap. Received: start and count {ranges}")
-    found = empty(summaries[0]["seed"])
-    for start, count in ranges:
-        if found["ranges"] and sum(found["ranges"][-1]) == start:
-            found["ranges"][-1][1] += count
-        else:
-            found["ranges"].append([start, count])
-    for summary in summaries:
-        found["failures"] += summary["failures"]
-        for family, row in summary["families"].items():
-            start = {"count": 0, "seconds": 0.0, "worst": {}}
-            into = found["families"].setdefault(family, start)
-            into["count"] += row["count"]
-            into["seconds"] += row["seconds"]
-            for check, worst in row["worst"].items():
-                into["worst"][check] = max(into["worst"].get(check, [-1.0, 0]), worst)
-    found["failures"].sort(key=lambda failure: failure["number"])
-    return found
 
 
 def command(seed, number):

@@ -67,16 +67,13 @@ def _masked(name, rank):
             "arguments": arguments,
         }
 
-    def subject(configuration):
-        return Subject(
-            masked_class,
-            configuration["arguments"],
-            (subjects.shape_of(configuration),),
-            twin=plain_twin(keras_class),
-            move=_shorten,
-            derivatives=False,  # the mask jumps to zero at its threshold
-            convolves=True,
-        )
+    subject = subjects.subject(
+        masked_class,
+        twin=plain_twin(keras_class),
+        move=_shorten,
+        derivatives=False,  # the mask jumps to zero at its threshold
+        convolves=True,
+    )
 
     return Family(draw, subject)
 
@@ -108,15 +105,12 @@ def _mask_oracle(layer, x):
     return x
 
 
-def _mask(configuration):
-    return Subject(
-        layers.DifferentiableMask,
-        configuration["arguments"],
-        (subjects.shape_of(configuration),),
-        oracle=_mask_oracle,
-        move=_shorten,
-        derivatives=False,  # it jumps to zero at its threshold
-    )
+_mask = subjects.subject(
+    layers.DifferentiableMask,
+    oracle=_mask_oracle,
+    move=_shorten,
+    derivatives=False,  # it jumps to zero at its threshold
+)
 
 
 def _draw_ck(rank):
@@ -157,19 +151,16 @@ def _ck(rank):
     def move(layer, rng):
         layer.kernel_mask.length.assign(rng.uniform(0.3, 0.9, size=(rank,)))
 
-    def subject(configuration):
-        return Subject(
-            getattr(layers, f"CKConv{rank}D"),
-            configuration["arguments"],
-            (subjects.shape_of(configuration),),
-            oracle=_ck_oracle,
-            settle=lambda layer, rng: None,
-            move=move,
-            derivatives=False,  # the mask jumps to zero at its threshold
-            tolerance64=1e-5,  # the network is evaluated in float32
-            tolerance=3e-5,
-            convolves=True,
-        )
+    subject = subjects.subject(
+        getattr(layers, f"CKConv{rank}D"),
+        oracle=_ck_oracle,
+        settle=lambda layer, rng: None,
+        move=move,
+        derivatives=False,  # the mask jumps to zero at its threshold
+        tolerance64=1e-5,  # the network is evaluated in float32
+        tolerance=3e-5,
+        convolves=True,
+    )
 
     return Family(_draw_ck(rank), subject)
 
@@ -221,15 +212,12 @@ def _mixture_oracle(layer, x):
 
 
 def _mixture(rank):
-    def subject(configuration):
-        return Subject(
-            getattr(layers, f"MixedOperation{rank}D"),
-            configuration["arguments"],
-            (subjects.shape_of(configuration),),
-            oracle=_mixture_oracle,
-            finalizes=False,  # it keeps one operation only
-            convolves=True,
-        )
+    subject = subjects.subject(
+        getattr(layers, f"MixedOperation{rank}D"),
+        oracle=_mixture_oracle,
+        finalizes=False,  # it keeps one operation only
+        convolves=True,
+    )
 
     return Family(_draw_mixture(rank), subject)
 
@@ -255,15 +243,12 @@ def _draw_dash(rng):
     }
 
 
-def _dash(configuration):
-    return Subject(
-        layers.DashConv,
-        configuration["arguments"],
-        (subjects.shape_of(configuration),),
-        oracle=lambda layer, x: dash_conv_test.explicit(layer, x.astype(layer.compute_dtype)),
-        finalizes=False,
-        convolves=True,
-    )
+_dash = subjects.subject(
+    layers.DashConv,
+    oracle=lambda layer, x: dash_conv_test.explicit(layer, x.astype(layer.compute_dtype)),
+    finalizes=False,
+    convolves=True,
+)
 
 
 def _draw_calibration(rng):
@@ -292,16 +277,13 @@ def _calibration_oracle(layer, x):
     return x + factor * self_calibration_test.addend(layer.operation, layer, x)
 
 
-def _calibration(configuration):
-    return Subject(
-        layers.SelfCalibration,
-        configuration["arguments"],
-        (subjects.shape_of(configuration),),
-        oracle=_calibration_oracle,
-        settle=_randomized,
-        derivatives=False,  # a rectification is inside
-        convolves=True,
-    )
+_calibration = subjects.subject(
+    layers.SelfCalibration,
+    oracle=_calibration_oracle,
+    settle=_randomized,
+    derivatives=False,  # a rectification is inside
+    convolves=True,
+)
 
 
 def _draw_dynamic(rng):
@@ -323,16 +305,13 @@ def _dynamic_oracle(layer, x):
     return cell_references.dynamic(x, kernels, layer.strides)
 
 
-def _dynamic(configuration):
-    return Subject(
-        layers.DynamicConv2D,
-        configuration["arguments"],
-        (subjects.shape_of(configuration),),
-        oracle=_dynamic_oracle,
-        settle=_randomized,
-        derivatives=False,  # a rectification is inside
-        convolves=True,
-    )
+_dynamic = subjects.subject(
+    layers.DynamicConv2D,
+    oracle=_dynamic_oracle,
+    settle=_randomized,
+    derivatives=False,  # a rectification is inside
+    convolves=True,
+)
 
 
 def _draw_cell(rng):

@@ -75,6 +75,13 @@ class Family:
     subject: Callable
 
 
+def subject(layer_class, **options):
+    """Return the function from a configuration of a layer with one input to its `Subject`."""
+    return lambda configuration: Subject(
+        layer_class, configuration["arguments"], (shape_of(configuration),), **options
+    )
+
+
 def of_json(value):
     """Return a configuration as JSON gives it back, with lists as tuples."""
     if isinstance(value, dict):

@@ -59,16 +59,6 @@ def test_refused_points_are_not_returned_and_nothing_is_scored_twice():
     assert evolve(score, [], flip, rng) is None
 
 
-def test_the_same_seed_finds_the_same():
-    def run(seed):
-        rng = np.random.default_rng(seed)
-        start = [tuple(rng.integers(2, size=40).tolist()) for _ in range(10)]
-        return evolve(ones, start, flip, rng, generations=2, most_generations=2)
-
-    assert run(0) == run(0)
-    assert run(0) != run(1)
-
-
 def test_the_number_of_generations_is_bounded():
     batches = []
 

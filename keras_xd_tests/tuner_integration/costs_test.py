@@ -3,7 +3,6 @@ import re
 import keras
 import pytest
 
-from keras_xd import layers
 from tuner_integration import costs
 
 
@@ -13,26 +12,8 @@ def model(units=3):
 
 def test_costs_of_a_model():
     assert costs.model_costs(model()) == {"multiply_adds": 12.0, "parameters": 15.0}
-    found = costs.model_costs(model(), ["latency"], batch_size=2)
+    found = costs.model_costs(model(), ["latency"])
     assert 0 < found["latency"] < 10
-
-
-def test_searchable_operations_are_counted():
-    x = keras.Input((8, 8, 2))
-    searched = keras.Model(x, layers.XDConv2D(2, 3, padding="same")(x))
-    assert costs.model_costs(searched)["multiply_adds"] > 0
-
-
-def test_layers_without_a_count_are_silent():
-    class Own(keras.layers.Layer):
-        def build(self, shape):
-            self.weight = self.add_weight(shape=(shape[-1],))
-
-        def call(self, x):
-            return x * self.weight
-
-    own = keras.Sequential([keras.Input((4,)), Own(), keras.layers.Dense(1)])
-    assert costs.model_costs(own) == {"multiply_adds": 4.0, "parameters": 9.0}
 
 
 @pytest.mark.parametrize(

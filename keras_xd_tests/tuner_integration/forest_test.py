@@ -52,13 +52,6 @@ def test_predictions_are_those_of_scikit_learn():
     np.testing.assert_allclose(forest.out_of_bag, model.oob_prediction_, rtol=1e-5, atol=1e-6)
 
 
-def test_one_point_is_its_own_prediction():
-    _, points = sample(2)
-    forest = Forest(points[:1], [3.0])
-    assert forest.out_of_bag.tolist() == [3.0]
-    assert [array.tolist() for array in forest.predict(points)] == [[3.0, 3.0], [0.0, 0.0]]
-
-
 def test_paths_tell_places_apart_and_motifs_are_expanded():
     first = path_features(read_term("(S Linear2 conv id)"))
     second = path_features(read_term("(S Linear2 id conv)"))

@@ -27,19 +27,6 @@ def test_other_things_are_refused(given, names):
         given_values(given, list(names))
 
 
-def test_values_are_those_of_their_hyperparameters():
-    hyperparameters = kt.HyperParameters()
-    hyperparameters.Int("width", 1, 8)
-    hyperparameters.Boolean("bias")
-    hyperparameters.Fixed("classes", 10)
-    space = PointSpace({"s": GRAMMAR}, hyperparameters)
-    point = given_point(space, {"s": TEXT, "width": 3, "bias": True, "classes": 10})
-    assert dict(point)["width"] == 3 and dict(point)["bias"] is True
-    for name, value in (("width", 9), ("width", True), ("bias", "no"), ("classes", 3)):
-        with pytest.raises(ValueError, match=f"Received: {name}="):
-            given_point(space, {"s": TEXT, name: value})
-
-
 def test_a_folder_without_trials_is_no_project(tmp_path):
     with pytest.raises(ValueError, match="without trials"):
         project_rows(tmp_path, kt.Objective("loss", "min"))

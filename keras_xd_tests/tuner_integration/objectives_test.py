@@ -3,14 +3,12 @@ import warnings
 import keras_tuner as kt
 import numpy as np
 import pytest
-from keras_tuner.engine.trial import Trial
 
 from keras_xd.grammar import operation_graph, spaces
 from tuner_integration import GrammarOracle
-from tuner_integration.objectives import errors_of_scores, front_of_trials, score_of_trial
-from tuner_integration.scores import normal_scores
+from tuner_integration.objectives import errors_of_scores, score_of_trial
 
-pytestmark = pytest.mark.usefixtures("few_trees")
+pytestmark = pytest.mark.usefixtures("few_trees", "short_searches")
 CELLS = spaces.nas_bench_201_cell()
 TWO = [kt.Objective("error", "min"), kt.Objective("size", "min")]
 
@@ -28,7 +26,7 @@ def costs(text):
 
 
 def oracle(trials=12, strategy="bayesian", seed=0, **options):
-    options = {"initial_trials": 6, "candidates": 20, "levels": (0,), **options}
+    options = {"initial_trials": 6, "num_candidates": 20, "fold_levels": (0,), **options}
     return GrammarOracle({"cell": CELLS}, TWO, trials, strategy, seed=seed, **options)
 
 
@@ -36,13 +34,6 @@ def searched(oracle):
     while asked := oracle.ask():
         oracle.tell(asked[0], costs(asked[0]))
     return oracle
-
-
-def test_one_objective_is_seen_as_before_and_draws_nothing(rng):
-    before = rng.bit_generator.state
-    errors = errors_of_scores([0.3, None, 0.1], kt.Objective("error", "min"), rng)
-    np.testing.assert_array_equal(errors, normal_scores([0.3, None, 0.1]))
-    assert rng.bit_generator.state == before
 
 
 def test_each_point_of_the_front_is_the_best_for_some_weights(rng):
@@ -99,16 +90,6 @@ def test_several_objectives_are_kept_and_imported(tmp_path):
         costs(other.get_state()["imported"][0]["values"]["cell"])
     )
     other.tell(other.ask()[0], {"error": 0.1, "size": 1})
-
-
-def test_the_front_of_one_objective_is_the_best_trial():
-    objective = kt.Objective("loss", "max")
-    trials = []
-    for number, score in enumerate([0.1, 0.7, 0.3]):
-        trials.append(Trial(kt.HyperParameters(), str(number), "COMPLETED"))
-        trials[-1].score = score
-    trials.append(Trial(kt.HyperParameters(), "3", "FAILED"))
-    assert front_of_trials(trials, objective) == [trials[1]]
 
 
 def test_what_is_refused_costs_no_trial_and_is_not_tried_again(tmp_path):

@@ -14,7 +14,7 @@ CELLS = spaces.nas_bench_201_cell()
 
 def told(scores, **options):
     """An oracle that knows a term for each of these scores, in this order, and the terms."""
-    options = {"candidates": 9, "levels": (0,), **options}
+    options = {"num_candidates": 9, "fold_levels": (0,), **options}
     oracle = GrammarOracle({"cell": CELLS}, kt.Objective("loss", "min"), 40, seed=3, **options)
     rng, terms = np.random.default_rng(0), []
     while len(terms) < len(scores):
@@ -40,7 +40,7 @@ def parents(monkeypatch):
 
 def test_evolution_mutates_the_best_of_the_youngest(parents):
     scores = [0.1, 0.9, 0.5, 0.4, 0.8]
-    options = {"strategy": "evolution", "population": 3, "sample": 3, "initial_trials": 5}
+    options = {"strategy": "evolution", "population": 3, "tournament_size": 3, "initial_trials": 5}
     oracle, terms = told(scores, **options)
     oracle.ask()
     assert set(parents) == {terms[3]}

@@ -30,3 +30,5 @@ def test_names_are_there_with_the_extra():
     assert module.GrammarOracle is tuner_integration.GrammarOracle
     with pytest.raises(AttributeError, match="no attribute 'Missing'"):
         _ = module.Missing
+    with pytest.raises(AttributeError, match="; it is now tuner_integration.points.PointSpace"):
+        _ = module.PointSpace

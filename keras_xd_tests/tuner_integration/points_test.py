@@ -2,7 +2,6 @@
 
 import keras_tuner as kt
 import numpy as np
-import pytest
 
 from keras_xd.grammar import Grammar, Topology, read_term
 from tuner_integration.points import PointSpace, TriedPoints
@@ -58,22 +57,6 @@ def test_every_part_mutates_and_few_at_once():
     assert 0.5 < np.mean(numbers) < 2
 
 
-def test_crossover_takes_from_both():
-    rng = np.random.default_rng(2)
-    a, b = SPACE.sample(rng), SPACE.sample(rng)
-    for _ in range(20):
-        for name, value in SPACE.crossover(a, b, rng):
-            if name not in ("s", "momentum"):
-                assert value in (dict(a)[name], dict(b)[name])
-
-
-def test_what_is_missing_has_its_default():
-    point = dict(SPACE.point({"s": "(S Linear1 (A conv))", "width": 16}))
-    assert point["width"] == 16 and point["depth"] == 1 and point["kind"] == "plain"
-    with pytest.raises(ValueError):
-        SPACE.point({"s": "(S Linear1 (A conf))"})
-
-
 def test_distances_are_mean_squares():
     term = "(S Linear1 (A conv))"
     plain = {"s": term, "kind": "plain", "width": 8, "bias": False, "depth": 1}
@@ -93,15 +76,10 @@ def test_distances_are_mean_squares():
             [2, 3 + width, 0.25 + depth, 0],
         ]
     )
-    np.testing.assert_allclose(SPACE.distances(points, points), expected / 5, rtol=1e-9)
-    np.testing.assert_allclose(SPACE.distances(points[:1], points[1:]), expected[:1, 1:] / 5)
-
-
-def test_terms_alone_have_no_distances():
-    space = PointSpace({"s": GRAMMAR}, kt.HyperParameters())
-    point = space.sample(np.random.default_rng(0))
-    assert space.distances([point], [point]) is None
-    assert [name for name, _ in point] == ["s"]
+    for left, right in ((slice(None), slice(None)), (slice(1), slice(1, None))):
+        squares = SPACE.squared_distances(points[left], points[right])
+        assert list(squares) == ["kind", "momentum", "width", "bias", "depth"]
+        np.testing.assert_allclose(sum(squares.values()), expected[left, right], rtol=1e-9)
 
 
 def test_points_with_equal_networks_are_tried():
@@ -125,16 +103,6 @@ def test_terms_of_other_operators_are_compared_as_they_are():
     assert (("s", a),) in tried and (("s", b),) not in tried
     pair = {"blend": Topology(((1, 2), (1, 2)))}
     assert (("s", b),) in TriedPoints([(("s", a),)], pair)
-
-
-def test_distances_are_the_mean_of_those_of_each_hyperparameter():
-    rng = np.random.default_rng(0)
-    points = [SPACE.sample(rng) for _ in range(6)]
-    squares = SPACE.squared_distances(points[:2], points)
-    assert list(squares) == ["kind", "momentum", "width", "bias", "depth"]
-    np.testing.assert_allclose(
-        SPACE.distances(points[:2], points), np.mean(list(squares.values()), axis=0)
-    )
 
 
 def test_a_mutation_changes_a_part_whatever_is_drawn():

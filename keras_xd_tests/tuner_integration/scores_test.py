@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tuner_integration.scores import normal_scores
+from tuner_integration.objectives import normal_scores
 
 
 def test_they_are_the_normal_quantiles_of_the_ranks():

@@ -22,7 +22,7 @@ TABLE = {
 
 
 def oracle(trials=18, space=None, **options):
-    options = {"strategy": "random", "seed": 2, "levels": (0,), "rungs": (1, 3, 9), **options}
+    options = {"strategy": "random", "seed": 2, "fold_levels": (0,), "rungs": (1, 3, 9), **options}
     objective = kt.Objective(options.pop("objective", "loss"), options.pop("direction", "min"))
     return HalvingOracle({"cell": space or CELLS}, objective, trials, **options)
 
@@ -142,15 +142,10 @@ def test_workers_wait_for_what_may_be_continued():
 def test_arguments_are_checked():
     with pytest.raises(ValueError, match="fidelity"):
         oracle(fidelity="depth")
-    with pytest.raises(ValueError, match="`factor` must be at least 2"):
+    with pytest.raises(ValueError, match="`factor` must be an integer of at least 2"):
         oracle(factor=1)
     with pytest.raises(ValueError, match="one objective"):
         HalvingOracle({"cell": CELLS}, [kt.Objective("a", "min"), kt.Objective("b", "min")], 3)
-
-
-def tuned(tmp_path, compiled, found, **options):
-    tuner = GrammarTuner(found, compiled, directory=tmp_path, project_name="p", **options)
-    return tuner
 
 
 def compiled(hp, term):
@@ -209,7 +204,8 @@ def test_fewer_data_and_channels(tmp_path, rng):
             return super().fit(hp, model, x, y, **options)
 
     found = oracle(3, SPACE, fidelity="data", rungs=(0.5, 1.0), factor=2, objective="val_loss")
-    tuned(tmp_path, Own(), found).search(x, y, validation_data=(x, y), epochs=1, verbose=0)
+    tuner = GrammarTuner(found, Own(), directory=tmp_path, project_name="p")
+    tuner.search(x, y, validation_data=(x, y), epochs=1, verbose=0)
     assert sizes == [6, 6, 12]
 
     units = []
@@ -258,12 +254,3 @@ def test_the_median_stops_and_low_scores_are_skipped(tmp_path, rng):
     state = json.loads((tmp_path / "p" / "tuner0.json").read_text())
     assert state["zero_cost"]["scores"] == judged and len(judged) == 6 + len(oracle_.skipped)
     assert np.isfinite(judged).all()
-
-
-def test_zero_cost_needs_a_hypermodel(tmp_path):
-    class Tuner(GrammarTuner):
-        def run_trial(self, trial, **options):
-            return 0.0
-
-    with pytest.raises(ValueError, match="`zero_cost` need a hypermodel"):
-        Tuner(oracle(2), zero_cost=len, directory=tmp_path)

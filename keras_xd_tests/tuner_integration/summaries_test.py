@@ -1,10 +1,9 @@
 """Short forms of terms; the tables and summaries themselves are tested with the tuner."""
 
-import keras_tuner as kt
 import numpy as np
 import pytest
 
-from keras_xd.grammar import Grammar, spaces
+from keras_xd.grammar import spaces
 from tuner_integration import summaries
 
 TEXT = "(S Linear2 (OP conv) (OP pool))"
@@ -28,22 +27,3 @@ def test_other_values_are_formatted_as_before(value):
 def test_terms_fit_into_a_column():
     shown = summaries.short_values(str, 18)(TEXT)
     assert shown == summaries.name_of_term(TEXT)[:18] and len(shown) <= 18
-
-
-def test_the_space_is_summarised():
-    hyperparameters = kt.HyperParameters()
-    hyperparameters.Fixed("net", TEXT)
-    hyperparameters.Float("rate", 0.0, 1.0)
-    grammar = Grammar("S -> Linear2 OP OP \n OP -> conv | pool")
-    lines = summaries.summary_of_space(hyperparameters, {"net": grammar})
-    assert lines[2:5] == ["net (terms)", "<Grammar S, 2 nonterminals>", "rate (Float)"]
-
-
-def test_failures_are_named():
-    class Trial:
-        def __init__(self, status, message=None):
-            self.status, self.message = status, message
-
-    trials = [Trial("COMPLETED"), Trial("FAILED", "Traceback\nValueError: no"), Trial("FAILED")]
-    assert summaries.last_failure(trials) == "2 failed trials, the last with: ValueError: no"
-    assert "not a number" in summaries.last_failure(trials[2:])
