@@ -10,7 +10,7 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import searchable_layers
 from keras_xd.core.tables import aligned
-from keras_xd.core.validation import positive_integer
+from keras_xd.core.validation import UnknownSizeError, positive_integer
 from keras_xd.finalizing.finalizer import check_options, finalize
 from keras_xd.graph.cost import complexity
 from keras_xd.layers.masked.base import MaskedLayer
@@ -339,6 +339,6 @@ def _row(name, model, compiled, data, fit_options):
         metrics["loss"] -= _penalties(model, compiled)
     try:
         multiply_adds = int(complexity(model))
-    except ValueError:  # a size is unknown
+    except UnknownSizeError:
         multiply_adds = None
     return SearchReportRow(name, model.count_params(), multiply_adds, metrics)

@@ -39,19 +39,6 @@ def inputs_of(name):
     return written.inputs_of(written.SPACES[name]())
 
 
-def test_every_space_has_its_files():
-    spaces = {VERSIONS[0]: {make.__name__ for make in written.OF_VERSION_0_1}}
-    spaces[VERSIONS[1]] = set(written.SPACES)
-    for version, names in spaces.items():
-        found = {name for of, name in SAVED if of == version}
-        finalized = {f"{name}_finalized" for name in names - written.WITHOUT_ARCHITECTURE}
-        forms = set(written.FORMS) if version != VERSIONS[0] else set()
-        assert found == names | finalized | forms
-    sizes = [path.stat().st_size for path in DATA.glob("version_*/**/*") if path.is_file()]
-    assert max(sizes) < 200_000
-    assert sum(sizes) < 1_500_000
-
-
 @pytest.mark.parametrize(("version", "name"), SAVED)
 def test_a_model_loads_to_the_same_outputs(version, name):
     model = keras.saving.load_model(DATA / version / f"{name}.keras")

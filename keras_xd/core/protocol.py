@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from keras_xd.core.validation import UnknownSizeError
+
 # A method, whose type the decorator leaves as it is.
 Method = TypeVar("Method", bound=Callable)
 
@@ -25,12 +27,12 @@ def require_built(layer_class):
 
 
 def of_built_layer(function: Method) -> Method:
-    """Return a method, or what a property calls, that raises `ValueError` for an unbuilt layer."""
+    """Return a method, or what a property calls, that raises an error for an unbuilt layer."""
 
     @functools.wraps(function)
     def checked(self, *args, **kwargs):
         if not self.built:
-            raise ValueError(
+            raise UnknownSizeError(
                 f"A layer must be built before its `{function.__name__}` is asked for: call it on "
                 f"data, or give its model a `keras.Input`. Received: layer '{self.name}', {self!r}"
             )

@@ -14,6 +14,10 @@ LARGEST_MATRIX = 2**28  # numbers that one matrix is made of, 1 GiB in float32
 LARGEST_NETWORK = 2**14  # operations of the network of a term
 
 
+class UnknownSizeError(ValueError):
+    """A size is unknown that has to be known: of an input, or of a layer that is not built."""
+
+
 def is_integer(value):
     """Return whether `value` is a whole number and not a boolean."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
@@ -142,9 +146,9 @@ def channel_groups(groups, filters=None, channels=None):
 
 
 def known_dimensions(shape, axes, layer_name):
-    """Raise `ValueError` if one of the `axes` of `shape` is unknown (`None`)."""
+    """Raise `UnknownSizeError` if one of the `axes` of `shape` is unknown (`None`)."""
     if any(shape[axis] is None for axis in axes):
-        raise ValueError(
+        raise UnknownSizeError(
             f"Layer '{layer_name}' needs every spatial size to be known when it is built, because "
             "its matrices have that size. Give the model's Input a complete shape. "
             f"Received: input_shape={tuple(shape)}"

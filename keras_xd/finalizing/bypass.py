@@ -1,7 +1,5 @@
 """Residual streams, of which blocks use the first channels only, in two parts."""
 
-import collections
-
 import keras
 from keras import ops
 
@@ -55,17 +53,18 @@ def narrowed(block: StaticCCNNBlock, channels: int) -> StaticCCNNBlock:
 
 def _channels_used(model):
     """Return how many channels to lead through each layer of a chain, by the id of the layer."""
-    calls = [
-        cloning.traced_graph(graph)[1]
+    graphs = [
+        graph
         for graph in flatten_layers(model)
         if is_graph(graph)
         and not isinstance(graph, keras.Sequential)
         and any(isinstance(layer, StaticCCNNBlock) for layer in graph.layers)
     ]
-    times = collections.Counter(id(call.operation) for part in calls for call in part)
-    used = {}
-    for part in calls:
-        starts, chains = {}, {}
+    traced, times = cloning.traced_graphs(graphs)
+    used: dict[int, int] = {}
+    for _, part in traced:
+        starts: dict[int, keras.KerasTensor] = {}
+        chains: dict[int, tuple[keras.KerasTensor, list]] = {}
         for call in part:
             layer = call.operation
             if not _keeps_channels(layer) or times[id(layer)] > 1 or not call.args:

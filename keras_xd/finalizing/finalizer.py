@@ -16,8 +16,8 @@ from keras_xd.finalizing import candidate_choice
 from keras_xd.finalizing.bypass import split_streams
 from keras_xd.finalizing.normalization_folding import fold_normalizations
 from keras_xd.finalizing.pruning import has_masks, prune
-from keras_xd.finalizing.replacing import replace, trimmed_rows
-from keras_xd.finalizing.report import FinalizingReport
+from keras_xd.finalizing.replacing import Replacement, replace, trimmed_rows
+from keras_xd.finalizing.report import FinalizingReport, LayerReport
 from keras_xd.finalizing.stream_trimming import trim_streams
 from keras_xd.graph.exporting import export
 from keras_xd.graph.replacing import LayerReplacer, SubclassedModelWrapper
@@ -165,7 +165,7 @@ def finalize(
     check_model(model)
     check_finite(model)
     masked = has_masks(model)
-    rows = ()
+    rows: tuple[LayerReport, ...] = ()
     if masked:
         original, model = model, prune(model)
         rows = trimmed_rows(original, model)
@@ -176,7 +176,8 @@ def finalize(
             f"plain already, so save or export it as it is. Received: model '{model.name}'"
         )
     paths = {id(layer): path or layer.name for path, layer in searchable}
-    done, found = set(), {}
+    done: set[int] = set()
+    found: dict[int, Replacement] = {}
 
     def finalized(layer):
         """Return the plain layer of a searchable one, under its name."""

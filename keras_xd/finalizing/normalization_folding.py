@@ -35,9 +35,7 @@ def fold_normalizations(model: keras.Model) -> keras.Model:
 
 def _pairs(model):
     """Return the new layer and the normalization in it by the id of each layer that is folded."""
-    graphs = [graph for graph in flatten_layers(model) if is_graph(graph)]
-    traced = [cloning.traced_graph(graph) for graph in graphs]
-    times = collections.Counter(id(call.operation) for _, calls in traced for call in calls)
+    traced, times = cloning.traced_graphs(filter(is_graph, flatten_layers(model)))
     found = {}
     for copy, calls in traced:
         readers = collections.Counter(id(t) for call in calls for t in call.tensors)

@@ -1,6 +1,7 @@
 """Least-squares fits of plain layers to the linear map of an XD-operation, in NumPy."""
 
 import dataclasses
+import functools
 import itertools
 import math
 
@@ -144,7 +145,7 @@ class LinearMap:
             return []
         spectrum = self.spectral_kernel(sizes)
         energy = np.sum(np.abs(spectrum) ** 2, axis=(-2, -1))
-        fits = []
+        fits: list[Fit] = []
         for modes in range(1, max(sizes) // 2 + 2):
             kept = _bounded_modes(modes, sizes)
             if fits and fits[-1].kernel_size == kept:
@@ -221,7 +222,7 @@ class LinearMap:
     def _fitted_weights(self):
         """Return the best weight at every offset in question, and the offsets of each axis."""
         if self._weights is None:
-            offsets = [set() for _ in self.layer.geometry]
+            offsets: list[set[int]] = [set() for _ in self.layer.geometry]
             for padding, dilation, kernels in self._candidates():
                 for axis, kernel in enumerate(kernels):
                     offsets[axis].update(self._offsets_of(axis, kernel, padding, dilation[axis]))
@@ -238,23 +239,24 @@ class LinearMap:
 
     def _entries(self, offsets):
         """Return by axis and offset the outputs and inputs that a weight connects."""
-        result = []
-        for g, stride, one in zip(self.layer.geometry, self.layer.strides, offsets, strict=True):
-            ends = (g.size, g.output_size) if self.transposed else (g.output_size, g.size)
-            pairs = []
-            for offset in one:
-                first = np.arange(ends[0])
-                second = stride * first + offset
-                inside = (second >= 0) & (second < ends[1])
-                first, second = first[inside], second[inside]
-                pairs.append((second, first) if self.transposed else (first, second))
-            result.append(pairs)
-        return result
+        return [self._entries_of(axis, one) for axis, one in enumerate(offsets)]
+
+    def _entries_of(self, axis, offsets):
+        g, stride = self.layer.geometry[axis], self.layer.strides[axis]
+        ends = (g.size, g.output_size) if self.transposed else (g.output_size, g.size)
+        pairs = []
+        for offset in offsets:
+            first = np.arange(ends[0])
+            second = stride * first + offset
+            inside = (second >= 0) & (second < ends[1])
+            first, second = first[inside], second[inside]
+            pairs.append((second, first) if self.transposed else (first, second))
+        return pairs
 
     def _counts(self, offsets):
         """Return how many entries of the map every combination of offsets has."""
         counts = [np.array([len(t) for t, _ in axis]) for axis in self._entries(offsets)]
-        return _outer(counts)
+        return functools.reduce(np.multiply.outer, counts)
 
     def _places(self, offsets, wanted):
         return [offsets.index(offset) for offset in wanted]
@@ -270,17 +272,12 @@ class LinearMap:
     def _pooling_vector(self, axis, offsets):
         """Return `Σ K[t] M[s] / inputs in the window of t` and the squared norm of that axis."""
         m, _, k = (part[axis] for part in self.architecture.matrices)
-        (entries,) = self._entries_of(axis, offsets)
+        entries = self._entries_of(axis, offsets)
         outputs = np.concatenate([t for t, _ in entries])
         inputs = np.concatenate([s for _, s in entries])
         shares = 1.0 / np.bincount(outputs, minlength=k.shape[1])[outputs]
         vector = np.sum(k[:, outputs] * m[:, inputs] * shares, axis=1)
         return vector[None], float(np.sum(shares**2))
-
-    def _entries_of(self, axis, offsets):
-        all_offsets = [() for _ in self.layer.geometry]
-        all_offsets[axis] = offsets
-        return [self._entries(all_offsets)[axis]]
 
 
 def kept_frequencies(modes, sizes):
@@ -306,11 +303,3 @@ def _bounded_modes(modes, sizes):
     """Return the modes of each axis, at most as many as the axis has."""
     most = [*(size // 2 for size in sizes[:-1]), sizes[-1] // 2 + 1]
     return tuple(min(modes, one) for one in most)
-
-
-def _outer(vectors):
-    """Return the products of entries of several vectors, one axis each."""
-    result = np.ones(())
-    for vector in vectors:
-        result = result[..., None] * vector
-    return result

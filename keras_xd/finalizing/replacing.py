@@ -13,15 +13,16 @@ from keras_xd.core.searchable import (
     sublayers,
 )
 from keras_xd.core.shares import CandidateShares
+from keras_xd.core.validation import UnknownSizeError
 from keras_xd.finalizing import snapping
 from keras_xd.finalizing.report import LayerReport
 from keras_xd.graph.cost import multiply_adds
+from keras_xd.graph.size_counts import weight_bytes
 from keras_xd.layers import StaticKernelXD, StaticLowRankXD
 from keras_xd.layers.masked.base import MaskedLayer
 from keras_xd.layers.xd.base import XDLayer
 from keras_xd.layers.xd.distances import OPERATIONS
 from keras_xd.layers.xd.finalized_sizes import LOW_RANK
-from keras_xd.rewriting.comparison import tensor_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,8 +46,28 @@ class Replacement:
 
     def row(self, path: str) -> LayerReport:
         """Return the row of the report, once both layers are built."""
-        row = _row(path, self.before, self.after, self.form, self.snap, self.reason)
-        return dataclasses.replace(row, candidate=self.candidate)
+        shape = (self.before.get_build_config() or {}).get("input_shape")
+        counts = [_count(layer, shape) for layer in (self.before, self.after)]
+        if self.form == "snapped" and counts[1] is None:
+            counts[1] = 0  # poolings and the like, by the convention of `keras_xd.complexity`
+        inside = flatten_layers(self.after)
+        kernels = [inner for inner in inside if isinstance(inner, StaticKernelXD)]
+        low_ranks = [inner for inner in inside if isinstance(inner, StaticLowRankXD)]
+        return _row(
+            path,
+            self.before,
+            self.after,
+            counts,
+            form=self.form,
+            operation=None if self.snap is None else self.snap.operation,
+            distance=None if self.snap is None else self.snap.distance,
+            left_because=self.reason,
+            forming=sum(inner.forming_multiply_adds() for inner in kernels),
+            candidate=self.candidate,
+            ranks=low_ranks[0].ranks if low_ranks else None,
+            error=max(inner.error or 0.0 for inner in low_ranks) if low_ranks else None,
+            dropped=tuple(sorted(_penalties(self.before) - _penalties(self.after))),
+        )
 
 
 def replace(
@@ -60,16 +81,16 @@ def replace(
     if not isinstance(layer, OPERATIONS):
         inside = any(isinstance(inner, XDLayer) for inner in flatten_layers(layer))
         asked = (form, weight_dtype, snap) != ("spectrum", None, None)
-        reason = f"the operations in a {type(layer).__name__} keep their spectrum"
-        reason = reason if inside and asked else None
+        kept = f"the operations in a {type(layer).__name__} keep their spectrum"
+        reason = kept if inside and asked else None
         candidate = layer.largest if isinstance(layer, CandidateShares) else None
         return Replacement(layer, layer.finalize(), "finalized", None, reason, candidate)
     found = None if snap is None else snapping.snap(layer, snap)
     if found is not None and found.layer is not None:
         return Replacement(layer, found.layer, "snapped", found)
     plain = layer.finalize(form, weight_dtype, tolerance)
-    found_form, reason = _form(plain), found and found.reason
-    if form == LOW_RANK != found_form:
+    form, reason = _form(plain), None if found is None else found.reason
+    if form == LOW_RANK and form != LOW_RANK:
         reason = "no ranks within the tolerance are small and fast enough"
     return Replacement(layer, plain, found_form, found, reason)
 
@@ -93,23 +114,8 @@ def _trimmed_row(path, layer, plain):
         names = constructor_parameters(layer.keras_class)
         config = {name: value for name, value in layer.get_config().items() if name in names}
         whole = layer.keras_class.from_config(config)
-    before = _count(whole, shapes[0])
-    after = 0 if plain is None else _count(plain, shapes[1])
-    return LayerReport(
-        path,
-        type(layer).__name__,
-        "removed" if plain is None else type(plain).__name__,
-        "trimmed",
-        None,
-        None,
-        None,
-        layer.count_params(),
-        0 if plain is None else plain.count_params(),
-        _bytes(layer),
-        0 if plain is None else _bytes(plain),
-        None if before is None else int(before),
-        None if after is None else int(after),
-    )
+    counts = [_count(whole, shapes[0]), 0 if plain is None else _count(plain, shapes[1])]
+    return _row(path, layer, plain, counts, form="trimmed")
 
 
 def _form(plain):
@@ -120,32 +126,20 @@ def _form(plain):
     return "spectrum"
 
 
-def _row(path, layer, plain, form, found, reason):
-    shape = (layer.get_build_config() or {}).get("input_shape")
-    before, after = (_count(part, shape) for part in (layer, plain))
-    if form == "snapped" and after is None:
-        after = 0  # poolings and the like, by the convention of `keras_xd.complexity`
-    inside = flatten_layers(plain)
-    kernels = [inner for inner in inside if isinstance(inner, StaticKernelXD)]
-    low_ranks = [inner for inner in inside if isinstance(inner, StaticLowRankXD)]
+def _row(path, layer, plain, multiply_adds, **found):
+    """Return the row of a layer and what took its place, `None` if nothing is left of it."""
+    before, after = (None if count is None else int(count) for count in multiply_adds)
     return LayerReport(
-        path,
-        type(layer).__name__,
-        type(plain).__name__,
-        form,
-        None if found is None else found.operation,
-        None if found is None else found.distance,
-        reason,
-        layer.count_params(),
-        plain.count_params(),
-        _bytes(layer),
-        _bytes(plain),
-        None if before is None else int(before),
-        None if after is None else int(after),
-        sum(inner.forming_multiply_adds() for inner in kernels),
-        ranks=low_ranks[0].ranks if low_ranks else None,
-        error=max((inner.error for inner in low_ranks), default=None),
-        dropped=tuple(sorted(_penalties(layer) - _penalties(plain))),
+        name=path,
+        kind_before=type(layer).__name__,
+        kind_after="removed" if plain is None else type(plain).__name__,
+        parameters_before=layer.count_params(),
+        parameters_after=0 if plain is None else plain.count_params(),
+        bytes_before=weight_bytes(layer),
+        bytes_after=weight_bytes(plain),
+        multiply_adds_before=before,
+        multiply_adds_after=after,
+        **found,
     )
 
 
@@ -168,10 +162,5 @@ def _count(layer, shape):
     """Return the multiply–adds of a layer, `None` where they are unknown."""
     try:
         return None if shape is None else multiply_adds(layer, shape)
-    except ValueError:  # a part that no call has built
+    except UnknownSizeError:  # of a part that no call has built
         return None
-
-
-def _bytes(layer):
-    """Return the bytes of the weights of a layer."""
-    return sum(tensor_bytes(weight.shape, weight.dtype) for weight in layer.weights)

@@ -1,7 +1,6 @@
 """The report of `finalize`."""
 
 import dataclasses
-from typing import Any
 
 from keras_xd.core.tables import aligned
 
@@ -38,15 +37,15 @@ class LayerReport:
     kind_before: str
     kind_after: str
     form: str
-    operation: str | None
-    distance: float | None
-    left_because: str | None
     parameters_before: int
     parameters_after: int
     bytes_before: int
     bytes_after: int
     multiply_adds_before: int | None
     multiply_adds_after: int | None
+    operation: str | None = None
+    distance: float | None = None
+    left_because: str | None = None
     forming: int = 0
     candidate: str | None = None
     ranks: tuple[int, ...] | None = None
@@ -68,10 +67,6 @@ class FinalizingReport:
     def snapped(self) -> tuple[str, ...]:
         """The names of the layers that became plain ones."""
         return tuple(row.name for row in self.rows if row.form == "snapped")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rows as plain Python values, `{"rows": [{…}, …]}`."""
-        return {"rows": [dataclasses.asdict(row) for row in self.rows]}
 
     def __str__(self) -> str:
         table = [("layer", "kind", "form", "distance", "parameters", "multiply–adds", "bytes")]

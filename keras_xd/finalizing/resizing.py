@@ -82,7 +82,7 @@ def resize(
     # stays shared, and nothing is shared with `model`.
     base, _ = cloning.clone(model, lambda layer: None)
     flags = [(variable, variable.trainable) for variable in base.variables]
-    rebuilt = []
+    rebuilt: list[tuple[keras.layers.Layer, keras.layers.Layer]] = []
     try:
         result, _ = cloning.clone(
             base, lambda layer, at: _at_size(layer, at, rebuilt), shapes=shapes
@@ -207,7 +207,7 @@ def _is_at_start(layer):
     # Zeros, because drawing weights would change the random numbers that a training gets.
     config |= {name: "zeros" for name in config if name.endswith("initializer")}
     fresh = type(layer).from_config(config)
-    fresh.build(layer.get_build_config()["input_shape"])
+    fresh.build_from_config(layer.get_build_config())
     pairs = zip(layer.architecture_variables, fresh.architecture_variables, strict=True)
     return all(np.array_equal(*map(ops.convert_to_numpy, pair)) for pair in pairs)
 

@@ -15,12 +15,7 @@ from keras_xd.layers.xd.depthwise import DepthwiseXDLayer
 from keras_xd.layers.xd.distances import LARGEST_SIZE
 from keras_xd.layers.xd.finalized_kernel import BY_ENTRY
 from keras_xd.layers.xd.separable import SeparableXDLayer
-
-POOLINGS = (
-    keras.layers.AveragePooling1D,
-    keras.layers.AveragePooling2D,
-    keras.layers.AveragePooling3D,
-)
+from keras_xd.rewriting.twins import AVERAGE_POOLING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +87,7 @@ def _plain(layer, found, fit):
         return _built(keras.layers.Identity(**arguments), layer)
     arguments["data_format"] = layer.data_format
     if fit.operation == "average pooling":
-        pool = POOLINGS[layer.rank - 1]
+        pool = AVERAGE_POOLING[layer.rank - 1]
         windows = {"pool_size": fit.kernel_size, "strides": layer.strides, "padding": fit.padding}
         return _built(pool(**windows, **arguments), layer)
     arguments |= {"activation": layer.activation, "use_bias": layer.use_bias}

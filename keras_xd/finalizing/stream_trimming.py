@@ -1,7 +1,5 @@
 """Residual streams without the channels that are zero from the encoder to the decoder."""
 
-import collections
-
 import keras
 
 from keras_xd.core.searchable import flatten_layers, is_graph
@@ -41,14 +39,10 @@ def trim_streams(model: keras.Model) -> keras.Model:
 
 def _widths(model):
     """Return the channels of the streams that get fewer, by the id of each layer to rebuild."""
-    graphs = [
-        graph
-        for graph in flatten_layers(model)
-        if is_graph(graph) and any(isinstance(x, StaticCCNNEncoder) for x in graph.layers)
-    ]
-    traced = [cloning.traced_graph(graph) for graph in graphs]
-    times = collections.Counter(id(call.operation) for _, calls in traced for call in calls)
-    found = {}
+    if not any(isinstance(layer, StaticCCNNEncoder) for layer in flatten_layers(model)):
+        return {}
+    traced, times = cloning.traced_graphs(filter(is_graph, flatten_layers(model)))
+    found: dict[int, int] = {}
     for copy, calls in traced:
         ends = {id(tensor) for tensor in copy.outputs}
         for start in calls:

@@ -66,9 +66,7 @@ def graph_calls(model, shapes=None, inputs=None, insert=None):
     calls = []
 
     def probe(operation):
-        if isinstance(operation, keras.layers.Layer):
-            return GraphProbe(operation, lambda *call: calls.append(call))
-        return copy_layer(operation)
+        return _probe(operation, lambda *call: calls.append(call))
 
     graph = _clone_functional(_view(model), probe, shapes, call=_inserting(model, insert, probe))
     if inputs is not None:
@@ -81,19 +79,24 @@ def traced_graph(model, shapes=None):
     """Return a copy of a model of the same tensors, and every `OperationCall` in it, in order."""
     calls = []
 
-    def probe(operation):
-        return (
-            GraphProbe(operation, lambda *call: None)
-            if isinstance(operation, keras.layers.Layer)
-            else copy_layer(operation)
-        )
-
     def call(operation, number, new, args, kwargs):
         outputs = new(*args, **kwargs)
         calls.append(OperationCall(operation, number, args, kwargs, keras.tree.flatten(outputs)))
         return outputs
 
-    return _clone_functional(_view(model), probe, shapes, call=call), calls
+    return _clone_functional(_view(model), _probe, shapes, call=call), calls
+
+
+def _probe(operation, note=lambda *call: None):
+    """Return what stands for an operation in a graph that is only looked at."""
+    is_layer = isinstance(operation, keras.layers.Layer)
+    return GraphProbe(operation, note) if is_layer else copy_layer(operation)
+
+
+def traced_graphs(graphs):
+    """Return what `traced_graph` does of each graph, and how often each operation is called."""
+    traced = [traced_graph(graph) for graph in graphs]
+    return traced, collections.Counter(id(call.operation) for _, calls in traced for call in calls)
 
 
 @dataclasses.dataclass(frozen=True)

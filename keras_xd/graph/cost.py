@@ -9,6 +9,7 @@ import keras
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, is_graph, named_layers, sublayers
 from keras_xd.core.type_aliases import Tensor
+from keras_xd.core.validation import UnknownSizeError
 from keras_xd.core.warning_location import stacklevel
 from keras_xd.graph.cloning import build_config, graph_calls, shapes_of
 from keras_xd.graph.sequence_counts import (
@@ -108,7 +109,7 @@ def counted_multiply_adds(model):
         if count is None and _is_known(shape):
             continue  # it holds a layer without a formula
         if count is None:
-            raise ValueError(
+            raise UnknownSizeError(
                 "Multiply–adds can be counted only at shapes known but for the batch size. Give "
                 f"the model's Input a complete shape. Received: layer '{layer.name}' called with "
                 f"shape {shape}"

@@ -1,10 +1,8 @@
 """Files for serving: computed as in inference, and tried out before they are written."""
 
 import errno
-import math
 import os
 import pathlib
-import re
 import shutil
 import tempfile
 import warnings
@@ -17,6 +15,7 @@ from keras_xd.core.searchable import flatten_layers
 from keras_xd.core.validation import check_export_path
 from keras_xd.core.warning_location import stacklevel
 from keras_xd.graph.runtimes import FORMATS, keras_arguments, written
+from keras_xd.graph.size_counts import weight_bytes
 
 # The batch, and every other unknown size, that a file is tried with.
 _BATCH, _UNKNOWN_SIZE = 3, 32
@@ -235,7 +234,7 @@ def _tolerance(model):
 def _warn_of_size(format, model, paths):
     """Warn of a file that is much larger than the weights of the model in it."""
     size = sum(os.path.getsize(path) for path in paths)
-    weights = sum(_bytes(weight) for weight in model.weights)
+    weights = weight_bytes(model)
     if size > max(_LARGE_FILE, _LARGE_RATIO * weights):
         warnings.warn(
             f"The file has {size:,} bytes, the weights of the model have {weights:,}: {format!r} "
@@ -244,11 +243,6 @@ def _warn_of_size(format, model, paths):
             "the weights as they are.",
             stacklevel=stacklevel(),
         )
-
-
-def _bytes(weight):
-    bits = re.search(r"\d+", keras.backend.standardize_dtype(weight.dtype))
-    return math.prod(weight.shape) * (int(bits.group()) if bits else 8) // 8
 
 
 def _without_room(folder, error):

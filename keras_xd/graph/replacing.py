@@ -88,20 +88,9 @@ class SubclassedModelWrapper(AtomicSaving, keras.Model):
         args, kwargs = keras.saving.deserialize_keras_object(json.loads(self.building_call))
         return tuple(args), kwargs
 
-    def export(
-        self,
-        filepath,
-        format="tf_saved_model",
-        verbose=None,
-        input_signature=None,
-        *,
-        overwrite=False,
-        **kwargs,
-    ):
-        """Export the model in it."""
-        export_model(
-            self, filepath, format, verbose, input_signature, overwrite=overwrite, **kwargs
-        )
+    def export(self, *args, **kwargs):
+        """Export the model in it, as `FinalizedModel.export`."""
+        export_model(self, *args, **kwargs)
 
     def get_config(self):
         if self.saving_error is not None:

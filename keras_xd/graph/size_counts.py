@@ -1,12 +1,14 @@
 """Numbers of parameters and activations of a model, which follow its masks."""
 
 import math
+import re
 
 import keras
 
 from keras_xd.core.argument_types import check_types
 from keras_xd.core.searchable import SearchableLayer, architecture_variables, flatten_layers
 from keras_xd.core.type_aliases import Tensor
+from keras_xd.core.validation import UnknownSizeError
 from keras_xd.graph.cost import model_calls
 from keras_xd.graph.sequence_counts import ATTENTION_OF_HEADS
 
@@ -29,7 +31,7 @@ def count_activations(model: keras.layers.Layer) -> float | Tensor:
     total = 0
     for _, layer, shape, times in model_calls(model):
         if shape is None or None in shape[1:]:
-            raise ValueError(
+            raise UnknownSizeError(
                 "Activations can be counted only at shapes known but for the batch size. Give the "
                 f"model's Input a complete shape. Received: layer '{layer.name}' called with shape "
                 f"{shape}"
@@ -45,6 +47,18 @@ def count_activations(model: keras.layers.Layer) -> float | Tensor:
             count = sum(math.prod(tensor.shape[1:]) for tensor in outputs)
         total = total + times * count
     return total
+
+
+def weight_bytes(layer):
+    """Return the bytes of the weights of a layer or model, 0 for `None`."""
+    weights = [] if layer is None else layer.weights
+    return sum(tensor_bytes(weight.shape, weight.dtype) for weight in weights)
+
+
+def tensor_bytes(shape, dtype):
+    """Return the memory of a tensor."""
+    bits = re.search(r"\d+", keras.backend.standardize_dtype(dtype))
+    return math.prod(shape) * (int(bits.group()) if bits else 8) // 8
 
 
 def _tells_parameters(layer):

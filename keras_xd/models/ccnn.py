@@ -148,7 +148,8 @@ def ccnn(
             name=f"block{index + 1}",
         )(x)
     if not dense:
-        x = _mean(len(x.shape) - 2)(x)
+        pooling = getattr(keras.layers, f"GlobalAveragePooling{len(x.shape) - 2}D")
+        x = pooling(data_format="channels_last", name="pool")(x)
     return keras.Model(inputs, _linear(classes, seed, "decoder")(x), name=name)
 
 
@@ -175,11 +176,3 @@ def _checked_shape(input_shape, vocabulary):
 def _linear(units, seed, name):
     draw = keras.initializers.GlorotUniform(None if seed is None else seed + 1)
     return keras.layers.Dense(units, kernel_initializer=draw, name=name)
-
-
-def _mean(rank):
-    pooling = {
-        1: keras.layers.GlobalAveragePooling1D,
-        2: keras.layers.GlobalAveragePooling2D,
-    }[rank]
-    return pooling(data_format="channels_last", name="pool")

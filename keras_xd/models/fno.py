@@ -6,6 +6,7 @@ from keras import ops
 from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.models.blocks import checked_shape
 
 
 @check_types
@@ -79,7 +80,9 @@ def fno(
         Li et al., "Fourier neural operator for parametric partial differential equations",
         ICLR 2021; Roberts et al., "Rethinking Neural Operations for Diverse Tasks", 2021.
     """
-    sizes, rank = _check_input_shape(input_shape)
+    form = "(*sizes, channels) of one to three spatial sizes"
+    *sizes, _ = checked_shape(input_shape, (2, 3, 4), form)
+    rank = len(sizes)
     outputs = validation.positive_integer(outputs, "outputs")
     width = validation.positive_integer(width, "width")
     modes = validation.integer_tuple(modes, rank, "modes")
@@ -113,20 +116,6 @@ def fno(
             x = keras.layers.ReLU(name=f"relu{block}")(x)
     x = _dense(projection, "projection", activation="relu")(x)
     return keras.Model(inputs, _dense(outputs, "outputs")(x), name=name)
-
-
-def _check_input_shape(input_shape):
-    """Return the spatial sizes and their number."""
-    shape = tuple(input_shape) if isinstance(input_shape, (tuple, list)) else ()
-    *sizes, channels = shape or (None,)
-    known = [size for size in (*sizes, channels) if size is not None]
-    sound = all(validation.is_integer(size) and size > 0 for size in known)
-    if len(sizes) not in (1, 2, 3) or channels is None or not sound:
-        raise ValueError(
-            "`input_shape` must be (*sizes, channels) of one to three spatial sizes, positive "
-            f"integers or None, and a number of channels. Received: input_shape={input_shape!r}"
-        )
-    return tuple(sizes), len(sizes)
 
 
 def _check_kernel(kernel_size, sizes, operation, modes, input_shape):

@@ -4,6 +4,7 @@ import keras
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.models.blocks import check_dropout
 
 
 @check_types
@@ -15,7 +16,6 @@ def kim_cnn(
     filters: int = 100,
     kernel_sizes: tuple[int, ...] = (3, 4, 5),
     dropout: float = 0.5,
-    train_embeddings: bool = True,
     name: str = "kim_cnn",
 ) -> keras.Model:
     """Return Kim's network: convolutions of several sizes side by side, each with its maximum.
@@ -33,8 +33,6 @@ def kim_cnn(
         filters: number of channels of each convolution.
         kernel_sizes: tuple of different sizes of the convolutions, none above `length`.
         dropout: share of the maxima that is set to zero in training.
-        train_embeddings: whether the vectors of the words are trained. Otherwise they stay as they
-            were drawn, or as `model.get_layer("embedding").set_weights` sets them ("static").
         name: name of the model.
 
     Returns:
@@ -61,17 +59,14 @@ def kim_cnn(
     classes = validation.positive_integer(classes, "classes")
     embedding = validation.positive_integer(embedding, "embedding")
     filters = validation.positive_integer(filters, "filters")
-    validation.one_of(train_embeddings, (True, False), "train_embeddings")
     _check_sizes(kernel_sizes, length)
-    if not 0 <= dropout < 1:
-        raise ValueError(f"`dropout` must be from 0 to below 1. Received: dropout={dropout!r}")
+    check_dropout(dropout)
 
     inputs = keras.Input((length,), dtype="int32", name="words")
     vectors = keras.layers.Embedding(
         vocabulary,
         embedding,
         embeddings_initializer=keras.initializers.RandomUniform(-0.25, 0.25),
-        trainable=train_embeddings,
         name="embedding",
     )(inputs)
     maxima = []

@@ -8,6 +8,7 @@ from keras_xd import layers
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
 from keras_xd.layers.cells.genotypes import NOS_OPERATIONS, Genotype
+from keras_xd.models.blocks import convolution, normalization
 
 AUXILIARY_POOL = 5
 
@@ -95,7 +96,7 @@ def nos_search_network(
         )
 
     inputs = keras.Input(input_shape, name="image")
-    x = _small_stem(inputs, channels)
+    x = _convolution(inputs, 3 * channels, 3, 1, "stem")
     outputs, _ = _stacked(cell, [x, x], cells, channels, False)
     return keras.Model(inputs, _classified(outputs[-1], classes), name=name)
 
@@ -160,13 +161,10 @@ def nos_network(
     """
     cells, channels, input_shape, classes = _checked(cells, channels, input_shape, classes)
     inputs = keras.Input(input_shape, name="image")
-    x = _small_stem(inputs, channels)
+    x = _convolution(inputs, 3 * channels, 3, 1, "stem")
     cell = _derived(genotype, drop_path, seed, calibration_gate)
-    outputs, places = _stacked(cell, [x, x], cells, channels, False)
-    found = _classified(outputs[-1], classes)
-    if auxiliary:
-        found = [found, _auxiliary(outputs[places[1]], 3, classes, input_shape)]
-    return keras.Model(inputs, found, name=name)
+    outputs = _evaluated(cell, [x, x], cells, channels, classes, 3 if auxiliary else None)
+    return keras.Model(inputs, outputs, name=name)
 
 
 @check_types
@@ -229,11 +227,9 @@ def nos_imagenet_network(
     first = _convolution(x, channels, 3, 2, "stem2")
     second = _convolution(keras.layers.ReLU(name="stem2_relu")(first), channels, 3, 2, "stem3")
     cell = _derived(genotype, drop_path, seed, calibration_gate)
-    outputs, places = _stacked(cell, [first, second], cells, channels, True)
-    found = _classified(outputs[-1], classes)
-    if auxiliary:
-        found = [found, _auxiliary(outputs[places[1]], 2, classes, input_shape)]
-    return keras.Model(inputs, found, name=name)
+    strides = 2 if auxiliary else None
+    outputs = _evaluated(cell, [first, second], cells, channels, classes, strides)
+    return keras.Model(inputs, outputs, name=name)
 
 
 def _checked(cells, channels, input_shape, classes):
@@ -283,8 +279,13 @@ def _stacked(make_cell, two, cells, channels, previous_reduction):
     return outputs, places
 
 
-def _small_stem(inputs, channels):
-    return _convolution(inputs, 3 * channels, 3, 1, "stem")
+def _evaluated(make_cell, two, cells, channels, classes, auxiliary_strides):
+    """Return the logits of a network of derived cells, and the auxiliary ones if there are any."""
+    outputs, places = _stacked(make_cell, two, cells, channels, two[0] is not two[1])
+    logits = _classified(outputs[-1], classes)
+    if auxiliary_strides is None:
+        return logits
+    return [logits, _auxiliary(outputs[places[1]], auxiliary_strides, classes)]
 
 
 def _classified(x, classes):
@@ -292,13 +293,13 @@ def _classified(x, classes):
     return keras.layers.Dense(classes, name="classifier")(x)
 
 
-def _auxiliary(x, strides, classes, input_shape):
+def _auxiliary(x, strides, classes):
     """Return logits made of the features in the middle of a network."""
     if min(x.shape[1:3]) < AUXILIARY_POOL + strides:
         raise ValueError(
             f"The auxiliary output needs features of {AUXILIARY_POOL + strides} pixels or more "
             "behind the second reduction cell: give larger images or `auxiliary=False`. Received: "
-            f"input_shape={input_shape}, features of {x.shape[1:3]}"
+            f"features of {x.shape[1:3]}"
         )
     x = keras.layers.ReLU(name="auxiliary_relu1")(x)
     x = keras.layers.AveragePooling2D(
@@ -313,20 +314,6 @@ def _auxiliary(x, strides, classes, input_shape):
 
 def _convolution(x, filters, kernel_size, strides, name, padding="same"):
     """A convolution without bias, and normalization."""
-    if strides > 1:
-        # Keras' "same" would centre the kernel on every odd pixel of an even size.
-        x = keras.layers.ZeroPadding2D(1, data_format="channels_last", name=f"{name}_padding")(x)
-        padding = "valid"
-    x = keras.layers.Conv2D(
-        filters,
-        kernel_size,
-        strides,
-        padding,
-        data_format="channels_last",
-        use_bias=False,
-        kernel_initializer="he_normal",
-        name=name,
-    )(x)
-    return keras.layers.BatchNormalization(
-        momentum=0.9, epsilon=1e-5, name=f"{name}_normalization"
-    )(x)
+    last = {"data_format": "channels_last"}
+    x = convolution(x, filters, kernel_size, strides, name, padding, **last)
+    return normalization(x, f"{name}_normalization", **last)

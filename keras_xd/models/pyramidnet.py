@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.models.blocks import channel_axis, convolution, normalization
 
 EXPANSION = 4  # of the channels behind a bottleneck
 
@@ -15,7 +16,6 @@ def pyramidnet(
     alpha: float,
     input_shape: tuple[int, int, int],
     classes: int,
-    bottleneck: bool = True,
     name: str = "pyramidnet",
 ) -> keras.Model:
     """Return a PyramidNet: a residual network whose channels grow in every block.
@@ -27,20 +27,15 @@ def pyramidnet(
         normalization, 1 × 1 convolution, normalization, ReLU, 3 × 3, normalization, ReLU,
         1 × 1 to four times the width, normalization
 
-    or without bottleneck
-
-        normalization, 3 × 3, normalization, ReLU, 3 × 3, normalization
-
     and the shortcut averages 2 × 2 pixels where the branch has stride 2 and pads the channels
     with zeros. ReLU, average pooling and a dense layer end the network. The sums that end the
     stages are the outputs of the layers `stage1`, `stage2` and `stage3`.
 
     Args:
-        depth: number of layers: 9 times the blocks of a stage plus 2; 6 times without bottleneck.
+        depth: number of layers: 9 times the blocks of a stage plus 2.
         alpha: number above 0, how much wider the last block is than 16.
         input_shape: shape of one image, channels where Keras' image data format has them.
         classes: number of outputs, which are logits.
-        bottleneck: whether the blocks have a bottleneck.
         name: name of the model.
 
     Returns:
@@ -62,59 +57,41 @@ def pyramidnet(
     """
     input_shape = validation.integer_tuple(input_shape, 3, "input_shape")
     classes = validation.positive_integer(classes, "classes")
-    validation.one_of(bottleneck, (True, False), "bottleneck")
-    blocks = _blocks_of_a_stage(depth, bottleneck)
+    if depth <= 2 or (depth - 2) % 9:
+        raise ValueError(f"`depth` must be a multiple of 9 plus 2. Received: depth={depth!r}")
+    blocks = (depth - 2) // 9
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1e6:
         raise ValueError(f"`alpha` must be a positive number. Received: alpha={alpha!r}")
 
     inputs = keras.Input(input_shape, name="image")
-    x = _normalization("conv_normalization")(_convolution(inputs, 16, 3, 1, "conv"))
-    block_of_kind = _bottleneck if bottleneck else _plain
+    x = normalization(_convolution(inputs, 16, 3, 1, "conv"), "conv_normalization")
     for stage in (1, 2, 3):
         for block in range(1, blocks + 1):
             number = (stage - 1) * blocks + block
             width = round(16 + alpha * number / (3 * blocks))
             strides = 2 if stage > 1 and block == 1 else 1
             prefix = f"stage{stage}_block{block}"
-            y = block_of_kind(x, width, strides, prefix)
+            y = _bottleneck(x, width, strides, prefix)
             x = keras.layers.Add(name=f"{prefix}_add")([y, _shortcut(x, y, strides, prefix)])
         x = keras.layers.Identity(name=f"stage{stage}")(x)
-    x = keras.layers.ReLU(name="relu")(_normalization("normalization")(x))
+    x = keras.layers.ReLU(name="relu")(normalization(x, "normalization"))
     x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
     return keras.Model(inputs, keras.layers.Dense(classes, name="classifier")(x), name=name)
 
 
-def _blocks_of_a_stage(depth, bottleneck):
-    layers = 9 if bottleneck else 6
-    if depth <= 2 or (depth - 2) % layers:
-        raise ValueError(
-            f"`depth` must be a multiple of {layers} plus 2{' with' if bottleneck else ' without'} "
-            f"bottleneck. Received: depth={depth!r}, bottleneck={bottleneck}"
-        )
-    return (depth - 2) // layers
-
-
 def _bottleneck(x, width, strides, name):
-    x = _normalization(f"{name}_normalization1")(x)
+    x = normalization(x, f"{name}_normalization1")
     x = _convolution(x, width, 1, 1, f"{name}_conv1")
-    x = keras.layers.ReLU(name=f"{name}_relu1")(_normalization(f"{name}_normalization2")(x))
+    x = keras.layers.ReLU(name=f"{name}_relu1")(normalization(x, f"{name}_normalization2"))
     x = _convolution(x, width, 3, strides, f"{name}_conv2")
-    x = keras.layers.ReLU(name=f"{name}_relu2")(_normalization(f"{name}_normalization3")(x))
+    x = keras.layers.ReLU(name=f"{name}_relu2")(normalization(x, f"{name}_normalization3"))
     x = _convolution(x, EXPANSION * width, 1, 1, f"{name}_conv3")
-    return _normalization(f"{name}_normalization4")(x)
-
-
-def _plain(x, width, strides, name):
-    x = _normalization(f"{name}_normalization1")(x)
-    x = _convolution(x, width, 3, strides, f"{name}_conv1")
-    x = keras.layers.ReLU(name=f"{name}_relu1")(_normalization(f"{name}_normalization2")(x))
-    x = _convolution(x, width, 3, 1, f"{name}_conv2")
-    return _normalization(f"{name}_normalization3")(x)
+    return normalization(x, f"{name}_normalization4")
 
 
 def _shortcut(x, y, strides, name):
     """Return the input of a block in the shape of its branch `y`."""
-    axis = _channel_axis()
+    axis = channel_axis()
     if strides > 1:
         x = keras.layers.AveragePooling2D(2, strides, "same", name=f"{name}_subsample")(x)
     padding = [(0, 0)] * 4
@@ -123,28 +100,5 @@ def _shortcut(x, y, strides, name):
 
 
 def _convolution(x, filters, kernel_size, strides, name):
-    padding = "same"
-    if strides > 1:
-        # "same" would centre the kernel on the second of the two pixels that the shortcut averages.
-        x = keras.layers.ZeroPadding2D(1, name=f"{name}_padding")(x)
-        padding = "valid"
-    initializer = keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal")
-    return keras.layers.Conv2D(
-        filters,
-        kernel_size,
-        strides,
-        padding,
-        use_bias=False,
-        kernel_initializer=initializer,
-        name=name,
-    )(x)
-
-
-def _normalization(name):
-    return keras.layers.BatchNormalization(
-        axis=_channel_axis(), momentum=0.9, epsilon=1e-5, name=name
-    )
-
-
-def _channel_axis():
-    return 3 if keras.config.image_data_format() == "channels_last" else 1
+    draw = keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal")
+    return convolution(x, filters, kernel_size, strides, name, kernel_initializer=draw)

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.models.blocks import channel_axis, convolution, normalization
 
 
 @check_types
@@ -64,9 +65,9 @@ def _block(x, filters, strides, name):
     shortcut = x
     if strides > 1:
         shortcut = keras.layers.AveragePooling2D(1, strides, name=f"{name}_subsample")(x)
-        added = filters - x.shape[_channel_axis()]
+        added = filters - x.shape[channel_axis()]
         padding = [(0, 0)] * 4
-        padding[_channel_axis()] = (added // 2, added - added // 2)
+        padding[channel_axis()] = (added // 2, added - added // 2)
         shortcut = ops.pad(shortcut, padding)
     x = _convolution(x, filters, strides, f"{name}_conv1")
     x = keras.layers.ReLU(name=f"{name}_relu1")(x)
@@ -77,25 +78,4 @@ def _block(x, filters, strides, name):
 
 def _convolution(x, filters, strides, name):
     """A 3 × 3 convolution and batch normalisation."""
-    padding = "same"
-    if strides > 1:
-        # "same" would centre the kernel on the odd pixels of an even size, while the shortcut
-        # takes the even ones.
-        x = keras.layers.ZeroPadding2D(1, name=f"{name}_padding")(x)
-        padding = "valid"
-    x = keras.layers.Conv2D(
-        filters,
-        3,
-        strides,
-        padding,
-        use_bias=False,
-        kernel_initializer="he_normal",
-        name=name,
-    )(x)
-    return keras.layers.BatchNormalization(
-        axis=_channel_axis(), momentum=0.9, epsilon=1e-5, name=f"{name}_normalization"
-    )(x)
-
-
-def _channel_axis():
-    return 3 if keras.config.image_data_format() == "channels_last" else 1
+    return normalization(convolution(x, filters, 3, strides, name), f"{name}_normalization")

@@ -4,6 +4,7 @@ import keras
 
 from keras_xd.core import validation
 from keras_xd.core.argument_types import check_types
+from keras_xd.models.blocks import check_dropout, checked_shape
 
 
 @check_types
@@ -61,13 +62,12 @@ def tcn(
         Sequence Modeling", 2018; without dilation the backbone of Roberts et al., "Rethinking
         Neural Operations for Diverse Tasks", 2021, section 5.
     """
-    input_shape = _checked_shape(input_shape)
+    input_shape = checked_shape(input_shape, (2,), "(steps, channels)")
     outputs = validation.positive_integer(outputs, "outputs")
     channels = validation.positive_integer(channels, "channels")
     levels = validation.positive_integer(levels, "levels")
     kernel_size = validation.positive_integer(kernel_size, "kernel_size")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"`dropout` must be from 0 to below 1. Received: dropout={dropout!r}")
+    check_dropout(dropout)
 
     inputs = keras.Input(input_shape, name="sequence")
     x = inputs
@@ -84,18 +84,6 @@ def tcn(
         x = keras.layers.Add(name=f"level{level}_add")([x, shortcut])
         x = keras.layers.ReLU(name=f"level{level}_relu")(x)
     return keras.Model(inputs, keras.layers.Dense(outputs, name="outputs")(x), name=name)
-
-
-def _checked_shape(input_shape):
-    shape = tuple(input_shape) if isinstance(input_shape, (tuple, list)) else ()
-    steps, channels = shape if len(shape) == 2 else (None, None)
-    known = [channels] if steps is None else [steps, channels]
-    if not all(validation.is_integer(size) and size > 0 for size in known):
-        raise ValueError(
-            "`input_shape` must be (steps, channels), positive integers; the steps may be None. "
-            f"Received: input_shape={input_shape!r}"
-        )
-    return shape
 
 
 def _convolution(filters, kernel_size, dilation, name):

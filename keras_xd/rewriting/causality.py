@@ -13,6 +13,7 @@ _ROUNDING = 16 * np.finfo("float32").eps  # of the largest output
 
 def is_causal(model, axis=1):
     """Return whether an output depends on earlier steps of an input, and on no later ones."""
+    call: tuple[tuple, dict]
     if is_graph(model):
         inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
         call = (inputs,), {}

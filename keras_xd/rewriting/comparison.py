@@ -2,8 +2,6 @@
 
 import collections
 import dataclasses
-import math
-import re
 from typing import Any
 
 import keras
@@ -15,6 +13,7 @@ from keras_xd.core.tables import aligned
 from keras_xd.graph import skips
 from keras_xd.graph.cost import multiply_adds
 from keras_xd.graph.replacing import every_call
+from keras_xd.graph.size_counts import tensor_bytes, weight_bytes
 from keras_xd.layers.xd.finalized_kernel import StaticKernelXD
 from keras_xd.rewriting import spaces
 from keras_xd.rewriting.candidates import check_model
@@ -73,11 +72,6 @@ class Comparison:
     def worst(self) -> LayerComparison | None:
         """The `LayerComparison` of the largest relative error, `None` without rows."""
         return max(self.rows, key=lambda row: row.relative_error, default=None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return `{"rows": [{…}, …], "output_error": …}`, of plain Python values."""
-        rows = [dataclasses.asdict(row) for row in self.rows]
-        return {"rows": rows, "output_error": self.output_error}
 
     def __str__(self) -> str:
         table = [("layer", "kind", "relative error", "parameters", "multiply–adds", "bytes")]
@@ -212,7 +206,7 @@ def _layer_comparison(path, layer, other, reason, arguments):
     shapes = [(None, *argument.shape[1:]) for argument in arguments]
     counts = [layer_multiply_adds(which, shapes) for which in (layer, other)]
     memory = [
-        sum(tensor_bytes(weight.shape, weight.dtype) for weight in which.weights)
+        weight_bytes(which)
         + sum(tensor_bytes(both[index].shape[1:], both[index].dtype) for both in outputs)
         for index, which in enumerate((layer, other))
     ]
@@ -230,7 +224,8 @@ def _layer_comparison(path, layer, other, reason, arguments):
         max(errors, default=0.0),
         layer.count_params(),
         other.count_params(),
-        *counts,
+        counts[0],
+        counts[1],
         0 if identity else memory[0],
         memory[1],
     )
@@ -253,9 +248,3 @@ def _relative_error(expected, actual):
     )
     difference = float(np.max(np.abs(actual - expected), initial=0.0))
     return difference / (float(np.max(np.abs(expected), initial=0.0)) or 1.0)
-
-
-def tensor_bytes(shape, dtype):
-    """Return the memory of a tensor."""
-    bits = re.search(r"\d+", keras.backend.standardize_dtype(dtype)).group()
-    return math.prod(shape) * int(bits) // 8

@@ -10,8 +10,9 @@ from keras_xd.core.argument_types import check_types
 from keras_xd.core.tables import aligned
 from keras_xd.core.type_aliases import Radix, Selection
 from keras_xd.graph.cost import complexity, uncounted_layers
+from keras_xd.graph.size_counts import tensor_bytes, weight_bytes
 from keras_xd.layers.xd.finalized_sizes import KEEPS
-from keras_xd.rewriting.comparison import layer_multiply_adds, pair, tensor_bytes
+from keras_xd.rewriting.comparison import layer_multiply_adds, pair
 from keras_xd.rewriting.rewriter import planned
 
 
@@ -73,10 +74,6 @@ class Forecast:
     parameters_finalized: int | None = None
     multiply_adds_finalized: int | None = None
     memory_finalized: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the attributes as plain Python values, `rows` as a list of dictionaries."""
-        return {**dataclasses.asdict(self), "rows": [dataclasses.asdict(row) for row in self.rows]}
 
     def __str__(self) -> str:
         table = [("layer", "kind", "parameters", "multiply–adds", "bytes")]
@@ -152,27 +149,17 @@ def forecast(
     before = {
         "parameters": model.count_params(),
         "multiply_adds": _known_complexity(model),
-        "memory": sum(tensor_bytes(v.shape, v.dtype) for v in model.weights)
+        "memory": weight_bytes(model)
         + sum(
-            row.memory_before - _weight_bytes(c.layer) for row, c in zip(rows, found, strict=True)
+            row.memory_before - weight_bytes(c.layer) for row, c in zip(rows, found, strict=True)
         ),
     }
-    shared = _shared_parameters(chosen)
-    after = {
-        "parameters": before["parameters"]
-        + sum(row.parameters_after - row.parameters_before for row in rows)
-        - sum(count for count, _ in shared),
-        "multiply_adds": before["multiply_adds"],
-        "memory": before["memory"]
-        + sum(row.memory_after - row.memory_before for row in rows)
-        - sum(size for _, size in shared),
-    }
-    if before["multiply_adds"] is not None:
-        changed = [row for row in rows if row.left_because is None]
-        after["multiply_adds"] += sum(
-            row.multiply_adds_after - row.multiply_adds_before for row in changed
-        )
-    finalized = {name: _finalized_total(name, value, rows) for name, value in before.items()}
+    changed = [row for row in rows if row.left_because is None]
+    after = {name: _total(name, value, changed, "after") for name, value in before.items()}
+    for count, size in _shared_parameters(chosen):
+        after["parameters"] -= count
+        after["memory"] -= size
+    finalized = {name: _total(name, value, rows, "finalized") for name, value in before.items()}
     return Forecast(
         tuple(rows),
         **{f"{name}_finalized": value for name, value in finalized.items()},
@@ -182,12 +169,12 @@ def forecast(
     )
 
 
-def _finalized_total(name, before, rows):
-    """Return a count of the whole finalized model, from that of the original and all rows."""
-    pairs = [(getattr(row, f"{name}_before"), getattr(row, f"{name}_finalized")) for row in rows]
+def _total(name, before, rows, when):
+    """Return a count of the whole model with the new layers of the rows, `None` if unknown."""
+    pairs = [(getattr(row, f"{name}_before"), getattr(row, f"{name}_{when}")) for row in rows]
     if before is None or any(None in pair for pair in pairs):
         return None
-    return before + sum(finalized - own for own, finalized in pairs)
+    return before + sum(new - own for own, new in pairs)
 
 
 def _row(candidate, new, form):
@@ -196,31 +183,33 @@ def _row(candidate, new, form):
     kind = "identity" if layer is None else type(layer).__name__
     parameters = 0 if layer is None else layer.count_params()
     multiply_adds = 0 if layer is None else layer_multiply_adds(layer, shapes)
-    memory = _weight_bytes(layer)
+    memory = weight_bytes(layer)
     if layer is not None:
         for shape in shapes:
             output = layer.compute_output_shape(shape)[1:]
             memory += 0 if None in output else tensor_bytes(output, layer.compute_dtype)
-    numbers = [parameters] * 2 + [multiply_adds] * 2 + [memory] * 2
+    counts = {"parameters": parameters, "multiply_adds": multiply_adds, "memory": memory}
+    row: dict[str, Any] = {f"{name}_before": count for name, count in counts.items()}
     if new is None:
         reason = candidate.reason or "it was not chosen"
-        own = (parameters, multiply_adds, memory)
-        return LayerForecast(candidate.path, kind, kind, reason, *numbers, *own)
+        for when in ("after", "finalized"):
+            row |= {f"{name}_{when}": count for name, count in counts.items()}
+        return LayerForecast(candidate.path, kind, kind, reason, **row)
     sizes = new.forecast(candidate.shape)
     output = new.compute_output_shape(candidate.shape)[1:]
-    numbers[1] = sizes["parameters"]
-    numbers[3] = sizes["multiply_adds"] * candidate.calls
     outputs = tensor_bytes(output, new.compute_dtype) * candidate.calls
     spectrum = tensor_bytes((sizes["spectrum"],), new.compute_dtype)
-    numbers[5] = tensor_bytes((sizes["parameters"],), new.variable_dtype) + outputs + spectrum
-    finalized = (None, None, None, None)
+    weights = tensor_bytes((sizes["parameters"],), new.variable_dtype)
+    row["parameters_after"] = sizes["parameters"]
+    row["multiply_adds_after"] = sizes["multiply_adds"] * candidate.calls
+    row["memory_after"] = weights + outputs + spectrum
     if hasattr(new, "finalized_sizes"):
         form = new.finalized_sizes(candidate.shape, form)
         memory = tensor_bytes((form.parameters,), new.variable_dtype) + outputs
-        memory += spectrum if form.form == "kernel" else 0
-        count = form.multiply_adds * candidate.calls
-        finalized = (form.parameters, count, memory, form.form)
-    return LayerForecast(candidate.path, kind, type(new).__name__, None, *numbers, *finalized)
+        row["parameters_finalized"], row["keep"] = form.parameters, form.form
+        row["multiply_adds_finalized"] = form.multiply_adds * candidate.calls
+        row["memory_finalized"] = memory + (spectrum if form.form == "kernel" else 0)
+    return LayerForecast(candidate.path, kind, type(new).__name__, None, **row)
 
 
 def _shared_parameters(chosen):
@@ -235,15 +224,10 @@ def _shared_parameters(chosen):
     return again
 
 
-def _weight_bytes(layer):
-    weights = [] if layer is None else layer.weights
-    return sum(tensor_bytes(weight.shape, weight.dtype) for weight in weights)
-
-
 def _known_complexity(model):
     try:
         return int(complexity(model))
-    except ValueError:  # a size is unknown
+    except validation.UnknownSizeError:
         return None
 
 

@@ -10,7 +10,7 @@ from keras_xd.graph import channel_groups, residual_blocks
 from keras_xd.layers.masked import masks as mask_functions
 from keras_xd.rewriting.candidates import Candidate, check_graph, find_candidates
 from keras_xd.rewriting.explaining import searched_already
-from keras_xd.rewriting.search_space import Plan, SearchSpace
+from keras_xd.rewriting.search_space import Plan, SearchSpace, given_options
 from keras_xd.rewriting.selecting import selection
 from keras_xd.rewriting.twins import named_twins
 
@@ -40,11 +40,7 @@ class MaskOptions:
     @classmethod
     def checked(cls, options: dict) -> "MaskOptions":
         """Return the options of a dictionary."""
-        allowed = [field.name for field in dataclasses.fields(cls)]
-        wrong = {name: value for name, value in options.items() if name not in allowed}
-        if wrong:
-            raise ValueError(f"`to='masked'` takes the options {allowed}. Received: {wrong}")
-        result = cls(**options)
+        result = given_options(cls, options, "masked")
         names = (result.masks,) if isinstance(result.masks, str) else tuple(result.masks)
         if not names or not set(names) <= set(MASKS):
             raise ValueError(
@@ -179,7 +175,8 @@ def _sites(graphs, able, shared, options):
 
 def _arguments(sites, wanted, able, options):
     """Return the further arguments of each new layer, by the id of the old one, and the gates."""
-    arguments, gates, names = collections.defaultdict(dict), [], set()
+    arguments: dict[int, dict] = collections.defaultdict(dict)
+    gates, names = [], set()
     for layer in filter(wanted, sites.kernels):
         arguments[id(layer)] |= {"mask_kernel": True, "initial_value": options.initial_value}
     for group in sites.widths:

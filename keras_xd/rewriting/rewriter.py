@@ -152,7 +152,7 @@ def rewrite(
     errors = filter(None, (getattr(x, "saving_error", None) for x in flatten_layers(result)))
     for error in list(errors)[:1]:
         logger.warning("keras_xd.rewrite: the result cannot be saved. %s", error)
-    left = {}
+    left: dict[str, list[str]] = {}
     for candidate in plan.found:
         if candidate.reason:
             left.setdefault(candidate.reason, []).append(candidate.path)
@@ -176,7 +176,7 @@ def planned(model, to, options, only, skip, no_forecast=False):
 
 def _log_single_taps(chosen):
     """Log what it costs to search convolutions that only mix channels, beside larger ones."""
-    counts = {True: [], False: []}
+    counts: dict[bool, list[list[float]]] = {True: [], False: []}
     for old, new in chosen:
         if getattr(old.layer, "kernel_size", None) is not None:
             pair = multiply_adds(old.layer, old.shape), multiply_adds(new, old.shape)

@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 
 from keras_xd.core import validation
-from keras_xd.core.argument_types import check_types
+from keras_xd.core.argument_types import check_types, constructor_parameters
 from keras_xd.core.searchable import SearchableLayer
 from keras_xd.core.type_aliases import Selection
 from keras_xd.rewriting import twins as twin_layers
@@ -15,6 +15,8 @@ from keras_xd.rewriting.candidates import Candidate, check_model, find_candidate
 from keras_xd.rewriting.explaining import described_layers, searched_already
 from keras_xd.rewriting.selecting import pick
 
+# A dataclass of the options of a space.
+Options = TypeVar("Options")
 RECIPE = {"rate": 1e-3, "rewrite_options": {}, "compile_options": {}, "phases": {}}
 
 
@@ -89,7 +91,8 @@ class SearchSpace:
         operators: Mapping[int, type] | None = None,
         layers: Sequence[type] = (),
     ) -> None:
-        self.name, self.twins = name, dict(twins)
+        self.name = name
+        self.twins: dict[type, Any] = dict(twins)
         self.recipe = _completed(recipe)
         self.data_recipes = {data: _completed(own) for data, own in (data_recipes or {}).items()}
         self.causal_twin, self.operators = causal_twin, dict(operators or {})
@@ -223,6 +226,15 @@ class SearchSpace:
                 f"The options do not fit the layer '{candidate.path}': {error}"
             ) from error
         return new
+
+
+def given_options(kind: type[Options], options: Mapping[str, Any], name: str) -> Options:
+    """Return the options of a space, a dataclass, from a dictionary of some of them."""
+    allowed = list(constructor_parameters(kind))
+    wrong = {name: value for name, value in options.items() if name not in allowed}
+    if wrong:
+        raise ValueError(f"`to='{name}'` takes the options {allowed}. Received: {wrong}")
+    return kind(**options)
 
 
 def _completed(recipe):

@@ -85,7 +85,7 @@ def register_search_space(
         raise ValueError(
             f"A name needs `twins`, a SearchSpace has its own. Received: name={name!r}, {twins=}"
         )
-    space = SearchSpace(name, twins) if isinstance(name, str) else name
+    space = name if isinstance(name, SearchSpace) else SearchSpace(name, twins or {})
     if not space.name or SEARCH_SPACES.get(space.name, space).twins != space.twins:
         raise ValueError(
             "`name` must not be empty or the name of another search space. Received: "

@@ -24,7 +24,7 @@ from keras_xd.rewriting.candidates import (
     reason_of_state,
 )
 from keras_xd.rewriting.explaining import described_layers, searched_already
-from keras_xd.rewriting.search_space import Plan, SearchSpace
+from keras_xd.rewriting.search_space import Plan, SearchSpace, given_options
 from keras_xd.rewriting.selecting import pick
 from keras_xd.rewriting.twins import named_twins
 
@@ -68,20 +68,16 @@ class StructuredOptions:
     @classmethod
     def checked(cls, options: dict) -> "StructuredOptions":
         """Return the options of a dictionary."""
-        allowed = [field.name for field in dataclasses.fields(cls)]
-        wrong = {name: value for name, value in options.items() if name not in allowed}
-        if wrong:
-            raise ValueError(f"`to='structured'` takes the options {allowed}. Received: {wrong}")
         several = [name for name in ("share", "budget", "sizes") if options.get(name) is not None]
         if len(several) > 1:
             raise ValueError(
                 "Only one of `share`, `budget` and `sizes` may be given. "
                 f"Received: {', '.join(f'{name}={options[name]!r}' for name in several)}"
             )
-        result = cls(**options)
+        result = given_options(cls, options, "structured")
         validation.boolean(result.embeddings, "embeddings")
         if result.searches:
-            result._check_mixture()
+            result.check_mixture()
             return result
         base.StructuredOptions(result.family, result.share, result.sizes, result.learning_rates)
         if result.budget is not None:
@@ -93,7 +89,8 @@ class StructuredOptions:
             )
         return result
 
-    def _check_mixture(self):
+    def check_mixture(self) -> None:
+        """Raise `ValueError` for options that a search cannot have."""
         given = {name: getattr(self, name) for name in ("budget", "sizes")}
         wrong = {name: value for name, value in given.items() if value is not None}
         if wrong:
@@ -158,7 +155,9 @@ class StructuredReport:
     left: dict[str, str]
 
     def __str__(self) -> str:
-        table = [("kernel", "shape", "sizes", "parameters", "error", "bound", "low rank")]
+        table: list[tuple[str, ...]] = [
+            ("kernel", "shape", "sizes", "parameters", "error", "bound", "low rank")
+        ]
         for _, group in itertools.groupby(self.rows, lambda row: row.name):
             candidates = list(group)
             row = min(candidates, key=lambda row: row.error)
@@ -169,7 +168,7 @@ class StructuredReport:
             if row.candidate is not None:
                 sizes = f"{len(candidates)} candidates, nearest {row.candidate}"
                 counts += f" to {max(after):,}"
-            errors = (f"{e:.3f}" for e in (row.error, row.bound, row.low_rank_error))
+            errors = [f"{e:.3f}" for e in (row.error, row.bound, row.low_rank_error)]
             shape = f"{row.shape[0]} × {row.shape[1]}"
             table.append((row.name, shape, sizes, counts, *errors))
         lines = aligned(table)
@@ -336,7 +335,7 @@ def _new_layer(layer, twin, arguments):
 
 def _calibration(model, data, new_layers):
     """Return the arguments of the calls of the chosen layers, by the layers' ids."""
-    calls = collections.defaultdict(list)
+    calls: dict[int, list] = collections.defaultdict(list)
     if data is None:
         return calls
     data = keras.tree.map_structure(keras.ops.convert_to_tensor, data)

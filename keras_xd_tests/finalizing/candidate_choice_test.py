@@ -7,7 +7,6 @@ import pytest
 import keras_xd
 from keras_xd import layers
 from keras_xd.finalizing.candidate_choice import mixtures, within_budget
-from keras_xd.graph.size_counts import count_parameters
 from keras_xd.testing import assert_close
 
 FAMILIES = ("low_rank", "monarch", "dense")
@@ -32,9 +31,8 @@ def counts_of(space):
     ]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_the_most_likely_choice_within_a_budget(seed):
-    space = space_of(16, 64, 32, seed=seed)
+def test_the_most_likely_choice_within_a_budget():
+    space = space_of(16, 64, 32)
     biases, counts = 16 + 64 + 32, counts_of(space)
     choices = [
         (
@@ -101,16 +99,6 @@ def test_convolutions_are_chosen_by_their_multiply_adds(to):
     whole = keras_xd.complexity(keras_xd.finalize(space))
     small = keras_xd.finalize(space, complexity_target=0.6 * whole)
     assert 0 < keras_xd.complexity(small) <= 0.6 * whole
-
-
-def test_functions_of_the_model_are_measures():
-    space = space_of(32, 16)
-
-    def bytes_of(model):
-        return 4 * count_parameters(model)
-
-    by_name = within_budget(space, 600, "parameters")
-    assert within_budget(space, 2400, bytes_of) == by_name
 
 
 def test_costs_are_rounded_up():

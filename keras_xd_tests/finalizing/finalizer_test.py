@@ -11,21 +11,16 @@ from keras import layers
 from keras_xd.core.searchable import (
     architecture_variables,
     named_layers,
-    reset_weights,
     searchable_layers,
 )
 from keras_xd.finalizing.finalizer import FinalizedModel, finalize
-from keras_xd.graph.replacing import SubclassedModelWrapper
 from keras_xd.layers import (
-    ArchitectureLogits,
-    HeterogeneousCell,
     StaticKernelXD,
     StaticXD,
     XDConv2D,
 )
 from keras_xd.layers.xd.static_operation import StaticOperation
 from keras_xd.rewriting.rewriter import rewrite
-from keras_xd.training.search_model import SearchModel
 from keras_xd_tests import sample_models
 
 RELATIVE_ERROR = 1e-5
@@ -69,22 +64,6 @@ def test_outputs_are_equal_and_the_search_space_is_untouched(make, rng):
     assert sample_models.fingerprint(space) == before
 
 
-def test_search_model_is_unwrapped():
-    space, inputs = shared_space(sample_models.nested)
-    plain = finalize(SearchModel(space))
-    sample_models.assert_same_outputs(space, plain, inputs, RELATIVE_ERROR)
-    assert plain.name == "nested"
-
-
-def test_trained_search_is_finalized(rng):
-    search = SearchModel(rewrite(sample_models.sequential()))
-    search.compile("adam", "adam", "mse", run_eagerly=True)
-    x = sample_models.inputs_of(search.model, rng)
-    search.fit(x, rng.normal(size=(3, 2)), verbose=0)
-    plain = finalize(search)
-    sample_models.assert_same_outputs(search, plain, x, RELATIVE_ERROR)
-
-
 def test_inputs_without_names_get_stable_ones():
     def inputs_of(*shapes):
         tensors = [keras.Input(shape) for shape in shapes]
@@ -122,49 +101,6 @@ def test_existing_folders_and_files_are_not_overwritten(tmp_path):
     assert (tmp_path / "mine" / "saved_model.pb").exists()
 
 
-def test_arguments_of_export_reach_keras(tmp_path):
-    plain = finalize(sample_models_named("image"))
-    with pytest.raises(ValueError, match="[Ff]ormat"):
-        plain.export(tmp_path / "a", "unknown")
-    with pytest.raises(ValueError, match="[Ff]ormat"):
-        plain.export(tmp_path / "a", format="unknown")
-    signature = [keras.InputSpec(shape=(2, 6, 6, 1), dtype="float32", name="images")]
-    plain.export(tmp_path / "a", verbose=False, input_signature=signature)
-    import tensorflow as tf
-
-    served = tf.saved_model.load(tmp_path / "a").signatures["serving_default"]
-    assert served.structured_input_signature[1]["images"].shape == (2, 6, 6, 1)
-
-
-@pytest.mark.parametrize("make", [sample_models.sequential, sample_models.nested])
-def test_saved_and_loaded(make, tmp_path):
-    space, inputs = shared_space(make)
-    plain = finalize(space)
-    plain.save(tmp_path / "plain.keras")
-    loaded = keras.models.load_model(tmp_path / "plain.keras")
-    sample_models.assert_same_outputs(space, loaded, inputs, RELATIVE_ERROR)
-    assert type(loaded) is FinalizedModel
-
-
-def test_weights_of_the_rest_are_carried_over(rng):
-    space = searched(sample_models.residual(), rng, only="stem")
-    space.get_layer("classifier").trainable = False
-    plain = finalize(space)
-    for name in ("block0_norm", "classifier"):
-        old, new = space.get_layer(name), plain.get_layer(name)
-        for before, after in zip(old.get_weights(), new.get_weights(), strict=True):
-            np.testing.assert_array_equal(before, after)
-    assert not plain.get_layer("classifier").trainable_weights
-
-
-def test_finalized_model_can_be_trained_further(rng):
-    plain = finalize(shared_space(sample_models.volumes)[0])
-    x, y = sample_models.inputs_of(plain, rng), rng.normal(size=(3, 4, 3, 5, 2))
-    plain.compile("sgd", "mse", run_eagerly=True)
-    losses = plain.fit(x, y, epochs=2, verbose=0).history["loss"]
-    assert losses[-1] < losses[0]
-
-
 def test_models_that_cannot_be_finalized():
     with pytest.raises(ValueError, match="plain already.*'residual'"):
         finalize(sample_models.residual())
@@ -179,18 +115,16 @@ def test_models_that_cannot_be_finalized():
         finalize(3)
 
 
-def test_finalized_weights_are_not_reset():
-    with pytest.raises(ValueError, match="finalized layer"):
-        reset_weights(finalize(shared_space(sample_models.nested)[0]))
+KERNEL, HALF = {"form": "kernel"}, {"form": "auto", "storage": "bfloat16"}
+LOW_RANK = {"form": "low_rank", "tolerance": 1e-6}
 
 
-@pytest.mark.parametrize("make", sample_models.ALL)
 @pytest.mark.parametrize(
-    "options",
+    ("make", "options"),
     [
-        {"form": "kernel"},
-        {"form": "auto", "storage": "bfloat16"},
-        {"form": "low_rank", "tolerance": 1e-6},
+        *[(sample_models.residual, KERNEL), (sample_models.sequential, KERNEL)],
+        *[(sample_models.nested, HALF), (sample_models.volumes, HALF)],
+        *[(make, LOW_RANK) for make in sample_models.ALL[1:]],
     ],
 )
 def test_forms_compute_the_same(make, options, tmp_path):
@@ -205,8 +139,6 @@ def test_forms_compute_the_same(make, options, tmp_path):
     if options["keep"] == "kernel":
         assert all(type(layer) is StaticKernelXD for layer in static)
         assert plain.count_params() <= space.count_params()
-    if make is sample_models.residual and options["keep"] != "kernel":
-        return  # the other models have been saved with these forms
     plain.save(tmp_path / "plain.keras")
     loaded = keras.models.load_model(tmp_path / "plain.keras")
     sample_models.assert_same_outputs(plain, loaded, inputs, RELATIVE_ERROR)
@@ -242,39 +174,6 @@ def test_snapping_is_never_done_unasked_and_tells_what_it_does(rng):
     assert rows["stem"].multiply_adds_after < rows["stem"].multiply_adds_before
     assert type(plain.get_layer("stem")) is layers.Conv2D
     sample_models.assert_same_outputs(space, plain, sample_models.inputs_of(space, rng), 1e-4)
-
-
-def test_operations_in_cells_keep_their_spectrum_and_the_report_tells(rng):
-    inputs = keras.Input((4, 4, 3))
-    cell = HeterogeneousCell(2, ArchitectureLogits(operations=("xd_3", "identity")))
-    space = keras.Model(inputs, cell([inputs, inputs]))
-    # Only the first block's second operation is one of XD.
-    logits = np.tile([0.0, 5.0], (18, 1))
-    logits[14] = 5.0, 0.0
-    cell.architecture.logits.assign(logits)
-    (row,) = finalize(space, form="kernel").report.rows
-    assert row.form == "finalized" and "keep their spectrum" in row.left_because
-    assert finalize(space).report.rows[0].left_because is None
-
-
-class TwoLayers(keras.Model):
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.first, self.second = layers.Conv2D(2, 3, padding="same"), layers.Conv2D(2, 3)
-
-    def call(self, inputs):
-        return self.second(self.first(inputs))
-
-
-def test_subclassed_models_have_a_report_too(rng):
-    model = TwoLayers()
-    model(np.ones((1, 6, 6, 1)))
-    space = rewrite(model)
-    plain = finalize(space, form="kernel", snap=1e-2)
-    assert type(plain) is SubclassedModelWrapper
-    assert [row.form for row in plain.report.rows] == ["snapped"] * 2
-    inputs = rng.normal(size=(2, 6, 6, 1)).astype("float32")
-    np.testing.assert_allclose(plain(inputs), space(inputs), atol=1e-4)
 
 
 @pytest.mark.parametrize(

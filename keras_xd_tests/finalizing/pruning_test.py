@@ -6,7 +6,6 @@ import pytest
 from keras import layers, ops
 
 import keras_xd
-from keras_xd.finalizing import pruning
 from keras_xd.layers import MaskedBranch, MaskedConv1D, RelativeMask
 from keras_xd_tests import sample_models
 from keras_xd_tests.rewriting import masked_models
@@ -52,14 +51,6 @@ def test_random_sizes(seed, space, rng):
     assert keras_xd.complexity(found) == float(keras_xd.complexity(space))
 
 
-def test_at_first_nothing_is_cut(space, rng):
-    found = keras_xd.finalize(space)
-    assert_plain(found)
-    assert found.count_params() == masked_models.residual().count_params()
-    x = rng.standard_normal((2, 8, 8, 3)).astype("float32")
-    np.testing.assert_array_equal(found(x, training=False), space(x, training=False))
-
-
 def test_dead_blocks_are_left_out(space, rng, tmp_path):
     masks(space)["depth_8x8"].length.assign([-0.5])
     masks(space)["depth_4x4"].length.assign([1.0])
@@ -80,21 +71,6 @@ def test_dead_blocks_are_left_out(space, rng, tmp_path):
     found.save(tmp_path / "found.keras")
     again = keras.models.load_model(tmp_path / "found.keras")
     np.testing.assert_array_equal(again(x), found(x))
-
-
-def test_parameters_are_those_of_the_smaller_network(space):
-    """Count the parameters of the network that is left by hand."""
-    masks(space)["depth_8x8"].length.assign([-0.5])
-    masks(space)["s0b0_a_width"].length.assign([0.0])  # channels at -1 and -1/3 of 4
-    masks(space)["hidden_width"].length.assign([0.3])  # 3 of 5
-    space.get_layer("s0b0_a").kernel_mask.length.assign([0.3, 0.1])  # 3 and 1 taps
-    found = keras_xd.finalize(space)
-    expected = 9 * 3 * 4 + 4
-    expected += 3 * 4 * 2 + 4 * 2 + 9 * 2 * 4 + 4 * 4
-    for inputs in (4, 6):
-        expected += 25 * inputs * 6 + 9 * 6 * 6 + 2 * 4 * 6
-    expected += 4 * 6 + 6 + 6 * 3 + 3 + 3 * 3 + 3
-    assert found.count_params() == expected
 
 
 def rewritten(model, rng, **options):
@@ -170,31 +146,6 @@ def test_nested_shared_and_frozen(rng):
     assert found.get_layer("block").get_layer("a").filters < 5
 
 
-def test_a_sequential_model_with_strides(rng):
-    model = keras.Sequential(
-        [
-            keras.Input((11, 9, 3)),
-            layers.Conv2D(6, 5, 2, padding="same", activation="relu", name="first"),
-            layers.DepthwiseConv2D(3, name="depthwise"),
-            layers.Conv2D(4, 1, name="second"),
-            layers.Flatten(),
-            layers.Dense(2),
-        ]
-    )
-    check(rewritten(model, rng), rng)
-
-
-def test_resnet20(rng):
-    space = rewritten(keras_xd.models.resnet20((8, 8, 3), 4), rng)
-    found = keras_xd.describe(space)
-    kinds = [path.rpartition("/")[2].rpartition("_")[2] for path in found if "/" in path]
-    assert [kinds.count(kind) for kind in ("mask", "width")] == [19, 9]
-    assert {mask for mask in masks(space) if "depth" in mask} == {
-        f"depth_{n}x{n}" for n in (8, 4, 2)
-    }
-    check(space, rng, seeds=(0,))
-
-
 def inverted_residual(x, filters, stride, expansion, name):
     """A block of MobileNetV2."""
     y = x
@@ -235,14 +186,6 @@ def test_masked_channels_that_are_mixed_are_refused():
     width.length.assign([0.0])
     with pytest.raises(ValueError, match="pass only through.*Received: 'norm' of class LayerNorm"):
         keras_xd.finalize(model)
-
-
-def test_has_masks():
-    assert not pruning.has_masks(masked_models.residual())
-    assert not pruning.has_masks(layers.Dense(2))
-    space = keras_xd.rewrite(masked_models.residual(), to="masked", masks="depth")
-    outer = keras.Sequential([keras.Input((8, 8, 3)), space])
-    assert pruning.has_masks(space) and pruning.has_masks(outer)
 
 
 @pytest.mark.parametrize("value", [0.5, 0.0])

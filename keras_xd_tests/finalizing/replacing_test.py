@@ -33,19 +33,6 @@ def test_rows_of_every_form(rng):
     assert row.multiply_adds_after == 16 * 3 * 2 * 2
 
 
-def test_parts_of_a_separable_operation_have_one_row(rng):
-    layer = built(layers.XDSeparableConv1D(4, 3, search_pointwise=True), (12, 3))
-    found = replace(layer, "kernel")
-    plain, row = found.after, found.row("conv")
-    assert row.form == "kernel" and row.forming == sum(
-        inner.forming_multiply_adds()
-        for inner in plain.layers
-        if isinstance(inner, layers.StaticKernelXD)
-    )
-    inputs = rng.normal(size=(2, 12, 3)).astype("float32")
-    np.testing.assert_allclose(plain(inputs), layer(inputs), atol=1e-5)
-
-
 def test_an_operation_without_low_ranks_says_why():
     layer = built(layers.XDConv1D(2, 3, padding="same"), (8192, 2))
     row = replace(layer, "low_rank").row("conv")
@@ -76,12 +63,6 @@ def test_a_resampled_operation_keeps_its_kernel(rng):
     plain, row = found.after, found.row("conv")
     assert row.form == "kernel" and "another grid" in row.left_because
     assert type(plain.layer) is layers.StaticKernelXD and plain.layer.storage == "bfloat16"
-
-
-def test_other_searches_are_finalized_as_they_are():
-    layer = built(layers.MixedOperation1D(4, 3, padding="same"), (8, 4))
-    row = replace(layer, "kernel", snap=0.5).row("mixed")
-    assert row.form == "finalized" and row.left_because is None
 
 
 L2, NORM = keras.regularizers.L2(0.1), keras.constraints.MaxNorm(1.0)

@@ -7,7 +7,6 @@ import scipy.signal
 
 import keras_xd
 from keras_xd import layers
-from keras_xd.finalizing.finalizer import FinalizedModel
 from keras_xd.testing import assert_close
 from keras_xd_tests.layers.fourier.resampling_test import band_limited
 
@@ -53,15 +52,6 @@ def test_spectral_models_agree_on_band_limited_functions(before, after):
     assert_close(predict(other, signal(after, 15)), expected.astype("float32"))
 
 
-def test_fourier_neural_operator_is_the_one_built_at_the_new_size(rng):
-    model = keras_xd.models.fno((32, 1), width=4, modes=6, blocks=2)
-    fine = keras_xd.resize(model, (51, 1))
-    expected = keras_xd.models.fno((51, 1), width=4, modes=6, blocks=2)
-    expected.set_weights(model.get_weights())
-    x = rng.normal(size=(2, 51, 1)).astype("float32")
-    np.testing.assert_allclose(fine(x), expected(x), atol=1e-6)
-
-
 FOURIER_OPERATORS = [
     (layers.XDConv1D, 11, (43,), (85,)),
     (layers.XDConv1D, 11, (85,), (43,)),
@@ -94,23 +84,6 @@ def test_convolutions_act_on_the_function_not_on_its_points(before, after, moved
     coarse = predict(model, signal(before, 9))
     expected = scipy.signal.resample(coarse, after, axis=1)
     assert_close(predict(other, signal(after, 9)), expected.astype("float32"))
-
-
-def test_old_points_keep_their_values():
-    model = trained(model_of(circular(), circular(2), shape=(32, 2)))
-    fine = keras_xd.resize(model, (96, 2))
-    coarse = predict(model, signal(32, 15))
-    assert_close(predict(fine, signal(96, 15))[:, ::3], coarse)
-
-
-def test_images():
-    layer = layers.KOpConv2D(2, 3, padding="circular", data_format="channels_first")
-    model = trained(model_of(layer, shape=(1, 8, 9)))
-    other = keras_xd.resize(model, (1, 13, 12))
-    x, y = (band_limited(sizes, 3)[None, None] for sizes in ((8, 9), (13, 12)))
-    expected = scipy.signal.resample(predict(model, x), 13, axis=2)
-    expected = scipy.signal.resample(expected, 12, axis=3)
-    assert_close(predict(other, y), expected.astype("float32"))
 
 
 def test_activations_act_on_the_new_grid():
@@ -190,21 +163,6 @@ def test_a_network_keeps_weights_and_structure(rng):
         np.testing.assert_array_equal(now, then)
 
 
-def test_the_same_size_wraps_nothing(rng):
-    model = trained_network()
-    same = keras_xd.resize(model, (8, 8, 2))
-    assert type(same.get_layer("first")) is layers.XDConv2D
-    x = rng.normal(size=(2, 8, 8, 2)).astype("float32")
-    np.testing.assert_allclose(same(x), model(x), atol=1e-6)
-
-
-def test_there_and_back_is_the_old_model(rng):
-    model = trained_network()
-    back = keras_xd.resize(resized_network(), (8, 8, 2))
-    x = rng.normal(size=(2, 8, 8, 2)).astype("float32")
-    np.testing.assert_allclose(back(x), model(x), atol=1e-5)
-
-
 def test_files_and_finalizing(rng, tmp_path):
     fine = resized_network()
     x = rng.normal(size=(2, 12, 10, 2)).astype("float32")
@@ -218,36 +176,6 @@ def test_files_and_finalizing(rng, tmp_path):
     assert_close(predict(final, x), expected)
     final.save(tmp_path / "final.keras")
     assert_close(predict(keras.models.load_model(tmp_path / "final.keras"), x), expected)
-
-
-def test_export(tmp_path):
-    fine = keras_xd.resize(trained(model_of(circular(), shape=(8, 2))), (12, 2))
-    keras_xd.finalize(fine).export(tmp_path / "served", verbose=False)
-    served = keras.layers.TFSMLayer(tmp_path / "served", call_endpoint="serve")
-    x = signal(12, 3)
-    assert_close(keras.ops.convert_to_numpy(served(x)), predict(fine, x))
-
-
-def test_finalized_models_resize_to_the_same(rng):
-    final = keras_xd.resize(keras_xd.finalize(trained_network()), (12, 10, 2))
-    assert isinstance(final, FinalizedModel)
-    x = rng.normal(size=(2, 12, 10, 2)).astype("float32")
-    assert_close(predict(final, x), predict(resized_network(), x))
-
-
-def test_search_goes_on_at_the_new_size():
-    rng = np.random.default_rng(2)
-    model = model_of(circular(1), shape=(12, 1))
-    search = keras_xd.SearchModel(keras_xd.resize(model, (18, 1)))
-    search.compile("adam", "adam", "mse", run_eagerly=True)
-    start = [v.numpy() for v in keras_xd.architecture_variables(search)]
-    x = rng.normal(size=(32, 18, 1)).astype("float32")
-    history = search.fit(x, x[:, ::-1], epochs=2, batch_size=32, verbose=0)
-    assert history.history["loss"][-1] < history.history["loss"][0]
-    for now, then in zip(keras_xd.architecture_variables(search), start, strict=True):
-        assert not np.array_equal(now, then)
-    resized = keras_xd.resize(search, (24, 1))
-    assert resized.output_shape == (None, 24, 1)
 
 
 def test_what_is_shared_stays_shared():
@@ -264,24 +192,6 @@ def test_what_is_shared_stays_shared():
     assert first.operation is second.operation is not operation
 
 
-def test_flags_and_policies_are_kept():
-    model = network()
-    model.get_layer("first").trainable = False
-    keras_xd.freeze_architecture(model)
-    fine = keras_xd.resize(model, (12, 10, 2))
-    flags = {v.name: v.trainable for v in fine.get_layer("first").variables}
-    assert not any(flags.values())
-    separable = fine.get_layer("block").layers[-1]
-    assert not any(v.trainable for v in separable.architecture_variables)
-    assert any(v.trainable for v in separable.variables)
-    assert [v.trainable for v in fine.variables] == [v.trainable for v in model.variables]
-
-    mixed = model_of(circular(dtype="mixed_bfloat16"), shape=(8, 2))
-    fine = keras_xd.resize(mixed, (12, 2))
-    assert fine.layers[-1].compute_dtype == "bfloat16"
-    assert fine.output.dtype == "bfloat16"
-
-
 @pytest.mark.parametrize("options", [{}, {"padding": "same"}, {"padding": "same", "strides": 2}])
 def test_operations_at_their_start_are_made_again(options, rng):
     backbone = model_of(keras.layers.Conv2D(3, 3, **options), shape=(9, 8, 2))
@@ -295,21 +205,6 @@ def test_operations_at_their_start_are_made_again(options, rng):
     expected = keras_xd.resize(backbone, (14, 11, 2))
     x = rng.normal(size=(2, 14, 11, 2)).astype("float32")
     assert_close(predict(other, x), predict(expected, x))
-
-
-def test_several_inputs(rng):
-    left, right = keras.Input((8, 2), name="left"), keras.Input((8, 2), name="right")
-    y = keras.layers.Add()([circular(2)(left), keras.layers.Conv1D(2, 3, padding="same")(right)])
-    x = rng.normal(size=(2, 12, 2)).astype("float32")
-    model = keras.Model([left, right], y)
-    fine = keras_xd.resize(model, [(12, 2), (12, 2)])
-    named = keras_xd.resize(
-        keras.Model({"right": right, "left": left}, y), {"left": (12, 2), "right": (12, 2)}
-    )
-    assert_close(predict(named, {"left": x, "right": 2 * x}), predict(fine, [x, 2 * x]))
-    for shapes in ((12, 2), [(12, 2)], [(12, 2), (12,)]):
-        with pytest.raises(ValueError, match="a shape for each input"):
-            keras_xd.resize(model, shapes)
 
 
 def refused(*inside, shape, to, match):
@@ -354,13 +249,6 @@ def test_layers_of_one_size():
     fresh = layers.XDConv1D(2, 1, padding="circular", radix=6, warm_start=start, name="fresh")
     with pytest.raises(ValueError, match="'fresh' cannot be made again at sizes"):
         keras_xd.resize(model_of(fresh, shape=(6, 2)), (8, 2))
-
-
-def test_models_that_cannot_be_copied():
-    with pytest.raises(ValueError, match="`model` must be built"):
-        keras_xd.resize(keras.Sequential([circular()]), (8, 2))
-    with pytest.raises(ValueError, match="of as many axes as before"):
-        keras_xd.resize(network(), (24, 2))
 
 
 @pytest.mark.parametrize("how", ["searched", "finalized", "resized"])

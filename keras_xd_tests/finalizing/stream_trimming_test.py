@@ -49,13 +49,6 @@ def test_same_outputs_of_fewer_channels(width, expected, dense, rng):
     assert found.count_params() == model.count_params() - 3 * (10 - expected)
 
 
-def test_what_is_trained_further_stays_so(rng):
-    model = stream(5)
-    model.get_layer("decoder").trainable = False
-    found = trim_streams(model)
-    assert not found.get_layer("decoder").trainable and found.get_layer("block1").trainable
-
-
 def test_streams_without_zeros_stay():
     for model in (stream(10), stream(4, widths=((10, 2, 3), (2, 3, 5)))):
         assert trim_streams(model) is model

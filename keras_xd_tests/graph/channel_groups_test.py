@@ -101,14 +101,6 @@ def test_squeeze_and_excitation():
     ]
 
 
-def test_a_product_with_the_same_factor_twice_joins_it_once():
-    inputs = keras.Input((8, 8, 3))
-    x = layers.Conv2D(4, 3, name="x")(inputs)
-    y = layers.Conv2D(4, 3, name="y")(inputs)
-    second = layers.Conv2D(2, 1, name="second")(layers.Multiply()([x, y, y]))
-    assert found(keras.Model(inputs, second)) == [(["x", "y"], [], ["second"])]
-
-
 def test_what_is_seen_outside_or_shared_is_held():
     inputs = keras.Input((8, 8, 3))
     x = layers.Conv2D(4, 3, name="first")(inputs)
@@ -119,15 +111,6 @@ def test_what_is_seen_outside_or_shared_is_held():
     grouped = layers.Conv2D(4, 3, groups=2)(layers.Conv2D(4, 3)(inputs))
     for tensor in (softmax, grouped):
         assert found(keras.Model(inputs, layers.Conv2D(2, 1)(tensor))) == []
-
-
-def test_graphs_inside_are_counted_once():
-    inside = keras.Input((3,))
-    dense = layers.Dense(3)
-    block = keras.Model(inside, dense(inside))
-    inputs = keras.Input((3,))
-    counts = channel_groups.call_counts(keras.Model(inputs, block(block(inputs))))
-    assert counts[id(dense)] == 1 and counts[id(block)] == 2
 
 
 @pytest.mark.parametrize("shared", [layers.BatchNormalization(), layers.DepthwiseConv2D(3)])

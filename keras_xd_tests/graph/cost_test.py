@@ -1,18 +1,15 @@
 """Multiply–adds: each formula against a loop, and each call of a layer counted."""
 
-import itertools
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras import layers, ops
+from keras import layers
 
 import keras_xd
 from keras_xd import layers as xd
 from keras_xd.graph import cost as complexity_module
 from keras_xd.graph.cost import complexity, model_calls
-from keras_xd.kmatrix import product
 from keras_xd.layers.xd.conv import XDConv2D
 from keras_xd.training.search_model import SearchModel
 from keras_xd_tests import sample_models
@@ -104,13 +101,6 @@ def test_finalized_layers_count_the_products_they_make(layer, shape):
     assert static.multiply_adds(shape) == layer.complexity(shape)
 
 
-def test_finalized_depthwise_layers_count_as_before():
-    layer = xd.XDDepthwiseConv2D(3, depth_multiplier=2, padding="same")
-    layer.build((None, 7, 8, 3))
-    static = layer.finalize()
-    assert static.multiply_adds((None, 7, 8, 3)) == layer.complexity((None, 7, 8, 3)) > 0
-
-
 @pytest.mark.parametrize(
     ("layer", "shape"),
     [
@@ -127,23 +117,6 @@ def test_fourier_layers_count_the_products_they_make(layer, shape):
     assert complexity_module.multiply_adds(layer, shape) == pytest.approx(expected, abs=0.5)
 
 
-@pytest.mark.parametrize("shape", [(None, 100), (None, 3, 50), (None, 2, 2, 33)])
-@pytest.mark.parametrize("depth", [1, 2, 3])
-def test_k_dense_counts_the_products_it_makes(shape, depth, monkeypatch):
-    layer = xd.KDense(40, depth)
-    layer.build(shape)
-    folded = []
-
-    def multiply_out(*args, real=product.multiply_out):
-        folded.append(1)
-        with tf.name_scope(FOLDING):  # which is not counted
-            return real(*args)
-
-    monkeypatch.setattr(product, "multiply_out", multiply_out)
-    assert layer.multiply_adds(shape) == products(layer, [shape])
-    assert folded
-
-
 def test_searchable_layers_count_themselves():
     layer = XDConv2D(3, 3, padding="same")
     model = keras.Sequential([keras.Input((8, 8, 2)), layer, layers.Flatten(), layers.Dense(5)])
@@ -157,16 +130,6 @@ def test_every_call_counts():
     assert complexity(sample_models.nested()) == 3 * (36 * 9 * 2 * 2)
     paths = [path for path, *_ in model_calls(sample_models.nested())]
     assert sorted(paths) == ["block/stack/conv", "block/stack/conv", "conv"]
-
-
-def test_calls_at_several_sizes():
-    convolution = layers.Conv2D(1, 3)
-    inside = keras.Input((None, None, 1))
-    block = keras.Model(inside, convolution(inside))
-    inputs = keras.Input((9, 9, 1))
-    model = keras.Model(inputs, block(block(inputs)))
-    assert complexity(model) == (49 + 25) * 9
-    assert [shape for *_, shape, _ in model_calls(model)] == [(None, 9, 9, 1), (None, 7, 7, 1)]
 
 
 def test_time_distributed_counts_every_step():
@@ -199,24 +162,6 @@ def test_subclassed_models_count_each_layer_once():
     assert float(complexity(model)) == 4 * 3 + 3 * 2
 
 
-def test_derivative_by_architecture():
-    import tensorflow as tf
-
-    inputs = keras.Input((4,))
-    layer = GatedDense(4)
-    model = keras.Model(inputs, layers.Dense(3)(layer(layer(inputs))))
-
-    @tf.function(autograph=False)
-    def gradient():
-        with tf.GradientTape() as tape:
-            value = complexity(model)
-        return value, tape.gradient(value, layer.gates.value)
-
-    value, slope = gradient()
-    assert float(value) == 2 * 16 + 12
-    np.testing.assert_allclose(slope, [2 * 2 * 4.0] * 4)
-
-
 def test_result_follows_a_changed_model():
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
     assert complexity(model) == 12
@@ -231,27 +176,6 @@ def test_unknown_sizes_are_refused():
     model = keras.Model(inputs, layers.Conv2D(2, 3, name="open")(inputs))
     with pytest.raises(ValueError, match=r"layer 'open' called with shape \(None, None, 8, 1\)"):
         complexity(model)
-
-
-def test_counting_keeps_no_model_alive():
-    import gc
-    import weakref
-
-    references = []
-    for _ in range(2):
-        model = sample_models.nested()
-        complexity(model)
-        references.append(weakref.ref(model))
-        del model
-    gc.collect()
-    assert [reference() for reference in references] == [None, None]
-
-
-def test_sizes_in_all_combinations():
-    for size, kernel, stride in itertools.product((5, 8), (1, 3), (1, 2)):
-        layer = layers.Conv1D(2, kernel, stride, padding="same")
-        expected = -(-size // stride) * kernel * 3 * 2
-        assert complexity_module.multiply_adds(layer, (None, size, 3)) == expected
 
 
 class Scaled(layers.Layer):
@@ -300,45 +224,6 @@ def test_layers_that_scale_or_look_up_count_nothing_by_convention():
         ]
     )
     assert complexity(model) == 2 * 6 * 2
-
-
-def test_layers_that_multiply_without_own_weights_are_named():
-    class Cell(layers.Layer):
-        state_size = output_size = 4
-
-        def __init__(self):
-            super().__init__()
-            self.dense = layers.Dense(4)
-
-        def build(self, input_shape):
-            self.dense.build((None, 4 + input_shape[-1]))
-
-        def call(self, inputs, states):
-            y = self.dense(ops.concatenate([inputs, states[0]], axis=-1))
-            return y, [y]
-
-    inputs = keras.Input((6, 3))
-    x = layers.RNN(Cell(), name="own")(inputs)
-    model = keras.Model(inputs, layers.Dot(1, name="dot")([x, x]))
-    with pytest.warns(UserWarning, match="'own' .RNN., 'dot' .Dot."):
-        assert complexity(model) == 0
-
-
-def test_a_resampled_layer_without_a_count_is_named():
-    class Gains(layers.Layer):
-        def build(self, input_shape):
-            self.gains = self.add_weight(shape=input_shape[1:])
-
-        def call(self, x):
-            return x * self.gains
-
-        def compute_output_shape(self, input_shape):
-            return input_shape
-
-    resampled = xd.Resampled(Gains(), (8,), name="resampled")
-    inputs = keras.Input((12, 2))
-    with pytest.warns(UserWarning, match="'resampled' .Resampled."):
-        assert complexity(keras.Model(inputs, resampled(inputs))) == 0
 
 
 def test_a_finalized_model_costs_what_its_search_space_costs():

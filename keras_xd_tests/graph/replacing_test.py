@@ -11,7 +11,7 @@ import keras_xd
 from keras_xd import layers as xd_layers
 from keras_xd.core.searchable import architecture_variables, named_layers, searchable_layers
 from keras_xd.finalizing.finalizer import finalize
-from keras_xd.graph import replacing, sublayer_paths
+from keras_xd.graph import replacing
 from keras_xd.layers.xd.finalized import StaticXD
 from keras_xd.rewriting import forecast
 from keras_xd.rewriting.comparison import compare
@@ -198,38 +198,6 @@ def test_selection_options_and_forecast(network, small):
         assert known == {name: actual[name] for name in known}
 
 
-def test_comparison_uses_the_inputs_of_the_original(rewritten):
-    model, x, space, _ = rewritten
-    before = space.get_weights()
-    changed = dict(named_layers(space))["in_list"]
-    changed.kernel.assign(changed.kernel * 1.5)
-    changed.bias.assign(changed.bias * 1.5)
-    comparison = compare(model, space, x)
-    space.set_weights(before)
-    assert {row.name: row.kind_after for row in comparison.rows} == EXCHANGED
-    assert comparison.worst.name == "in_list"
-    assert comparison.worst.relative_error == pytest.approx(0.5, rel=1e-4)
-    assert all(row.relative_error > 0 for row in comparison.rows)
-    assert sum(row.relative_error > 1e-5 for row in comparison.rows) == 1
-    assert comparison.output_error > 1e-3
-
-
-def test_saved_fitted_and_loaded(small, tmp_path):
-    model, x = small
-    y = np.ones((3, 2), "float32")
-    space = rewrite(model, depth=1)
-    space.compile("adam", "mse", run_eagerly=True)
-    space.fit(x, y, verbose=0)
-    space.save(tmp_path / "space.keras")
-    loaded = keras.models.load_model(tmp_path / "space.keras")
-    assert kinds(loaded) == SMALL
-    sample_models.assert_same_outputs(space, loaded, x, 1e-6)
-    assert int(loaded.optimizer.iterations) == 1
-    for before, after in zip(space.optimizer.variables, loaded.optimizer.variables, strict=True):
-        np.testing.assert_array_equal(before, after)
-    sample_models.assert_same_outputs(finalize(loaded), space, x, RELATIVE_ERROR)
-
-
 @pytest.mark.filterwarnings("ignore:.*without those of 'block:UserWarning")  # its `scale`
 def test_searched_finalized_and_exported(small, tmp_path):
     model, x = small
@@ -310,44 +278,6 @@ def test_time_distributed_in_a_graph(rng, tmp_path):
     sample_models.assert_same_outputs(finalize(loaded), model, x, RELATIVE_ERROR)
 
 
-def test_a_graph_in_an_attribute_with_a_skip(rng):
-    class Holder(keras.Model):
-        def __init__(self, **kwargs):
-            super().__init__(**kwargs)
-            inputs = keras.Input((8, 2))
-            x = layers.Add(name="sum")([inputs, layers.Conv1D(2, 3, padding="same")(inputs)])
-            self.graph = keras.Model(inputs, x, name="graph")
-
-        def call(self, inputs):
-            return self.graph(inputs)
-
-    model, x = built(Holder(), rng, (8, 2))
-    space = rewrite(model, operations="skip")
-    assert kinds(space) == {"sum_skip": "XDConv1D"}  # the graph is all there is
-    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
-    row = compare(model, space, x).worst
-    assert (row.name, row.kind_before) == ("sum_skip", "identity")
-    assert kinds(finalize(space)) == {"sum_skip": "StaticXD"}
-
-
-def test_layers_called_at_several_sizes_are_left(rng):
-    class Pyramid(keras.Model):
-        def __init__(self, **kwargs):
-            super().__init__(**kwargs)
-            self.conv = layers.Conv1D(1, 3, padding="same", name="conv")
-            self.other = layers.Conv1D(1, 3, padding="same", name="other")
-
-        def call(self, inputs):
-            return self.conv(self.conv(inputs)[:, ::2]) + self.other(inputs)[:, ::2]
-
-    model, x = built(Pyramid(), rng, (8, 1))
-    space = rewrite(model)
-    assert list(kinds(space)) == ["other"]
-    rows = compare(model, space, x).rows
-    assert rows[0].left_because == "it is called at several shapes, (None, 4, 1), (None, 8, 1)"
-    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
-
-
 def test_a_layer_shared_by_several_containers(rng):
     class Holder(layers.Layer):
         def __init__(self, shared, **kwargs):
@@ -373,111 +303,9 @@ def test_a_layer_shared_by_several_containers(rng):
     sample_models.assert_same_outputs(model, finalize(space), x, RELATIVE_ERROR)
 
 
-def test_several_inputs(rng):
-    class Two(keras.Model):
-        def __init__(self, **kwargs):
-            super().__init__(**kwargs)
-            self.conv = layers.Conv1D(2, 3, padding="same", name="conv")
-
-        def call(self, inputs):
-            return {"out": self.conv(inputs["a"]) * inputs["b"][0]}
-
-    model = Two()
-    x = {"a": rng.normal(size=(2, 8, 1)), "b": [rng.normal(size=(2, 8, 2))]}
-    model(x)
-    sample_models.assert_same_outputs(model, rewrite(model), x, RELATIVE_ERROR)
-
-
-def test_layers_made_in_build_are_left(rng):
-    class Late(layers.Layer):
-        def build(self, input_shape):
-            self.late = layers.Conv1D(2, 3, name="late")
-            self.late.build(input_shape)
-
-        def call(self, inputs):
-            return self.late(inputs)
-
-    inputs = keras.Input((8, 2))
-    model = keras.Model(inputs, layers.Conv1D(2, 3, name="conv")(Late(name="holder")(inputs)))
-    space = rewrite(model)
-    assert list(kinds(space)) == ["conv"]
-    x = sample_models.inputs_of(model, rng)
-    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
-    reasons = [row.left_because for row in compare(model, space, x).rows]
-    assert reasons == ["it is called inside the layer Late 'holder'", None]
-
-
-def test_models_that_cannot_be_rewritten(rng):
-    with pytest.raises(ValueError, match="must be built: call it on data.*'network' of class Net"):
-        rewrite(Network(name="network"))
-
-    class Opaque(keras.Model):
-        def __init__(self, function):
-            super().__init__()
-            self.applied, self.conv = function, layers.Conv1D(1, 3)
-
-        def call(self, inputs):
-            return self.applied(self.conv(inputs))
-
-    scale = layers.Rescaling(2.0)
-    model, _ = built(Opaque(lambda x: scale(x)), rng, (8, 1))
-    with pytest.raises(ValueError, match="made again by .*Received: Opaque"):
-        rewrite(model)
-
-
-QUERY = (("_query_dense",),)
-
-
-class TwoStage(layers.Layer):
-    """Has one layer from its constructor on, one from `build` on, and attention in the latter."""
-
-    def __init__(self, units=3, **kwargs):
-        super().__init__(**kwargs)
-        self.units = units
-        self.first = layers.Dense(units, name="first")
-
-    def build(self, input_shape):
-        self.late = [layers.MultiHeadAttention(1, 2, name="attention"), layers.Dense(2)]
-
-    def call(self, inputs):
-        x = self.first(inputs)
-        return self.late[1](self.late[0](x, x))
-
-    def get_config(self):
-        return {**super().get_config(), "units": self.units}
-
-
-def test_late_and_early_places_get_layers():
-    reference = TwoStage(name="block")
-    reference(np.ones((2, 6, 7), "float32"))
-    early, late = layers.Dense(5), layers.Dense(4)
-    inner = layers.EinsumDense("abc,cde->abde", (None, 1, 2))
-    places = [
-        ((("first",),), early),
-        ((("late", 1),), late),
-        ((("late", 0), *QUERY), inner),
-    ]
-    found = replacing.with_layers(TwoStage(name="block"), places, reference)
-    assert type(found) is TwoStage and found.name == "block"
-    assert found(np.ones((2, 6, 7), "float32")).shape == (2, 6, 4)
-    assert found.first is early and found.late[1] is late
-    assert found.late[0].query_dense is inner
-    variables = {id(v) for v in found.variables}
-    assert {id(v) for layer in (early, late, inner) for v in layer.variables} <= variables
-    assert len(variables) == len(early.variables) + len(late.variables) + 1 + 6
-    assert not variables & {id(v) for v in reference.variables}
-
-
-def test_layers_without_late_places_are_changed_themselves():
-    block, early = TwoStage(), layers.Dense(5)
-    assert replacing.with_layers(block, [((("first",),), early)]) is block
-    assert sublayer_paths.layer_at(block, (("first",),)) is early
-
-
-@pytest.mark.parametrize("make", [Network, TwoStage])
-def test_a_place_that_is_not_there(make):
-    block = replacing.SubclassedModelWrapper(make(), [((("missing",),), layers.ReLU())])
-    with pytest.raises(ValueError, match=rf"Received: {make.__name__} .* at \(\('missing"):
+def test_a_place_that_is_not_there():
+    block = replacing.SubclassedModelWrapper(Network(), [((("missing",),), layers.ReLU())])
+    with pytest.raises(ValueError, match=r"Received: Network .* at \(\('missing"):
         block(keras.Input((8, 3)))
 
 
@@ -493,61 +321,6 @@ def test_a_wrapper_without_reference_places_build_time_sublayers_at_its_first_ca
     kind = type(loaded.get_layer("attention").model.query_dense)
     assert kind is type(space.get_layer("attention").model.query_dense)
     assert kind is not layers.EinsumDense
-
-
-def test_layers_that_their_constructor_builds():
-    class Early(TwoStage):
-        def __init__(self, shape=None, **kwargs):
-            super().__init__(**kwargs)
-            self.shape = shape
-            if shape is not None:
-                self.build(shape)
-
-        def get_config(self):
-            return {**super().get_config(), "shape": (2, 6, 7)}
-
-    block = Early(shape=(2, 6, 7))
-    place = (("late", 1),)
-    assert block.built and not replacing.has_place(block, place)
-    assert replacing.has_place(TwoStage(), (("first",),))
-    late = layers.Dense(4)
-    found = replacing.with_layers(block, [(place, late)], Early(shape=(2, 6, 7)))
-    assert found(np.ones((2, 6, 7), "float32")).shape == (2, 6, 4) and found.late[1] is late
-
-
-class Two(layers.Layer):
-    def __init__(self, more=(), **kwargs):
-        super().__init__(**kwargs)
-        self.first, self.second = layers.Dense(3), layers.Dense(3)
-        self.more = more
-
-    def build(self, input_shape):
-        self.scale = self.add_weight(shape=(3,), initializer="random_normal", name="scale")
-        self.offsets = [self.add_weight(shape=(n,), name=f"offset_{n}") for n in self.more]
-
-    def call(self, inputs):
-        return self.second(self.first(inputs)) * self.scale
-
-
-def test_all_but_some_places_is_copied(rng):
-    old, new = Two(), Two()
-    x = rng.normal(size=(2, 3)).astype("float32")
-    old(x), new(x)
-    old.first.trainable = False
-    before = keras.ops.convert_to_numpy(new.second.kernel)
-    replacing.copy_state_except([(("second",),)], old, new)
-    np.testing.assert_array_equal(np.array(old.first(x)), np.array(new.first(x)))
-    np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (old.scale, new.scale)))
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(new.second.kernel), before)
-    assert not new.first.trainable and new.second.trainable
-
-
-def test_other_weights_of_a_copy_are_refused():
-    old, new = Two(), Two(more=(2,))
-    for layer in (old, new):
-        layer(np.ones((2, 3)))
-    with pytest.raises(ValueError, match="must have the same weights, in the same attributes"):
-        replacing.copy_state_except([(("second",),)], old, new)
 
 
 @keras.saving.register_keras_serializable(package="keras_xd_tests")

@@ -53,17 +53,6 @@ def test_what_is_no_block():
     assert found(keras.Model(inputs, narrow)) == []
 
 
-def test_branches_that_cannot_depend_on_the_depth():
-    inputs = keras.Input((8, 8, 4))
-    separable = layers.SeparableConv2D(4, 3, padding="same", name="separable")(inputs)
-    model = keras.Model(inputs, inputs + separable)
-    assert found(model) == [(1, ["separable"])]
-    assert found(model, lambda layer: layer.name != "separable") == []
-    inside = keras.Sequential([keras.Input((8, 8, 4)), convolution("conv")], name="inside")
-    nested = keras.Model(inputs, inputs + inside(inputs))
-    assert found(nested, lambda layer: isinstance(layer, layers.Conv2D)) == []
-
-
 def test_inner_blocks_and_what_is_used_elsewhere():
     inputs = keras.Input((8, 8, 4))
     x = convolution("first")(inputs)

@@ -1,21 +1,6 @@
 """The formats by themselves: files and arguments; those of torch and JAX in their backends."""
 
-import keras
 import pytest
-
-from keras_xd.graph import runtimes
-
-
-def test_the_file_that_is_opened_comes_last():
-    assert runtimes.written("a/m.xml", runtimes.FORMATS["openvino"]) == ["a/m.bin", "a/m.xml"]
-    assert runtimes.written("a/m.onnx", runtimes.FORMATS["onnx"]) == ["a/m.onnx"]
-
-
-def test_known_sizes_need_no_arguments():
-    known = [keras.InputSpec(shape=(2, 3), dtype="float32")]
-    unknown = [keras.InputSpec(shape=(None, 3), dtype="float32")]
-    assert runtimes.keras_arguments("torch", known) == {}
-    assert runtimes.keras_arguments("onnx", unknown) == {}
 
 
 @pytest.mark.backends

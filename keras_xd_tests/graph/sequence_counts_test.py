@@ -79,12 +79,3 @@ def test_recurrent_layers_count_every_step(kind, gates):
     stacked = layers.RNN([cell(5), cell(2)])
     expected = 7 * (step + gates * (5 * 2 + 2 * 2))
     assert complexity(keras.Model(inputs, stacked(inputs))) == expected
-
-
-def test_other_cells_have_no_formula():
-    assert not is_sequence_layer(layers.ConvLSTM1D(2, 3))
-    own = type(
-        "Cell", (layers.Layer,), {"state_size": 2, "call": lambda self, x, states: (x, states)}
-    )
-    assert not is_sequence_layer(layers.RNN([layers.LSTMCell(2), own()]))
-    assert not is_sequence_layer(layers.Dense(2))

@@ -3,16 +3,12 @@ import math
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 
 import keras_xd
 from keras_xd import layers, masks, models
-from keras_xd.core.searchable import flatten_layers
 from keras_xd.graph.cloning import clone
-from keras_xd.graph.size_counts import count_activations, count_parameters
-from keras_xd.layers.masked.differentiable_mask import DifferentiableMask
-from keras_xd.training import budget
+from keras_xd.graph.size_counts import count_parameters
 
 FIT = {"batch_size": 1, "verbose": 0}
 
@@ -23,10 +19,6 @@ def network():
 
 def ccnn(*args, **kwargs):
     return models.ccnn(*args, network=network(), seed=1, **kwargs)
-
-
-def no_loss(targets, outputs):
-    return 0 * ops.sum(outputs)
 
 
 @pytest.mark.parametrize(
@@ -81,15 +73,6 @@ def test_a_search_begins_as_the_network_of_half_the_size():
     assert float(keras_xd.complexity(model)) == pytest.approx(half + linear, rel=1e-5)
 
 
-def test_a_learned_encoder_begins_as_the_one_of_half_the_width():
-    model = ccnn(2, 280, (4, 2), 2, learn="WDE")
-    assert keras_xd.describe(model)["encoder"]["channels"] == 140
-    half = keras_xd.complexity(ccnn(1, 140, (4, 2), 2, learn=""))
-    assert float(keras_xd.complexity(model)) == pytest.approx(half + 140 * 2, rel=1e-5)
-    # Only the decoder is not counted for what is left of it.
-    assert keras_xd.complexity(keras_xd.finalize(model)) == half
-
-
 def test_the_depth_is_one_variable():
     model = ccnn(3, 4, (8, 2), 2, learn="D")
     (variable,) = keras_xd.architecture_variables(model)
@@ -102,12 +85,6 @@ def test_the_depth_is_one_variable():
     variable.assign([masks.sigmoid_offset(0.1, -0.5, 8.0)])
     assert len(keras_xd.finalize(model).get_layer("block1").weights) > 0
     assert keras_xd.finalize(model).get_layer("block2").weights == []
-
-
-def test_finalized_networks_count_whole_channels():
-    space = ccnn(1, 4, (8, 2), 3, learn="W", initial_channels=2.0)
-    block = 8 * 2 + 8 * 3 + 8 * (4 + 4 + 4 + 2)
-    assert keras_xd.complexity(keras_xd.finalize(space)) == 8 * 2 * 4 + block + 4 * 3
 
 
 @pytest.mark.parametrize(
@@ -145,124 +122,6 @@ def test_complexity_is_what_one_counts_by_hand(shape, dense):
     )
 
 
-def inner_state(model):
-    """Set all masks to sizes inside their axes, where sizes are smooth; return the variables."""
-    for index, variable in enumerate(keras_xd.architecture_variables(model)):
-        low, high = np.ravel(variable.constraint.low), np.ravel(variable.constraint.high)
-        variable.assign(low + (0.2 + 0.02 * index) * (np.minimum(high, 0.9) - low))
-    depth = model.get_layer("block1").depth
-    depth.length.assign([masks.sigmoid_offset(0.1, 0.4, depth.temperature)])  # 1.4 of 2 blocks
-    return keras_xd.architecture_variables(model)
-
-
-def with_smooth_counts(model, monkeypatch):
-    """Let what masks leave move with their sizes, from the whole numbers that it is now."""
-    found = [layer for layer in flatten_layers(model) if isinstance(layer, DifferentiableMask)]
-    starts = {
-        id(mask): [[float(n) for n in values] for values in (mask.counts, mask.sizes)]
-        + [ops.convert_to_numpy(mask.presence) if len(mask.sizes) == 1 else None]
-        for mask in found
-    }
-
-    def counts(mask):
-        whole, sizes, _ = starts[id(mask)]
-        return [n + size - s for n, size, s in zip(whole, mask.sizes, sizes, strict=True)]
-
-    def presence(mask):
-        _, (size,), left = starts[id(mask)]
-        last = np.arange(len(left)) == np.flatnonzero(left)[-1]
-        return left + last * (mask.sizes[0] - size)
-
-    monkeypatch.setattr(DifferentiableMask, "counts", property(counts))
-    monkeypatch.setattr(DifferentiableMask, "presence", property(presence))
-
-
-def test_gradients_of_sizes_costs_and_of_the_term_are_differences(monkeypatch):
-    """Of costs those that there would be if whole numbers were as smooth as the sizes.
-
-    By the masks of the first block, which are as those of the second, and by the depth of both.
-    """
-    model = ccnn(2, 8, (16, 2), 2)
-    inner_state(model)
-    search = keras_xd.SearchModel(model)
-    search.compile("sgd", "sgd", "mse", complexity_target=1200, complexity_weight=2.0)
-    first = model.get_layer("block1")
-    variables = keras_xd.architecture_variables(first)
-    assert len(variables) == 6 and any(v is first.depth.length for v in variables)
-    functions = {
-        "size": lambda: first.widths[1] + first.convolution.resolutions[0] + first.depth.share(1),
-        "complexity": lambda: keras_xd.complexity(model),
-        "parameters": lambda: count_parameters(model),
-        "activations": lambda: count_activations(model),
-        "term": lambda: budget.complexity_term(search),
-    }
-    gradients, differences = {}, {name: [] for name in functions}
-    with tf.GradientTape(persistent=True) as tape:
-        values = {name: function() for name, function in functions.items()}
-    for name in functions:
-        sources = [variable.value for variable in variables]
-        gradients[name] = np.ravel(
-            tape.gradient(values[name], sources, unconnected_gradients="zero")
-        )
-    step = 4e-3
-    with_smooth_counts(model, monkeypatch)
-    for variable in variables:
-        start = ops.convert_to_numpy(variable)
-        ends = []
-        for sign in (1, -1):
-            variable.assign(start + sign * step)
-            ends.append({name: float(function()) for name, function in functions.items()})
-        variable.assign(start)
-        for name in functions:
-            differences[name].append((ends[0][name] - ends[1][name]) / (2 * step))
-    for name in functions:
-        scale = np.max(np.abs(gradients[name]))
-        np.testing.assert_allclose(gradients[name], differences[name], atol=3e-3 * scale)
-        assert np.count_nonzero(gradients[name]) >= 3
-
-
-def with_ratio(model, ratio, target):
-    """Scale all masks together until the model costs `ratio` times the target."""
-    variables = keras_xd.architecture_variables(model)
-    limits = [(v.constraint.low[0], v.constraint.high[0]) for v in variables]
-    low, high = 0.0, 1.0
-    for _ in range(10):
-        middle = (low + high) / 2
-        for variable, (least, most) in zip(variables, limits, strict=True):
-            variable.assign([least + middle * (min(most, 0.9) - least)])
-        small = float(keras_xd.complexity(model)) < ratio * target
-        low, high = (middle, high) if small else (low, middle)
-    return float(keras_xd.complexity(model)) / target
-
-
-@pytest.mark.parametrize("learn, blocks, target", [("KRW", 1, 60_000), ("WD", 2, 120_000)])
-def test_the_term_alone_drives_the_cost_to_its_target(learn, blocks, target):
-    """From below and from above, within the limits of all masks.
-
-    A block more or less is made up for by widths, and a channel more, of 200, is less than 2 %.
-    """
-    model = ccnn(blocks, 200, (8, 1), 1, learn=learn)
-    search = keras_xd.SearchModel(model)
-    search.compile(
-        "sgd",
-        keras.optimizers.Adam(0.02),
-        no_loss,
-        complexity_target=target,
-        complexity_weight=1.0,
-        steps_per_execution=20,
-        jit_compile=False,
-    )
-    x = np.zeros((100, 8, 1), "float32")
-    for ratio in (0.5, 2.0):
-        found = with_ratio(model, ratio, target)
-        assert abs(found - ratio) < (0.02 if "D" not in learn else 0.3)
-        search.fit(x, np.zeros((100, 1)), **FIT)
-        assert float(keras_xd.complexity(model)) / target == pytest.approx(1, abs=0.02)
-        for variable in keras_xd.architecture_variables(model):
-            limits = variable.constraint
-            assert limits.low[0] <= float(variable[0]) <= limits.high[0]
-
-
 def test_targets_out_of_reach_are_refused():
     model = ccnn(2, 40, (16, 2), 2)
     before = [float(v[0]) for v in keras_xd.architecture_variables(model)]
@@ -280,32 +139,6 @@ def test_targets_out_of_reach_are_refused():
     fixed = keras_xd.SearchModel(ccnn(1, 4, (16, 2), 2, learn="K"))
     with pytest.raises(ValueError, match="learn more of the model"):
         fixed.compile("sgd", "sgd", "mse", complexity_target=100)
-
-
-def test_dynamic_rendering_trains_as_static_does(rng):
-    x, y = rng.normal(size=(4, 8, 2)).astype("float32"), rng.normal(size=(4, 2))
-    losses = {}
-    for rendering in ("static", "dynamic"):
-        model = ccnn(1, 6, (8, 2), 2, learn="KW", rendering=rendering)
-        search = keras_xd.SearchModel(model)
-        search.compile("adam", keras.optimizers.Adam(0.001), "mse", run_eagerly=True)
-        callback = keras_xd.callbacks.DynamicRendering()
-        history = search.fit(x, y, epochs=2, callbacks=[callback], verbose=0, shuffle=False)
-        losses[rendering] = history.history["loss"]
-    np.testing.assert_allclose(losses["dynamic"], losses["static"], rtol=1e-4)
-    assert losses["static"][0] > losses["static"][1]
-
-
-def test_a_served_network_may_use_moving_statistics(rng):
-    x = rng.normal(1.0, 2.0, size=(4, 8, 2)).astype("float32")
-    model = ccnn(1, 6, (8, 2), 2, learn="KRW", statistics="batch")
-    model(x, training=True)
-    plain = keras_xd.finalize(model)
-    assert np.abs(plain(x)[:2] - plain(x[:2])).max() > 1e-3
-    for network_model in (plain, model):
-        layers.use_statistics(network_model, "moving")
-    np.testing.assert_allclose(plain(x), model(x), atol=1e-4)
-    np.testing.assert_allclose(plain(x)[:2], plain(x[:2]), atol=1e-5)
 
 
 @pytest.mark.parametrize(

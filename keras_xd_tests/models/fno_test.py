@@ -1,12 +1,10 @@
 """Fourier neural operators: sizes by hand, the circular baseline, other resolutions, files."""
 
-import keras
 import numpy as np
 import pytest
 
 import keras_xd
 from keras_xd import models
-from keras_xd_tests.models import learning
 
 
 def trainable(model):
@@ -33,17 +31,6 @@ def test_parameters_in_two_dimensions(operation, mixing):
     model = models.fno((43, 43, 3), width=32, modes=12, operation=operation)
     assert trainable(model) == 4 * 32 + 4 * (mixing + 33 * 32 + 64) + 33 * 128 + 129
     assert model.output_shape == (None, 43, 43, 1)
-
-
-@pytest.mark.parametrize("operation", ["fourier", "convolution"])
-def test_three_dimensions(operation, rng):
-    model = models.fno(
-        (6, 7, 8, 2), outputs=3, width=4, modes=(2, 3, 4), blocks=2, operation=operation
-    )
-    name = "spectral2" if operation == "fourier" else "convolution2"
-    shape = {"fourier": (2, 4, 6, 4, 4, 4), "convolution": (3, 4, 5, 4, 4)}[operation]
-    assert model.get_layer(name).kernel.shape == shape
-    assert model(rng.normal(size=(2, 6, 7, 8, 2))).shape == (2, 6, 7, 8, 3)
 
 
 def circular_convolution(x, kernel):
@@ -118,22 +105,6 @@ def test_the_search_may_start_as_a_fourier_operator(sizes, modes, rng):
     np.testing.assert_allclose(after[(0,) * (1 + len(sizes))], mean, atol=1e-4)
 
 
-@pytest.mark.parametrize("operation", ["fourier", "convolution", "xd"])
-def test_networks_without_normalization(operation, rng):
-    """They are those with it while its statistics and parameters are zero and one."""
-    options = {"width": 4, "modes": 3, "blocks": 2, "operation": operation}
-    plain = models.fno((12, 2), normalization=None, **options)
-    normalized = models.fno((12, 2), **options)
-    assert not any("normalization" in layer.name for layer in plain.layers)
-    assert trainable(normalized) == trainable(plain) + 2 * 2 * 4
-    weights = iter(plain.get_weights())
-    for layer in normalized.layers:
-        if "normalization" not in layer.name:
-            layer.set_weights([next(weights) for _ in layer.weights])
-    inputs = rng.normal(size=(3, 12, 2)).astype("float32")
-    np.testing.assert_allclose(plain(inputs), normalized(inputs), rtol=1e-4, atol=1e-5)
-
-
 def test_architecture_parameters_of_the_paper():
     same = models.fno((256, 2), operation="convolution", padding="same")
     space = keras_xd.rewrite(same, padding="circular")
@@ -160,57 +131,3 @@ def test_initial_weights_are_the_published_ones():
     for name, inputs in (("lift", 2), ("pointwise1", 48), ("convolution1", 9 * 48)):
         largest = np.abs(model.get_layer(name).kernel).max()
         assert 0.9 * inputs**-0.5 < largest <= inputs**-0.5
-
-
-@pytest.mark.parametrize("operation", ["fourier", "convolution", "xd"])
-def test_learns_and_reloads(operation, tmp_path, rng):
-    inputs = rng.normal(size=(16, 12, 1)).astype("float32")
-    targets = np.roll(inputs, 1, axis=1)
-    model = models.fno((12, 1), width=8, modes=4, blocks=1, operation=operation)
-    model.compile(keras.optimizers.Adam(0.02), "mse", run_eagerly=True)
-    losses = learning.losses(model, inputs, targets, 8)
-    assert losses[-1] < 0.5 * losses[0]
-    model.save(tmp_path / "model.keras")
-    restored = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(restored(inputs), model(inputs))
-
-
-def test_data_format_is_its_own(rng):
-    inputs = rng.normal(size=(2, 6, 7, 3)).astype("float32")
-    models_of_formats = []
-    try:
-        for data_format in ("channels_last", "channels_first"):
-            keras.config.set_image_data_format(data_format)
-            models_of_formats.append(models.fno((6, 7, 3), width=4, modes=3, blocks=1))
-    finally:
-        keras.config.set_image_data_format("channels_last")
-    last, first = models_of_formats
-    first.set_weights(last.get_weights())
-    np.testing.assert_array_equal(first(inputs), last(inputs))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"input_shape": (2,)}, r"Received: input_shape=\(2,\)"),
-        ({"input_shape": (8, None)}, r"Received: input_shape=\(8, None\)"),
-        ({"input_shape": (0, 2)}, r"Received: input_shape=\(0, 2\)"),
-        ({"input_shape": 8}, "Received: input_shape=8"),
-        ({"input_shape": (4, 4, 4, 4, 1)}, "one to three spatial sizes"),
-        ({"outputs": 0}, "Received: outputs=0"),
-        ({"width": 0}, "Received: width=0"),
-        ({"modes": (4, 4)}, r"Received: modes=\(4, 4\)"),
-        ({"modes": 18}, "must not exceed the spectrum"),
-        ({"modes": 32, "operation": "convolution"}, r"Received: modes=\(32,\), input_shape"),
-        ({"blocks": 0}, "Received: blocks=0"),
-        ({"operation": "k"}, "Received: operation='k'"),
-        ({"modes": 17, "operation": "xd"}, r"`2 \* modes - 1`.* Received: modes=\(17,\)"),
-        ({"input_shape": (None, 2), "operation": "xd"}, "every spatial size to be known"),
-        ({"padding": "valid"}, "Received: padding='valid'"),
-        ({"projection": 0}, "Received: projection=0"),
-        ({"normalization": "layer"}, "Received: normalization='layer'"),
-    ],
-)
-def test_bad_arguments(options, message):
-    with pytest.raises(ValueError, match=message):
-        models.fno(**{"input_shape": (32, 2), "width": 4, "modes": 4, **options})

@@ -1,6 +1,5 @@
 """Networks of relaxed and of derived cells: sizes, parameters by hand, sharing, bad arguments."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -53,18 +52,6 @@ def test_parameters_by_hand():
     assert reductions == [False, False, True, False, True, False, False]
 
 
-def test_imagenet_network():
-    model = models.nos_imagenet_network(Genotype(SKIPS, SKIPS), 5, 4, (224, 224, 3), 6)
-    assert model.get_layer("cell1").output.shape == (None, 28, 28, 16)
-    assert model.get_layer("cell2").output.shape == (None, 14, 14, 32)
-    assert [model.get_layer(f"stage{n}").output.shape[1] for n in (1, 2, 3)] == [28, 14, 7]
-    stem = 9 * (3 * 2 + 2 * 4 + 4 * 4) + 2 * (2 + 4 + 4)
-    cells, last = counted(5, 4, 4, 4)
-    auxiliary = 64 * 128 + 2 * 128 + 4 * 128 * 768 + 2 * 768 + 769 * 6
-    assert trainable(model) == stem + cells + (last + 1) * 6 + auxiliary
-    assert model.get_layer("auxiliary_conv2").output.shape == (None, 1, 1, 768)
-
-
 def test_cells_of_a_kind_share_their_architecture():
     model = models.nos_search_network(4, 2, (8, 8, 3), 3, OPERATIONS, seed=5)
     variables = architecture_variables(model)
@@ -102,31 +89,6 @@ def test_drop_path_and_seeds(rng):
     assert len({cell.seed for cell in cells}) == 3
     without = models.nos_network(Genotype(SKIPS, SKIPS), drop_path=0.0, **options)
     assert without.get_layer("cell1").drop_path_progress is None
-
-
-def test_files(tmp_path, rng):
-    """Cells of all operations are in those of `derived_cell_test`."""
-    genotype = random_genotype(np.random.default_rng(2), OPERATIONS)
-    model = models.nos_network(genotype, 3, 2, (8, 8, 3), 4, auxiliary=False)
-    model.save(tmp_path / "model.keras")
-    x = rng.normal(size=(2, 8, 8, 3)).astype("float32")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_allclose(loaded(x), model(x), atol=1e-6)
-
-
-def test_the_gate_reaches_all_cells():
-    genotype = random_genotype(np.random.default_rng(2), OPERATIONS)
-    for model in (
-        models.nos_network(genotype, 3, 2, (8, 8, 3), auxiliary=False, calibration_gate="zero"),
-        models.nos_imagenet_network(
-            genotype, 3, 2, (16, 16, 3), auxiliary=False, calibration_gate="zero"
-        ),
-        models.nos_search_network(
-            3, 2, (8, 8, 3), operations=("identity", "dynamic_3"), calibration_gate="zero"
-        ),
-    ):
-        gates = [model.get_layer(f"cell{n}").calibration_gate for n in (1, 2, 3)]
-        assert gates == ["zero"] * 3
 
 
 GOOD = {"cells": 3, "channels": 2, "input_shape": (32, 32, 3), "classes": 2}

@@ -37,16 +37,6 @@ def test_the_teacher_of_neural_operator_search():
     assert strided == ["stage2_block1_conv2", "stage3_block1_conv2"]
 
 
-def test_parameters_by_hand():
-    model = models.pyramidnet(20, 24, (8, 8, 3), 5)
-    # 3 stages of 2 blocks of 9 layers … of which 3 are convolutions.
-    assert trainable(model) == counted(20, 24, 5)
-    plain = models.pyramidnet(8, 30, (8, 8, 3), 5, bottleneck=False)
-    kernels = 9 * (3 * 16 + 16 * 26 + 26 * 26 + 26 * 36 + 36 * 36 + 36 * 46 + 46 * 46)
-    channels = 16 + (16 + 26 + 26) + (26 + 36 + 36) + (36 + 46 + 46) + 46
-    assert trainable(plain) == kernels + 2 * channels + 47 * 5
-
-
 def block_reference(x, kernels):
     """NumPy: a bottleneck block with stride 2 whose normalizations divide by `√(1 + ε)`."""
     scale = 1 / np.sqrt(1 + 1e-5)
@@ -91,23 +81,3 @@ def test_channels_first_and_files(tmp_path):
         assert other.get_layer("stage3").output.shape == (None, 100, 2, 2)
     finally:
         keras.config.set_image_data_format("channels_last")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"depth": 12},
-        {"depth": 2},
-        {"depth": 8},
-        {"depth": 11, "bottleneck": False},
-        {"alpha": 0},
-        {"alpha": "84"},
-        {"input_shape": (8, 8)},
-        {"classes": 0},
-        {"bottleneck": None},
-    ],
-)
-def test_bad_arguments(arguments):
-    good = {"depth": 11, "alpha": 9, "input_shape": (8, 8, 3), "classes": 2}
-    with pytest.raises(ValueError, match="Received"):
-        models.pyramidnet(**{**good, **arguments})

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from keras_xd import models
-from keras_xd_tests.models import learning
 
 
 @pytest.mark.parametrize("dilated", [True, False])
@@ -15,12 +14,6 @@ def test_parameters(dilated):
     assert model.count_params() == first + 5 * (2 * 150 + 1) * 150 + (150 + 1) * 88
     assert model.count_params() == 278_938
     assert model.output_shape == (None, None, 88)
-
-
-def test_a_level_without_a_convolution_around_it():
-    """Where the channels are those of the input the shortcut is the identity."""
-    model = models.tcn((9, 4), 3, channels=4, levels=1, kernel_size=3)
-    assert model.count_params() == 2 * (3 * 4 + 1) * 4 + 5 * 3
 
 
 def causal_convolution(x, kernel, bias, dilation):
@@ -91,43 +84,3 @@ def test_dropout_follows_every_convolution():
     assert [layer.rate for layer in dropouts] == [0.3] * 4
     inputs = np.ones((1, 6, 2), "float32")
     assert np.abs(model(inputs, training=True) - model(inputs)).max() > 0
-
-
-def test_kernels_are_drawn_as_published():
-    model = models.tcn((8, 88), 88)
-    kernel = np.asarray(model.get_layer("level2_conv1").kernel)
-    # The standard error of the deviation of 45,000 numbers is 0.3 %.
-    assert np.std(kernel) == pytest.approx(0.01, rel=0.02)
-
-
-def test_learns_and_reloads(tmp_path, rng):
-    inputs = rng.normal(size=(16, 12, 1)).astype("float32")
-    targets = np.pad(inputs, ((0, 0), (3, 0), (0, 0)))[:, :12]
-    model = models.tcn((12, 1), 1, channels=8, levels=1, kernel_size=4, dropout=0.0)
-    model.compile(keras.optimizers.Adam(0.05), "mse", run_eagerly=True)
-    losses = learning.losses(model, inputs, targets, 10)
-    assert losses[-1] < 0.5 * losses[0]
-    model.save(tmp_path / "model.keras")
-    restored = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(
-        keras.ops.convert_to_numpy(restored(inputs)), keras.ops.convert_to_numpy(model(inputs))
-    )
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"input_shape": (8,)}, r"Received: input_shape=\(8,\)"),
-        ({"input_shape": (8, None)}, r"Received: input_shape=\(8, None\)"),
-        ({"input_shape": (0, 2)}, r"Received: input_shape=\(0, 2\)"),
-        ({"input_shape": 8}, "Received: input_shape=8"),
-        ({"outputs": 0}, "Received: outputs=0"),
-        ({"channels": 0}, "Received: channels=0"),
-        ({"levels": 0}, "Received: levels=0"),
-        ({"kernel_size": (2, 2)}, r"Received: kernel_size=\(2, 2\)"),
-        ({"dropout": 1}, "Received: dropout=1"),
-    ],
-)
-def test_bad_arguments(options, message):
-    with pytest.raises(ValueError, match=message):
-        models.tcn(**{"input_shape": (8, 2), "outputs": 2, **options})

@@ -7,7 +7,6 @@ from keras import layers
 
 from keras_xd.rewriting.candidates import check_graph
 from keras_xd.rewriting.spaces import K_OPERATION, XD
-from keras_xd_tests import sample_models
 
 
 class OwnConvolution(layers.Conv2D):
@@ -57,15 +56,6 @@ def test_reason_of_k_operations():
     assert candidate.reason == "to='k_operation' has no DepthwiseConv2D"
 
 
-def test_reason_of_lora():
-    inputs = keras.Input((8, 8, 2))
-    convolution = layers.Conv2D(2, 3)
-    model = keras.Model(inputs, convolution(inputs))
-    convolution.enable_lora(1)
-    (candidate,) = XD.candidates(model)
-    assert candidate.reason == "LoRA is enabled"
-
-
 def test_reason_of_several_sizes():
     inputs, convolution = keras.Input((8, 2)), layers.Conv1D(2, 3)
     model = keras.Model(inputs, convolution(convolution(inputs)))
@@ -79,15 +69,6 @@ def test_shapes_in_nested_models_are_those_of_the_calls():
     inputs = keras.Input((8, 2))
     found = XD.candidates(keras.Model(inputs, block(inputs)))
     assert [(c.path, c.shape, c.reason) for c in found] == [("block/conv", (None, 8, 2), None)]
-
-
-@pytest.mark.parametrize(
-    ("make", "count"), [(sample_models.residual, 6), (sample_models.nested, 2)]
-)
-def test_each_convolution_is_found_once(make, count):
-    found = XD.candidates(make(), operations=("convolution",))
-    assert len({candidate.path for candidate in found}) == len(found) == count
-    assert all(candidate.reason is None for candidate in found)
 
 
 def test_models_without_a_graph_are_refused():

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import json
 
 import keras
 import numpy as np
@@ -14,7 +13,6 @@ from keras_xd.finalizing.finalizer import finalize
 from keras_xd.graph.cost import complexity
 from keras_xd.rewriting.comparison import compare
 from keras_xd.rewriting.rewriter import rewrite
-from keras_xd.training.search_model import SearchModel
 from keras_xd_tests import sample_models
 
 
@@ -70,20 +68,6 @@ def test_errors_are_those_of_each_layer_alone(rng):
     assert comparison.output_error > 0.1
 
 
-def test_errors_of_all_calls_count(rng):
-    model, space = pair(sample_models.shared)
-    twin = space.get_layer("twin")
-    inputs = sample_models.inputs_of(model, rng)
-    expected = []
-    with changed(twin, offset=1.0):
-        for value in inputs.values():
-            before = keras.ops.convert_to_numpy(model.get_layer("twin")(value))
-            after = keras.ops.convert_to_numpy(twin(value))
-            expected.append(np.max(np.abs(after - before)) / np.max(np.abs(before)))
-        (row,) = compare(model, space, inputs).rows
-    assert row.relative_error == pytest.approx(max(expected), rel=1e-5)
-
-
 def test_numbers_of_a_row(rng):
     model, space = pair(sample_models.shared)
     (row,) = compare(model, space, sample_models.inputs_of(model, rng)).rows
@@ -113,69 +97,6 @@ def test_layers_left_alone_have_reasons(rng):
         assert row.relative_error == 0.0
         assert row.multiply_adds_before == row.multiply_adds_after > 0
         assert row.memory_before == row.memory_after > 0
-
-
-def test_layers_whose_calls_cannot_be_seen(rng):
-    inputs = keras.Input((6, 6, 1))
-    x = layers.SpectralNormalization(layers.Conv2D(1, 3, name="inner"), name="outer")(inputs)
-    model = keras.Model(inputs, layers.Conv2D(1, 2, name="seen")(x))
-    row, _ = compare(model, rewrite(model), sample_models.inputs_of(model, rng)).rows
-    assert row.name == "outer/inner" and "inside the layer" in row.left_because
-    assert row.multiply_adds_before is None and row.relative_error == 0.0
-
-
-def test_table_and_dictionary(rng):
-    model = sample_models.nested()
-    comparison = compare(model, rewrite(model, skip="stack"), sample_models.inputs_of(model, rng))
-    head, rule, *lines, last = str(comparison).splitlines()
-    assert head.split() == "layer kind relative error parameters multiply–adds bytes".split()
-    assert set(rule) == {"-", " "}
-    assert [line.split()[0] for line in lines] == [row.name for row in comparison.rows]
-    assert all("Conv2D → XDConv2D" in line and "38 → " in line for line in lines)
-    assert last == f"Relative error of the model's outputs: {comparison.output_error:.1e}"
-    data = json.loads(json.dumps(comparison.to_dict()))
-    assert [row["name"] for row in data["rows"]] == ["block/stack/conv", "conv"]
-    assert data["output_error"] == comparison.output_error
-
-
-def test_wrapped_and_finalized_models(rng):
-    model, space = pair(sample_models.sequential)
-    inputs = sample_models.inputs_of(model, rng)
-    assert compare(model, SearchModel(space), inputs).rows == compare(model, space, inputs).rows
-    rows = compare(model, finalize(space), inputs).rows
-    assert {row.kind_after for row in rows} == {"StaticXD"}
-    assert max(row.relative_error for row in rows) < 1e-5
-
-
-def test_worst_layer(rng):
-    model, space = pair(sample_models.sequential)
-    with changed(space.get_layer("dilated"), factor=1.5):
-        comparison = compare(model, space, sample_models.inputs_of(model, rng))
-    assert comparison.worst.name == "dilated"
-    assert comparison.worst.relative_error == pytest.approx(0.5, rel=1e-4)
-
-
-def test_poolings_are_listed_where_one_was_rewritten(rng):
-    inputs = keras.Input((8, 8, 2))
-    x = layers.Conv2D(2, 3, padding="same", name="conv")(inputs)
-    x = layers.AveragePooling2D(2, name="first")(layers.MaxPooling2D(2, name="maximum")(x))
-    model = keras.Model(inputs, layers.AveragePooling2D(2, name="second")(x))
-    images = sample_models.inputs_of(model, rng)
-    names = [row.name for row in compare(model, rewrite(model), images).rows]
-    assert names == ["conv"]
-    space = rewrite(model, operations="pooling", only="first")
-    rows = {row.name: row for row in compare(model, space, images).rows}
-    assert {name: row.left_because for name, row in rows.items()} == {
-        "conv": "it was not chosen",
-        "maximum": "no linear operation can start as a maximum",
-        "first": None,
-        "second": "it was not chosen",
-    }
-    row = rows["first"]
-    assert (row.kind_before, row.kind_after) == ("AveragePooling2D", "XDConv2D")
-    assert row.multiply_adds_before == row.parameters_before == 0 < row.multiply_adds_after
-    assert row.parameters_after == space.get_layer("first").count_params()
-    assert 0 < row.relative_error < 1e-5
 
 
 def test_skips_are_compared_with_the_identity(rng):

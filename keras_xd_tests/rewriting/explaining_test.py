@@ -6,7 +6,7 @@ import keras
 import pytest
 
 import keras_xd
-from keras_xd.rewriting.explaining import LONGEST_LIST, described_layers
+from keras_xd.rewriting.explaining import described_layers
 from keras_xd_tests.core.compile_config_test import user_warnings
 
 
@@ -29,24 +29,6 @@ def test_layers_at_unknown_sizes_are_named():
         assert re.match(message, text)
 
 
-def test_a_long_list_is_cut():
-    count = LONGEST_LIST + 3
-    (text,) = user_warnings(lambda: keras_xd.rewrite(partly_unknown(count)))
-    assert f"{count} are left" in text
-    assert text.endswith(f"open{LONGEST_LIST - 1} and 3 more")
-
-
-@pytest.mark.parametrize("selection", [{"only": "known"}, {"skip": "open.*"}])
-def test_what_was_not_asked_for_is_not_named(selection):
-    assert user_warnings(lambda: keras_xd.rewrite(partly_unknown(), **selection)) == []
-
-
-def test_nothing_left_but_unknown_sizes():
-    model = keras.Sequential([keras.Input((None, None, 3)), keras.layers.Conv2D(2, 3)])
-    with pytest.raises(ValueError, match=r"Nothing is left.*complete sizes, such as input_shape="):
-        keras_xd.rewrite(model)
-
-
 def test_models_without_convolutions():
     model = keras.Sequential(
         [keras.Input((8,)), keras.layers.Dense(4), keras.layers.Dense(2)], name="dense"
@@ -60,13 +42,6 @@ def test_models_without_convolutions():
         keras_xd.rewrite(recurrent, operations=("convolution", "skip"))
 
 
-def test_a_search_model_is_no_backbone():
-    space = keras.Sequential([keras.Input((8, 1)), keras_xd.layers.XDConv1D(2, 3)], name="space")
-    search = keras_xd.SearchModel(space)
-    with pytest.raises(ValueError, match=r"take the model in it, `.model`.*'space' in it"):
-        keras_xd.rewrite(search)
-
-
 def test_a_frozen_backbone_is_searched_by_nobody():
     model = keras.Sequential([keras.Input((8, 1)), keras.layers.Conv1D(2, 3)], name="base")
     model.trainable = False
@@ -78,9 +53,3 @@ def test_a_frozen_backbone_is_searched_by_nobody():
     ):
         (text,) = user_warnings(function)
         assert re.match("Nothing is searched.*'base' of 1 frozen layers", text)
-
-
-def test_a_frozen_architecture_is_meant():
-    model = keras.Sequential([keras.Input((8, 1)), keras_xd.layers.XDConv1D(2, 3)])
-    search = keras_xd.SearchModel(keras_xd.freeze_architecture(model))
-    assert user_warnings(lambda: search.compile(loss="mse")) == []

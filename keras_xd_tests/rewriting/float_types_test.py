@@ -10,10 +10,8 @@ import keras_xd
 TOLERANCES = {
     "float16": 0.02,
     "bfloat16": 0.1,
-    "float32": 1e-5,
     "float64": 1e-5,
     "mixed_bfloat16": 0.1,
-    "mixed_float16": 0.02,
 }
 OPTIONS = {
     "xd": {},

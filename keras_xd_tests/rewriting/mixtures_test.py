@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import keras_xd
 from keras_xd.layers.mixed.discrete_operation import DARTS_OPERATIONS
@@ -55,26 +54,6 @@ def test_without_perturbation_it_is_the_same_function(rng):
     assert names["shortcut"] == names["odd"] == ("convolution", *DARTS_OPERATIONS)
 
 
-@pytest.mark.parametrize("perturb", [0.1, 0.01])
-def test_outputs_begin_as_documented(perturb, rng):
-    """(1 - perturb) · convolution + perturb · mean of the others + bias."""
-    inputs = keras.Input((9, 2))
-    model = keras.Model(inputs, keras.layers.Conv1D(3, 5, 2, name="layer")(inputs))
-    sample_models.randomize(model, rng)
-    space = keras_xd.rewrite(model, to="darts", perturb=perturb)
-    x = rng.standard_normal((2, 9, 2)).astype("float32")
-    layer = space.get_layer("layer")
-    tensor = keras.ops.convert_to_tensor(x)
-    others = [
-        np.asarray(o.operate(tensor)) for o in layer.operations if o.operation != "convolution_5"
-    ]
-    bias = np.asarray(model.get_layer("layer").bias)
-    expected = (1 - perturb) * (keras.ops.convert_to_numpy(model(x)) - bias) + bias
-    expected += perturb * np.mean(others, axis=0)
-    assert len(others) == 7
-    assert_close(keras.ops.convert_to_numpy(space(x)), expected)
-
-
 def test_weights_flags_and_shared_layers_are_carried_over(rng):
     inputs = keras.Input((9, 2))
     shared = keras.layers.Conv1D(2, 3, padding="causal", kernel_regularizer="l2", name="shared")
@@ -92,108 +71,6 @@ def test_weights_flags_and_shared_layers_are_carried_over(rng):
     assert len(new_shared.losses) == 2 and not new_frozen.trainable_variables
     assert [v.name for v in keras_xd.architecture_variables(space)] == ["logits", "logits"]
     assert len(space.trainable_variables) == 4
-
-
-def test_saved_space_and_compare_and_forecast(rng, tmp_path):
-    model = chain(rng, 3, (2, 4), dilation_rate=(2, 1), name="odd")
-    space = keras_xd.rewrite(model, to="darts", perturb=0.3, update="exponentiated_gradient")
-    x = rng.standard_normal((2, 9, 8, 2)).astype("float32")
-    space.save(tmp_path / "space.keras")
-    again = keras.models.load_model(tmp_path / "space.keras")
-    np.testing.assert_array_equal(
-        keras.ops.convert_to_numpy(again(x)), keras.ops.convert_to_numpy(space(x))
-    )
-    assert again.get_layer("odd").update == "exponentiated_gradient"
-    described = keras_xd.describe(again)
-    np.testing.assert_allclose(described["first"]["share/convolution_3"], 0.7, rtol=1e-6)
-    np.testing.assert_allclose(described["odd"]["share/zero"], 0.3 / 8, rtol=1e-6)
-    table = keras_xd.compare(model, space, x)
-    forecast = keras_xd.forecast(model, to="darts", perturb=0.3)
-    rows = {row.name: row for row in table.rows}
-    assert {row.name for row in forecast.rows} == {"first", "odd"}
-    for row in forecast.rows:
-        actual = rows[row.name].__dict__
-        known = {
-            name: value
-            for name, value in row.__dict__.items()
-            if name != "keep" and not name.endswith("_finalized")
-        }
-        assert known == {name: actual[name] for name in known}
-    assert forecast.parameters_after == space.count_params()
-    expected = float(keras_xd.complexity(space))
-    np.testing.assert_allclose(forecast.multiply_adds_after, expected, atol=2)
-
-
-def test_a_target_for_the_complexity_moves_the_shares(rng):
-    model = keras.Sequential([keras.Input((9, 2)), keras.layers.Conv1D(3, 5, padding="same")])
-    space = keras_xd.rewrite(model, to="darts", perturb=0.5, candidates=("convolution_3", "skip"))
-    before = float(keras_xd.complexity(space))
-    search = keras_xd.SearchModel(space)
-    search.compile(
-        keras.optimizers.SGD(0.0),
-        keras.optimizers.Adam(0.1),
-        keras.losses.MeanSquaredError(),
-        complexity_target=before / 2,
-        complexity_weight=1e4,
-        jit_compile=False,
-    )
-    x = rng.standard_normal((2, 9, 2))
-    history = search.fit(x, np.zeros((2, *space.output_shape[1:])), epochs=30, verbose=0)
-    np.testing.assert_allclose(history.history["complexity"][0], 2, rtol=1e-5)
-    np.testing.assert_allclose(float(keras_xd.complexity(space)), before / 2, rtol=0.1)
-
-
-class Block(keras.Model):
-    """A residual block with a convolution in an attribute."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.convolution = keras.layers.Conv1D(2, 3, padding="same", name="conv")
-
-    def call(self, inputs):
-        return inputs + self.convolution(inputs)
-
-
-def test_subclassed_models(rng):
-    block, x = Block(), rng.standard_normal((2, 8, 2)).astype("float32")
-    expected = np.asarray(block(x))
-    space = keras_xd.rewrite(block, to="darts", perturb=0)
-    assert type(space.model.convolution) is keras_xd.layers.MixedOperation1D
-    assert_close(np.asarray(space(x)), expected)
-    found = keras_xd.finalize(space)
-    assert type(found.model.convolution) is keras.layers.Conv1D
-    assert_close(np.asarray(found(x)), expected)
-
-
-def test_exported_resized_and_frozen(rng, tmp_path):
-    model = chain(rng, 6, 3, 2, padding="same", groups=2, name="strided")
-    space = keras_xd.rewrite(model, to="darts")
-    space.get_layer("first").logits.assign([0, 0, 0, 0, 9, 0, 0, 0])
-    space.get_layer("strided").logits.assign([0, 0, 9, 0, 0, 0, 0, 0])
-    found = keras_xd.finalize(space)
-    kinds = [type(found.get_layer(name)).__name__ for name in ("first", "strided")]
-    assert kinds == ["DiscreteOperation", "DiscreteOperation"]
-    x = rng.standard_normal((2, 9, 8, 2)).astype("float32")
-    found.export(tmp_path / "exported", verbose=False)
-    served = tf.saved_model.load(tmp_path / "exported")
-    assert_close(np.asarray(served.serve(x)), np.asarray(found(x)))
-    larger = keras_xd.resize(space, (15, 14, 2))
-    assert larger.count_params() == space.count_params()
-    for old, new in zip(space.get_weights(), larger.get_weights(), strict=True):
-        np.testing.assert_array_equal(old, new)
-    keras_xd.freeze_architecture(space).save(tmp_path / "frozen.keras")
-    again = keras.models.load_model(tmp_path / "frozen.keras")
-    trainable = {id(variable) for variable in again.trainable_variables}
-    assert not trainable & {id(v) for v in keras_xd.architecture_variables(again)}
-    assert len(trainable) == len(space.trainable_variables) > 0
-
-
-def test_what_has_no_mixture_is_left():
-    inputs = keras.Input((6, 6, 6, 1))
-    x = keras.layers.Conv3D(1, 3, name="volume")(inputs)
-    model = keras.Model(inputs, x)
-    with pytest.raises(ValueError, match="to='darts' has no Conv3D"):
-        keras_xd.rewrite(model, to="darts")
 
 
 @pytest.mark.parametrize(
@@ -244,9 +121,3 @@ def test_dash_begins_as_the_model_and_its_result_goes_on_as_xd(rank, rng):
     assert_close(keras.ops.convert_to_numpy(found(x)), expected, 1e-5)
     searched = keras_xd.rewrite(found, to="xd")
     assert_close(keras.ops.convert_to_numpy(searched(x)), expected, 1e-5)
-
-
-def test_dash_refuses_what_the_convolutions_have():
-    model = keras.Sequential([keras.Input((8, 2)), keras.layers.Conv1D(3, 3)])
-    with pytest.raises(ValueError, match="`rewrite` takes the options .*'dilations'"):
-        keras_xd.rewrite(model, to="dash", kernel_size=5)

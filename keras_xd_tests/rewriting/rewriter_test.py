@@ -38,20 +38,6 @@ def test_outputs_are_equal_and_the_original_is_untouched(make, rng):
     assert len(model.layers) == operations
 
 
-def test_structure_is_kept():
-    model = sample_models.shared()
-    space = rewrite(model)
-    assert list(space.input) == ["left", "right"] and list(space.output) == ["map", "pooled"]
-    assert len(searchable_layers(space)) == 1
-    space = rewrite(sample_models.nested())
-    assert [path for path, _ in named_layers(space) if "conv" in path] == [
-        "block/stack/conv",
-        "conv",
-    ]
-    automatic = keras.Sequential([keras.Input((8, 1)), layers.Conv1D(2, 3)])
-    assert rewrite(automatic).inputs[0].name.split("_")[0] == "input"
-
-
 def test_everything_of_a_layer_is_carried_over():
     model = keras.Sequential(
         [
@@ -110,18 +96,6 @@ def test_frozen_variables_stay_frozen():
     assert not rewrite(model).trainable_variables
 
 
-def test_compiled_model_is_rewritten_uncompiled(rng):
-    model = sample_models.sequential()
-    model.compile("adam", "mse", run_eagerly=True)
-    x = sample_models.inputs_of(model, rng)
-    model.fit(x, np.ones((3, 2)), verbose=0)
-    space = rewrite(model)
-    assert model.compiled and not space.compiled
-    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
-    space.compile("sgd", "mse", run_eagerly=True)
-    space.fit(x, np.ones((3, 2)), verbose=0)
-
-
 @pytest.fixture(scope="module")
 def residual():
     """A model that no test changes."""
@@ -152,12 +126,6 @@ def kinds(space):
 def test_selection(arguments, rewritten, residual):
     space = rewrite(residual, **arguments)
     assert {name for name, is_searchable in kinds(space).items() if is_searchable} == rewritten
-
-
-def test_a_part_of_a_model_is_rewritten(residual, rng):
-    space = rewrite(residual, skip=["block0_.*", "stem"])
-    inputs = sample_models.inputs_of(residual, rng)
-    sample_models.assert_same_outputs(residual, space, inputs, RELATIVE_ERROR)
 
 
 @pytest.fixture(scope="module")
@@ -200,12 +168,6 @@ def test_bad_arguments(arguments, message, refusing):
         rewrite(refusing, **arguments)
 
 
-def test_model_without_convolutions():
-    model = keras.Sequential([keras.Input((4,)), layers.Dense(2)])
-    with pytest.raises(ValueError, match="no convolution was found.*of the layers Dense"):
-        rewrite(model)
-
-
 def test_what_is_left_is_listed(caplog, rng):
     inputs = keras.Input((8, 8, 1), name="image")
     x = layers.SpectralNormalization(layers.Conv2D(2, 3, name="inner"), name="outer")(inputs)
@@ -224,22 +186,6 @@ def test_what_is_left_is_listed(caplog, rng):
     caplog.clear()
     rewrite(sample_models.residual(), skip="stem")
     assert "left as they are" not in caplog.text
-
-
-def test_circular_padding(rng):
-    inputs = keras.Input((6, 6, 1))
-    x = layers.Conv2D(1, 3, padding="same", name="same")(inputs)
-    x = layers.Conv2D(1, 3, 2, padding="same", name="strided")(x)
-    x = layers.Conv2D(1, 5, padding="same", name="large")(x)
-    x = layers.Conv2D(1, 2, name="valid")(x)
-    model = sample_models.randomize(keras.Model(inputs, x), rng)
-    space = rewrite(model, padding="circular")
-    paddings = {layer.name: layer.padding for layer in searchable_layers(space)}
-    assert paddings == {"same": "circular", "strided": "same", "large": "same", "valid": "valid"}
-    images = rng.normal(size=(2, 6, 6, 1)).astype("float32")
-    expected = model.get_layer("same")(np.pad(images, [(0, 0), (1, 1), (1, 1), (0, 0)], "wrap"))
-    actual = space.get_layer("same")(images)
-    np.testing.assert_allclose(actual, expected[:, 1:-1, 1:-1], atol=1e-5)
 
 
 def test_options_reach_every_layer():
@@ -269,61 +215,6 @@ def test_channels_first(rng):
     # TensorFlow's CPU kernels convolve channels_first in compiled functions only.
     expected, actual = model.predict(x, verbose=0), space.predict(x, verbose=0)
     np.testing.assert_allclose(actual, expected, atol=1e-5)
-
-
-def test_models_that_cannot_be_rewritten():
-    with pytest.raises(ValueError, match="must be built"):
-        rewrite(keras.Sequential([layers.Conv1D(2, 3)]))
-
-
-def test_saved_and_loaded(tmp_path, rng):
-    space = rewrite(sample_models.randomize(sample_models.residual(), rng), depth=2)
-    space.save(tmp_path / "space.keras")
-    loaded = keras.models.load_model(tmp_path / "space.keras")
-    inputs = sample_models.inputs_of(space, rng)
-    sample_models.assert_same_outputs(space, loaded, inputs, 1e-6)
-
-
-def test_network_of_keras_applications(rng):
-    """At these statistics an untrained network neither lets values fade nor amplifies rounding."""
-    whole = keras.applications.MobileNetV2((64, 64, 3), alpha=0.35, weights=None, include_top=False)
-    model = keras.Model(whole.input, whole.get_layer("block_3_project_BN").output)
-    for layer in model.layers:
-        if isinstance(layer, layers.BatchNormalization):
-            layer.moving_variance.assign(np.full(layer.moving_variance.shape, 0.1))
-    space = rewrite(model, operations=("convolution", "skip"))
-    convolutions = (layers.Conv2D, layers.DepthwiseConv2D)
-    count = sum(type(layer) in convolutions for layer in model.layers)
-    assert len(searchable_layers(space)) == count + 1 == 13
-    inputs = sample_models.inputs_of(model, rng, batch=2)
-    sample_models.assert_same_outputs(model, space, inputs, RELATIVE_ERROR)
-
-
-@keras.saving.register_keras_serializable(package="keras_xd_tests")
-class Scaled(layers.Layer):
-    """A layer of the user's own."""
-
-    def build(self, input_shape):
-        self.scale = self.add_weight(shape=input_shape[-1:], initializer="ones")
-
-    def call(self, inputs):
-        return inputs * self.scale
-
-
-def test_model_loaded_from_a_file(tmp_path, rng):
-    """With a layer of the user's own, raw operations, and an optimizer that was used."""
-    inputs = keras.Input((8, 8, 3), name="image")
-    x = Scaled(name="scaled")(sample_models.residual()(inputs) * 0.5 + 1.0)
-    model = sample_models.randomize(keras.Model(inputs, x), rng)
-    model.compile("adam", "mse", run_eagerly=True)
-    x = sample_models.inputs_of(model, rng)
-    model.fit(x, np.ones((3, 3)), verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    space = rewrite(loaded, operations=("convolution", "pooling", "skip"))
-    sample_models.assert_same_outputs(model, space, x, RELATIVE_ERROR)
-    assert space.get_layer("residual").get_layer("stem").depth == (1, 1, 1)
-    assert isinstance(space.get_layer("scaled"), Scaled)
 
 
 def test_the_cost_of_kernels_of_one_tap_is_told(caplog):

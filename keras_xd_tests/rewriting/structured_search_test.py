@@ -127,21 +127,6 @@ def test_reports_have_every_candidate(rng):
     assert [row.output_error is None for row in given.report.rows] == [False, True]
 
 
-def test_shared_and_frozen_layers_and_rates(rng):
-    inputs = keras.Input((12,))
-    dense = layers.Dense(12, name="dense", trainable=False)
-    model = keras.Model(inputs, dense(dense(inputs)))
-    space = keras_xd.rewrite(
-        model, to="structured", family=["low_rank", "dense"], learning_rates="equal"
-    )
-    (layer,) = keras_xd.core.searchable.searchable_layers(space)
-    assert layer.structure.learning_rates == "equal"
-    assert all(kernel.scale == 1 for kernel in layer.kernel.kernels)
-    assert not any(v.trainable for kernel in layer.kernel.kernels for v in kernel.variables)
-    plain = keras_xd.finalize(space)
-    assert len([kind for kind in kinds_of(plain) if "Dense" in kind.__name__]) == 1
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -4,7 +4,7 @@ import pytest
 from keras import layers
 
 import keras_xd
-from keras_xd.layers import StructuredDense, StructuredEinsumDense
+from keras_xd.layers import StructuredDense
 from keras_xd.testing import assert_close
 
 
@@ -130,25 +130,6 @@ def test_projections_of_attention(attention, tmp_path, rng):
     assert str(space.report).count("low_rank") == len(names)
 
 
-def test_layers_made_in_build_train_and_keep_their_masks(tmp_path, rng):
-    model = bert()
-    x = rng.integers(0, 11, (4, 7))
-    x[:, 5:] = 0
-    exact = keras_xd.rewrite(model, to="structured", family="dense")
-    assert_close(outputs(exact, x), outputs(model, x))
-    space = keras_xd.rewrite(model, to="structured", family="block_tensor_train", share=0.6)
-    kinds = [type(layer) for _, layer in keras_xd.core.searchable.named_layers(space)]
-    assert kinds.count(StructuredEinsumDense) == 4 and kinds.count(StructuredDense) == 3
-    assert layers.EinsumDense not in kinds and layers.Dense not in kinds
-    before = space.get_weights()
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    space.compile("sgd", loss, run_eagerly=True)
-    space.fit(x, np.zeros((4, 7)), verbose=0)
-    moved = [not np.array_equal(a, b) for a, b in zip(before, space.get_weights(), strict=True)]
-    assert sum(moved) >= len(space.trainable_variables) - 2  # biases of keys do nothing
-    assert_same_after_saving(space, x, tmp_path)
-
-
 def test_errors_of_outputs_are_lowered_by_data(rng):
     inputs = keras.Input((24,))
     x = layers.Dense(36, name="first")(inputs)
@@ -171,31 +152,6 @@ def test_budgets_are_kept(rng):
     assert keras_xd.rewrite(
         model, to="structured", family="low_rank", sizes={"rank": 2}
     ).report.rows[0].sizes == {"rank": 2}
-
-
-def test_shared_layers_stay_shared_and_flags_and_options_are_kept(rng):
-    inputs = keras.Input((12,))
-    shared = layers.Dense(
-        12,
-        activation=layers.LeakyReLU(0.3),
-        kernel_regularizer="l2",
-        dtype="mixed_bfloat16",
-        name="shared",
-    )
-    frozen = layers.Dense(12, trainable=False, name="frozen")
-    half = layers.Dense(12, name="half", use_bias=False)
-    model = keras.Model(inputs, half(frozen(shared(shared(inputs)))))
-    half.kernel.trainable = False
-    space = keras_xd.rewrite(model, to="structured", family="low_rank", share=0.9)
-    new = space.get_layer("shared")
-    assert len(space.layers) == len(model.layers) and new.dtype_policy.name == "mixed_bfloat16"
-    assert isinstance(new.activation, layers.LeakyReLU) and len(space.losses) == 2
-    assert not space.get_layer("frozen").trainable
-    assert not space.get_layer("half").trainable_variables
-    assert len(space.trainable_variables) == 3
-    dense = keras_xd.rewrite(model, to="structured", family="dense")
-    x = rng.normal(size=(5, 12)).astype("float32")
-    assert_close(outputs(dense, x), outputs(model, x), 3e-2)
 
 
 def sequential(*more, **options):

@@ -46,7 +46,7 @@ class MaskedLayer(SearchableLayer):
     A subclass inherits from it and from a layer of Keras, in this order. It computes
     """
 
-    keras_class = None
+    keras_class: Any = None
 
     def __init__(
         self,

@@ -274,7 +274,7 @@ class DifferentiableMask(SearchableLayer):
         """Return the axes counted from the start."""
         axes = inner_axes(self.axis, shape, self.name)
         if any(shape[axis] is None for axis in axes):
-            raise ValueError(
+            raise validation.UnknownSizeError(
                 f"Layer '{self.name}' needs the sizes of the axes that it masks to be known. Give "
                 f"the model's Input a complete shape. Received: axis={self.axis}, "
                 f"input_shape={tuple(shape)}"

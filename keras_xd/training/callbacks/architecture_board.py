@@ -9,7 +9,7 @@ import numpy as np
 from keras_xd.core import randomness
 from keras_xd.core.searchable import SearchableLayer, named_layers
 from keras_xd.core.type_aliases import Logs
-from keras_xd.core.validation import positive_integer
+from keras_xd.core.validation import UnknownSizeError, positive_integer
 from keras_xd.graph.cost import counted_multiply_adds, uncounted_layers
 from keras_xd.training.callbacks.event_file import EventFile, check_tensorboard, checked_hparams
 
@@ -173,7 +173,7 @@ class ArchitectureBoard(keras.callbacks.Callback):
     def _complexity(self):
         try:
             count = float(keras.ops.convert_to_numpy(counted_multiply_adds(self.model)))
-        except (TypeError, ValueError):  # a layer does not count, or a size is unknown
+        except (TypeError, UnknownSizeError):  # it does not count, or not at these sizes
             return {}
         target = getattr(self.model, "complexity_target", None)
         relative = {}

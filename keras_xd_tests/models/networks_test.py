@@ -1,0 +1,132 @@
+"""What all networks of `models` have in common: they learn, are saved, refuse wrong arguments."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_xd
+from keras_xd import models
+
+ARGUMENTS = {
+    "lenet": {"input_shape": (16, 16, 1), "classes": 3},
+    "wide_lenet": {"input_shape": (8, 8, 1), "classes": 3, "filters": (2, 3, 2), "units": 4},
+    "spherical_cnn": {"input_shape": (17, 20, 1), "classes": 3, "filters": (2, 3)},
+    "resnet20": {"input_shape": (4, 4, 3), "classes": 3, "width": 2},
+    "pyramidnet": {"depth": 11, "alpha": 9, "input_shape": (8, 8, 3), "classes": 2},
+    "kim_cnn": {"length": 9, "vocabulary": 9, "classes": 2, "embedding": 6, "filters": 4},
+    "tcn": {"input_shape": (12, 2), "outputs": 2, "channels": 8, "levels": 1, "dropout": 0.0},
+    "fno": {"input_shape": (32, 2), "width": 4, "modes": 4, "blocks": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, {}) for name in ARGUMENTS]
+    + [("fno", {"operation": "convolution"}), ("fno", {"operation": "xd"})],
+)
+def test_learns_and_reloads(name, options, tmp_path, rng):
+    model = getattr(models, name)(**ARGUMENTS[name], **options)
+    shape = (8, *model.input_shape[1:])
+    inputs = rng.normal(size=shape).astype("float32")
+    if name == "kim_cnn":
+        inputs = rng.integers(9, size=shape)
+    targets = rng.normal(size=(8, *model.output_shape[1:]))
+    model.compile(keras.optimizers.Adam(0.01), "mse", run_eagerly=True)
+    before = [keras.ops.convert_to_numpy(v).copy() for v in model.trainable_variables]
+    losses = model.fit(inputs, targets, epochs=6, batch_size=8, verbose=0).history["loss"]
+    assert losses[-1] < 0.98 * losses[0]
+    for old, new in zip(before, model.trainable_variables, strict=True):
+        assert not np.array_equal(old, keras.ops.convert_to_numpy(new)), new.path
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(
+        keras.ops.convert_to_numpy(restored(inputs)), keras.ops.convert_to_numpy(model(inputs))
+    )
+
+
+DENSE = (8 * 8 * 128 + 1) * 128 + 129 * 10
+CONVOLUTIONS = (9 * 3 + 1) * 32 + (9 * 32 + 1) * 64 + (9 * 64 + 1) * 128
+COUNTS = {
+    "lenet": (76 * 6 + 151 * 16 + 401 * 120 + 121 * 84 + 85 * 10, 62_006),
+    "wide_lenet": (CONVOLUTIONS + 4 * (32 + 64 + 128 + 128) + DENSE, 1_144_650),
+    "spherical_cnn": (26 * 20 + 501 * 40 + (5 * 5 * 40 + 1) * 10, 30_570),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_parameters(name):
+    shape = (60, 60, 1) if name == "spherical_cnn" else (32, 32, 3)
+    model = getattr(models, name)(shape, 10)
+    assert {model.count_params()} == set(COUNTS[name])
+    assert model.output_shape == (None, 10)
+
+
+@pytest.mark.parametrize("name", ["kim_cnn", "spherical_cnn"])
+def test_the_search_space_starts_as_the_network(name, rng):
+    model = getattr(models, name)(**ARGUMENTS[name])
+    space = keras_xd.rewrite(model, to="k_operation", depth=1)
+    inputs = rng.integers(9, size=(4, *model.input_shape[1:])).astype("float32")
+    np.testing.assert_allclose(space(inputs), model(inputs), atol=1e-4)
+    searched = [layer.name for layer in keras_xd.core.searchable.searchable_layers(space)]
+    assert searched == [layer.name for layer in model.layers if "conv" in layer.name]
+
+
+@pytest.mark.parametrize("start", ["convolution", "random_unitary"])
+def test_tied_operations_of_the_wide_lenet(start, rng):
+    model = models.wide_lenet((8, 8, 3), 4, filters=(2, 3, 4), units=5)
+    shared = keras_xd.layers.KOperation(depth=1, warm_start=start)
+    space = keras_xd.rewrite(model, "k_operation", only=["conv2", "conv3"], operation=shared)
+    assert len(keras_xd.architecture_variables(space)) == 6
+    inputs = rng.normal(size=(2, 8, 8, 3)).astype("float32")
+    same = np.allclose(space(inputs), model(inputs), atol=1e-4)
+    assert same == (start == "convolution")
+
+
+WRONG = {
+    "lenet": [
+        *({"input_shape": (28, 28)}, {"classes": 0}),
+        *({"padding": "circular"}, {"pooling": "min"}),
+    ],
+    "wide_lenet": [
+        *({"input_shape": (28, 28)}, {"input_shape": (3, 28, 1)}, {"classes": 0}),
+        *({"filters": (2, 2)}, {"units": 0}),
+    ],
+    "spherical_cnn": [
+        *({"input_shape": (60, 60)}, {"input_shape": (16, 60, 1)}, {"classes": 0}),
+        {"filters": (20, 0)},
+    ],
+    "resnet20": [{"input_shape": (32, 32)}, {"classes": -1}, {"width": 0}],
+    "pyramidnet": [
+        *({"depth": 12}, {"depth": 2}, {"depth": 8}),
+        *({"alpha": 0}, {"alpha": "84"}, {"input_shape": (8, 8)}, {"classes": 0}),
+    ],
+    "kim_cnn": [
+        *({"length": 0}, {"vocabulary": 0}, {"classes": 0}, {"embedding": 0}, {"filters": 0}),
+        *({"kernel_sizes": ()}, {"kernel_sizes": (3, 3)}, {"kernel_sizes": 3}),
+        *({"kernel_sizes": (3, 4, 5), "length": 4}, {"dropout": 1}),
+    ],
+    "tcn": [
+        *({"input_shape": (8,)}, {"input_shape": (8, None)}, {"input_shape": (0, 2)}),
+        *({"input_shape": 8}, {"outputs": 0}, {"channels": 0}, {"levels": 0}),
+        *({"kernel_size": (2, 2)}, {"dropout": 1}),
+    ],
+    "fno": [
+        *({"input_shape": (2,)}, {"input_shape": (8, None)}, {"input_shape": (0, 2)}),
+        *({"input_shape": 8}, {"input_shape": (4, 4, 4, 4, 1)}, {"outputs": 0}, {"width": 0}),
+        *({"modes": (4, 4)}, {"modes": 18}, {"modes": 32, "operation": "convolution"}),
+        *({"modes": 17, "operation": "xd"}, {"input_shape": (None, 2), "operation": "xd"}),
+        *({"blocks": 0}, {"operation": "k"}, {"padding": "valid"}, {"projection": 0}),
+        {"normalization": "layer"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [(name, changes) for name, wrong in WRONG.items() for changes in wrong],
+    ids=str,
+)
+def test_bad_arguments(name, changes):
+    argument = next(iter(changes))
+    with pytest.raises(ValueError, match=f"Received: .*{argument}="):
+        getattr(models, name)(**{**ARGUMENTS[name], **changes})
