@@ -20,11 +20,11 @@ from keras_xd.visualization.terms import plot_network as plot_network
 from keras_xd.visualization.terms import plot_tree as plot_tree
 
 __all__ = [
-    "plot_optimization_history",
     "plot_cell",
     "plot_genotype",
     "plot_network",
     "plot_operators",
+    "plot_optimization_history",
     "plot_pareto",
     "plot_tree",
     "png",
@@ -33,11 +33,11 @@ __all__ = [
 
 # Public names of earlier versions.
 _MOVED = {
-    "optimization_history": "keras_xd.visualization.progress.optimization_history",
+    "best_so_far": "keras_xd.visualization.progress.optimization_history",
     "heatmap": "keras_xd.visualization.images.heatmap",
     "impulse_responses": "keras_xd.visualization.operators.impulse_responses",
     "operator_matrix": "keras_xd.visualization.operators.operator_matrix",
-    "plot_optimization_history": "keras_xd.visualization.plot_optimization_history",
+    "plot_best_so_far": "keras_xd.visualization.plot_optimization_history",
 }
 
 __getattr__ = _attribute_error(__name__, _MOVED)
