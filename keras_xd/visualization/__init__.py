@@ -10,7 +10,6 @@ except ImportError as error:
 
 from keras_xd.visualization.cells import plot_cell as plot_cell
 from keras_xd.visualization.cells import plot_genotype as plot_genotype
-from keras_xd.visualization.images import png as png
 from keras_xd.visualization.images import spectra as spectra
 from keras_xd.visualization.operators import plot_operators as plot_operators
 from keras_xd.visualization.pareto import plot_pareto as plot_pareto
@@ -26,6 +25,5 @@ __all__ = [
     "plot_operators",
     "plot_pareto",
     "plot_tree",
-    "png",
     "spectra",
 ]

@@ -97,6 +97,9 @@ class XDLayer(FoldedOperation):
     def build(self, input_shape: Shape) -> None:
         channels, sizes = self._split_shape(input_shape)
         self._geometry, self._plans = self._sizes(input_shape)
+        numbers = sum(plan.parameters * depth for plan in self._plans for depth in self.depth)
+        matrices = f"the K-matrices of layer '{self.name}'"
+        validation.matrix_numbers(numbers, matrices, validation.LARGEST_KMATRIX)
         self._warn_of_large_circles(self._plans)
         self.warm_start.check(self, channels)
         numbers = math.prod(self._kernel_shape(channels))
